@@ -48,16 +48,16 @@ describe('an engine with audio input', () => {
   })
 
   it.each([
-    [0.1, 1],
-    [1.7, 2],
-    [9.3, 10],
-    [20, 21],
-  ])('%s s of audio have the tokens of %i one-second windows', async (seconds, started) => {
+    [0.1, 1, 2],
+    [1.7, 2, 22],
+    [9.3, 10, 117],
+    [20, 21, 250],
+  ])('%s s of audio take %i one-second windows, and count %i tokens', async (seconds, started, counted) => {
     const silent = await countTokens(engine, asked())
     const prompt = asked(sound(seconds))
     const generation = await generate(engine, prompt, [branch({ maxTokens: 2 })])
     const [usage] = generation.prompts
-    expect(usage).toMatchObject({ audioTokens: 13 * started, imageTokens: 0 })
+    expect(usage).toMatchObject({ audioTokens: counted, imageTokens: 0 })
     // One token before the audio and one after it.
     expect(usage!.promptTokens - silent).toBe(13 * started + 2)
     expect(await countTokens(engine, prompt)).toBe(usage!.promptTokens)
@@ -147,14 +147,14 @@ describe('a service with audio input', () => {
     ['wav', 16_000, 1],
   ] as const)('%s at %i Hz with %i channels', async (format, rate, channels) => {
     const bytes = await makeAudio({ format, samples: samples(2.5, rate), rate, channels })
-    expect(await audioTokens(await ask([input(bytes, format)]))).toBe(13 * 3)
+    expect(await audioTokens(await ask([input(bytes, format)]))).toBe(32)
     const url = `data:audio/${format === 'mp3' ? 'mpeg' : format};base64,${bytes.toString('base64')}`
-    expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(13 * 3)
+    expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(32)
   })
 
   it('detects the format from the bytes, not from the declared format', async () => {
     const bytes = await makeAudio({ format: 'flac', samples: samples(1.5, RATE), rate: RATE })
-    expect(await audioTokens(await ask([input(bytes, 'mp3')]))).toBe(13 * 2)
+    expect(await audioTokens(await ask([input(bytes, 'mp3')]))).toBe(19)
   })
 
   it.each(['mp4', 'webm'] as const)('the audio of a video is analysed only on request: %s', async (format) => {
@@ -166,17 +166,18 @@ describe('a service with audio input', () => {
     }
     const heard = { vision_config: { enable_audio_in_video: true } }
     expect(await audioTokens(await ask(await url(2.5)))).toBe(0)
-    expect(await audioTokens(await ask(await url(2.5), heard))).toBeGreaterThanOrEqual(13 * 3)
+    expect(await audioTokens(await ask(await url(2.5), heard))).toBeGreaterThanOrEqual(32)
+    expect(await audioTokens(await ask(await url(2.5), heard))).toBeLessThan(34)
     // A video without an audio track is processed as video only.
     expect(await audioTokens(await ask(await url(), heard))).toBe(0)
   })
 
   it('audio over the limit is rejected, never truncated', async () => {
-    const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(80 * 8000), rate: 8000 })
+    const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(82 * 8000), rate: 8000 })
     const expected = {
       type: 'invalid_request_error',
       code: 'audio_token_limit_exceeded',
-      message: expect.stringMatching(/1024 audio tokens, about 78 seconds/),
+      message: expect.stringMatching(/1024 audio tokens, about 81 seconds/),
     }
     const response = await ask([{ type: 'text', text: 'Listen.' }, input(bytes, 'mp3')])
     expect(response.status).toBe(400)
@@ -185,15 +186,18 @@ describe('a service with audio input', () => {
 
   it('the longest accepted audio stays within the limit', async () => {
     const sound = async (seconds: number) =>
-      input(await makeAudio({ format: 'flac', samples: new Float32Array(seconds * RATE), rate: RATE }), 'flac')
-    // A one-second window has 13 tokens, so 78 windows have 1014.
-    expect((await ask([await sound(78)])).status).toBe(400)
-    expect(await audioTokens(await ask([await sound(77.9)]))).toBe(1014)
+      input(
+        await makeAudio({ format: 'flac', samples: new Float32Array(Math.ceil(seconds * RATE)), rate: RATE }),
+        'flac',
+      )
+    // 12.5 tokens a second, although each second takes 13 of the prompt.
+    expect(await audioTokens(await ask([await sound(81.92)]))).toBe(1024)
+    expect((await ask([await sound(81.921)])).status).toBe(400)
   })
 
   it('silence counts like other audio', async () => {
     const bytes = await makeAudio({ format: 'wav', samples: new Float32Array(RATE * 1.5), rate: RATE })
-    expect(await audioTokens(await ask([input(bytes, 'wav')]))).toBe(13 * 2)
+    expect(await audioTokens(await ask([input(bytes, 'wav')]))).toBe(19)
   })
 
   it('counts in multilook, with the context once for each prompt', async () => {
@@ -204,7 +208,7 @@ describe('a service with audio input', () => {
       prompts: ['What?', { content: [input(bytes, 'wav'), { type: 'text', text: 'And this?' }] }],
       max_completion_tokens: 2,
     })
-    expect(await audioTokens(response)).toBe(13 * 2 * 3)
+    expect(await audioTokens(response)).toBe(19 * 3)
   })
 
   it('rejects data that is not audio', async () => {

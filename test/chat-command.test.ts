@@ -9,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import type { Work } from '../src/inference/engine.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makeTiff } from './support/tiff.ts'
 
 const SHAPES = 'docs/pictures/shapes.png'
 let server: TestServer
@@ -77,6 +78,88 @@ describe('chat with a server', () => {
       usage: expect.objectContaining({ completion_tokens: 2 }),
     })
     expect(promptOf(server.engine.works[0]!)).toMatch(/\*[\s\S]*\*[\s\S]*Summarise:\n\nthe text/)
+  })
+
+  describe('a picture with several pages', () => {
+    const size = { width: 128, height: 96 }
+    const page = (...colour: number[]) =>
+      Uint8Array.from({ length: size.width * size.height * 3 }, (_, i) => colour[i % 3]!)
+    /** The pixel in the middle of the picture that the model was shown. */
+    const shown = (share = 0.5, work = server.engine.works.at(-1)!) => {
+      const part = work.prefix.find(({ type }) => type === 'image')
+      if (part?.type !== 'image') throw new Error('The model was shown no picture')
+      const { width, height, data } = part.image
+      const at = (Math.floor(height / 2) * width + Math.floor(width * share)) * 3
+      return [...data.subarray(at, at + 3)]
+    }
+    const pictures: [string, () => Promise<Uint8Array>, RegExp][] = [
+      [
+        'three.tif',
+        async () => makeTiff({ ...size, channels: 3, pages: [page(200, 0, 0), page(0, 0, 200), page(0, 200, 0)] }),
+        /three\.tif has 3 pages, of which only the first is looked at: --page N takes another\n$/,
+      ],
+      [
+        'two.gif',
+        async () => (await animation()).gif().toBuffer(),
+        /two\.gif has 2 pages, of which only the first is looked at: --page N takes another\n$/,
+      ],
+      [
+        'two.webp',
+        async () => (await animation()).webp({ lossless: true }).toBuffer(),
+        /^An image is an animation of 2 frames, of which only the first is looked at\n$/,
+      ],
+    ]
+    async function animation() {
+      const colours = ['#c80000', '#0000c8'].map((background) =>
+        sharp({ create: { ...size, channels: 3, background } })
+          .png()
+          .toBuffer(),
+      )
+      return sharp(await Promise.all(colours), { join: { animated: true } })
+    }
+
+    test.each(pictures)(
+      '%s: the first is shown, which is said, or the one that --page names',
+      async (name, make, said) => {
+        await writeFile(place(name), await make())
+        const first = await chat([place(name), 'What is this?'])
+        expect(first).toMatchObject({ code: 0, stderr: expect.stringMatching(said) })
+        expect(shown()).toEqual([200, 0, 0])
+        expect(await chat([place(name), 'What is this?', '--page', '2'])).toMatchObject({ code: 0, stderr: '' })
+        expect(shown()).toEqual([0, 0, 200])
+        const beyond = await chat([place(name), 'What is this?', '--page', '9'])
+        expect(beyond).toMatchObject({ code: 1, stderr: expect.stringMatching(/has no page 9/) })
+      },
+    )
+
+    test('one page needs no note, and a page of a text is not taken in silence', async () => {
+      await writeFile(place('one.tif'), makeTiff({ ...size, channels: 3, pages: [page(9, 9, 9)] }))
+      expect((await chat([place('one.tif'), 'What is this?'])).stderr).toBe('')
+      const sound = await chat(['docs/pictures/words.mp3', 'What is said?', '--page', '1'])
+      expect(sound).toMatchObject({ code: 1, stderr: expect.stringMatching(/has no pages/) })
+    })
+
+    test('a TIFF of measurements is spread over the shades', async () => {
+      const depths = {
+        floats: [Float32Array, (x: number) => x],
+        'floats beyond 1': [Float32Array, (x: number) => x * 2000 - 500],
+        'floats with gaps': [Float32Array, (x: number) => (x < 0.01 ? Number.NaN : x)],
+        '12 bits in 16': [Uint16Array, (x: number) => x * 4095],
+        '16 bits': [Uint16Array, (x: number) => x * 65_535],
+        '16 bits with a sign': [Int16Array, (x: number) => x * 2000 - 1000],
+      } as const
+      const ramp = Array.from({ length: size.width * size.height }, (_, i) => (i % size.width) / (size.width - 1))
+      await mkdir(place('depths'))
+      for (const [name, [Samples, value]] of Object.entries(depths)) {
+        const tiff = makeTiff({ ...size, channels: 1, pages: [Samples.from(ramp.map(value))] })
+        await writeFile(place(`depths/${name}.tif`), tiff)
+      }
+      expect(await chat([place('depths'), 'What is this?'])).toMatchObject({ code: 0, stderr: '' })
+      expect(server.engine.works).toHaveLength(Object.keys(depths).length)
+      for (const work of server.engine.works) {
+        for (const share of [0.1, 0.5, 0.9]) expect(Math.abs(shown(share, work)[0]! - share * 255)).toBeLessThan(6)
+      }
+    })
   })
 
   test('draws the places of the reply, which --json has in pixels', async () => {

@@ -154,6 +154,50 @@ describe('images', () => {
     if (part?.type === 'image') expect([...part.image.data.subarray(0, 3)]).toEqual([255, 0, 0])
   })
 
+  it('an animation: the response says that there are more frames', async () => {
+    const colours = ['#ff0000', '#00ff00', '#0000ff'].map((background) =>
+      sharp({ create: { width: 32, height: 32, channels: 3, background } })
+        .png()
+        .toBuffer(),
+    )
+    const webp = await sharp(await Promise.all(colours), { join: { animated: true } })
+      .webp()
+      .toBuffer()
+    // An animated PNG: a chunk before the pixels says how many frames follow.
+    const png = await still(32, 32).png().toBuffer()
+    const control = Buffer.alloc(20)
+    control.writeUInt32BE(8, 0)
+    control.write('acTL', 4, 'latin1')
+    control.writeUInt32BE(3, 8)
+    control.writeUInt32BE(crc32(control.subarray(4, 16)), 16)
+    const animated = Buffer.concat([png.subarray(0, 33), control, png.subarray(33)])
+    const note = 'An image is an animation of 3 frames, of which only the first is looked at'
+    for (const bytes of [webp, animated]) {
+      const response = await ask(image(dataUrl(bytes)))
+      expect(response.status).toBe(200)
+      expect(response.headers.get('x-lookout-note')).toBe(note)
+    }
+    for (const [path, body] of [
+      ['/v1/detect', { media: { type: 'image', image_url: dataUrl(webp) }, categories: ['a'] }],
+      [
+        '/v1/responses',
+        {
+          model: 'service-mk1.5',
+          input: [{ role: 'user', content: [{ type: 'input_image', image_url: dataUrl(webp) }] }],
+        },
+      ],
+      [
+        '/v1/chat/completions/multilook',
+        { model: 'service-mk1.5', context: [{ role: 'user', content: [image(dataUrl(webp))] }], prompts: ['a'] },
+      ],
+    ] as const) {
+      const response = await server.post(path, body)
+      expect(response.headers.get('x-lookout-note'), `${path} ${await response.text()}`).toBe(note)
+    }
+    expect(server.logs.filter((line) => line.includes(note)).length).toBeGreaterThan(0)
+    expect((await ask(image(dataUrl(png)))).headers.get('x-lookout-note')).toBeNull()
+  })
+
   it.each([0.02, 0.3, 0.9])('a JPEG truncated to %d of its length: rejected', async (share) => {
     const whole = await sharp(Buffer.from(noise(1).data), { raw: { width: 320, height: 192, channels: 3 } })
       .jpeg()

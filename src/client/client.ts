@@ -108,6 +108,8 @@ export interface ClientOptions {
   readonly isBackground?: boolean
   /** Told when the server asks to wait, before the client does so. */
   readonly onWait?: (seconds: number, reason: string) => void
+  /** Told what of the media of a request the model did not get. */
+  readonly onNote?: (note: string) => void
 }
 
 /** A request that the server is too busy for is sent again when the server says, for as long as this in all. */
@@ -119,12 +121,14 @@ export class LookoutClient {
   readonly #key: string | null
   readonly #isBackground: boolean
   readonly #onWait: (seconds: number, reason: string) => void
+  readonly #onNote: (note: string) => void
 
-  constructor({ url, key, isBackground = false, onWait = () => {} }: ClientOptions) {
+  constructor({ url, key, isBackground = false, onWait = () => {}, onNote = () => {} }: ClientOptions) {
     this.url = url
     this.#isBackground = isBackground
     this.#key = key
     this.#onWait = onWait
+    this.#onNote = onNote
   }
 
   async models(): Promise<readonly ModelEntry[]> {
@@ -220,7 +224,11 @@ export class LookoutClient {
         init.signal?.throwIfAborted()
         throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0 })
       })
-      if (response.ok) return response
+      if (response.ok) {
+        const note = response.headers.get('x-lookout-note')
+        if (note !== null) this.#onNote(note)
+        return response
+      }
       const error = await this.#errorOf(response)
       const seconds = Number(response.headers.get('retry-after'))
       const isBusy = error.code === 'rate_limit_exceeded' || error.code === 'model_overloaded'

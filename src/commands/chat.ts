@@ -17,7 +17,7 @@ import {
   readStandardInput,
   sendMedia,
 } from './asking/media.ts'
-import { readNumber } from './asking/numbers.ts'
+import { readNumber, readPage } from './asking/numbers.ts'
 import { annotationsIn, marksOn, type ReplyAnnotation } from './asking/reply-annotations.ts'
 import { dim, endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
@@ -44,6 +44,7 @@ put behind the question. Without a model, the first one answers. Without a quest
   --system         instructions for the model
   --effort         how much to think: ${EFFORTS.join(', ')}
   --hide-thoughts  keep thoughts off the terminal
+  --page           which page of a TIFF, or frame of an animated picture, from 1
   --audio          also listen to the sound of videos
   --max-tokens     most tokens of the reply
   --temperature    0 to 2 [0]
@@ -80,6 +81,7 @@ function readChatOptions(args: readonly string[]) {
   return {
     values,
     words,
+    page: readPage(values.page),
     body: {
       ...(maxTokens === undefined ? {} : { max_completion_tokens: maxTokens }),
       ...(temperature === undefined ? {} : { temperature }),
@@ -102,6 +104,7 @@ function readWords(args: readonly string[]) {
       system: { type: 'string' },
       effort: { type: 'string' },
       'hide-thoughts': { type: 'boolean' },
+      page: { type: 'string' },
       audio: { type: 'boolean' },
       'max-tokens': { type: 'string' },
       temperature: { type: 'string' },
@@ -119,11 +122,11 @@ interface Question {
 }
 
 async function ask(args: readonly string[]): Promise<void> {
-  const { values, words, body } = readChatOptions(args)
+  const { values, words, page, body } = readChatOptions(args)
   const target = values.output === undefined ? null : await readTarget(values.output)
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(words, { model: values.model ?? null, names: place.names, meaning: 'question' })
-  const { questions, text, isFolder } = await collect(sorted.media, sorted.text)
+  const { questions, text, isFolder } = await collect(sorted.media, sorted.text, page)
   const isDialogue = text === null && !isFolder && !values.json && process.stdin.isTTY && process.stdout.isTTY
   const asked = text ?? defaultQuestion(isFolder ? ['image'] : (await questions[0]!.open()).map(({ kind }) => kind))
   const drawing = target && (await planDrawing(target, questions, isFolder))
@@ -166,10 +169,10 @@ async function ask(args: readonly string[]): Promise<void> {
   if (failures > 0) throw new ConfigError(`${failures} of ${questions.length} pictures could not be asked about`)
 }
 
-async function collect(words: readonly string[], text: string | null) {
+async function collect(words: readonly string[], text: string | null, page: number | null) {
   const folders = []
   for (const word of words) if (word !== '-' && (await stat(word)).isDirectory()) folders.push(word)
-  const piped = words.includes('-') ? await readStandardInput() : null
+  const piped = words.includes('-') ? await readStandardInput(page) : null
   const question = typeof piped === 'string' ? [text, piped].filter((part) => part !== null).join('\n\n') : text
   const [folder] = folders
   if (folder !== undefined) {
@@ -177,12 +180,14 @@ async function collect(words: readonly string[], text: string | null) {
       throw new ConfigError('a folder is asked about picture by picture, so no other files can stand beside it')
     }
     const pictures = await picturesIn(folder)
-    const questions = pictures.map((path): Question => ({ name: path, open: async () => [await openMedium(path)] }))
+    const questions = pictures.map(
+      (path): Question => ({ name: path, open: async () => [await openMedium(path, page)] }),
+    )
     return { questions, text: question, isFolder: true }
   }
   const media: Medium[] = []
   for (const word of words) {
-    if (word !== '-') media.push(await openMedium(word))
+    if (word !== '-') media.push(await openMedium(word, page))
     else if (piped !== null && typeof piped !== 'string') media.push(piped)
   }
   const name = media.map((medium) => medium.name).join(', ')

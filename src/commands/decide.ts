@@ -11,6 +11,7 @@ import {
   readStandardInput,
   sendMedia,
 } from './asking/media.ts'
+import { readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { readTarget, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -41,6 +42,7 @@ One QUESTION in words is answered with yes or no.
   -o, --output     a .json or .csv file for the results, instead of printing them
   --format         table, json or csv [table, or what the name of the output says]
   --json           the same as --format json
+  --page           which page of a TIFF, or frame of an animated picture, from 1
   --sort           the files in order of the first answer: the likeliest, or the highest score, first
 ${CONNECTION_HELP}
 
@@ -66,6 +68,7 @@ async function answer(args: readonly string[]): Promise<void> {
       output: { type: 'string', short: 'o' },
       format: { type: 'string' },
       json: { type: 'boolean' },
+      page: { type: 'string' },
       sort: { type: 'boolean' },
     },
     null,
@@ -79,7 +82,7 @@ async function answer(args: readonly string[]): Promise<void> {
   const others = positionals.filter((word) => !files.includes(word))
   const sorted = await sortWords(others, { model: values.model ?? null, names: place.names, meaning: 'question' })
   const asked = await questionsIn(files, sorted.text)
-  const { inputs, isSingle } = await collect(sorted.media)
+  const { inputs, isSingle } = await collect(sorted.media, readPage(values.page))
   const model = sorted.model ?? place.names.ids[0]
   if (model === undefined) throw new ConfigError(NO_MODEL)
 
@@ -128,18 +131,21 @@ async function questionsIn(files: readonly string[], text: string | null): Promi
   return { questions: [{ type: 'predicate', instructions: text }], placeOf: () => null }
 }
 
-async function collect(words: readonly string[]): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
+async function collect(
+  words: readonly string[],
+  page: number | null,
+): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
   const inputs: Input[] = []
   let isSingle = words.length <= 1
   for (const word of words) {
     if (word === '-') {
-      const piped = await readStandardInput()
+      const piped = await readStandardInput(page)
       inputs.push({ name: '-', open: async () => piped })
     } else if ((await stat(word)).isDirectory()) {
       isSingle = false
-      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openMedium(path) })))
+      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openMedium(path, page) })))
     } else {
-      inputs.push({ name: word, open: () => openMedium(word) })
+      inputs.push({ name: word, open: () => openMedium(word, page) })
     }
   }
   if (inputs.length === 0) throw new ConfigError('expected a picture, as in: lookout decide picture.jpg questions.yaml')

@@ -14,6 +14,7 @@ import {
   readStandardInput,
   sendMedia,
 } from './asking/media.ts'
+import { readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -41,6 +42,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
                      a .json or .csv file for the results, instead of printing them
   --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
   --json           the same as --format json
+  --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
   --think          let the model think first
 ${CONNECTION_HELP}
@@ -74,6 +76,7 @@ async function search(args: readonly string[]): Promise<void> {
       output: { type: 'string', short: 'o', multiple: true },
       format: { type: 'string' },
       json: { type: 'boolean' },
+      page: { type: 'string' },
       points: { type: 'boolean' },
       think: { type: 'boolean' },
     },
@@ -87,7 +90,7 @@ async function search(args: readonly string[]): Promise<void> {
     names: place.names,
     meaning: 'categories',
   })
-  const { inputs, isSingle } = await collect(media)
+  const { inputs, isSingle } = await collect(media, readPage(values.page))
   const categories = [...new Set((text ?? '').split(',').map((name) => name.trim()))].filter((name) => name !== '')
   const drawings = await planDrawings(outputs, inputs)
 
@@ -166,22 +169,25 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
-async function collect(words: readonly string[]): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
+async function collect(
+  words: readonly string[],
+  page: number | null,
+): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
   const inputs: Input[] = []
   let isSingle = words.length === 1
   for (const word of words) {
     if (word === '-') {
-      const piped = await readStandardInput()
+      const piped = await readStandardInput(page)
       if (typeof piped === 'string' || !isPicture(piped)) throw new ConfigError('standard input is not a picture')
       inputs.push({ name: piped.name, open: async () => piped })
     } else if ((await stat(word)).isDirectory()) {
       isSingle = false
-      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openPicture(path) })))
+      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openPicture(path, page) })))
     } else if (words.length === 1) {
       // What is wrong with the only picture is said before a model is loaded.
-      const picture = await openPicture(word)
+      const picture = await openPicture(word, page)
       inputs.push({ name: word, open: async () => picture })
-    } else inputs.push({ name: word, open: () => openPicture(word) })
+    } else inputs.push({ name: word, open: () => openPicture(word, page) })
   }
   if (inputs.length === 0) throw new ConfigError('expected a picture, as in: lookout detect picture.jpg cat,dog')
   return { inputs, isSingle }

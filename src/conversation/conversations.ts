@@ -42,7 +42,7 @@ export interface Caller {
   readonly organisation: string
   /** Whether nobody waits for the reply: it may take long, because others come first. */
   readonly isBackground?: boolean
-  /** Shows the media of the request in its trace; absent where the request is not traced. */
+  /** Follows the media of the request; may be left out. */
   readonly trace?: MediaTrace | undefined
 }
 

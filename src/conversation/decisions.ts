@@ -30,7 +30,7 @@ export interface DecisionParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
-  /** Absent where the request is not traced. */
+  /** Follows the media of the request; may be left out. */
   readonly trace?: MediaTrace | undefined
   /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack

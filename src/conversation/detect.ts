@@ -14,7 +14,7 @@ import {
 } from '../media/index.ts'
 import { checkDetect } from './capability-checks.ts'
 import { CategoryBranches, follow } from './category-branches.ts'
-import { type LoadedMedia, loadPictures, type MediaSource } from './prompt/media-parts.ts'
+import { type LoadedMedia, type LoadedPart, loadPictures, type MediaSource } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
 import { buildSharedPrompt, type PromptStyle } from './prompt/prompt.ts'
 import { thoughtBudget } from './prompt/thinking.ts'
@@ -39,7 +39,7 @@ export interface DetectParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
-  /** Absent where the request is not traced. */
+  /** Follows the media of the request; may be left out. */
   readonly trace?: MediaTrace | undefined
   /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
@@ -179,10 +179,10 @@ interface Dialog {
 function dialogOf({ request, labels, kind, model }: Search, images: readonly DecodedImage[]): Dialog {
   const { detection } = dialectOf(model.card)
   const messages: PlacedMessage[] = []
-  const media = new Map<MediaContent, readonly PromptPart[]>()
+  const media = new Map<MediaContent, LoadedPart>()
   const ask = (image: DecodedImage, param: Path, kind: DetectionKind, names: readonly string[] | null) => {
     const part: MediaContent = { type: 'image_url', image_url: { url: '' } }
-    media.set(part, [{ type: 'image', image: image.image }])
+    media.set(part, { parts: [{ type: 'image', image: image.image }] })
     const text = detection.question(kind, names)
     messages.push({ message: { role: 'user', content: [part, { type: 'text', text }] }, param })
   }

@@ -155,7 +155,7 @@ function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): P
   const { id, name } = call!
   return {
     ...prompt,
-    media: new Map([...prompt.media, [image, [{ type: 'image', image: seen }]]]),
+    media: new Map([...prompt.media, [image, { parts: [{ type: 'image', image: seen }] }]]),
     replaysReasoning: true,
     messages: [
       ...prompt.messages,

@@ -1,12 +1,20 @@
 import type { Annotation, Leaf, Prose } from './annotation.ts'
 import type { AnnotationFormat } from './hints.ts'
 
+/** In seconds from the start of a video. */
+export interface TimeSpan {
+  readonly from: number
+  readonly to: number
+}
+
 /** The media that the annotations of a reply may refer to. */
 export interface Scene {
   /** Number of images, videos and audio inputs in the request. */
   readonly assets: number
   /** Whether one of them is a video, so that annotations may have a time. */
   readonly timed: boolean
+  /** For each asset the time that it covers; null for what is no video. Left out: times are not held to any. */
+  readonly spans?: readonly (TimeSpan | null)[]
   /** Size in pixels of the last image or video frame as the model sees it; null when there is none. */
   readonly image: { readonly width: number; readonly height: number } | null
 }

@@ -7,6 +7,7 @@ export {
   escapePattern,
   type Scene,
   type TagRules,
+  type TimeSpan,
 } from './dialect.ts'
 export { DIALECTS, type DialectName } from './dialects/index.ts'
 export { type AnnotationFormat, formatHint, HINT_MARKS, type Hint, hintedFormat, takeHints } from './hints.ts'

@@ -1,9 +1,9 @@
 import type { Annotation, Clip, GridPoint, Leaf } from './annotation.ts'
-import type { Scene } from './dialect.ts'
+import type { Scene, TimeSpan } from './dialect.ts'
 
 /**
- * Brings an annotation into the contract's form: corners and times in order, no `assetIdx` when the request has only
- * one asset, and no `t` when it has no video.
+ * Brings an annotation into the contract's form: corners and times in order and times within the video, no `assetIdx`
+ * when the request has only one asset, and no `t` when it has no video.
  */
 export function normalised(annotation: Annotation, scene: Scene): Annotation {
   const { assetIdx, ...rest } = annotation
@@ -12,9 +12,9 @@ export function normalised(annotation: Annotation, scene: Scene): Annotation {
   ) as Annotation
   switch (own.kind) {
     case 'clip':
-      return inOrder(own)
+      return inOrder(own, spanOf(scene, assetIdx))
     case 'track':
-      return { ...own, waypoints: own.waypoints.map((waypoint) => normalisedLeaf(waypoint, scene)) }
+      return { ...own, waypoints: own.waypoints.map((waypoint) => normalisedLeaf(waypoint, scene, assetIdx)) }
     case 'collection':
       return own
     default:
@@ -22,10 +22,13 @@ export function normalised(annotation: Annotation, scene: Scene): Annotation {
   }
 }
 
-function normalisedLeaf({ t, assetIdx, ...leaf }: Leaf, { timed, assets }: Scene): Leaf {
+/** @param inherited the asset of a leaf that names none. */
+function normalisedLeaf({ t, assetIdx, ...leaf }: Leaf, scene: Scene, inherited?: number): Leaf {
+  const { timed, assets } = scene
+  const span = spanOf(scene, assetIdx ?? inherited)
   return {
     ...leaf,
-    ...(timed && t !== undefined ? { t } : {}),
+    ...(timed && t !== undefined ? { t: span === null ? t : held(t, span, LEAF_STEPS) } : {}),
     ...(assetIdx !== undefined && assets > 1 && assetIdx < assets ? { assetIdx } : {}),
     points: leaf.kind === 'point_box' ? corners(leaf.points) : leaf.points,
   }
@@ -40,7 +43,32 @@ function corners(points: readonly GridPoint[]): readonly GridPoint[] {
   ]
 }
 
-function inOrder(clip: Clip): Clip {
-  const { start, end } = clip
-  return end !== undefined && end < start ? { ...clip, start: end, end: start } : clip
+function inOrder(clip: Clip, span: TimeSpan | null): Clip {
+  const [start, end] = [clip.start, clip.end ?? clip.start]
+    .sort((a, b) => a - b)
+    .map((time) => (span === null ? time : held(time, span, CLIP_STEPS)))
+  return { ...clip, start: start!, ...(clip.end === undefined ? {} : { end: end! }) }
 }
+
+/** Steps of a second in which times are written. */
+const LEAF_STEPS = 10
+const CLIP_STEPS = 1e6
+
+/** The time that annotations of an asset may have; of all videos where it is not known which one is meant. */
+function spanOf({ spans = [] }: Scene, asset: number | undefined): TimeSpan | null {
+  const own = asset === undefined ? null : spans[asset]
+  if (own) return own
+  const known = spans.filter((span) => span !== null)
+  if (known.length === 0) return null
+  return { from: Math.min(...known.map(({ from }) => from)), to: Math.max(...known.map(({ to }) => to)) }
+}
+
+/** The closest time that lies within, also as it is written. */
+function held(time: number, { from, to }: TimeSpan, steps: number): number {
+  const least = Math.ceil(from * steps - ROUNDING) / steps
+  const most = Math.floor(to * steps + ROUNDING) / steps
+  return time < least ? Math.min(least, most) : Math.min(time, most)
+}
+
+/** Of a number of steps: 2.3 seconds are 23 tenths, whatever their product is in binary. */
+const ROUNDING = 1e-3

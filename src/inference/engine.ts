@@ -3,7 +3,7 @@ import type { TemplateTraits } from '../templates/traits.ts'
 import type { OffloadReport } from './offload.ts'
 import type { WorkTrace } from './work-trace.ts'
 
-export type { ImageLimits } from '../models/card.ts'
+export type { AudioLimits, ImageLimits } from '../models/card.ts'
 
 /**
  * The interface between `conversation/` and a model, local or remote. All work has one shape: a shared prefix and
@@ -348,9 +348,10 @@ export interface Measurement {
 export interface PromptUsage {
   /** All prompt tokens of the branch: prefix and suffix, text and media. */
   readonly promptTokens: number
-  /** The part of `promptTokens` from images and videos, from audio, and already computed at admission. */
+  /** The part of `promptTokens` from images and videos, and from audio: by its length, without what encoders pad it with. */
   readonly imageTokens: number
   readonly audioTokens: number
+  /** The part of `promptTokens` that was already computed at admission. */
   readonly cachedTokens: number
 }
 

@@ -1,4 +1,4 @@
-export { audioTokens, SAMPLE_RATE } from './audio-tokens.ts'
+export { promptAudioTokens, SAMPLE_RATE } from './audio-tokens.ts'
 export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid } from './coordinates.ts'
 export { isDecodable, isFFmpegInstalled } from './decoding/ffmpeg-package.ts'
 export type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'

@@ -55,6 +55,8 @@ export interface LoadingParts {
   readonly decoded: LRUCache<string, DecodeResult>
   /** The most bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
+  /** Says what of an input the model does not get. */
+  note(param: string, text: string): void
   /** @param host the host that media is fetched from. */
   measure<Result>(stage: MediaStage, kind: MediaKind, work: MeasuredWork<Result>, host?: string): Promise<Result>
 }
@@ -176,7 +178,7 @@ export class Loading implements MediaRequest {
     yield* pieces
   }
 
-  #decode<Task extends DecodeTask>(
+  async #decode<Task extends DecodeTask>(
     task: Task,
     options: object,
     found: Found,
@@ -188,7 +190,9 @@ export class Loading implements MediaRequest {
       shared = this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param)
       this.#results.set(key, shared)
     }
-    return untilAborted(named(shared, param), signal) as Promise<DecodeResults[Task['type']]>
+    const result = await untilAborted(named(shared, param), signal)
+    if ('notes' in result) for (const note of result.notes ?? []) this.#parts.note(param, note)
+    return result as DecodeResults[Task['type']]
   }
 
   /** Counts a result towards the request's limit. A result beyond it is dropped. */

@@ -100,7 +100,7 @@ export class MediaLoader {
    * @param organisation limits the request to this organisation's files and cached media. With a shared cache, response
    * times would reveal what another organisation has sent.
    * @param signal aborts the whole request.
-   * @param trace left out where the request is not traced.
+   * @param trace follows the request; may be left out.
    */
   open(organisation: string, signal: AbortSignal, trace?: MediaTrace): MediaRequest {
     const parts: LoadingParts = {
@@ -111,7 +111,8 @@ export class MediaLoader {
       files: this.#files,
       decoded: this.#decoded,
       decodedLimit: this.#decodedLimit,
-      measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin(stage, kind, host)),
+      measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin?.(stage, kind, host)),
+      note: (param, text) => trace?.note?.(param, text),
     }
     return new Loading(parts, organisation, signal)
   }

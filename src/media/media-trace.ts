@@ -1,10 +1,15 @@
 import type { TracedStage } from '../lib/traced-stage.ts'
 import type { MediaKind } from './media-type.ts'
 
-/** Shows what the media of one request takes, in the request's trace. */
+/** Follows the media of one request. */
 export interface MediaTrace {
-  /** @param host the host that media is fetched from; left out for media that this server has. */
-  begin(stage: MediaStage, kind: MediaKind, host?: string): TracedStage
+  /**
+   * Shows what media takes, in the request's trace; absent where the request is not traced.
+   * @param host the host that media is fetched from; left out for media that this server has.
+   */
+  begin?(stage: MediaStage, kind: MediaKind, host?: string): TracedStage
+  /** Says, in a sentence without a full stop, what of the input the model does not get. May repeat itself. */
+  note?(param: string, text: string): void
 }
 
 export type MediaStage = 'fetch' | 'decode'

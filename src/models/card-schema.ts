@@ -246,9 +246,9 @@ const cardFields = z.strictObject({
   audio: z
     .strictObject({
       tokensPerSecond: z.number().positive(),
-      /** For an encoder that takes sound in windows of so many seconds: one that has begun costs as much as a whole one. */
+      /** For an encoder that takes sound in windows of so many seconds: one that has begun takes as much of the context as a whole one. */
       windowSeconds: z.number().positive().optional(),
-      /** How long a sound may be. */
+      /** How long a sound may be: its length at `tokensPerSecond`, without the rest of a window. */
       maxTokens: z.int().positive(),
     })
     .optional(),

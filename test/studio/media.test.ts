@@ -136,7 +136,10 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     const { page, errors } = studio
     const plain = sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } })
     const png = await plain.png().toBuffer()
-    const gif = await plain.gif().toBuffer()
+    const blue = await plain.clone().linear([0, 0, 0], [0, 0, 255]).png().toBuffer()
+    const gif = await sharp([png, blue], { join: { animated: true } })
+      .gif()
+      .toBuffer()
     await choose(page, [
       { name: 'one.png', mimeType: 'image/png', buffer: png },
       { name: 'two.gif', mimeType: 'image/gif', buffer: gif },
@@ -149,6 +152,8 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     expect(await notice.innerText()).toContain('cannot read photo.heic. Save it as PNG or JPEG.')
     expect(await notice.innerText()).toContain('film.mkv is in a format that the server does not take.')
     expect(await notice.innerText()).toContain('notes.txt is neither an image, nor a video, nor a sound.')
+    expect(await notice.innerText()).toContain('two.gif has 2 frames; the model sees only the first.')
+    expect(await notice.innerText()).not.toContain('one.png')
     expect(await names(page)).toEqual(['one.png', 'two.gif'])
     await page.getByRole('button', { name: 'Show two.gif' }).click()
     await page.getByRole('group', { name: /^two.gif, 40 by 30 pixels/ }).waitFor()

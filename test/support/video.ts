@@ -19,6 +19,10 @@ export interface VideoSpec {
   readonly audioSeconds?: number
   /** An audio track with these samples, at 48 kHz. */
   readonly soundtrack?: Float32Array
+  /** An audio track for each of these encoders; one by default. */
+  readonly soundCodecs?: readonly string[]
+  /** The time at which the audio begins, in milliseconds. */
+  readonly soundFrom?: number
   /** For the frames. */
   readonly bitsPerSecond?: number
   /** Leaves out all frames, so that the video track is empty. */
@@ -59,8 +63,9 @@ export async function makeVideo(video: VideoSpec): Promise<Buffer> {
       video.soundtrack ??
       (video.audioSeconds && Float32Array.from({ length: video.audioSeconds * rate }, (_, i) => tone(i / rate)))
     if (samples) {
-      const codec = video.format === 'webm' ? 'libopus' : 'aac'
-      tracks.push(audioTrack(output, { samples, rate, channels: 1, codec }))
+      const codecs = video.soundCodecs ?? [video.format === 'webm' ? 'libopus' : 'aac']
+      const from = ((video.soundFrom ?? 0) * rate) / 1000
+      for (const codec of codecs) tracks.push(audioTrack(output, { samples, rate, channels: 1, codec, from }))
     }
     return tracks
   })
@@ -84,6 +89,8 @@ async function mux(format: string, indexFirst: boolean, tracks: (output: Native)
   const output = new native.FormatContext()
   try {
     check(output.allocOutputContext2(null, format, path))
+    // Some codecs are experimental in MP4.
+    output.strictStdCompliance = -2
     const write = tracks(output)
     check(output.openOutputSync())
     if (indexFirst) native.Option.set(output, 'movflags', '+faststart', 1)
@@ -142,9 +149,11 @@ interface AudioTrack {
   readonly rate: number
   readonly channels: number
   readonly codec: string
+  /** Its first sample's number. */
+  readonly from?: number
 }
 
-function audioTrack(output: Native, { samples, rate, channels, codec: name }: AudioTrack): Track {
+function audioTrack(output: Native, { samples, rate, channels, codec: name, from = 0 }: AudioTrack): Track {
   const layout = { nbChannels: channels, order: 1, mask: channels === 1 ? 4n : 3n }
   const codec = native.Codec.findEncoderByName(name)
   const encoder = new native.CodecContext()
@@ -154,6 +163,8 @@ function audioTrack(output: Native, { samples, rate, channels, codec: name }: Au
   encoder.sampleFormat = codec.sampleFormats[0]
   encoder.timeBase = { num: 1, den: rate }
   encoder.flags = GLOBAL_HEADER
+  // Some encoders are experimental.
+  native.Option.set(encoder, 'strict', '-2', 0)
   check(encoder.open2Sync(codec, null))
   const stream = output.newStream(null)
   stream.codecpar.fromContext(encoder)
@@ -174,7 +185,7 @@ function audioTrack(output: Native, { samples, rate, channels, codec: name }: Au
       check(frame.allocBuffer())
       const input = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
       check(converter.convertSync(frame.extendedData, piece.length, [input], piece.length))
-      frame.pts = BigInt(at)
+      frame.pts = BigInt(from + at)
       encode(output, stream, encoder, frame)
       frame.free()
     }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { MEDIA_NOTES } from './media-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
@@ -9,7 +10,15 @@ const CORS = {
 const USUAL_HEADERS = 'authorization, content-type, range'
 const HEADER_NAMES = /^[\t ]*[\w!#$%&'*+.^`|~-]+(?:[\t ]*,[\t ]*[\w!#$%&'*+.^`|~-]+)*[\t ]*$/
 const EXPOSED = [
-  ...['x-trace-id', 'x-request-id', 'retry-after', 'retry-after-ms', 'content-range', 'content-disposition'],
+  ...[
+    'x-trace-id',
+    'x-request-id',
+    'retry-after',
+    'retry-after-ms',
+    'content-range',
+    'content-disposition',
+    MEDIA_NOTES,
+  ],
   ...['www-authenticate', 'x-typesafe-request-id', 'request-id'],
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
 ].join(', ')

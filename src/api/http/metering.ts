@@ -6,6 +6,7 @@ import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
+import { followMedia } from './media-notes.ts'
 
 /** With `background`, a request gives way to those of others, as the lines of batches do. */
 const PRIORITY_HEADER = 'x-lookout-priority'
@@ -78,7 +79,12 @@ export async function meter(
     else record(CLIENT_CLOSED_REQUEST, 'aborted')
   })
   return {
-    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media, isBackground },
+    caller: {
+      model: { ...model, engine },
+      organisation: principal.organisation,
+      trace: followMedia(request, reply),
+      isBackground,
+    },
     get tokens() {
       return engine.tokens
     },

@@ -80,6 +80,7 @@ async function connect(url: string, asking: Asking): Promise<Connected> {
     url,
     ...asking,
     onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
+    onNote: note,
   })
   return { client, ids: (await client.models()).map(({ id }) => id) }
 }
@@ -175,7 +176,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     await close()
     throw new Error(message.error)
   }
-  return { client: new LookoutClient({ url: message.url, key }), [Symbol.asyncDispose]: close }
+  return { client: new LookoutClient({ url: message.url, key, onNote: note }), [Symbol.asyncDispose]: close }
 }
 
 /** Whether an error is about the one input, so that others may still be answered. */

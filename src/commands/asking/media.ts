@@ -2,11 +2,12 @@ import { openAsBlob } from 'node:fs'
 import { open, readdir, readFile, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import sharp from 'sharp'
 import { type LookoutClient, ServerError } from '../../client/index.ts'
 import { ConfigError } from '../../config/config.ts'
 import { pictureSize } from '../../drawing/index.ts'
 import { HEAD_BYTES, type MediaKind, type MediaType, mediaType, typeName } from '../../media/index.ts'
+import { pageOf } from './pages.ts'
+import { note } from './screen.ts'
 
 /** A picture, video or sound that is to be asked about. */
 export interface Medium {
@@ -43,29 +44,38 @@ export interface MediaFile {
   blob(type: MediaType): Promise<Blob>
 }
 
+interface Reading {
+  /** Of a picture, from 1; null for the first one, with a note where there are more. */
+  readonly page?: number | null
+  /** False where a picture of this size is not to be read into memory. */
+  readonly takesPictures?: boolean
+}
+
 /** @throws MediaError */
-export function openMedium(path: string): Promise<Medium> {
-  return readMedium({
+export function openMedium(path: string, page: number | null = null): Promise<Medium> {
+  const file: MediaFile = {
     name: path,
     head: () => readHead(path),
     size: async () => (await stat(path)).size,
     whole: () => readWhole(path),
     blob: (type) => openAsBlob(path, { type }),
-  })
+  }
+  return readMedium(file, { page })
 }
 
-/**
- * @param takesPictures false where a picture of this size is not to be read into memory.
- * @throws MediaError
- */
-export async function readMedium(file: MediaFile, takesPictures = true): Promise<Medium> {
+/** @throws MediaError */
+export async function readMedium(
+  file: MediaFile,
+  { takesPictures = true, page = null }: Reading = {},
+): Promise<Medium> {
   const { name } = file
   const type = mediaType(await file.head())
   const kind = kindOf(type)
   if (type === null || kind === null || kind === 'image') {
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
-    return pictureOf(name, await file.whole())
+    return pictureOf(name, await file.whole(), page)
   }
+  checkPaged(name, type, page)
   return {
     name,
     kind,
@@ -78,8 +88,8 @@ export async function readMedium(file: MediaFile, takesPictures = true): Promise
 }
 
 /** @throws MediaError for what is not a picture. */
-export async function openPicture(path: string): Promise<Picture> {
-  const medium = await openMedium(path)
+export async function openPicture(path: string, page: number | null = null): Promise<Picture> {
+  const medium = await openMedium(path, page)
   if (isPicture(medium)) return medium
   throw new MediaError(`${path} is ${medium.type}, not a picture`)
 }
@@ -89,11 +99,12 @@ export function isPicture(medium: Medium): medium is Picture {
 }
 
 /** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
-export async function readStandardInput(): Promise<Medium | string> {
+export async function readStandardInput(page: number | null = null): Promise<Medium | string> {
   const bytes = await buffer(process.stdin)
   const type = mediaType(bytes.subarray(0, HEAD_BYTES))
   const kind = kindOf(type)
   if (type !== null && kind !== null && kind !== 'image') {
+    checkPaged(STDIN_NAME, type, page)
     return {
       name: STDIN_NAME,
       kind,
@@ -104,7 +115,7 @@ export async function readStandardInput(): Promise<Medium | string> {
       blob: async () => new Blob([bytes], { type }),
     }
   }
-  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes)
+  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes, page)
   const text = bytes.toString('utf8').trim()
   if (text === '') throw new MediaError('standard input is empty')
   if (text.includes('\0') || text.includes('\ufffd'))
@@ -194,17 +205,24 @@ function aboutMedium(name: string, { message }: ServerError): MediaError {
 }
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */
-async function pictureOf(name: string, given: Buffer): Promise<Picture> {
+async function pictureOf(name: string, given: Buffer, page: number | null): Promise<Picture> {
   const found = typeName(given.subarray(0, HEAD_BYTES))
   if (given.length === 0) throw new MediaError(`${name} is empty`)
   if (!found.startsWith('image/')) {
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
   const isTaken = mediaType(given.subarray(0, HEAD_BYTES)) !== null
-  // The server takes three formats; the others become PNG, of the first page or frame.
-  const bytes = isTaken
-    ? given
-    : await toPng(given, `${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
+  // The server takes three formats; the others become PNG.
+  const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {
+    if (isTaken) throw new MediaError(`${name} is damaged`)
+    throw new MediaError(`${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
+  })
+  if (paged === null) throw new MediaError(`${name} has no page ${page}`)
+  const { bytes, pages } = paged
+  // Of formats that it takes, the server says so itself.
+  if (!isTaken && page === null && pages > 1) {
+    note(`${name} has ${pages} pages, of which only the first is looked at: --page N takes another`)
+  }
   const size = await pictureSize(bytes).catch(() => {
     throw new MediaError(`${name} is damaged`)
   })
@@ -220,14 +238,9 @@ async function pictureOf(name: string, given: Buffer): Promise<Picture> {
   }
 }
 
-function toPng(bytes: Uint8Array, problem: string): Promise<Buffer> {
-  return sharp(bytes)
-    .autoOrient()
-    .png()
-    .toBuffer()
-    .catch(() => {
-      throw new MediaError(problem)
-    })
+/** @throws MediaError when a page is asked for. */
+function checkPaged(name: string, type: MediaType, page: number | null): void {
+  if (page !== null) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
 }
 
 async function readHead(path: string): Promise<Uint8Array> {

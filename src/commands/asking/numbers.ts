@@ -11,3 +11,8 @@ export function readNumber(
   if (value >= min && value <= max && (!whole || Number.isInteger(value))) return value
   throw new ConfigError(`${option}: expected a ${whole ? 'whole ' : ''}number from ${min} to ${max}, not '${text}'`)
 }
+
+/** The page of a picture that is asked for. @throws ConfigError */
+export function readPage(text: string | undefined): number | null {
+  return readNumber(text, '--page', { min: 1, max: 1_000_000, whole: true }) ?? null
+}

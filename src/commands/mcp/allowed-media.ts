@@ -62,7 +62,7 @@ export class AllowedMedia {
     }
     const file = held.use(await this.#file(named))
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
-    return { type: 'medium', medium: await readMedium(file, file.byteLength <= MOST_PICTURE_BYTES) }
+    return { type: 'medium', medium: await readMedium(file, { takesPictures: file.byteLength <= MOST_PICTURE_BYTES }) }
   }
 
   async #file(named: string): Promise<HeldFile> {

@@ -1,4 +1,5 @@
 import type { VideoLayout } from '../../families/index.ts'
+import type { TimeSpan } from '../../grounding/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError, located } from '../../lib/errors.ts'
@@ -13,6 +14,7 @@ import {
   type MediaReference,
   type MediaRequest,
   type RgbImage,
+  SAMPLE_RATE,
   type Size,
   targetFor,
 } from '../../media/index.ts'
@@ -31,8 +33,14 @@ import {
 /** The part of the media room that a conversation needs. */
 export type MediaSource = Pick<MediaLoader, 'open'>
 
-/** What each media part of a conversation is to the engine. */
-export type LoadedMedia = ReadonlyMap<MediaContent, readonly PromptPart[]>
+/** What a media part of a conversation is to the engine. */
+export interface LoadedPart {
+  readonly parts: readonly PromptPart[]
+  /** The time that a video covers. */
+  readonly span?: TimeSpan
+}
+
+export type LoadedMedia = ReadonlyMap<MediaContent, LoadedPart>
 
 export interface MediaOptions {
   readonly model: ServedModel
@@ -146,7 +154,7 @@ export async function loadPicture(
 class MediaGroup {
   /** A part that stands in several places is loaded once. */
   readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: Path }>()
-  readonly loaded = new Map<MediaContent, readonly PromptPart[]>()
+  readonly loaded = new Map<MediaContent, LoadedPart>()
   /** Fires when no more media of the group is wanted. */
   readonly signal: AbortSignal
   readonly #failed = new AbortController()
@@ -173,7 +181,7 @@ class MediaGroup {
 }
 
 /** @param param the part's own object, e.g. `messages[0].content[1].video_url`. */
-async function load(part: MediaContent, param: Path, options: MediaOptions): Promise<PromptPart[]> {
+async function load(part: MediaContent, param: Path, options: MediaOptions): Promise<LoadedPart> {
   const { media, model, signal, withSound, maxFrames } = options
   const { card } = model
   if (part.type === 'video_frames') return loadFrames(part, param, options)
@@ -186,7 +194,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   if (modality === 'image') {
     const target = targetFor(needed(card.image), detailOf(part))
     const { image } = await ask((input) => media.image(input, target))
-    return [{ type: 'image', image }]
+    return { parts: [{ type: 'image', image }] }
   }
   try {
     if (modality === 'video') {
@@ -196,7 +204,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
     }
     const limits = needed(card.audio)
     const { samples } = await ask((input) => media.audio(input, limits))
-    return [{ type: 'audio', samples }]
+    return { parts: [{ type: 'audio', samples }] }
   } catch (error) {
     throw namingPart(error, param)
   }
@@ -226,7 +234,7 @@ async function loadFrames(
   { video_frames: { frames } }: VideoFramesContent,
   param: Path,
   { media, model, signal }: MediaOptions,
-): Promise<PromptPart[]> {
+): Promise<LoadedPart> {
   const wanted = frames.map(({ image_url: { url } }, index) => ({
     url,
     param: within(param, 'frames', index, 'image_url', 'url'),
@@ -238,13 +246,15 @@ async function loadFrames(
   const others = await loadPictures(wanted.slice(1), { width, height }, media, signal)
   const pictures = [first!, ...others]
   const timed = pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 }))
-  return frameParts(timed, layout)
+  return { parts: frameParts(timed, layout), span: { from: timed[0]!.seconds, to: timed.at(-1)!.seconds } }
 }
 
-function videoParts({ frames, sound }: DecodedVideo, layout: VideoLayout): PromptPart[] {
+function videoParts({ frames, sound, durationSeconds }: DecodedVideo, layout: VideoLayout): LoadedPart {
   const parts = frameParts(frames, layout)
   if (sound !== null) parts.push({ type: 'audio', samples: sound.samples })
-  return parts
+  // What is heard may go on behind the last picture.
+  const heard = (sound?.samples.length ?? 0) / SAMPLE_RATE
+  return { parts, span: { from: 0, to: Math.max(durationSeconds, heard) } }
 }
 
 /** Frames as the family is shown them: as many at a time as its encoder merges, each group behind its time in words. */

@@ -237,7 +237,7 @@ export function contentOf(placed: PlacedMessage, media: LoadedMedia): PromptPart
     const loaded = media.get(part)
     if (!loaded) throw internalError(new Error(`A part of type ${part.type} was admitted and not loaded`))
     // Handed over as it is: the engine itself puts the family's tokens around media, so the template must not.
-    parts.push(...loaded)
+    parts.push(...loaded.parts)
   }
   return parts
 }

@@ -2,7 +2,7 @@ import type { CountOptions, PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
-import { audioTokens, SAMPLE_RATE } from '../../media/index.ts'
+import { promptAudioTokens, SAMPLE_RATE } from '../../media/index.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
 
@@ -115,7 +115,7 @@ function withRowEnds(tokens: number, { image }: ModelCard): number {
 
 /** Encoders round up to a whole second, and some use slightly more tokens than the card says. */
 function mostAudioTokens(samples: number, { audio }: ModelCard): number {
-  const tokens = audio === undefined ? 0 : audioTokens(samples + SAMPLE_RATE, audio)
+  const tokens = audio === undefined ? 0 : promptAudioTokens(samples + SAMPLE_RATE, audio)
   return Math.ceil(tokens * 1.1) + MEDIA_FRAME_TOKENS
 }
 

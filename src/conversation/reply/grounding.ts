@@ -20,12 +20,13 @@ export function dialectOf({ dialect }: ModelCard): Dialect {
 /** The media that a reply to these messages may refer to. */
 export function sceneOf(messages: readonly PlacedMessage[], media: LoadedMedia): Scene {
   const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
-  const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part) ?? [])))
+  const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part)?.parts ?? [])))
   const last = shown.findLast((part) => part.type === 'image' || part.type === 'frames')
   const image = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
   return {
     assets: parts.filter(({ type }) => type !== 'text').length,
     timed: parts.some(({ type }) => type.startsWith('video')),
+    spans: parts.flatMap((part) => (part.type === 'text' ? [] : [media.get(part)?.span ?? null])),
     image: image ? { width: image.width, height: image.height } : null,
   }
 }

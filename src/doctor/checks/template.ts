@@ -98,7 +98,7 @@ function render(subject: Subject, messages: readonly Message[], image: readonly 
     {
       param: 'messages',
       messages: messages.map((message, i) => ({ message, param: ['messages', i] })),
-      media: new Map([[IMAGE, image]]),
+      media: new Map([[IMAGE, { parts: image }]]),
       instruction: null,
       demand: null,
       tools: [],

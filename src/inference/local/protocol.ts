@@ -2,6 +2,7 @@ import type { Backend } from '../../config/backend.ts'
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import type { Param } from '../../lib/param.ts'
 import type {
+  AudioLimits,
   EngineEvent,
   EngineStats,
   ImageLimits,
@@ -124,6 +125,8 @@ export interface EngineSettings {
   readonly repetition: RepetitionLimits | null
   /** How images and frames are prepared; null when the model takes none. */
   readonly image: ImageLimits | null
+  /** How audio is counted; left out when the model takes none. */
+  readonly audio?: AudioLimits
   /** What may compute; left out, what the environment says. */
   readonly backend?: Backend
   /** Null for as many as the CPU's share of the weights is worth. */

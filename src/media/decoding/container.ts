@@ -6,6 +6,7 @@ import {
   END_OF_FILE,
   type FFmpeg,
   MEDIA_VIDEO,
+  NO_TIMESTAMP,
   type Packet,
   SEEK_SIZE,
   type Stream,
@@ -80,16 +81,29 @@ export class Container {
   }
 
   /**
-   * Selects the best stream of a kind. Packets of all other streams are discarded.
-   * @returns null when there is none. Cover art does not count as video.
+   * Where the container's own time begins, in seconds: at 0, or where its first stream does if that is earlier. A stream
+   * that begins later is shown or heard later.
    */
-  select(kind: number): Stream | null {
+  get start(): number {
+    const { startTime } = this.#format
+    return startTime === NO_TIMESTAMP ? 0 : Math.min(0, Number(startTime) / 1e6)
+  }
+
+  /**
+   * The streams of a kind, the best one first.
+   * @returns none when the best one is cover art, which does not count as video.
+   */
+  streamsOf(kind: number): Stream[] {
     const streams = this.#format.streams ?? []
     const best = this.#format.findBestStream(kind, -1, -1, false, 0)
     const chosen = streams.find(({ index }) => index === best)
-    if (!chosen || (chosen.disposition & DISPOSITION_ATTACHED_PICTURE) !== 0) return null
-    for (const stream of streams) if (stream !== chosen) stream.discard = DISCARD_ALL
-    return chosen
+    if (!chosen || (chosen.disposition & DISPOSITION_ATTACHED_PICTURE) !== 0) return []
+    return [chosen, ...streams.filter((stream) => stream !== chosen && stream.codecpar.codecType === kind)]
+  }
+
+  /** Packets of all other streams are discarded. */
+  select(chosen: Stream): void {
+    for (const stream of this.#format.streams ?? []) if (stream.index !== chosen.index) stream.discard = DISCARD_ALL
   }
 
   /** Yields the packets of the selected stream in decoding order. A packet is valid until the next one is read. */

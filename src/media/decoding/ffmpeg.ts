@@ -65,6 +65,8 @@ interface FormatContext {
   pb: IOContext | null
   maxStreams: number
   readonly streams: Stream[] | null
+  /** Of the first stream, in microseconds. */
+  readonly startTime: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
   openInput(url: string, format: object | null, options: null): Promise<number>
@@ -144,6 +146,8 @@ interface ResampleContext {
     inFormat: number,
     inRate: number,
   ): number
+  /** Before `init`. @param matrix rows of output channels; each has the shares of all input channels. */
+  setMatrix(matrix: number[], stride: number): number
   init(): number
   getOutSamples(inSamples: number): number
   convertSync(out: Buffer[] | null, outCount: number, input: Buffer[] | null, inCount: number): number

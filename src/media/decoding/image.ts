@@ -1,4 +1,4 @@
-import sharp from 'sharp'
+import sharp, { type Metadata } from 'sharp'
 import { tuneImages } from '../../lib/memory.ts'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
@@ -27,7 +27,8 @@ export async function decodeImage(
   { data: source, target: wanted, region }: ImageTask<ByteSource>,
   grant: () => Promise<void>,
 ): Promise<DecodedImage> {
-  const input = sharp(source.all(), { failOn: 'error', limitInputPixels: false, pages: 1 })
+  const bytes = source.all()
+  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await input.metadata().catch(() => {
     throw new InvalidMedia('The image is damaged or invalid')
   })
@@ -58,7 +59,23 @@ export async function decodeImage(
       throw new InvalidMedia('The image is damaged or truncated')
     })
   const upright: RgbImage = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
-  return { image: resizeBicubic(upright, target), original }
+  const frames = framesOf(bytes, meta)
+  const notes = frames > 1 ? [`An image is an animation of ${frames} frames, of which only the first is looked at`] : []
+  return { image: resizeBicubic(upright, target), original, notes }
+}
+
+/** Where an animated PNG says how many frames it has: in a chunk before its pixels. */
+const PNG_HEAD_BYTES = 64 * 1024
+
+function framesOf(bytes: Uint8Array, { format, pages = 1 }: Metadata): number {
+  if (format !== 'png') return pages
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, PNG_HEAD_BYTES))
+  for (let at = 8; at + 12 <= head.length; at += 12 + head.readUInt32BE(at)) {
+    const type = head.toString('latin1', at + 4, at + 8)
+    if (type === 'acTL') return head.readUInt32BE(at + 8)
+    if (type === 'IDAT') return 1
+  }
+  return 1
 }
 
 function isSize(target: ImageTask['target']): target is Size {

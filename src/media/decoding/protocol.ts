@@ -59,25 +59,29 @@ export interface AudioTask<Data = MediaData> {
   readonly limits: AudioLimits
 }
 
+/** The result of a task. `notes` say what of the media is left out, in sentences without a full stop. */
 export interface DecodedImage {
   /** Upright, stretched to the size that the model takes. */
   readonly image: RgbImage
   /** Size of the upright original, for coordinates in its pixels. */
   readonly original: Size
+  readonly notes?: readonly string[]
 }
 
 export interface DecodedVideo {
   /** At least one frame. All are upright, of one size, and in order of time. */
   readonly frames: readonly VideoFrame[]
   readonly original: Size
+  /** From the container's start to the end of the pictures. */
   readonly durationSeconds: number
-  /** Null for a video without audio, or when the audio was not requested. */
+  /** In step with the frames. Null for a video without audio that can be decoded, or when the audio was not requested. */
   readonly sound: DecodedAudio | null
+  readonly notes?: readonly string[]
 }
 
 export interface VideoFrame {
   readonly image: RgbImage
-  /** Presentation time, from the start of the video. */
+  /** Presentation time, from the start of the container. */
   readonly seconds: number
 }
 

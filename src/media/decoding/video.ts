@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import type { RgbImage, Size } from '../pixels.ts'
 import { targetSize } from '../resize.ts'
-import { decodeTrack } from './audio.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import {
@@ -20,6 +19,7 @@ import {
 import { InvalidMedia } from './invalid-media.ts'
 import { orientationOf, turnUpright } from './orientation.ts'
 import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
+import { decodeSoundtrack } from './soundtrack.ts'
 import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 
 /** One day at 25 frames per second. */
@@ -33,6 +33,8 @@ const LARGE_PIXELS = 4096 * 2304
  * result need not match bit for bit, since the frames come from a lossy codec.
  */
 const SCALING = { sws_flags: 'bicubic+accurate_rnd+full_chroma_int', param0: '0', param1: '0.5' }
+
+const SILENT = { sound: null }
 
 /**
  * Samples frames from a video at equal intervals. It reads all packets twice: first to list the frames, because a
@@ -48,20 +50,22 @@ export async function decodeVideo(
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
     const timeline = new Timeline(frames)
-    return { timeline, unit: stream.timeBase.num / stream.timeBase.den }
+    return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin: container.start }
   })
-  const { timeline, unit } = seen
+  const { timeline, unit, origin } = seen
+  // Pictures may begin later than the container, whose time the sound follows too.
+  const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
   const { images, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits })
   })
-  const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: at * unit }))
+  const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
   return {
     frames,
     original,
-    durationSeconds: timeline.duration * unit,
-    sound: sound === null ? null : await decodeTrack(ffmpeg, data, format, sound),
+    durationSeconds: first + timeline.duration * unit,
+    ...(sound === null ? SILENT : await decodeSoundtrack(ffmpeg, data, { format, limits: sound, origin })),
   }
 }
 
@@ -72,8 +76,9 @@ async function withStream<Result>(
 ): Promise<Result> {
   const container = await Container.open(ffmpeg, data, format)
   try {
-    const stream = container.select(MEDIA_VIDEO)
-    if (stream === null) throw new InvalidMedia('The file has no video')
+    const [stream] = container.streamsOf(MEDIA_VIDEO)
+    if (stream === undefined) throw new InvalidMedia('The file has no video')
+    container.select(stream)
     return await use(container, stream)
   } finally {
     await container.close()

@@ -22,6 +22,8 @@ export interface Attachment {
   readonly duration: number
   /** Where the server has it too, as a path: the samples. Snippets can then be pasted anywhere. */
   readonly path: string | null
+  /** What of it the model does not get, in a sentence for the user. */
+  readonly note?: string
 }
 
 /** Formats that the server takes. Other images become PNG and other sounds WAV, where the browser can read them. */
@@ -63,7 +65,9 @@ export async function openAttachment(given: Blob, name: string, path: string | n
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
       throw unreadable(name)
     })
-    const attachment = { id: newId(), kind, name, blob, url, path, ...size }
+    const frames = kind === 'image' ? await countFrames(given) : 1
+    const note = frames > 1 ? { note: `${name} has ${frames} frames; the model sees only the first.` } : {}
+    const attachment = { id: newId(), kind, name, blob, url, path, ...size, ...note }
     const problem = problemOf(attachment)
     if (problem !== null) throw new Error(problem)
     nameMedia(blob, name, path)
@@ -180,6 +184,20 @@ async function toPng(blob: Blob, name: string): Promise<Blob> {
 
 function unreadable(name: string): Error {
   return new Error(`This browser cannot read ${name}. It may be damaged.`)
+}
+
+/** Of an animation, in browsers that can tell. */
+async function countFrames(blob: Blob): Promise<number> {
+  if (!('ImageDecoder' in globalThis) || !(await ImageDecoder.isTypeSupported(blob.type))) return 1
+  const decoder = new ImageDecoder({ data: blob.stream(), type: blob.type })
+  try {
+    await decoder.completed
+    return decoder.tracks.selectedTrack?.frameCount ?? 1
+  } catch {
+    return 1
+  } finally {
+    decoder.close()
+  }
 }
 
 type Size = Pick<Attachment, 'width' | 'height' | 'duration'>

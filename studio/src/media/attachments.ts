@@ -11,7 +11,7 @@ export const selected = computed<Attachment | null>(
   () => attachments.value.find(({ id }) => id === selectedId.value) ?? attachments.value.at(-1) ?? null,
 )
 
-/** What went wrong with media that the user brought; null when nothing did. */
+/** What went wrong with media that the user brought, or is left out of them; null when nothing is. */
 export const intakeError = signal<string | null>(null)
 
 export function select(id: string): void {
@@ -35,7 +35,9 @@ export async function bring(brought: readonly Brought[]): Promise<readonly Attac
       break
     }
     try {
-      opened.push(await openAttachment(blob, name, path ?? null))
+      const attachment = await openAttachment(blob, name, path ?? null)
+      opened.push(attachment)
+      if (attachment.note !== undefined) problems.push(attachment.note)
     } catch (error) {
       problems.push((error as Error).message)
     }

@@ -128,6 +128,9 @@ export const HEADERS = {
   'x-ratelimit-reset-requests': header('Time until the full limit is available again, such as 12.500s.', {
     type: 'string',
   }),
+  'x-lookout-note': header('What of the media the model did not get, in sentences. Absent where it got everything.', {
+    type: 'string',
+  }),
   'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
   'content-disposition': header('The file’s name.', { type: 'string' }),
   'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
@@ -179,7 +182,13 @@ const MEANINGS: Readonly<Record<number, string>> = {
 export function operation(described: Operation): object {
   const { id, tag, summary, description, security, parameters = [], body, replies, errors } = described
   const { limited = true, convention = CONTRACT } = described
-  const usual = [...EVERYWHERE, ...(convention.headers ?? []), ...(limited ? LIMITS : [])]
+  const asksModel = parameters.includes(PRIORITY)
+  const usual = [
+    ...EVERYWHERE,
+    ...(convention.headers ?? []),
+    ...(limited ? LIMITS : []),
+    ...(asksModel ? (['x-lookout-note'] as const) : []),
+  ]
   const shapes = [convention.errors].flat() as [string, ...string[]]
   return {
     operationId: id,

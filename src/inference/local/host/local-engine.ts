@@ -371,6 +371,7 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     repetition: card.engine.repetition,
     speculation: card.engine.speculation,
     image: imageLimits(card),
+    ...(card.audio === undefined ? {} : { audio: card.audio }),
     ...(options.backend === undefined ? {} : { backend: options.backend }),
     threads: options.threads ?? card.engine.threads ?? null,
     gpu: gpuSettings(card, sizes),

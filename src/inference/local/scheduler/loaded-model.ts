@@ -128,7 +128,7 @@ export class LoadedModel {
     this.context = withHint(offload, () => new Context({ llama, kernels }, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
-    this.reader = new PromptReader(this.model, this.#projector, image, new EncoderCache(settings.encoderCacheBytes))
+    this.reader = new PromptReader(this.model, this.#projector, settings, new EncoderCache(settings.encoderCacheBytes))
     this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),

@@ -1,3 +1,4 @@
+import { audioTokens } from '../../../media/audio-tokens.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import { isPrepared } from '../../../media/resize.ts'
 import type { AudioPart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
@@ -16,8 +17,9 @@ import { Texts } from './texts.ts'
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface TokenisedPrompt {
   readonly chunks: readonly PromptChunk[]
-  /** All tokens, each one KV cell; and those among them that come from images and from audio. */
+  /** All tokens, each one KV cell. */
   readonly tokens: number
+  /** Those of images; and what the audio counts for, which encoders may pad to more. */
   readonly imageTokens: number
   readonly audioTokens: number
   close(): void
@@ -48,7 +50,7 @@ type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
 /** Turns the parts of a prompt into text tokens and media to encode. Admission and the token count of a request call it. */
 export class PromptReader {
   readonly #projector: Projector | null
-  readonly #limits: EngineSettings['image']
+  readonly #limits: Pick<EngineSettings, 'image' | 'audio'>
   readonly #cache: EncoderCache
   readonly #audio: AudioFeatureCache | null
   readonly #texts: Texts
@@ -58,7 +60,12 @@ export class PromptReader {
   readonly #cut = new CutImage()
   readonly #turns = new EncoderTurns()
 
-  constructor(model: Model, projector: Projector | null, limits: EngineSettings['image'], cache: EncoderCache) {
+  constructor(
+    model: Model,
+    projector: Projector | null,
+    limits: Pick<EngineSettings, 'image' | 'audio'>,
+    cache: EncoderCache,
+  ) {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
@@ -123,7 +130,8 @@ export class PromptReader {
     const close = () => {
       for (const piece of pieces) piece.close()
     }
-    return { chunks, ...countTokens(chunks), close }
+    const audioTokens = inputs.reduce((sum, part) => sum + this.#audioTokensOf(part), 0)
+    return { chunks, ...countTokens(chunks), audioTokens, close }
   }
 
   /** Whether the parts of a prompt take long to read, so that `prepare` should run first. */
@@ -214,7 +222,7 @@ export class PromptReader {
     const chunks = parts.map(
       (part): TextTokens => ({ type: 'text', tokens: this.#tokensOf(part) ?? this.#texts.tokenize(part) }),
     )
-    return { chunks, ...countTokens(chunks), close() {} }
+    return { chunks, ...countTokens(chunks), audioTokens: 0, close() {} }
   }
 
   /** Tokens that are known already. */
@@ -251,7 +259,12 @@ export class PromptReader {
     const lacks = (words: string) =>
       new FailureError({ kind: 'invalid', message: `This model does not take ${words}.`, param })
     if (inputs.some(({ type }) => type !== 'audio') && !projector?.supportsImages) throw lacks('images')
-    if (inputs.some(({ type }) => type === 'audio') && !projector?.supportsAudio) throw lacks('audio')
+    const takesAudio = projector?.supportsAudio && this.#limits.audio !== undefined
+    if (inputs.some(({ type }) => type === 'audio') && !takesAudio) throw lacks('audio')
+  }
+
+  #audioTokensOf(part: MediaPart): number {
+    return part.type === 'audio' ? audioTokens(part.samples.length, this.#limits.audio!) : 0
   }
 
   /** libmtmd would resize an image of any other size by its own rules, and coordinates would be wrong. */
@@ -265,7 +278,7 @@ export class PromptReader {
     if (pictures.length > 2 || pictures.some(({ width, height }) => width !== first.width || height !== first.height)) {
       throw new Error('Only two frames of one size can be merged.')
     }
-    const limits = this.#limits
+    const limits = this.#limits.image
     const unprepared = limits === null ? undefined : pictures.find((picture) => !isPrepared(picture, limits))
     if (unprepared === undefined) return
     throw new Error(`An image of ${unprepared.width}x${unprepared.height} pixels was not prepared for this model.`)
@@ -306,12 +319,12 @@ function checkPixels({ width, height, data }: RgbImage): void {
   throw new Error(`An image of ${width}x${height} pixels has ${data.length} bytes.`)
 }
 
-function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
+function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tokens' | 'imageTokens'> {
   let text = 0
   const media = { image: 0, audio: 0 }
   for (const chunk of chunks) {
     if (chunk.type === 'text') text += chunk.tokens.length
     else media[chunk.encodable.modality] += chunk.encodable.length
   }
-  return { tokens: text + media.image + media.audio, imageTokens: media.image, audioTokens: media.audio }
+  return { tokens: text + media.image + media.audio, imageTokens: media.image }
 }

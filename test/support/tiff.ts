@@ -1,0 +1,60 @@
+/** A TIFF without compression, in little endian. */
+export interface TiffSpec {
+  readonly width: number
+  readonly height: number
+  /** Samples of each pixel: 1 for shades, 3 for colours. */
+  readonly channels: 1 | 3
+  /** Of each page, in rows from the top. */
+  readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Float32Array)[]
+}
+
+const SHORT = 3
+const LONG = 4
+/** Values of the field SampleFormat. */
+const UNSIGNED = 1
+const SIGNED = 2
+const FLOAT = 3
+
+export function makeTiff({ width, height, channels, pages }: TiffSpec): Buffer {
+  const parts: Buffer[] = [Buffer.from('49492a0008000000', 'hex')]
+  let at = 8
+  for (const [index, samples] of pages.entries()) {
+    const data = Buffer.from(samples.buffer, samples.byteOffset, samples.byteLength)
+    const format = samples instanceof Float32Array ? FLOAT : samples instanceof Int16Array ? SIGNED : UNSIGNED
+    const fields: [tag: number, type: number, values: number[]][] = [
+      [256, LONG, [width]],
+      [257, LONG, [height]],
+      [258, SHORT, Array(channels).fill(samples.BYTES_PER_ELEMENT * 8)],
+      [259, SHORT, [1]],
+      [262, SHORT, [channels === 1 ? 1 : 2]],
+      // Where the data begin; filled in below.
+      [273, LONG, [0]],
+      [277, SHORT, [channels]],
+      [278, LONG, [height]],
+      [279, LONG, [data.length]],
+      [339, SHORT, Array(channels).fill(format)],
+    ]
+    const directory = Buffer.alloc(2 + fields.length * 12 + 4)
+    const long: Buffer[] = []
+    let end = at + directory.length
+    directory.writeUInt16LE(fields.length, 0)
+    for (const [i, [tag, type, values]] of fields.entries()) {
+      const entry = 2 + i * 12
+      directory.writeUInt16LE(tag, entry)
+      directory.writeUInt16LE(type, entry + 2)
+      directory.writeUInt32LE(values.length, entry + 4)
+      if (type === LONG) directory.writeUInt32LE(values[0]!, entry + 8)
+      else if (values.length <= 2) directory.writeUInt16LE(values[0]!, entry + 8)
+      else {
+        directory.writeUInt32LE(end, entry + 8)
+        long.push(Buffer.from(Uint16Array.from([...values, 0]).buffer))
+        end += long.at(-1)!.length
+      }
+    }
+    directory.writeUInt32LE(end, 2 + fields.findIndex(([tag]) => tag === 273) * 12 + 8)
+    directory.writeUInt32LE(index === pages.length - 1 ? 0 : end + data.length, directory.length - 4)
+    parts.push(directory, ...long, data)
+    at = end + data.length
+  }
+  return Buffer.concat(parts)
+}
