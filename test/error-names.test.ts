@@ -408,6 +408,14 @@ describe('what a client sends is quoted as it is', () => {
     )
   })
 
+  test('a key of any length is named, shortened where it is only named', async () => {
+    const id = 'x'.repeat(300)
+    const question = { type: 'noul', instructions: 5 }
+    const shown = await APIS.systemOne({ state: 'Hi', questions: { [id]: { ...question, criteria: 5 } } })
+    expect(shown.message).toMatch(/^Invalid 'questions\.x{200}…\./)
+    expect(shown.param).toEqual(['body', 'questions', id, expect.any(String)])
+  })
+
   test('a question by any name keeps its place', async () => {
     for (const id of NAMES.filter((name) => name !== '__proto__')) {
       const question = { type: 'box', instructions: 'a ring' }
