@@ -168,6 +168,7 @@ export class LineRunner {
       const owner = await this.#ownerOf(batch)
       if (owner === 'elsewhere') {
         this.#drained.add(batch.id)
+        await this.abort(batch.id)
         continue
       }
       // With several organisations, each gets a part of the places.
