@@ -1,11 +1,15 @@
 /** What batches of hostile or invalid lines cost: the time for a line, and how long they hold up another client. */
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { observed } from './support/bystander.ts'
 import { post } from './support/chat.ts'
-import { type BenchServer, SILENT_SERVICE, startLookout } from './support/server.ts'
+import { type BenchServer, startLookout } from './support/server.ts'
 import { table } from './support/table.ts'
 
+/** Its engine takes no time for itself: all that is measured is ours. */
+const SERVICE = fileURLToPath(new URL('support/paced-service.ts', import.meta.url))
+const TOKENS_PER_SECOND = '50'
 const MODEL = 'service-mk1.5'
 const CHAT = '/v1/chat/completions'
 const POLL_MS = 50
@@ -24,7 +28,10 @@ export const batchLines: Benchmark = {
 
   async run({ quick }) {
     const rows: string[][] = []
-    await using server = await startLookout(null, MODEL, { program: SILENT_SERVICE })
+    await using server = await startLookout(null, MODEL, {
+      program: SERVICE,
+      environment: { BENCH_TOKENS_PER_SECOND: TOKENS_PER_SECOND, BENCH_GAUGES_PORT: '0' },
+    })
     const idle = await observed(server, () => delay(2_000))
     for (const each of cases(quick ? 5_000 : 50_000)) rows.push(await measure(server, each))
     print(`### Batches of lines that no model runs
@@ -37,7 +44,7 @@ ${table(['input', 'ended as', 'seconds', 'ms for a line', 'slowest /healthz', 'l
 
 function cases(many: number): readonly Case[] {
   const line = (id: number, body: string) =>
-    `{"custom_id":"${id}","method":"POST","url":"${CHAT}","body":{"model":"${MODEL}",${body}}}\n`
+    `{"custom_id":"${id}","method":"POST","url":"${CHAT}","body":{"model":"${MODEL}","max_completion_tokens":1,${body}}}\n`
   const each = (count: number, body: string) => new Blob(Array.from({ length: count }, (_, id) => line(id, body)))
   const text = (bytes: number) => `"messages":[{"role":"user","content":"${'word '.repeat(bytes / 5)}"}]`
   const image = `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,${'A'.repeat(9e6)}"}}]}]`
