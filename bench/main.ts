@@ -9,6 +9,7 @@ import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { all } from './all.ts'
 import { attention } from './attention.ts'
+import { batchLines } from './batch-lines.ts'
 import { batches } from './batches.ts'
 import { besideImage } from './beside-image.ts'
 import { conversation } from './conversation.ts'
@@ -64,6 +65,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   'beside-image': besideImage,
   batches,
+  'batch-lines': batchLines,
   overload,
   accounts,
   'embedded-database': embeddedDatabase,

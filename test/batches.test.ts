@@ -136,6 +136,40 @@ describe('a batch', () => {
     expect(await jsonOf(direct)).toEqual(found.hot!.body)
   })
 
+  test('settles lines that end at once together, in order, each once', async () => {
+    const lines = Array.from({ length: 1_500 }, (_, index) => ({
+      custom_id: `${index}`,
+      body: index % 500 === 499 ? chatBody('Hello') : { ...chatBody('Hello'), model: 'nobody' },
+    }))
+    const writes = async () => {
+      const { rows } = await database.use((queries) => queries.execute('select pg_current_xact_id()::text as id'))
+      return Number(rows[0]!.id)
+    }
+    const before = await writes()
+    const ended = await client.ended((await client.start(lines)).id, 60_000)
+    expect(ended.request_counts).toEqual({ total: 1_500, completed: 3, failed: 1_497 })
+    // Each of them alone would take two transactions, one to take it and one to keep its result.
+    expect((await writes()) - before).toBeLessThan(lines.length / 2)
+    const { output, errors } = await client.outputOf(ended)
+    expect(ids([...output, ...errors])).toEqual(ids(lines))
+    expect(new Set(errors.map(({ response }) => response?.status_code))).toEqual(new Set([400]))
+  })
+
+  test('with a file of odd lines runs what they mean', async () => {
+    const line = (custom_id: string, text: string) =>
+      JSON.stringify({ custom_id, method: 'POST', url: CHAT, body: chatBody(text) })
+    const ended = await client.ended(
+      (
+        await client.start(
+          `\ufeff${line('__proto__', 'a')}\r\n\r\n\ufeff${line('x'.repeat(512), 'é😀')}\n  ${line('last', 'c')}`,
+        )
+      ).id,
+    )
+    expect(ended).toMatchObject({ status: 'completed', request_counts: { total: 3, completed: 3 } })
+    const { output } = await client.outputOf(ended)
+    expect(ids(output)).toEqual(['__proto__', 'last', 'x'.repeat(512)])
+  })
+
   test('whose input is not valid fails, and says in which lines', async () => {
     const good = JSON.stringify({ custom_id: 'a', method: 'POST', url: CHAT, body: chatBody('Hello') })
     const ended = await client.ended((await client.start(`${good}\n{"custom_id"\n\n${good}\n`)).id)

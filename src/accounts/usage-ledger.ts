@@ -79,8 +79,10 @@ export class UsageLedger {
     const line = `${JSON.stringify(record)}\n`
     try {
       this.#file ??= this.#openJournal()
-      writeSync(this.#file.descriptor, line)
+      const bytes = Buffer.from(line)
+      if (writeSync(this.#file.descriptor, bytes) < bytes.length) throw new Error('The disk has no more room')
     } catch (error) {
+      this.#closeJournal()
       if (this.#unwritten.length < MAX_UNWRITTEN) this.#unwritten.push(line)
       this.#complain(error, 'The usage journal cannot be written')
     }
@@ -105,11 +107,7 @@ export class UsageLedger {
   }
 
   async #flushAll(): Promise<void> {
-    if (this.#file) {
-      closeSync(this.#file.descriptor)
-      this.#closed.push(this.#file.path)
-      this.#file = null
-    }
+    this.#closeJournal()
     while (this.#closed.length > 0) {
       const path = this.#closed[0]!
       const lines = (await readFile(path, 'utf8')).split('\n')
@@ -143,6 +141,13 @@ export class UsageLedger {
     const name = `${process.pid}-${Date.now().toString().padStart(15, '0')}-${(this.#opened++).toString().padStart(9, '0')}`
     const path = join(this.#directory, `${name}.jsonl`)
     return { path, descriptor: openSync(path, 'ax', 0o600) }
+  }
+
+  #closeJournal(): void {
+    if (this.#file === null) return
+    closeSync(this.#file.descriptor)
+    this.#closed.push(this.#file.path)
+    this.#file = null
   }
 
   #complain(error: unknown, message: string): void {

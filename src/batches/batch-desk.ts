@@ -14,13 +14,13 @@ import {
   tables,
 } from '../storage/index.ts'
 import { ENDED_AT } from './batches.ts'
-import type { IndexedLine } from './index-input.ts'
+import type { IndexedLine } from './input-index.ts'
 
 const { batches } = tables
 
 /** Batches of one organisation in one status. More of them are not begun at a time, on however many servers. */
 const OPEN_AT_ONCE = 100
-/** Lines in one statement: a statement may take no longer than a client's request. */
+/** Lines that a statement deletes: it may take no longer than a client's request. */
 const ROWS_AT_ONCE = 2_000
 /** Results of which a statement reads no more. They may be large: one more may come to these bytes. */
 const RESULTS_AT_ONCE = 500
@@ -45,8 +45,11 @@ export type OpenBatch = Pick<
 export interface TakenLine {
   readonly position: number
   readonly customId: string
+  /** The bytes of the input that are its request. */
   readonly start: number
   readonly length: number
+  /** Whether it asks for a stream. */
+  readonly streams: boolean
   /** How often it has been begun, this time included. */
   readonly tries: number
 }
@@ -103,10 +106,11 @@ export class BatchDesk {
   /** Renews leases of this server: those of lines that it runs, and of batches. */
   async renew(lines: readonly { readonly batch: string; readonly position: number }[], ids: readonly string[]) {
     if (lines.length > 0) {
-      const places = lines.map(({ batch, position }) => sql`(${batch}, ${position}::integer)`)
       await this.#database.execute(sql`
         update batch_lines set leased_until = ${this.#until}
-        where (batch_id, position) in (${sql.join(places, sql`, `)}) and lease = ${this.#owner} and result is null`)
+        where (batch_id, position) in (select * from unnest(
+          ${sql.param(lines.map(({ batch }) => batch))}::text[], ${sql.param(lines.map(({ position }) => position))}::integer[]
+        )) and lease = ${this.#owner} and result is null`)
     }
     if (ids.length > 0) {
       await this.#database.execute(
@@ -141,31 +145,34 @@ export class BatchDesk {
   }
 
   /**
-   * Has a validated batch run. Its lines appear in pieces, which nobody takes before the last one is there.
+   * Has a validated batch run. Its lines appear in parts, which nobody takes before the last one is there.
+   * @param parts each of which a statement can add in less time than a client's request may take.
    * @returns false when the batch was cancelled meanwhile, or the lease is lost.
    */
-  async begin(id: string, lines: readonly IndexedLine[]): Promise<boolean> {
+  async begin(id: string, parts: AsyncIterable<readonly IndexedLine[]>): Promise<boolean> {
     // Of an attempt that was cut off.
     await this.#deleteLines(id)
-    for (let from = 0; from < lines.length; from += ROWS_AT_ONCE) {
-      const piece = lines.slice(from, from + ROWS_AT_ONCE)
-      const column = (value: (line: IndexedLine, index: number) => unknown) => sql.param(piece.map(value))
+    let total = 0
+    for await (const part of parts) {
+      const column = (value: (line: IndexedLine, index: number) => unknown) => sql.param(part.map(value))
       const added = await this.#database.transaction(async (transaction) => {
         if (!(await this.#isLeaseKept(transaction, id, eq(batches.status, 'validating')))) return false
         await transaction.execute(sql`
-          insert into batch_lines (batch_id, position, custom_id, start, length)
+          insert into batch_lines (batch_id, position, custom_id, start, length, streams)
           select ${id}, line.* from unnest(
-            ${column((_, index) => from + index)}::integer[], ${column(({ customId }) => customId)}::text[],
-            ${column(({ start }) => start)}::bigint[], ${column(({ length }) => length)}::integer[]
+            ${column((_, index) => total + index)}::integer[], ${column(({ customId }) => customId)}::text[],
+            ${column(({ start }) => start)}::bigint[], ${column(({ length }) => length)}::integer[],
+            ${column(({ streams }) => streams)}::boolean[]
           ) as line`)
         return true
       })
       if (!added) return false
+      total += part.length
     }
     return this.#change(id, eq(batches.status, 'validating'), {
       status: 'in_progress',
       inProgressAt: tables.now,
-      total: lines.length,
+      total,
       lease: null,
       leasedUntil: null,
     })
@@ -210,7 +217,7 @@ export class BatchDesk {
         )
         update batch_lines set lease = ${this.#owner}, leased_until = ${this.#until}, tries = tries + 1
         from free where batch_id = ${id} and batch_lines.position = free.position
-        returning batch_lines.position, custom_id as "customId", start, length, tries`)
+        returning batch_lines.position, custom_id as "customId", start, length, streams, tries`)
       return rows.map((row) => ({ ...row, start: Number(row.start) })).sort((a, b) => a.position - b.position)
     })
   }
@@ -224,10 +231,13 @@ export class BatchDesk {
     return tries >= MOST_TRIES
   }
 
-  /** Gives a line back that was not run. */
-  async returnLine(id: string, position: number): Promise<void> {
+  /** Gives lines back that were not run. */
+  async returnLines(id: string, lines: readonly TakenLine[]): Promise<void> {
+    if (lines.length === 0) return
     await this.#database.execute(sql`
-      update batch_lines set lease = null, leased_until = null, tries = tries - 1 where ${this.#isHeld(id, position)}`)
+      update batch_lines set lease = null, leased_until = null, tries = tries - 1
+      where batch_id = ${id} and position = any(${sql.param(lines.map(({ position }) => position))}::integer[])
+        and lease = ${this.#owner} and result is null`)
   }
 
   /** Gives a line back that nobody is to run for a while: after each try for twice as long. */
@@ -235,7 +245,7 @@ export class BatchDesk {
     const seconds = Math.min(LONGEST_REST_SECONDS, (firstMs / 1000) * 2 ** (tries - 1))
     await this.#database.execute(sql`
       update batch_lines set lease = null, leased_until = now() + make_interval(secs => ${seconds})
-      where ${this.#isHeld(id, position)}`)
+      where batch_id = ${id} and position = ${position} and lease = ${this.#owner} and result is null`)
   }
 
   /** Keeps results of one batch. When it resolves, they are durable. Those whose leases are lost are dropped. */
@@ -338,10 +348,6 @@ export class BatchDesk {
         ) returning position`)
       if (rows.length === 0) return
     }
-  }
-
-  #isHeld(id: string, position: number): SQL {
-    return sql`batch_id = ${id} and position = ${position} and lease = ${this.#owner} and result is null`
   }
 
   get #until(): SQL {

@@ -1,106 +1,99 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Tinypool } from 'tinypool'
-import type { ErrorCode } from '../lib/error-codes.ts'
+import { Worker } from 'node:worker_threads'
 import type { BatchProblem } from '../storage/index.ts'
-import { type InputLine, readInputLine } from './input-line.ts'
-import type { LineTask } from './line-worker.ts'
-import { splitLines } from './lines.ts'
+import type { IndexedLine } from './input-index.ts'
+import type { IndexerSaid } from './input-worker.ts'
 
-/** As many as OpenAI allows. */
-export const MOST_LINES = 50_000
-/** A request of the largest size, with the rest of its line. */
-export const MOST_LINE_BYTES = 21 * 2 ** 20
-/** Longer lines are read in a thread. */
-const READ_AT_ONCE_BYTES = 128 * 1024
-/** Bytes that are read between turns of the event loop. */
-const TURN_BYTES = 256 * 1024
-const MOST_PROBLEMS = 100
-const IDLE_MS = 10_000
-/** V8's heap of the thread, in MiB: a line and its value. */
-const THREAD_HEAP = { maxOldGenerationSizeMb: 512 }
+const WORKER_FILE = new URL('./input-worker.ts', import.meta.url)
 
-/** A line that is to be run. */
-export interface IndexedLine {
-  readonly customId: string
-  readonly start: number
-  readonly length: number
-}
+/**
+ * What is in an input. Its lines come in parts, as the thread that has read it hands them over; disposing of the index ends
+ * the thread.
+ */
+export type InputParts = AsyncDisposable &
+  (
+    | { readonly parts: AsyncIterable<readonly IndexedLine[]> }
+    /** In order of the file; the first ones, where there are many. */
+    | { readonly problems: readonly BatchProblem[] }
+  )
 
-export type InputIndex =
-  | { readonly lines: readonly IndexedLine[] }
-  /** In order of the file; the first ones, where there are many. */
-  | { readonly problems: readonly BatchProblem[] }
-
-/** Reads inputs from end to end without holding them. */
-export class InputIndexer {
-  readonly #threads = new Tinypool({
-    filename: new URL('./line-worker.ts', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    idleTimeout: IDLE_MS,
-    resourceLimits: THREAD_HEAP,
-  })
-
-  /**
-   * @returns the lines in the order in which they are to be run: lines about the same media follow one another, so that
-   * these are encoded once. Or what is wrong with the input.
-   */
-  async index(input: AsyncIterable<Uint8Array>, endpoint: string): Promise<InputIndex> {
-    const groups = new Map<string, IndexedLine[]>()
-    const seen = new Map<string, number>()
-    const problems: BatchProblem[] = []
-    let bytesInTurn = 0
-    for await (const { number, start, length, bytes } of splitLines(input, MOST_LINE_BYTES)) {
-      if (seen.size === MOST_LINES) {
-        problems.push(problemAt(null, 'too_many_lines', `The file has more than ${MOST_LINES} lines`, null))
-        break
-      }
-      if (problems.length === MOST_PROBLEMS) break
-      bytesInTurn += length
-      if (bytesInTurn > TURN_BYTES) {
-        bytesInTurn = 0
-        await nextTurn()
-      }
-      if (bytes === null) {
-        const most = MOST_LINE_BYTES / 2 ** 20
-        problems.push(problemAt(number, 'line_too_long', `The line is longer than ${most} MiB`, null))
-        continue
-      }
-      const read = await this.#read(bytes, endpoint)
-      if ('problem' in read) {
-        problems.push({ ...read.problem, line: number })
-        continue
-      }
-      const { customId, media } = read
-      const earlier = seen.get(customId)
-      if (earlier !== undefined) {
-        const message = `The custom_id is that of line ${earlier}; each must be used once`
-        problems.push(problemAt(number, 'duplicate_custom_id', message, 'custom_id'))
-        continue
-      }
-      seen.set(customId, number)
-      const group = media ?? `line ${number}`
-      const line = { customId, start, length }
-      const others = groups.get(group)
-      if (others === undefined) groups.set(group, [line])
-      else others.push(line)
+/**
+ * Reads an input from end to end, in a thread of its own: nothing of it is split, parsed or compared on the event loop. The
+ * thread needs no wall against its input, because what it holds is bounded: one line of `MOST_LINE_BYTES` with `MOST_VALUES`
+ * values, and ids and places of `MOST_LINES` lines. `index-input.test.ts` measures that.
+ */
+export async function indexedInput(
+  input: AsyncIterable<Uint8Array>,
+  endpoint: string,
+  signal: AbortSignal,
+): Promise<InputParts> {
+  const thread = new IndexingThread(endpoint, signal)
+  const dispose = () => thread.end()
+  try {
+    let said = await thread.first
+    for await (const piece of input) {
+      if (said !== 'more') break
+      // A copy: streams cut their pieces from memory that they use again.
+      const own = new Uint8Array(piece)
+      said = await thread.ask(own, [own.buffer])
     }
-    if (problems.length === 0 && seen.size === 0) {
-      problems.push(problemAt(null, 'empty_file', 'The file has no lines', null))
-    }
-    return problems.length > 0 ? { problems } : { lines: [...groups.values()].flat() }
-  }
-
-  async close(): Promise<void> {
-    await this.#threads.destroy()
-  }
-
-  async #read(bytes: Buffer, endpoint: string): Promise<InputLine> {
-    if (bytes.length <= READ_AT_ONCE_BYTES) return readInputLine(bytes, endpoint)
-    return this.#threads.run({ bytes, endpoint } satisfies LineTask)
+    if (said === 'more') said = await thread.ask(null)
+    if (said === 'more') throw new Error('The thread that reads an input asks for more than there is')
+    return { ...('problems' in said ? said : { parts: partsOf(thread, said) }), [Symbol.asyncDispose]: dispose }
+  } catch (error) {
+    await dispose()
+    throw error
   }
 }
 
-function problemAt(line: number | null, code: ErrorCode, message: string, param: string | null): BatchProblem {
-  return { code, message, param, line }
+async function* partsOf(
+  thread: IndexingThread,
+  first: IndexerSaid,
+): AsyncGenerator<readonly IndexedLine[], void, void> {
+  for (let said = first; typeof said === 'object' && 'lines' in said; said = await thread.ask(null)) {
+    yield said.lines
+    if (said.isLast) return
+  }
+}
+
+class IndexingThread {
+  readonly #worker: Worker
+  readonly #signal: AbortSignal
+  /** What it says before anything is sent. */
+  readonly first: Promise<IndexerSaid>
+
+  constructor(endpoint: string, signal: AbortSignal) {
+    signal.throwIfAborted()
+    this.#worker = new Worker(WORKER_FILE, { workerData: endpoint })
+    this.#worker.unref()
+    // Of a thread that nobody asks any more.
+    this.#worker.on('error', () => {})
+    this.#signal = signal
+    signal.addEventListener('abort', this.end, { once: true })
+    this.first = this.#next()
+  }
+
+  ask(piece: Uint8Array | null, transfer: readonly ArrayBuffer[] = []): Promise<IndexerSaid> {
+    const answer = this.#next()
+    this.#worker.postMessage(piece, transfer)
+    return answer
+  }
+
+  readonly end = async (): Promise<void> => {
+    this.#signal.removeEventListener('abort', this.end)
+    await this.#worker.terminate()
+  }
+
+  #next(): Promise<IndexerSaid> {
+    return new Promise((resolve, reject) => {
+      const worker = this.#worker
+      const settle = (act: () => void) => {
+        worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+        act()
+      }
+      const onMessage = (said: IndexerSaid) => settle(() => resolve(said))
+      const onError = (error: Error) => settle(() => reject(error))
+      const onExit = () => settle(() => reject(new Error('The thread that reads an input has ended')))
+      worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+    })
+  }
 }

@@ -10,6 +10,10 @@ export type InputLine =
       readonly customId: string
       /** Tells lines about the same media from others; null for a line without media. */
       readonly media: string | null
+      /** The bytes of the line that are its request: nobody needs the rest of it any more. */
+      readonly body: { readonly start: number; readonly length: number }
+      /** Whether the request asks for a stream. */
+      readonly streams: boolean
     }
   | { readonly problem: Omit<BatchProblem, 'line'> }
 
@@ -17,13 +21,15 @@ const MOST_ID_CHARACTERS = 512
 
 /** Reads a line of an input: what the batch must know of it before it runs, but not whether its body is a valid request. */
 export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
-  // Too many for the memory of a thread, and for every endpoint. How deep they are is for the endpoint to say.
+  // Too many for the memory of the thread, and for every endpoint. How deep they are is for the endpoint to say.
   if (shapeFault(bytes, Number.POSITIVE_INFINITY) !== null) {
     return problem('line_too_complex', `The line contains more than ${MOST_VALUES} values`, null)
   }
+  let text: string
   let line: unknown
   try {
-    line = JSON.parse(utf8.decode(bytes))
+    text = utf8.decode(bytes)
+    line = JSON.parse(text)
   } catch {
     return problem('invalid_json_line', 'The line is not valid JSON', null)
   }
@@ -53,25 +59,21 @@ export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
   }
   if (!isObject(body)) return problem('invalid_body', "Invalid 'body': expected an object", 'body')
   const media = firstMedia(body)
-  return { customId, media: media === null ? null : digest(media) }
+  return {
+    customId,
+    media: media === null ? null : digest(media),
+    body: placeOf(text, 'body'),
+    streams: body.stream === true,
+  }
 }
 
-/** The request that a line of an input holds. */
-export interface LineRequest {
-  /** As it is written. */
-  readonly body: string
-  /** Whether it asks for a stream. */
-  readonly streams: boolean
+/** The bytes of a member's value. */
+function placeOf(text: string, wanted: string): { start: number; length: number } {
+  const { start, value } = rawMembers(text)!.findLast(({ key }) => key === wanted)!
+  return { start: Buffer.byteLength(text.slice(0, start)), length: Buffer.byteLength(value) }
 }
 
-/** @param text a line that `readInputLine` has found nothing wrong with. */
-export function requestOf(text: string): LineRequest {
-  const body = rawMembers(text)!.findLast(({ key }) => key === 'body')!.value
-  const stream = rawMembers(body)?.findLast(({ key }) => key === 'stream')?.value
-  return { body, streams: stream === 'true' }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 function problem(code: ErrorCode, message: string, param: string | null): InputLine {
   return { problem: { code, message, param } }

@@ -13,7 +13,10 @@ const NEWLINE = 0x0a
 const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d])
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
-/** Splits a stream into its lines, whatever its pieces are. One line is in memory at a time, and no more than `limit` of it. */
+/**
+ * Splits a stream into its lines, whatever its pieces are. One line is in memory at a time, and no more than `limit` of it.
+ * The stream must not write over its pieces.
+ */
 export async function* splitLines(
   stream: AsyncIterable<Uint8Array>,
   limit: number,
@@ -23,13 +26,18 @@ export async function* splitLines(
   let length = 0
   let pieces: Buffer[] = []
   const take = (piece: Uint8Array) => {
+    if (piece.length === 0) return
     length += piece.length
-    if (length <= limit) pieces.push(Buffer.from(piece))
+    if (length <= limit) pieces.push(Buffer.from(piece.buffer, piece.byteOffset, piece.length))
     else pieces = []
   }
   const end = (): FileLine | null => {
     number++
-    const line = length > limit ? { number, start, length, bytes: null } : trimmed(number, start, Buffer.concat(pieces))
+    if (length === 0) return null
+    const line =
+      length > limit
+        ? { number, start, length, bytes: null }
+        : trimmed(number, start, pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
     start += length
     length = 0
     pieces = []
@@ -52,7 +60,8 @@ export async function* splitLines(
 
 /** @returns null for a blank line. */
 function trimmed(number: number, start: number, bytes: Buffer): FileLine | null {
-  let first = start === 0 && bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? 3 : 0
+  // Inside of a file, too: where files have been put together.
+  let first = bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0
   let end = bytes.length
   while (first < end && BLANKS.has(bytes[first]!)) first++
   while (end > first && BLANKS.has(bytes[end - 1]!)) end--

@@ -3,13 +3,28 @@ import { ApiError } from '../lib/errors.ts'
 import type { BatchDesk, LineResult } from './batch-desk.ts'
 
 const PAUSE_MS = 1_000
+/** How long a result waits for others that come soon after it. Its line has made place for the next one by then. */
+const GATHER_MS = 50
+/** Results in one statement, unless one result alone has more bytes. */
+const ROWS_AT_ONCE = 500
+const BYTES_AT_ONCE = 4 * 2 ** 20
+/** What may wait to be written: while there is more, no further lines should begin. */
+const MOST_WAITING = 2 * ROWS_AT_ONCE
+const MOST_WAITING_BYTES = 4 * BYTES_AT_ONCE
 
-/** Writes results to the database. Those that come while others are being written are written together. */
+/** Writes results to the database: those together that come within a moment, or while others are being written. */
 export class ResultKeeper {
   readonly #desk: Pick<BatchDesk, 'keepResults'>
   readonly #stopping: AbortSignal
-  readonly #results: LineResult[] = []
-  #writing: Promise<void> | null = null
+  #waiting: LineResult[] = []
+  /** Of all results that are not written yet. */
+  #rows = 0
+  #bytes = 0
+  /** The write that is under way, and the one after it, which the waiting results will be part of. */
+  #writing: Promise<void> = Promise.resolve()
+  #next: Promise<void> | null = null
+  /** Ends the time in which results gather. */
+  #hurry = new AbortController()
 
   /** @param stopping ends waiting for a database that is away. */
   constructor(desk: Pick<BatchDesk, 'keepResults'>, stopping: AbortSignal) {
@@ -17,25 +32,47 @@ export class ResultKeeper {
     this.#stopping = stopping
   }
 
+  get isFull(): boolean {
+    return this.#rows >= MOST_WAITING || this.#bytes >= MOST_WAITING_BYTES
+  }
+
   /** When it resolves, the result is durable, or the lease of its line is lost. */
-  async keep(result: LineResult): Promise<void> {
-    this.#results.push(result)
-    const before = this.#writing
-    if (before !== null) await before.catch(() => {})
-    if (!this.#results.includes(result)) return this.#writing ?? undefined
-    await this.flush()
+  keep(result: LineResult): Promise<void> {
+    this.#waiting.push(result)
+    this.#rows++
+    this.#bytes += result.result.length
+    this.#next ??= this.#writeNext(this.#writing)
+    if (this.isFull) this.#hurry.abort()
+    return this.#next
   }
 
-  flush(): Promise<void> {
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = null
-    })
-    return this.#writing
+  /** Resolves when all results that were given before are written, and there is no need to wait for more. */
+  async flush(): Promise<void> {
+    this.#hurry.abort()
+    await (this.#next ?? this.#writing)
   }
 
-  async #write(): Promise<void> {
-    const byBatch = Map.groupBy(this.#results.splice(0), ({ batch }) => batch)
-    for (const [id, results] of byBatch) await this.#persist(id, results)
+  async #writeNext(before: Promise<void>): Promise<void> {
+    const { signal } = this.#hurry
+    const gathered = delay(GATHER_MS, undefined, { signal, ref: false }).catch(() => {})
+    await Promise.all([before.catch(() => {}), gathered])
+    this.#hurry = new AbortController()
+    const results = this.#waiting
+    this.#waiting = []
+    this.#writing = this.#write(results)
+    this.#next = null
+    await this.#writing
+  }
+
+  async #write(results: readonly LineResult[]): Promise<void> {
+    try {
+      for (const [id, own] of Map.groupBy(results, ({ batch }) => batch)) {
+        for (const part of partsOf(own)) await this.#persist(id, part)
+      }
+    } finally {
+      this.#rows -= results.length
+      for (const { result } of results) this.#bytes -= result.length
+    }
   }
 
   /** Until they are kept: they are dropped only when their leases are lost, or when this server stops first. */
@@ -49,4 +86,19 @@ export class ResultKeeper {
       }
     }
   }
+}
+
+function* partsOf(results: readonly LineResult[]): Generator<readonly LineResult[], void, void> {
+  let part: LineResult[] = []
+  let bytes = 0
+  for (const result of results) {
+    if (part.length > 0 && (part.length === ROWS_AT_ONCE || bytes + result.result.length > BYTES_AT_ONCE)) {
+      yield part
+      part = []
+      bytes = 0
+    }
+    part.push(result)
+    bytes += result.result.length
+  }
+  if (part.length > 0) yield part
 }

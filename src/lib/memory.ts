@@ -8,7 +8,6 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { ResourceLimits } from 'node:worker_threads'
 import { libc } from './libc.ts'
 
 /** Benchmarks name the settings to leave out here, comma-separated. */
@@ -60,12 +59,6 @@ export const DATABASE_OPTIONS: readonly string[] = uses('quick-wasm') ? ['--lift
  * keeps some: it had 127 MiB when it had just started, 134 without this.
  */
 export const DATABASE_ENVIRONMENT: Readonly<Record<string, string>> = uses('one-arena') ? { MALLOC_ARENA_MAX: '1' } : {}
-
-/**
- * Limit of a thread that parses bodies: beyond it, the thread ends and not the process. It saves nothing otherwise. A body
- * with the most values that are allowed takes a tenth of it.
- */
-export const BODY_THREAD: ResourceLimits = { maxOldGenerationSizeMb: 512 }
 
 /**
  * How far the heap of a process that receives uploads may grow before all of it is collected, in percent of what lives in

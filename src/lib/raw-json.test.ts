@@ -58,9 +58,9 @@ test('finds the same parts as JSON.parse in any text', () => {
 test('order and spelling stay', () => {
   const text = '{"10": 1.0, "2": {"b":1e3,"a":[ ]} , "10": "\\u0061"}'
   expect(rawMembers(text)).toEqual([
-    { key: '10', rawKey: '"10"', value: '1.0' },
-    { key: '2', rawKey: '"2"', value: '{"b":1e3,"a":[ ]}' },
-    { key: '10', rawKey: '"10"', value: '"\\u0061"' },
+    { key: '10', rawKey: '"10"', value: '1.0', start: 7 },
+    { key: '2', rawKey: '"2"', value: '{"b":1e3,"a":[ ]}', start: 17 },
+    { key: '10', rawKey: '"10"', value: '"\\u0061"', start: 43 },
   ])
   expect(rawMember(text, '10')).toBe('"\\u0061"')
   expect(rawMember(text, '3')).toBeNull()

@@ -9,6 +9,8 @@ export interface RawMember {
   /** The key as written, with its quotes. */
   readonly rawKey: string
   readonly value: string
+  /** Where the value begins in the text. */
+  readonly start: number
 }
 
 /** The members of an object in the order of the text, including duplicate keys; null for any other value. */
@@ -19,7 +21,8 @@ export function rawMembers(text: string): RawMember[] | null {
   while (!reader.take('}')) {
     const rawKey = reader.value()
     reader.take(':')
-    members.push({ key: JSON.parse(rawKey), rawKey, value: reader.value() })
+    const value = reader.value()
+    members.push({ key: JSON.parse(rawKey), rawKey, value, start: reader.at - value.length })
     reader.take(',')
   }
   return members
@@ -48,6 +51,10 @@ class Reader {
 
   constructor(text: string) {
     this.#text = text
+  }
+
+  get at(): number {
+    return this.#at
   }
 
   take(character: string): boolean {

@@ -4,8 +4,9 @@ import pg from 'pg'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
 import { drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'
-import { EmbeddedDatabase } from './embedded/embedded-database.ts'
+import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-database.ts'
 import { migrate } from './migrate.ts'
+import { isFull, storageFull } from './storage-full.ts'
 
 /** Everything but transactions: only `Database.transaction` starts one. */
 export type Queries = Omit<NodePgDatabase, 'transaction'>
@@ -107,8 +108,15 @@ export class Database {
     try {
       return await this.#begin(() => work(this.#queries))
     } catch (error) {
-      throw translate(error)
+      throw await this.#translated(error)
     }
+  }
+
+  async #translated(error: unknown): Promise<unknown> {
+    if (error instanceof ApiError || !isUnavailable(error)) return error
+    // An embedded database that cannot write its log ends without a word.
+    if (isFull(codeOf(error)) || (await this.#embedded?.isDiskFull())) return storageFull('the database', error)
+    return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
   }
 
   /**
@@ -168,11 +176,6 @@ function succeeds(work: Promise<unknown>): Promise<boolean> {
   )
 }
 
-function translate(error: unknown): unknown {
-  if (error instanceof ApiError || !isUnavailable(error)) return error
-  return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
-}
-
 /** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
 const UNAVAILABLE_STATE = /^(08|40|53|57P|58|57014|25P03)/
 /** Codes of socket errors, e.g. `ECONNREFUSED`; Node's own start with `ERR_`. */
@@ -181,6 +184,7 @@ const UNAVAILABLE_MESSAGE =
   /connection terminated|timeout exceeded|timeout expired|client was closed|query read timeout|not queryable/i
 
 function isUnavailable(error: unknown): boolean {
+  if (error instanceof EmbeddedDatabaseError) return true
   const code = codeOf(error)
   if (typeof code === 'string') return UNAVAILABLE_STATE.test(code) || UNAVAILABLE_CODE.test(code)
   const causes = [error, error instanceof Error ? error.cause : null]

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
+import { isFull, storageFull } from './storage-full.ts'
 
 const RETRY_AFTER_S = 30
 /** How long to wait for another server that holds the folder exclusively to clear it. */
@@ -145,14 +146,16 @@ class FileDraft implements Draft {
   }
 }
 
-const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE']
+const FAILING = ['EIO', 'EROFS', 'EMFILE', 'ENFILE']
 
 /** Turns errors of a disk that is full or broken into a 503. */
 async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    if (!NO_ROOM.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    throw serviceUnavailable('The server has no room to store the file; try again later', RETRY_AFTER_S, error)
+    const { code } = error as NodeJS.ErrnoException
+    if (isFull(code)) throw storageFull('files', error)
+    if (!FAILING.includes(code ?? '')) throw error
+    throw serviceUnavailable('The server cannot store the file; try again later', RETRY_AFTER_S, error)
   }
 }

@@ -1,9 +1,10 @@
 import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
+import type { S3Client, S3ClientConfig, S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { BlobStore, ByteRange, Draft, KnownNames } from './blob-store.ts'
 import { DraftFolder } from './draft-folder.ts'
+import { storageFull } from './storage-full.ts'
 
 /** A younger object may belong to another server on the same bucket that has not written its row yet. */
 const YOUNG_MS = 3_600_000
@@ -11,6 +12,8 @@ const REMOVE_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 30_000
+/** How S3-compatible stores say that they are full. */
+const INSUFFICIENT_STORAGE = 507
 
 type Sdk = typeof import('@aws-sdk/client-s3')
 
@@ -149,5 +152,10 @@ export class S3Blobs implements BlobStore {
 
 function translate(error: unknown): unknown {
   if (error instanceof Error && error.name === 'AbortError') return error
+  if (httpStatusOf(error) === INSUFFICIENT_STORAGE) return storageFull('files', error)
   return serviceUnavailable('The file store is not responding; try again later', RETRY_AFTER_S, error)
+}
+
+function httpStatusOf(error: unknown): number | undefined {
+  return (error as S3ServiceException | null)?.$metadata?.httpStatusCode
 }

@@ -222,9 +222,11 @@ export const batchLines = pgTable(
     /** The order in which they are run, from 0. */
     position: integer('position').notNull(),
     customId: text('custom_id').notNull(),
-    /** The bytes of the input file that it takes. */
+    /** The bytes of the input file that are its request. */
     start: bigint('start', { mode: 'number' }).notNull(),
     length: integer('length').notNull(),
+    /** Whether it asks for a stream. */
+    streams: boolean('streams').notNull().default(false),
     /** The server that runs it, until when. */
     lease: text('lease'),
     leasedUntil: moment('leased_until'),

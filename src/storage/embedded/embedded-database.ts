@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { statfs } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -11,8 +12,15 @@ const PROGRAM = fileURLToPath(new URL('database-process.ts', import.meta.url))
 /** The first start on a machine makes a database from nothing. */
 const START_TIMEOUT_MS = 120_000
 const RETRY_MS = 100
+/** PostgreSQL's `wal_segment_size`. */
+const SEGMENT_BYTES = 16 * 2 ** 20
 /** For the last checkpoint. */
 const CLOSE_TIMEOUT_MS = 10_000
+
+/** The process of an embedded database does not start. */
+export class EmbeddedDatabaseError extends Error {
+  override readonly name = 'EmbeddedDatabaseError'
+}
 
 /** The embedded database of a folder, in a process that whoever needs it starts and all share. */
 export class EmbeddedDatabase {
@@ -29,7 +37,7 @@ export class EmbeddedDatabase {
     this.#cache = cache
   }
 
-  /** Resolves when somebody serves the database. @throws Error that says why nobody can. */
+  /** Resolves when somebody serves the database. @throws EmbeddedDatabaseError that says why nobody can. */
   ensure(): Promise<void> {
     this.#starting ??= this.#ensure().finally(() => {
       this.#starting = null
@@ -42,7 +50,7 @@ export class EmbeddedDatabase {
       if (await answers(this.path)) return
       if ((await this.#start()) === 'ready') return
     }
-    throw new Error(`The database in ${this.#directory} is in use by a process that does not answer`)
+    throw new EmbeddedDatabaseError(`The database in ${this.#directory} is in use by a process that does not answer`)
   }
 
   async #start(): Promise<DatabaseProcessMessage['state']> {
@@ -59,13 +67,19 @@ export class EmbeddedDatabase {
     const said = once(child, 'message').then(([message]) => message as DatabaseProcessMessage)
     const message = await Promise.race([said, ended])
     if (message.state === 'failed')
-      throw new Error(`The database in ${this.#directory} does not open: ${message.message}`)
+      throw new EmbeddedDatabaseError(`The database in ${this.#directory} does not open: ${message.message}`)
     if (message.state === 'ready') {
       this.#child = child
       child.unref()
       child.channel?.unref()
     }
     return message.state
+  }
+
+  /** Whether its disk lacks the room without which it ends: that of one more segment of its log. */
+  async isDiskFull(): Promise<boolean> {
+    const disk = await statfs(this.#directory).catch(() => null)
+    return disk !== null && disk.bavail * disk.bsize < SEGMENT_BYTES
   }
 
   /** After the last connection is closed. Waits for the database to be put away, unless others use it. */

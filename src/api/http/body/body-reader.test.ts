@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import fastify from 'fastify'
 import { expect, test } from 'vitest'
 import { CHANNEL, endlessSchema } from '../../../../test/fixtures/endless-schema.ts'
@@ -46,4 +49,11 @@ test('a body that is still parsed when the server closes is one whose client has
     await app.close()
     await bodies.close()
   }
+})
+
+test('the worst bodies need little memory', { timeout: 120_000 }, async () => {
+  const program = fileURLToPath(new URL('../../../../test/fixtures/hostile-bodies.ts', import.meta.url))
+  // Without the room that a thread has by default, a process that needed more would end here.
+  const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=256', program])
+  expect(stdout.trim().split('\n')).toHaveLength(12)
 })

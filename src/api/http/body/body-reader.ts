@@ -5,7 +5,6 @@ import { zstdDecompress } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
-import { BODY_THREAD } from '../../../lib/memory.ts'
 import { InlineMedia } from '../../../media/index.ts'
 import { ClientDisconnected, closedSignal } from '../abort-signal.ts'
 import { principalOf } from '../auth.ts'
@@ -40,6 +39,10 @@ interface AdmittedBody {
 /**
  * Reads JSON bodies. A large body is admitted by size before it is read, and parsed in a thread, so that it does not
  * delay other requests. Its inline media become bytes.
+ *
+ * The threads need no wall against their bodies, and would have none: a thread that runs out of memory can end the process,
+ * whatever its limit. `BODY_LIMIT_BYTES` and `MOST_VALUES` are checked before, and within them the worst body takes less
+ * than 256 MB, a small part of what a thread may have (`body-reader.test.ts`).
  */
 export class BodyReader {
   readonly #budget: ByteBudget
@@ -48,7 +51,6 @@ export class BodyReader {
     minThreads: 0,
     maxThreads: Math.min(2, availableParallelism()),
     idleTimeout: IDLE_MS,
-    resourceLimits: BODY_THREAD,
   })
 
   constructor(budget: ByteBudget) {

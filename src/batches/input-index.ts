@@ -1,0 +1,74 @@
+import type { ErrorCode } from '../lib/error-codes.ts'
+import type { BatchProblem } from '../storage/index.ts'
+import { readInputLine } from './input-line.ts'
+import { splitLines } from './lines.ts'
+
+/** As many as OpenAI allows. */
+export const MOST_LINES = 50_000
+/** A request of the largest size, with the rest of its line. */
+export const MOST_LINE_BYTES = 21 * 2 ** 20
+const MOST_PROBLEMS = 100
+
+/** A line that is to be run. */
+export interface IndexedLine {
+  readonly customId: string
+  /** The bytes of the file that are its request. */
+  readonly start: number
+  readonly length: number
+  /** Whether it asks for a stream. */
+  readonly streams: boolean
+}
+
+export type InputIndex =
+  | { readonly lines: readonly IndexedLine[] }
+  /** In order of the file; the first ones, where there are many. */
+  | { readonly problems: readonly BatchProblem[] }
+
+/**
+ * Reads an input from end to end without holding it.
+ * @returns the lines in the order in which they are to be run: lines about the same media follow one another, so that
+ * these are encoded once. Or what is wrong with the input.
+ */
+export async function indexInput(input: AsyncIterable<Uint8Array>, endpoint: string): Promise<InputIndex> {
+  const groups = new Map<string, IndexedLine[]>()
+  const seen = new Map<string, number>()
+  const problems: BatchProblem[] = []
+  for await (const { number, start, bytes } of splitLines(input, MOST_LINE_BYTES)) {
+    if (seen.size === MOST_LINES) {
+      problems.push(problemAt(null, 'too_many_lines', `The file has more than ${MOST_LINES} lines`, null))
+      break
+    }
+    if (problems.length === MOST_PROBLEMS) break
+    if (bytes === null) {
+      const most = MOST_LINE_BYTES / 2 ** 20
+      problems.push(problemAt(number, 'line_too_long', `The line is longer than ${most} MiB`, null))
+      continue
+    }
+    const read = readInputLine(bytes, endpoint)
+    if ('problem' in read) {
+      problems.push({ ...read.problem, line: number })
+      continue
+    }
+    const { customId, media, body, streams } = read
+    const earlier = seen.get(customId)
+    if (earlier !== undefined) {
+      const message = `The custom_id is that of line ${earlier}; each must be used once`
+      problems.push(problemAt(number, 'duplicate_custom_id', message, 'custom_id'))
+      continue
+    }
+    seen.set(customId, number)
+    const group = media ?? `line ${number}`
+    const line = { customId, start: start + body.start, length: body.length, streams }
+    const others = groups.get(group)
+    if (others === undefined) groups.set(group, [line])
+    else others.push(line)
+  }
+  if (problems.length === 0 && seen.size === 0) {
+    problems.push(problemAt(null, 'empty_file', 'The file has no lines', null))
+  }
+  return problems.length > 0 ? { problems } : { lines: [...groups.values()].flat() }
+}
+
+function problemAt(line: number | null, code: ErrorCode, message: string, param: string | null): BatchProblem {
+  return { code, message, param, line }
+}

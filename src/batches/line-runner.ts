@@ -1,0 +1,320 @@
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import type { KeyOwners, Principal } from '../accounts/index.ts'
+import type { Files } from '../files/index.ts'
+import { invalidRequest } from '../lib/errors.ts'
+import type { BatchDesk, LineResult, OpenBatch, TakenLine } from './batch-desk.ts'
+import { errorLine, type LineResponse, resultLine } from './output-writer.ts'
+import type { Pauses } from './pauses.ts'
+import { INPUT_DELETED, type RequestBytes, requestBytes } from './request-bytes.ts'
+import { ResultKeeper } from './result-keeper.ts'
+
+/** A line as a request. */
+export interface LineCall {
+  readonly endpoint: string
+  /** JSON. */
+  readonly body: Buffer
+  /** Null where the key is not valid any more. */
+  readonly principal: Principal | null
+  readonly signal: AbortSignal
+}
+
+/** Answers a line as the endpoint would. @throws when the signal fires. */
+export type LineCaller = (call: LineCall) => Promise<LineResponse>
+
+export interface LineRunnerOptions {
+  readonly desk: BatchDesk
+  readonly files: Files
+  readonly keys: KeyOwners
+  readonly run: LineCaller
+  /** Most lines that run at a time, of all batches together. */
+  readonly parallel: number
+  readonly pauses: Pauses
+  /** How long a line rests at first whose model is not available. */
+  readonly pauseMs: number
+  /** Fires when this server stops. */
+  readonly stopping: AbortSignal
+  /** Called when a batch has no line here any more. */
+  readonly onDone: () => void
+  /** Called when a batch does not get what it needs. */
+  readonly onFailure: (batch: string, error: unknown) => void
+  /** Does what may fail for all batches. */
+  readonly guarded: (work: () => Promise<void>) => Promise<void>
+}
+
+/** How long the owner of a key is remembered. */
+const OWNER_MS = 2_000
+/** Lines that end sooner than this after they have been taken are taken in larger numbers: more at each time. */
+const QUICK_MS = 500
+/** Lines that wait here for a place, of all batches. */
+const MOST_WAITING = 500
+/** How long they wait before they are given back: another server may have a place for them. */
+const GIVE_BACK_MS = 2_000
+/** Larger ones are errors: a database takes no value of any size. */
+const MOST_RESULT_BYTES = 32 * 2 ** 20
+/** Of an overloaded model: 503, and in Anthropic's shape 529. */
+const UNAVAILABLE: ReadonlySet<number> = new Set([503, 529])
+
+/** A line that is leased to this server. */
+interface HeldLine {
+  readonly line: TakenLine
+  readonly bytes: RequestBytes
+  readonly stop: AbortController
+}
+
+/** What this server has of a batch. */
+interface HeldBatch {
+  readonly batch: OpenBatch
+  /** All of its lines here, until their results are written. */
+  readonly lines: Set<HeldLine>
+  /** Those that have not begun. */
+  readonly waiting: HeldLine[]
+  takenAt: number
+}
+
+/** What became of a line that was begun. */
+type Outcome =
+  | Pick<LineResult, 'result' | 'failed'>
+  /** It was stopped, or its bytes could not be read. It counts as not begun. */
+  | 'not run'
+  /** Its model or a store is not available. */
+  | 'unavailable'
+
+/**
+ * Runs lines, a few at a time, organisations in turn. Lines that end at once, such as invalid requests, are taken, read and
+ * settled many at a time: a transaction for each would take a hundred times as long as the line.
+ */
+export class LineRunner {
+  readonly #options: LineRunnerOptions
+  readonly #results: ResultKeeper
+  readonly #held = new Map<string, HeldBatch>()
+  /** When lines of a batch were taken the last time, and how many. */
+  readonly #taken = new LRUCache<string, { readonly at: number; readonly count: number }>({ max: 1_000 })
+  /** Batches in progress, by organisation; the first organisation is next. */
+  #turns = new Map<string, readonly OpenBatch[]>()
+  /** Batches that had no line to take when they were last asked for one. */
+  readonly #drained = new Set<string>()
+  readonly #owners = new LRUCache<string, Promise<Principal | null | 'elsewhere'>>({ max: 1_000, ttl: OWNER_MS })
+  #running = 0
+  #filling: Promise<void> | null = null
+
+  constructor(options: LineRunnerOptions) {
+    this.#options = options
+    this.#results = new ResultKeeper(options.desk, options.stopping)
+  }
+
+  /** The lines that are leased to this server. */
+  get held(): readonly { readonly batch: string; readonly position: number }[] {
+    return [...this.#held].flatMap(([batch, { lines }]) => [...lines].map(({ line }) => ({ batch, ...line })))
+  }
+
+  holds(batch: string): boolean {
+    return this.#held.has(batch)
+  }
+
+  /** Takes note of the batches in progress, by organisation. */
+  async follow(open: ReadonlyMap<string, readonly OpenBatch[]>): Promise<void> {
+    this.#drained.clear()
+    // Organisations keep their places.
+    const places = [...this.#turns.keys()].filter((organisation) => open.has(organisation))
+    this.#turns = new Map([...new Set([...places, ...open.keys()])].map((name) => [name, open.get(name)!]))
+    for (const held of [...this.#held.values()]) {
+      if (performance.now() - held.takenAt > GIVE_BACK_MS) await this.#giveBack(held)
+    }
+    this.fill()
+  }
+
+  /** Stops the lines of a batch that has ended otherwise than by their own results. */
+  async abort(batch: string): Promise<void> {
+    const held = this.#held.get(batch)
+    if (held === undefined) return
+    for (const { stop } of held.lines) stop.abort()
+    await this.#giveBack(held)
+  }
+
+  /** Resolves when all results up to now are written. */
+  flush(): Promise<void> {
+    return this.#results.flush()
+  }
+
+  /** Aborts the lines that run, and gives all back. What has been computed is kept. */
+  async close(): Promise<void> {
+    for (const { lines } of this.#held.values()) for (const { stop } of lines) stop.abort()
+    await this.#filling
+    for (const held of [...this.#held.values()]) await this.#giveBack(held).catch(() => {})
+    while (this.#held.size > 0) await delay(5)
+    await this.#results.flush().catch(() => {})
+  }
+
+  /** Runs lines while there are places and lines. */
+  fill(): void {
+    if (this.#filling !== null || this.#options.stopping.aborted || this.#free === 0) return
+    this.#filling = this.#options
+      .guarded(() => this.#fill())
+      .finally(() => {
+        this.#filling = null
+      })
+  }
+
+  get #free(): number {
+    return this.#results.isFull ? 0 : Math.max(0, this.#options.parallel - this.#running)
+  }
+
+  async #fill(): Promise<void> {
+    const { desk, files, parallel, stopping } = this.#options
+    while (this.#free > 0 && !stopping.aborted) {
+      const batch = this.#next()
+      if (batch === null) return
+      const owner = await this.#ownerOf(batch)
+      if (owner === 'elsewhere') {
+        this.#drained.add(batch.id)
+        await this.abort(batch.id)
+        continue
+      }
+      // With several organisations, each gets a part of the places.
+      const share = Math.min(this.#free, Math.max(1, Math.floor(parallel / this.#turns.size)))
+      if (!this.#held.get(batch.id)?.waiting.length) {
+        const lines = await desk.takeLines(batch.id, this.#countOf(batch, share))
+        if (lines.length === 0) this.#drained.add(batch.id)
+        else this.#hold(batch, lines, requestBytes(files, batch, lines, stopping))
+      }
+      const held = this.#held.get(batch.id)
+      for (const line of held?.waiting.splice(0, share) ?? []) void this.#start(held!, line, owner)
+    }
+  }
+
+  /** How many lines of a batch to take: twice as many as the last time, if those have ended soon. */
+  #countOf({ id }: OpenBatch, share: number): number {
+    const now = performance.now()
+    const last = this.#taken.get(id) ?? { at: Number.NEGATIVE_INFINITY, count: 0 }
+    const wanted = now - last.at < QUICK_MS ? 2 * last.count : Math.floor(last.count / 2)
+    const waiting = [...this.#held.values()].reduce((sum, held) => sum + held.waiting.length, 0)
+    const count = Math.max(share, Math.min(wanted, MOST_WAITING - waiting))
+    this.#taken.set(id, { at: now, count })
+    return count
+  }
+
+  #hold(batch: OpenBatch, lines: readonly TakenLine[], bytes: readonly RequestBytes[]): void {
+    const held = this.#held.get(batch.id) ?? { batch, lines: new Set(), waiting: [], takenAt: 0 }
+    this.#held.set(batch.id, held)
+    held.takenAt = performance.now()
+    for (const [index, line] of lines.entries()) {
+      const one = { line, bytes: bytes[index]!, stop: new AbortController() }
+      held.lines.add(one)
+      held.waiting.push(one)
+    }
+  }
+
+  #letGo({ batch, lines }: HeldBatch, gone: readonly HeldLine[]): void {
+    for (const line of gone) lines.delete(line)
+    if (lines.size > 0) return
+    this.#held.delete(batch.id)
+    // It may have been the last line.
+    this.#options.onDone()
+  }
+
+  /** Lets others have the lines that wait for a place here. */
+  async #giveBack(held: HeldBatch): Promise<void> {
+    const lines = held.waiting.splice(0)
+    if (lines.length === 0) return
+    try {
+      await this.#options.desk.returnLines(
+        held.batch.id,
+        lines.map(({ line }) => line),
+      )
+    } finally {
+      this.#letGo(held, lines)
+    }
+  }
+
+  /** The oldest batch of the organisation whose turn it is. */
+  #next(): OpenBatch | null {
+    for (const [organisation, queue] of [...this.#turns]) {
+      const batch = queue.find(({ id }) => {
+        const hasLines = !this.#drained.has(id) || (this.#held.get(id)?.waiting.length ?? 0) > 0
+        return hasLines && !this.#options.pauses.has(id)
+      })
+      if (batch === undefined) continue
+      this.#turns.delete(organisation)
+      this.#turns.set(organisation, queue)
+      return batch
+    }
+    return null
+  }
+
+  #ownerOf({ keyId, organisationId }: OpenBatch): Promise<Principal | null | 'elsewhere'> {
+    const known = this.#owners.get(keyId)
+    if (known !== undefined) return known
+    const owner = this.#options.keys.ownerOf(keyId, organisationId)
+    this.#owners.set(keyId, owner)
+    owner.catch(() => this.#owners.delete(keyId))
+    return owner
+  }
+
+  async #start(held: HeldBatch, line: HeldLine, principal: Principal | null): Promise<void> {
+    this.#running++
+    if (this.#options.stopping.aborted) line.stop.abort()
+    // Lines that end at once leave every other one its turn of the event loop.
+    await nextTurn()
+    const outcome = await this.#outcomeOf(held.batch, line, principal)
+    this.#running--
+    this.fill()
+    try {
+      await this.#settle(held.batch.id, line.line, outcome)
+    } catch {
+      // Its lease ends by itself, and it runs again.
+    } finally {
+      this.#letGo(held, [line])
+      this.fill()
+    }
+  }
+
+  async #settle(batch: string, line: TakenLine, outcome: Outcome): Promise<void> {
+    const { desk, pauses, pauseMs } = this.#options
+    if (outcome === 'not run') await desk.returnLines(batch, [line])
+    else if (outcome === 'unavailable') await desk.restLine(batch, line, pauseMs)
+    else {
+      pauses.end(batch)
+      await this.#results.keep({ batch, position: line.position, ...outcome })
+    }
+  }
+
+  async #outcomeOf(batch: OpenBatch, line: HeldLine, principal: Principal | null): Promise<Outcome> {
+    try {
+      return await this.#run(batch, line, principal)
+    } catch (error) {
+      if (!line.stop.signal.aborted) this.#options.onFailure(batch.id, error)
+      return 'not run'
+    }
+  }
+
+  async #run(batch: OpenBatch, { line, bytes, stop }: HeldLine, principal: Principal | null): Promise<Outcome> {
+    const { desk, pauses, run } = this.#options
+    const { customId } = line
+    const { signal } = stop
+    const failed = (message: string) => ({ result: errorLine(customId, 'server_error', message), failed: true })
+    if (desk.isHopeless(line)) return failed('The server stopped each time that it ran this line')
+    signal.throwIfAborted()
+    const body = await bytes()
+    if (body === null) {
+      await desk.end(batch.id, 'failed', [INPUT_DELETED])
+      return 'not run'
+    }
+    const response = line.streams ? STREAMS : await run({ endpoint: batch.endpoint, body, principal, signal })
+    if (signal.aborted) return 'not run'
+    if (UNAVAILABLE.has(response.status) && !desk.isLastTry(line)) {
+      pauses.add(batch.id)
+      return 'unavailable'
+    }
+    const result = resultLine(customId, response)
+    if (result.length > MOST_RESULT_BYTES)
+      return failed(`The response is larger than ${MOST_RESULT_BYTES / 2 ** 20} MiB`)
+    return { result, failed: response.status >= 300 }
+  }
+}
+
+const STREAMS: LineResponse = {
+  status: 400,
+  requestId: '',
+  body: JSON.stringify(invalidRequest("Invalid 'stream': lines of a batch cannot be streamed", 'stream').toBody()),
+}
