@@ -93,6 +93,26 @@ describe('a batch', () => {
     expect(output[0]!.response!.body).toMatchObject(expected)
   })
 
+  test('of another API has errors in the words of that', async () => {
+    const schema = { type: 'object', required: ['response_format'] }
+    const text = { format: { type: 'json_schema', name: 'a', schema } }
+    const file = { type: 'input_image', file_id: 'messages[0].content' }
+    const line = (custom_id: string, fields: object) => ({ custom_id, body: { model: 'service-mk1.5', ...fields } })
+    const lines = [
+      line('schema', { input: 'Hello', text }),
+      line('file', { input: [{ role: 'user', content: [file] }] }),
+    ]
+    server.engine.script = { texts: ['{}'] }
+    const ended = await client.ended((await client.start(lines, { url: '/v1/responses' })).id)
+    const { errors } = await client.outputOf(ended)
+    const found = Object.fromEntries(errors.map((line) => [line.custom_id, line.response?.body.error]))
+    const reason = "must have required property 'response_format'"
+    expect(found).toMatchObject({
+      schema: { message: `The reply does not match the text.format: ${reason}`, param: 'text.format' },
+      file: { message: 'No such File object: messages[0].content', param: 'input[0].content[0].file_id' },
+    })
+  })
+
   test('with lines that are no valid requests gives these their errors, and the others their replies', async () => {
     const lines = [
       { custom_id: 'good', body: chatBody('Hello') },

@@ -219,6 +219,8 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(await problem('look', { question: 'What is it?', media: [] })).toMatch(/media/)
     expect(await problem('read', { image: 'shapes.png', fields: {} })).toMatch(/field/)
     expect(await problem('detect', { image: 'https://example.org/a.png', draw: true })).toMatch(/draw needs a file/)
+    const questions = [{ question: 'Which?', options: ['a', 'a'] }]
+    expect(await problem('decide', { media: ['shapes.png'], questions })).toMatch(/options.*differ/s)
   })
 })
 

@@ -155,7 +155,7 @@ test('decisions are refused by name: no such server says how likely a given repl
   expect(response.status).toBe(400)
   expect(await errorOf(response)).toMatchObject({
     param: 'model',
-    message: 'This model does not say how likely replies are.',
+    message: 'This model cannot answer decisions: it does not give log-probabilities',
   })
   expect(back.asked).toEqual([])
 })

@@ -227,7 +227,7 @@ describe('one server', () => {
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({
       param: 'model',
-      message: 'This model does not say how likely replies are.',
+      message: 'This model cannot answer decisions: it does not give log-probabilities',
     })
     expect(server.logs.some((line) => line.includes('it does not know logprob_token_ids'))).toBe(true)
   })

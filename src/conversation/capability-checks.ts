@@ -145,7 +145,7 @@ function checkFind(
   const needed = type === 'clip' ? 'video' : 'image'
   if (!modalities.has(needed)) {
     throw invalidRequest(
-      `A question for a ${type} needs ${needed === 'image' ? 'an image' : 'a video'} in the input`,
+      say`A question for a ${type} needs ${needed === 'image' ? 'an image' : 'a video'} in the ${['input']}`,
       within(param, 'type'),
     )
   }

@@ -345,11 +345,16 @@ export class Conversations {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.input.map(({ message }) => message), ...contentsOf(request)]))
     const deadline = new Deadline(secondsFor(caller, this.#multilookBudgetSeconds), signal, 'use fewer questions')
+    const asked = request.questions.map(({ param }) => param)
+    const told = (error: unknown) => namedBy(located(error, asked), request.names)
     try {
-      return await decide(request, { ...caller, style, media: this.#media, held }, deadline)
+      const reply = await decide(request, { ...caller, style, media: this.#media, held }, deadline)
+      const answers = reply.answers.map((answer) =>
+        answer.type === 'none' ? { ...answer, error: told(answer.error) } : answer,
+      )
+      return { ...reply, answers }
     } catch (error) {
-      const asked = request.questions.map((question) => question.param)
-      throw namedBy(located(error, asked), request.names)
+      throw told(error)
     } finally {
       deadline.release()
     }

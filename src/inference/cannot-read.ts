@@ -2,5 +2,5 @@ import { type ApiError, invalidRequest } from '../lib/errors.ts'
 
 /** For an engine that has no `read`. */
 export function cannotRead(): ApiError {
-  return invalidRequest('This model does not say how likely replies are.', 'model')
+  return invalidRequest('This model cannot answer decisions: it does not give log-probabilities', 'model')
 }

@@ -1,4 +1,4 @@
-import { isSameParam, isWithin, type Names, nameOf, type Path } from './param.ts'
+import { isSameParam, isWithin, type Names, type Path, shownName } from './param.ts'
 
 /** A parameter and what its `type` says. An API whose parameter has no `type` names the parameter alone. */
 export interface Variant {
@@ -29,8 +29,8 @@ export function written({ strings, values }: ErrorText): string {
 }
 
 function valueText(value: Value): string {
-  if (isPath(value)) return nameOf(value) ?? ''
-  return typeof value === 'object' ? `${nameOf(value.of)} ${value.type}` : String(value)
+  if (isPath(value)) return shownName(value) ?? ''
+  return typeof value === 'object' ? `${shownName(value.of)} ${value.type}` : String(value)
 }
 
 /** The same text with the paths of another API. */

@@ -1,6 +1,6 @@
 import type { ErrorCode } from './error-codes.ts'
 import { type ErrorText, mentions, plainText, renamed, written } from './error-text.ts'
-import { type Names, nameOf, type Param, type Path, pathOf } from './param.ts'
+import { type Names, nameOf, type Param, type Path, pathOf, shownName } from './param.ts'
 
 export { say } from './error-text.ts'
 
@@ -50,7 +50,7 @@ export class ApiError extends Error {
     this.status = fields.status
     this.type = fields.type
     this.path = param === null || param.length === 0 ? null : pathOf(param)
-    this.param = this.path && nameOf(this.path)
+    this.param = this.path && shownName(this.path)
     this.code = fields.code ?? null
     this.retryAfter = fields.retryAfter
   }

@@ -26,7 +26,19 @@ export function isSameParam(one: Param, other: Param): boolean {
   return path.length === otherPath.length && isWithin(path, otherPath)
 }
 
+/** A client's own key may have any length. */
+const LONGEST_KEY = 200
+
 /** A parameter as errors write it: `messages[0].content[1].image_url.url`; null for the request itself. */
+export function shownName(path: readonly PropertyKey[]): string | null {
+  return nameOf(path.map((key) => (typeof key === 'string' ? shortened(key) : key)))
+}
+
+function shortened(key: string): string {
+  return key.length <= LONGEST_KEY ? key : `${key.slice(0, LONGEST_KEY).toWellFormed()}…`
+}
+
+/** The same, however long its keys are. Rooms that know no paths tell parameters apart by it. */
 export function nameOf(path: readonly PropertyKey[]): string | null {
   let name = ''
   for (const key of path) {

@@ -16,6 +16,8 @@ const OPTIONS = namesOf([
 export function paramNames(messages: readonly MessagePlace[], tools: readonly number[], format: Path): Names {
   const formatNames = namesOf([
     [['response_format', 'json_schema'], format],
+    // There is but one type, which errors need not tell.
+    [['response_format', 'type'], format],
     [['response_format'], format],
   ])
   return (path) => {

@@ -170,6 +170,8 @@ function toDescription(text: string | null | undefined, param: Path): Content {
 function paramNames(body: DecisionRequestBody): Names {
   return (path) => {
     const [list, index, key, position] = path
+    // Where something is is rated by the log-probabilities of the reply.
+    if (list === 'logprobs') return ['model']
     if (key === 'tool_calls') return [list!, Number(index) + Number(position), 'arguments']
     return isImageAddress(path, body) ? path.slice(0, -1) : path
   }

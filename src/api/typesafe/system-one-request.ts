@@ -23,6 +23,8 @@ export function questionParam(id: string): Path {
 function paramName(path: Path): Path {
   const [first, ...rest] = path
   if (first === 'input') return ['state', ...rest]
+  // Where something is is rated by the log-probabilities of the reply.
+  if (first === 'logprobs') return ['model']
   return first === 'assets' ? path.slice(0, 2) : path
 }
 

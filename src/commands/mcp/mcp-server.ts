@@ -33,6 +33,7 @@ const question = z.object({
     .array(z.string().min(1).max(500))
     .min(2)
     .max(255)
+    .refine((options) => new Set(options).size === options.length, 'expected options that differ')
     .optional()
     .describe('Left out for a question that is answered with yes or no.'),
   ordered: z
