@@ -126,7 +126,9 @@ test('serves until SIGTERM', async () => {
 })
 
 describe('keys', () => {
-  test('without a terminal, no output has a key: the first is in a file that its owner alone can read', async () => {
+  test('without a terminal, no output has a key: the first is in a file that its owner alone can read', {
+    timeout: 120_000,
+  }, async () => {
     const data = await mkdtemp(join(directory, 'keys-'))
     // Whoever can write here could otherwise have the key written to a file of theirs.
     const trap = join(data, 'trap')
@@ -151,7 +153,9 @@ describe('keys', () => {
     expect(third.stdout).toMatch(/^API key: as made before \(`npx lookout keys list`/m)
   })
 
-  test('a first key that cannot be kept ends the start, and the next start makes one', async () => {
+  test('a first key that cannot be kept ends the start, and the next start makes one', {
+    timeout: 120_000,
+  }, async () => {
     const data = await mkdtemp(join(directory, 'keys-'))
     await mkdir(join(data, 'first-key'))
     const failed = await outcome(start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_DATA_DIR: data }))
