@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -48,6 +48,46 @@ describe('the command', () => {
     )
     const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string }[] }
     expect(findings).toContainEqual(expect.objectContaining({ check: 'sandbox', verdict: 'warning' }))
+  })
+
+  describe('says what is missing of a model whose files hold no encoder', () => {
+    const IMAGES =
+      /take images, but the model's files hold no encoder for that\. Name the file of the encoder \(mmproj\)/
+    test.each<[string, object | null, RegExp | null]>([
+      ['its file is of a family that sees', null, IMAGES],
+      [
+        'its card names a family that hears',
+        { family: 'ultravox' },
+        /take sound, but the model's files hold no encoder/,
+      ],
+      [
+        'its card has limits of audio',
+        { audio: { tokensPerSecond: 12.5, maxTokens: 100 } },
+        /has limits for 'audio', but/,
+      ],
+      [
+        'its card names a projector that is none',
+        { engine: { projector: 'language.gguf' } },
+        /neither an image encoder nor/,
+      ],
+      ['its card says that it is for text', { serves: [{ modalities: ['text'] }] }, null],
+    ])('where %s', { timeout: 120_000 }, async (_what, written, message) => {
+      const own = await mkdtemp(join(folder, 'blind-'))
+      await copyFile('models/lookout-nano/model-f16.gguf', join(own, 'language.gguf'))
+      const { engine = {}, ...card } = (written ?? {}) as { engine?: object }
+      const file = join(own, 'card.json')
+      await writeFile(file, JSON.stringify({ ...card, engine: { model: 'language.gguf', ...engine } }))
+      const { code, stdout } = await doctor(
+        written === null ? join(own, 'language.gguf') : file,
+        '--images',
+        '6',
+        '--json',
+      )
+      const { findings, ok } = JSON.parse(stdout) as { ok: boolean; findings: { verdict: string; finding: string }[] }
+      const failed = findings.filter(({ verdict }) => verdict === 'failed').map(({ finding }) => finding)
+      expect(failed).toEqual(message === null ? [] : expect.arrayContaining([expect.stringMatching(message)]))
+      expect({ code, ok }).toEqual(message === null ? { code: 0, ok: true } : { code: 1, ok: false })
+    })
   })
 
   test.each([

@@ -2,7 +2,8 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
 import { servableCard, startEngine } from '../inference/engines/engines.ts'
-import type { ModelCard, ServedId } from '../models/card.ts'
+import type { ModelCard, ReadCard, ServedId } from '../models/card.ts'
+import { lackingEncoder } from '../models/lacking-encoder.ts'
 import type { Command } from './command.ts'
 import { examineInstallation } from './installation.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
@@ -16,7 +17,7 @@ export const doctor: Command = {
   help: `Usage: lookout doctor [MODEL] [--images N] [--json]
 
 Says what is installed and what is missing. Then it loads a model, asks it about images that it draws itself, and prints
-what the model does, against what its card promises: the chat template, whether it sees, in which coordinates it writes
+what the model does, against what its card promises: its encoders, the chat template, whether it sees, in which coordinates it writes
 places and how exactly, tools, thoughts, JSON schemas, its speed, and what of it runs on GPUs. Exits with code 1 if
 something failed, or if answers are no better than chance.
 
@@ -42,7 +43,11 @@ ${SETTINGS_HELP}`,
   },
 }
 
-async function* examineModel({ card, served }: NamedModel, { backend }: Config, images: number) {
+async function* examineModel({ card, served, read }: NamedModel, { backend }: Config, images: number) {
+  const lacking = await lackingEncoder(read)
+  if (lacking !== null) {
+    yield { check: 'files', verdict: lacking.isPromised ? 'failed' : 'warning', finding: lacking.message } as const
+  }
   progress(`loading ${served.id}`)
   const engine = await startEngine(card, { seed: 1, backend }).catch((error: Error) => error)
   if (engine instanceof Error) {
@@ -75,6 +80,8 @@ function showReport(named: NamedModel | null, findings: readonly Finding[]): voi
 }
 
 interface NamedModel {
+  /** As it is read, whatever this machine lacks. */
+  readonly read: ReadCard
   readonly card: ModelCard
   readonly served: ServedId
 }
@@ -86,7 +93,7 @@ async function findModel(config: Config, name: string | undefined): Promise<Name
   // What this machine lacks is among the findings of the installation.
   const card = servableCard(known.card, () => {})
   const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
-  return { card, served: served ?? card.serves[0]! }
+  return { read: known, card, served: served ?? card.serves[0]! }
 }
 
 function readImages(text: string | undefined): number {

@@ -184,7 +184,8 @@ function checkLayers(fields: ReadonlyMap<string, GgufField>, tensorCount: number
   // The first part of a model in several may have no tensors, and names the number of all.
   const all = fields.get('split.tensors.count')?.value
   const tensors = typeof all === 'number' ? Math.max(all, tensorCount) : tensorCount
-  if (tensors > 0 && layers > Math.max(tensors, FEW_LAYERS)) throw new Error(`the file names ${layers} layers and has ${tensors} tensors`)
+  if (tensors > 0 && layers > Math.max(tensors, FEW_LAYERS))
+    throw new Error(`the file names ${layers} layers and has ${tensors} tensors`)
 }
 
 /** @returns the tensor with its offset from where the data begins. */
