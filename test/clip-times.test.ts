@@ -125,3 +125,22 @@ describe('a video whose pictures begin at the third second', () => {
     }
   })
 })
+
+it('clips of multilook and of decisions lie within the video', async () => {
+  engine.script = { texts: ['<clip t="1 seconds 13 seconds" />'] }
+  const user = { role: 'user', content: [await film({ format: 'webm' })] }
+  const looked = await server.post('/v1/chat/completions/multilook', {
+    model: 'service-mk1.5',
+    context: [user],
+    prompts: ['When?'],
+    vision_config: { annotation_format: 'clip' },
+  })
+  const { results } = await jsonOf<{ results: { completions: { message: { content: string } }[] }[] }>(looked)
+  expect(results[0]!.completions[0]!.message.content).toBe('<clip t="1 seconds 2 seconds" />')
+  const decided = await server.post('/v1/decisions', {
+    model: 'service-mk1.5',
+    input: [user],
+    questions: [{ type: 'x_clip', instructions: 'When?' }],
+  })
+  expect(await jsonOf(decided)).toMatchObject({ answers: [{ clip: { start_seconds: 1, end_seconds: 2 } }] })
+})

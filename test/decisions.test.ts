@@ -362,7 +362,7 @@ describe('places', () => {
   test('a clip', async () => {
     server.engine.script = { texts: ['<clip mention="it" t="1.5 seconds 2.5 seconds" />'] }
     const frame = (timestamp_ms: number) => ({ image_url: { url: picture }, timestamp_ms })
-    const content = [{ type: 'video_frames', video_frames: { frames: [frame(0), frame(500)] } }]
+    const content = [{ type: 'video_frames', video_frames: { frames: [frame(0), frame(3000)] } }]
     const { answers } = await decide({
       input: [{ role: 'user', content }],
       questions: [{ type: 'x_clip', instructions: 'When does the star appear?' }],
