@@ -184,8 +184,8 @@ describe('JSON schemas', () => {
     [{ $ref: '#/$defs/a' }, '.$ref', /refers to nothing/],
     [{ $ref: '#' }, '.$ref', /refers to itself/],
     [{ anyOf: [{ $ref: '#' }, {}] }, '.anyOf[0].$ref', /refers to itself/],
-    [{ type: 'integer', minimum: 2, maximum: 1 }, '', /no integer is within/],
-    [{ type: 'number', exclusiveMinimum: 1, exclusiveMaximum: 1 }, '', /no number is within/],
+    [{ type: 'integer', minimum: 2, maximum: 1 }, '.maximum', /no integer is within/],
+    [{ type: 'number', exclusiveMinimum: 1, exclusiveMaximum: 1 }, '.exclusiveMaximum', /no number is within/],
     [false, '', /allows nothing/],
     ['string', '', /expected a schema, got string/],
     [undefined, '', /expected a schema, got undefined/],
@@ -386,6 +386,9 @@ describe('a lenient schema', () => {
       ['{"n": {}}'],
       ['{}', '{"n": 1}'],
     ],
+    ['bounds that allow nothing', { type: 'integer', minimum: 2, maximum: 1 }, ['5'], ['"a"', 'null']],
+    ['multiples of a whole number', { type: 'number', multipleOf: 1, minimum: 0 }, ['5'], ['5.5']],
+    ['an exclusive bound of older drafts', { type: 'integer', minimum: 5, exclusiveMinimum: true }, ['6'], ['5']],
     ['nothing that satisfies both', { allOf: [{ type: 'string' }, { type: 'integer' }] }, ['"a"', '1'], []],
   ])('means what it says of a value: %s', (_, schema, allowed, others) => {
     const tree = { type: 'object', properties: { n: { $ref: '#/$defs/tree' } } }

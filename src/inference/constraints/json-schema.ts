@@ -399,7 +399,10 @@ class SchemaWriter {
     if (range.min === null && range.max === null)
       return type === 'integer' ? this.#plain.integer() : this.#plain.number()
     const numbers = type === 'integer' ? integersWithin(range) : numbersWithin(range)
-    if (numbers === null) throw new UnsupportedConstraint(`no ${type} is within the bounds`, path)
+    if (numbers === null) {
+      const last = KEYWORDS.number!.findLast((keyword) => schema[keyword] !== undefined)!
+      throw new UnsupportedConstraint(`no ${type} is within the bounds`, [...path, last])
+    }
     return this.#builder.rule(numbers)
   }
 }

@@ -1,5 +1,13 @@
 import { isPointer, lookUp } from './references.ts'
-import { alternativeOf, type Conjunction, fits, impliedTypes, type Plain, together } from './schema-conjunction.ts'
+import {
+  alternativeOf,
+  type Conjunction,
+  fits,
+  hasNoRoom,
+  impliedTypes,
+  type Plain,
+  together,
+} from './schema-conjunction.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -84,8 +92,9 @@ class Loosener {
     return written.length === 1 ? written[0]! : written.length === 0 ? {} : { anyOf: written }
   }
 
-  /** Whether some constant satisfies all that is said of it; true without constants. */
+  /** Whether some value satisfies all that is said, as far as constants and bounds show it. */
   #isSatisfiable(plain: Plain): boolean {
+    if (hasNoRoom(plain)) return false
     return plain.enum === undefined || plain.enum.some((value) => this.#fits(value, plain))
   }
 

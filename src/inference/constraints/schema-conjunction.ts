@@ -45,7 +45,10 @@ const ABOUT: Readonly<Record<string, string>> = {
 /** What a schema itself says of a value, in keywords that can be kept. Those of a wrong form are left out. */
 export function alternativeOf(schema: Schema): Plain {
   const { type, enum: values, properties, required, additionalProperties, items, prefixItems } = schema
-  const types = (Array.isArray(type) ? type : [type]).filter((name) => TYPES.includes(name))
+  const { minimum, maximum } = schema
+  const isWhole = Number.isInteger(schema.multipleOf)
+  const named = (Array.isArray(type) ? type : [type]).filter((name) => TYPES.includes(name))
+  const types = named.map((name) => (name === 'number' && isWhole ? 'integer' : name))
   const constants = Array.isArray(values) ? values : Object.hasOwn(schema, 'const') ? [schema.const] : []
   const tuple = Array.isArray(items) ? items : prefixItems
   const others = Array.isArray(items) ? schema.additionalItems : items
@@ -62,6 +65,9 @@ export function alternativeOf(schema: Schema): Plain {
     ...(Array.isArray(tuple) ? { prefixItems: tuple.map((item) => [item]) } : {}),
     ...(others === undefined ? {} : { items: [others] }),
     ...Object.fromEntries([...texts, ...bounds].map((keyword) => [keyword, schema[keyword]])),
+    // In draft 4, the other keyword has the bound.
+    ...(schema.exclusiveMinimum === true && typeof minimum === 'number' ? { exclusiveMinimum: minimum } : {}),
+    ...(schema.exclusiveMaximum === true && typeof maximum === 'number' ? { exclusiveMaximum: maximum } : {}),
   })
 }
 
@@ -94,6 +100,15 @@ export function together(a: Plain, b: Plain): Plain | null {
 function boundOf(keyword: Bound, a: Plain, b: Plain, tighter: (a: number, b: number) => number): [Bound, number][] {
   const [first, second] = [a[keyword] ?? b[keyword], b[keyword] ?? a[keyword]]
   return first === undefined || second === undefined ? [] : [[keyword, tighter(first, second)]]
+}
+
+/** Whether its only type is one whose bounds leave nothing. */
+export function hasNoRoom({ types, ...bounds }: Plain): boolean {
+  if (types?.length !== 1) return false
+  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY, minLength = 0, minItems = 0 } = bounds
+  const { exclusiveMinimum: above = minimum, exclusiveMaximum: below = maximum } = bounds
+  const isEmpty = Math.max(minimum, above) > Math.min(maximum, below)
+  return isEmpty || minLength > (bounds.maxLength ?? minLength) || minItems > (bounds.maxItems ?? minItems)
 }
 
 /** Where keywords are about several types and no type is said; a grammar takes those about one for a type. */

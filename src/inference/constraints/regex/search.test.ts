@@ -47,7 +47,7 @@ describe('a pattern of a schema', () => {
           expect([pattern, text, accepts(automaton, JSON.stringify(text))]).toEqual([pattern, text, found])
         }
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     )
   })
 
@@ -68,7 +68,7 @@ describe('a pattern of a schema', () => {
         expect([...value].length).toBeGreaterThanOrEqual(minLength)
         if (more !== null) expect([...value].length).toBeLessThanOrEqual(minLength + more)
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     )
   })
 
@@ -81,7 +81,7 @@ describe('a pattern of a schema', () => {
         const fits = length >= minLength && length <= maxLength && new RegExp(pattern, 'u').test(text)
         expect(accepts(schema({ pattern, minLength, maxLength }), JSON.stringify(text))).toBe(fits)
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     )
   })
 
