@@ -1,5 +1,5 @@
 import type { Compatibility } from '../config/compatibility.ts'
-import type { PromptUsage, Work } from '../inference/engine.ts'
+import type { Branch, PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest, MediaTrace } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
@@ -13,9 +13,18 @@ import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prom
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { TemplateThreads } from './prompt/template-threads.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
-import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { repliesInTurn } from './replies-in-turn.ts'
+import type { CompletionParts } from './reply/completion-reader.ts'
+import { dialectOf, freeGrounding, groundingIn, nothingIn, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
-import { assembleChoices, assembleReply, type ChoiceEvent, type ReplyEvent, released } from './reply/reply.ts'
+import {
+  assembleChoices,
+  assembleReply,
+  type ChoiceEvent,
+  type ReplyEvent,
+  released,
+  totalPrompt,
+} from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
@@ -25,6 +34,7 @@ import type { DetectRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import { placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
+import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './views.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -33,6 +43,8 @@ export interface ConversationsOptions {
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
   readonly compatibility?: Compatibility | undefined
+  /** Is told what goes wrong without being an error of a request. */
+  readonly warn?: ((message: string) => void) | undefined
 }
 
 export interface Caller {
@@ -51,13 +63,22 @@ export interface ChatMeasure extends Pick<PromptUsage, 'promptTokens' | 'imageTo
 }
 
 interface PreparedChat {
-  readonly prompt: PromptSource
-  readonly spec: ReplySpec
+  /** Several where the model is asked about one picture after the other. */
+  readonly views: readonly PreparedView[]
+  /** What the model says of a picture where it finds nothing. */
+  readonly nothing: string
   /** Null without the focus tool. */
   readonly focus: FocusMedia | null
 }
 
-interface FocusMedia extends Pick<FocusParts, 'images'> {
+interface PreparedView {
+  readonly prompt: PromptSource
+  readonly spec: ReplySpec
+  /** What the focus tool may look at. */
+  readonly images: FocusParts['images']
+}
+
+interface FocusMedia {
   readonly loading: MediaRequest
 }
 
@@ -85,12 +106,14 @@ export class Conversations {
   readonly #styles = new WeakMap<ServedModel['card'], PromptStyle>()
   readonly #templateThreads = new TemplateThreads()
   readonly #structures = new StructureChecker()
+  readonly #warn: (message: string) => void
 
   /** @throws Error when a model's chat template cannot be used. */
   constructor(options: ConversationsOptions) {
     const { registry, media, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 } = options
     this.#media = media
     this.#compatibility = options.compatibility ?? 'contract'
+    this.#warn = options.warn ?? (() => {})
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
     this.addModels(registry.list())
@@ -114,15 +137,20 @@ export class Conversations {
    * that. The caller must iterate the reply or abort `signal`.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
-    return this.#started(request, caller, signal, async ({ prompt, spec, focus }, held, deadline) => {
-      if (focus !== null) {
-        const reply = await this.#replyWithFocus(prompt, spec, { ...request, ...focus }, caller, deadline)
+    return this.#started(request, caller, signal, async (chat, held, deadline) => {
+      if (chat.focus !== null) {
+        const { views, nothing, focus } = chat
+        const starts = views.map((view) => (maxTokens: number) => {
+          const clampsTokens = request.maxTokens === null || request.clampsTokens
+          return this.#replyWithFocus(view, { ...request, ...focus, maxTokens, clampsTokens }, caller, deadline)
+        })
+        const reply = await repliesInTurn(starts, request.maxTokens ?? caller.model.outputTokens, nothing)
         const heldImages = held.move()
         deadline.signal.addEventListener('abort', () => heldImages.dispose(), { once: true })
         if (deadline.signal.aborted) heldImages.dispose()
         return released(reply, deadline)
       }
-      const reply = released(await this.#reply(prompt, spec, request, caller, deadline), deadline)
+      const reply = released(await this.#reply(chat, request, caller, deadline), deadline)
       const { structure } = request
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     })
@@ -133,12 +161,12 @@ export class Conversations {
    * @throws ApiError 400 with the focus tool, which looks at the images again for each reply.
    */
   async startChoices(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
-    return this.#started(request, caller, signal, async ({ prompt, spec }, _held, deadline) => {
+    return this.#started(request, caller, signal, async (chat, _held, deadline) => {
       const { model, organisation } = caller
-      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const work = await this.#workOf(chat, request, caller, deadline)
       const generation = await model.engine.generate(work, deadline.signal)
-      const readers = Array.from({ length: work.branches[0]!.n }, () => spec.createReader())
-      const assembled = assembleChoices({ generation, model, deadline, readers, stops: request.stops ?? [] })
+      const completions = Array.from({ length: work.branches[0]!.n }, () => completionOf(chat, work))
+      const assembled = assembleChoices({ generation, model, deadline, completions, stops: request.stops ?? [] })
       const replies = released(assembled, deadline)
       const { structure } = request
       return structure === null ? replies : this.#structures.checkedChoices(replies, structure, organisation)
@@ -170,10 +198,10 @@ export class Conversations {
     using held = holdMedia(urlsOf(request.messages))
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      const { prompt, spec } = await this.#prepareChat(request, caller, held, deadline)
-      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const chat = await this.#prepareChat(request, caller, held, deadline)
+      const work = await this.#workOf(chat, request, caller, deadline)
       const { prompts, exact } = await caller.model.engine.measure(work, deadline.signal)
-      return { ...prompts[0]!, exact }
+      return { ...totalPrompt(prompts), exact }
     } finally {
       deadline.release()
     }
@@ -188,7 +216,7 @@ export class Conversations {
   ): Promise<PreparedChat> {
     const placed = placeMessages(request.messages, 'messages', request.places)
     checkChat(request, placed, model, request.compatibility ?? this.#compatibility)
-    const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
+    const { messages, format, formatParam, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
 
     const loading = held.use(this.#media.open(organisation, deadline.signal, trace))
@@ -204,37 +232,59 @@ export class Conversations {
     // Without an image there is no focus tool.
     const usesFocus = images.size > 0
     if (!usesFocus) held.dispose()
-    const tools = usesFocus ? [focusTool(images.size)] : callable(request)
+    const tools = callable(request)
     // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
     const bound = structure === null ? null : constraintOf(structure)
-    const prompt: PromptSource = {
-      param: 'messages',
-      messages,
-      media,
-      instruction: format === null ? null : dialectOf(model.card).instruction(format),
-      demand: structure === null ? null : demandOf(structure, model.card),
-      tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
-      thinking: thoughtBudget !== null,
-      replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
-    }
-    const grounding =
-      format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
-    const calls = usesFocus ? { tools: [boundFocusTool(images)], toolUse: ONE_CALL } : { tools, toolUse }
-    const spec = new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model)
-    return { prompt, spec, focus: usesFocus ? { images, loading } : null }
+    const dialect = format === null ? null : dialectOf(model.card)
+    const nothing = dialect === null ? '' : nothingIn(dialect, sceneOf(messages, media))
+    const isWhole = bound !== null || (tools.length > 0 && toolUse.choice !== 'none')
+    // A reply that may be a call is one about all pictures.
+    const views: View[] =
+      format === null || isWhole
+        ? [{ messages, assets: assetsOf(messages), shown: null }]
+        : viewsOf(messages, format, { namesAssets: model.card.namesAssets, nothing })
+    checkCompletions(views.length === 1 ? 1 : views.length * (request.choices ?? 1), formatParam)
+    const prepared = views.map((view): PreparedView => {
+      const own = view.shown === null ? images : new Map([...images].filter(([asset]) => asset === view.shown))
+      const promptTools = usesFocus ? [focusTool(own.size)] : toolUse.choice === 'none' ? [] : tools
+      const prompt: PromptSource = {
+        param: 'messages',
+        messages: view.messages,
+        media,
+        instruction: format === null ? null : dialect!.instruction(format),
+        demand: structure === null ? null : demandOf(structure, model.card),
+        tools: promptTools,
+        thinking: thoughtBudget !== null,
+        replaysReasoning: usesFocus || tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
+      }
+      const parts = {
+        assets: view.assets,
+        scene: sceneOf(view.messages, media, view),
+        dropped: (count: number) => this.#dropped(count, model),
+      }
+      const free = format === null ? freeGrounding(parts) : groundingIn(format, dialect!, parts)
+      const grounding = bound === null ? free : null
+      const calls = usesFocus ? { tools: [boundFocusTool(own)], toolUse: ONE_CALL } : { tools, toolUse }
+      return { prompt, spec: new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model), images: own }
+    })
+    return { views: prepared, nothing, focus: usesFocus ? { loading } : null }
+  }
+
+  #dropped(count: number, { id }: ServedModel): void {
+    this.#warn(`Dropped ${count} annotations in which model '${id}' does not say which picture it means`)
   }
 
   /** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
   async #replyWithFocus(
-    prompt: PromptSource,
-    spec: ReplySpec,
-    { images, loading, ...limits }: ReplyLimits & FocusMedia,
+    view: PreparedView,
+    { loading, ...limits }: ReplyLimits & FocusMedia,
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
     const { model, organisation } = caller
     const { signal } = deadline
-    const first = await this.#reply(prompt, spec, limits, caller, deadline)
+    const { prompt, images } = view
+    const first = await this.#reply({ views: [view], nothing: '' }, limits, caller, deadline)
     return focusedReply(first, {
       prompt,
       images,
@@ -244,7 +294,8 @@ export class Conversations {
         const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
         const rest = { ...limits, maxTokens: Math.min(left, room) }
-        return room > 0 ? this.#reply(longer, spec, rest, caller, deadline) : null
+        const next = { views: [{ ...view, prompt: longer }], nothing: '' }
+        return room > 0 ? this.#reply(next, rest, caller, deadline) : null
       },
       zoom: async (image, region) => {
         const param = 'vision_config.internal_tools.focus'
@@ -255,33 +306,46 @@ export class Conversations {
 
   /** @throws ApiError when the engine cannot admit the prompt. */
   async #reply(
-    prompt: PromptSource,
-    spec: ReplySpec,
+    chat: Omit<PreparedChat, 'focus'>,
     limits: ReplyLimits,
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
     const { model } = caller
-    const work = await this.#workOf(prompt, spec, limits, caller, deadline)
+    const work = await this.#workOf(chat, limits, caller, deadline)
     const generation = await model.engine.generate(work, deadline.signal)
-    return assembleReply({ generation, model, deadline, reader: spec.createReader(), stops: limits.stops ?? [] })
+    return assembleReply({
+      generation,
+      model,
+      deadline,
+      completion: completionOf(chat, work),
+      stops: limits.stops ?? [],
+    })
   }
 
   async #workOf(
-    prompt: PromptSource,
-    spec: ReplySpec,
+    { views }: Pick<PreparedChat, 'views'>,
     { sampling, streamed, stops = [], topLogProbs, choices = 1, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
-    const prefix = await buildPrompt(prompt, this.#styles.get(model.card)!)
-    const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
-    const maxTokens = await outputBudget([measured], limits, model, prompt.param)
-    signal.throwIfAborted()
+    const style = this.#styles.get(model.card)!
+    const prompts = await Promise.all(views.map(({ prompt }) => buildPrompt(prompt, style)))
+    const prefix = sharedBeginning(prompts)
+    const scope = { model, organisation, signal }
+    const shared = new MeasuredPrompt(prefix, scope)
     const rated = topLogProbs === null ? {} : { topLogProbs }
-    const branch = { param: prompt.param, suffix: [], n: choices, sampling, ...rated, ...spec.bounds(maxTokens) }
-    // With larger pieces, what follows a stop sequence would be computed.
-    return { organisation, prefix, branches: [branch], whole: !streamed && stops.length === 0 }
+    const branches: Branch[] = []
+    for (const [index, { prompt, spec }] of views.entries()) {
+      const { param } = prompt
+      const suffix = prompts[index]!.slice(prefix.length)
+      const measured = suffix.length === 0 ? [shared] : [shared, new MeasuredPrompt(suffix, scope)]
+      const maxTokens = await outputBudget(measured, limits, model, param)
+      signal.throwIfAborted()
+      branches.push({ param, suffix, n: choices, sampling, ...rated, ...spec.bounds(maxTokens) })
+    }
+    // With larger pieces, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
+    return { organisation, prefix, branches, whole: !streamed && stops.length === 0 && branches.length === 1 }
   }
 
   /**
@@ -354,7 +418,8 @@ export class Conversations {
   ): Promise<Result> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
-    return await run(request, { ...caller, style, media: this.#media, held }, deadline)
+    const dropped = (count: number) => this.#dropped(count, caller.model)
+    return await run(request, { ...caller, style, media: this.#media, held, dropped }, deadline)
   }
 
   #multilookDeadline(caller: Caller, signal: AbortSignal): Deadline {
@@ -364,6 +429,18 @@ export class Conversations {
 
   async close(): Promise<void> {
     await Promise.all([this.#structures.close(), this.#templateThreads.close()])
+  }
+}
+
+/** One completion of a work, whose branches are views of one chat. */
+function completionOf(
+  { views, nothing }: Pick<PreparedChat, 'views' | 'nothing'>,
+  { branches }: Work,
+): CompletionParts {
+  return {
+    readers: views.map(({ spec }) => spec.createReader()),
+    maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
+    nothing,
   }
 }
 

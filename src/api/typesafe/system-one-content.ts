@@ -41,8 +41,15 @@ export class AssetPlaces {
   }
 }
 
+const ASSETS = 'assets.'
+
 export function assetParam(placeholder: string): string {
-  return `assets.${placeholder}`
+  return `${ASSETS}${placeholder}`
+}
+
+/** The name of the asset at this place in the request; null for another place. */
+export function assetOf(param: string): string | null {
+  return param.startsWith(ASSETS) ? param.slice(ASSETS.length) : null
 }
 
 function textPart(text: string): ContentPart {

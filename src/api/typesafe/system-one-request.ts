@@ -1,5 +1,5 @@
 import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
-import { AssetPlaces, type Parts } from './system-one-content.ts'
+import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 
 /** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
@@ -11,6 +11,11 @@ export function toDecisionRequest({ state, questions, assets }: SystemOneRequest
     questions: Object.entries(questions).map(([id, question]) => toQuestion(question, questionParam(id), places)),
     calibrated: true,
   }
+}
+
+/** The names of the images in the state, in order. */
+export function assetsIn({ input }: DecisionRequest): string[] {
+  return input.flatMap(({ places }) => (places ?? []).flatMap((param) => assetOf(param) ?? []))
 }
 
 export function questionParam(id: string): string {

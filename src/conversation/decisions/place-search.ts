@@ -1,4 +1,12 @@
-import type { Annotation, AnnotationReader, Clip, Leaf, Prose } from '../../grounding/index.ts'
+import {
+  type Annotation,
+  type AnnotationReader,
+  type Assets,
+  type Clip,
+  type Leaf,
+  type Prose,
+  withAsset,
+} from '../../grounding/index.ts'
 import type { Branch, FinishEvent, Generation, TextEvent } from '../../inference/engine.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { TextStage } from '../reply/reply-piece.ts'
@@ -12,6 +20,8 @@ export interface PlaceSearchParts {
   readonly reply: TextStage
   /** Reads places from what is left. */
   readonly reader: AnnotationReader
+  /** What the place may be in. */
+  readonly assets: Assets
 }
 
 /** Follows one completion to the first place in it. */
@@ -20,17 +30,19 @@ export class PlaceSearch {
   readonly #kind: Leaf['kind'] | Clip['kind']
   readonly #reply: TextStage
   readonly #reader: AnnotationReader
+  readonly #assets: Assets
   /** Log-probabilities of the tokens that the model could have chosen otherwise; null where they are unknown. */
   #logProbs: number[] | null = []
   #place: Leaf | Clip | null = null
   #error: unknown = null
   isOver = false
 
-  constructor({ question, branch, reply, reader }: PlaceSearchParts) {
+  constructor({ question, branch, reply, reader, assets }: PlaceSearchParts) {
     this.branch = branch
     this.#kind = KINDS[question.type]
     this.#reply = reply
     this.#reader = reader
+    this.#assets = assets
   }
 
   get answer(): Answer {
@@ -65,7 +77,8 @@ export class PlaceSearch {
   #keep(pieces: readonly (Prose | Annotation)[]): void {
     for (const piece of pieces) {
       if (this.isOver || piece.kind === 'prose') continue
-      const [found] = leavesOf(piece).filter(({ kind }) => kind === this.#kind)
+      const named = withAsset(piece, this.#assets)
+      const [found] = named === null ? [] : leavesOf(named).filter(({ kind }) => kind === this.#kind)
       if (found === undefined) continue
       this.#place = found
       this.isOver = true

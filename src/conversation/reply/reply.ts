@@ -1,10 +1,9 @@
-import type { FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import type { FinishEvent, Generation, PromptUsage, TextEvent, TokenLogProb } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
-import { LogProbReader } from './log-prob-reader.ts'
+import { type CompletionFinish, type CompletionParts, CompletionReader, type ReadStep } from './completion-reader.ts'
 import type { ReplyPiece } from './reply-piece.ts'
-import type { ReplyReader } from './reply-reader.ts'
 import { StopCutter } from './stop-cutter.ts'
 
 /** An event of a streamed reply: pieces, and one finish at the end. */
@@ -65,14 +64,14 @@ export interface ReplySource {
   readonly generation: Generation
   readonly model: ServedModel
   readonly deadline: Deadline
-  /** Splits the model's text into pieces. */
-  readonly reader: ReplyReader
+  /** How the model's text is split into pieces. */
+  readonly completion: CompletionParts
   /** Texts before which the reply ends. */
   readonly stops: readonly string[]
 }
 
 /**
- * Assembles the reply of a generation with one branch and one completion. At the deadline, the reply ends with the text
+ * Assembles the reply of a generation with one completion, whose branches are its parts. At the deadline, the reply ends with the text
  * so far and the reason `length`, as if it had run out of tokens. A stop sequence ends the work as well.
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
@@ -89,7 +88,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     throw endedEarly()
   } catch (error) {
     if (!deadline.caused(error) || !assembler.hasText) throw error
-    yield* assembler.cutOff(generation.computedTokens())
+    yield* assembler.cutOff(assembler.isSingle ? generation.computedTokens() : assembler.tokens)
   }
 }
 
@@ -99,20 +98,20 @@ export interface ChoiceEvent {
   readonly event: ReplyEvent
 }
 
-export interface ChoicesSource extends Omit<ReplySource, 'reader'> {
+export interface ChoicesSource extends Omit<ReplySource, 'completion'> {
   /** One for each reply. */
-  readonly readers: readonly ReplyReader[]
+  readonly completions: readonly CompletionParts[]
 }
 
 /**
- * Assembles the replies of a generation with one branch and several completions, each with a finish of its own. A reply that
+ * Assembles the replies of a generation with several completions, each with a finish of its own. A reply that
  * meets a stop sequence ends; the work ends with the last one. At the deadline, all that have not ended do so with the reason
  * `length`.
  * @throws ApiError as `assembleReply` does, for all of them.
  */
 export async function* assembleChoices(source: ChoicesSource): AsyncGenerator<ChoiceEvent, void, void> {
-  const { generation, deadline, readers } = source
-  const assemblers = readers.map((reader) => new ReplyAssembler({ ...source, reader }))
+  const { generation, deadline, completions } = source
+  const assemblers = completions.map((completion) => new ReplyAssembler({ ...source, completion }))
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
@@ -138,44 +137,59 @@ function endedEarly(): Error {
 
 /** Makes the events of one reply from those of the engine. */
 class ReplyAssembler {
-  readonly #source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>
-  readonly #reader: LogProbReader
+  readonly #source: Pick<ReplySource, 'generation' | 'model' | 'completion' | 'stops'>
+  readonly #reader: CompletionReader
   readonly #cutter: StopCutter
   #calls = 0
-  #reasoningTokens = 0
-  /** Of its texts so far. */
-  tokens = 0
-  hasText = false
   hasEnded = false
 
-  constructor(source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>) {
+  constructor(source: Pick<ReplySource, 'generation' | 'model' | 'completion' | 'stops'>) {
     this.#source = source
-    this.#reader = new LogProbReader(source.reader)
+    this.#reader = new CompletionReader(source.completion)
     this.#cutter = new StopCutter(source.stops)
   }
 
+  get isSingle(): boolean {
+    return this.#reader.isSingle
+  }
+
+  /** Of its texts so far. */
+  get tokens(): number {
+    return this.#reader.tokens
+  }
+
+  get hasText(): boolean {
+    return this.tokens > 0
+  }
+
   take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
-    if (event.type === 'finish') return this.#finish(event)
-    this.hasText = true
-    this.tokens += event.tokens
-    const pieces = this.#cut(this.#reader.push(event))
-    if (this.#source.reader.section === 'thought') this.#reasoningTokens += event.tokens
+    const made: ReplyEvent[] = []
+    for (const step of this.#reader.take(event.branch, event)) {
+      for (const one of this.#read(step)) made.push(one)
+      if (this.hasEnded) break
+    }
+    return made
+  }
+
+  #read({ pieces, finish }: ReadStep): readonly ReplyEvent[] {
+    const kept = this.#cut(pieces)
+    if (finish !== undefined) return this.#finish(kept, finish)
     const { found } = this.#cutter
-    return found === null ? pieces : [...pieces, this.#stopped(found)]
+    return found === null ? kept : [...kept, this.#stopped(found)]
   }
 
   /** Ends the reply with the text so far. */
   cutOff(completionTokens: number): readonly ReplyEvent[] {
-    const pieces = [...this.#cut(this.#reader.end(true)), ...this.#cutter.end()]
+    const pieces = [...this.#cut(this.#reader.cutOff()), ...this.#cutter.end()]
     return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
   }
 
-  #finish(event: FinishEvent): readonly ReplyEvent[] {
-    const pieces = [...this.#cut(this.#reader.end(event.reason === 'length')), ...this.#cutter.end()]
+  #finish(last: readonly ReplyPiece[], finish: CompletionFinish): readonly ReplyEvent[] {
+    const pieces = [...last, ...this.#cutter.end()]
     const { found } = this.#cutter
     if (found !== null) return [...pieces, this.#stopped(found)]
-    const usage = this.#usage(event.completionTokens)
-    return [...pieces, this.#ended({ reason: finishReason(event, this.#calls), usage, ...this.#rest() })]
+    const usage = this.#usage(finish.completionTokens)
+    return [...pieces, this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest() })]
   }
 
   #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
@@ -201,7 +215,7 @@ class ReplyAssembler {
 
   #usage(completionTokens: number): Usage {
     const { generation, model } = this.#source
-    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reasoningTokens })
+    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reader.reasoningTokens })
   }
 }
 
@@ -218,7 +232,7 @@ export async function* released<Event>(
 }
 
 /** @param calls number of tool calls in the completion. */
-export function finishReason({ reason, thoughtInterrupted }: FinishEvent, calls: number): FinishReason {
+export function finishReason({ reason, thoughtInterrupted }: CompletionFinish, calls: number): FinishReason {
   if (reason === 'length') return 'length'
   if (calls > 0) return 'tool_calls'
   return thoughtInterrupted ? 'interrupted' : 'stop'
@@ -292,9 +306,23 @@ function usageOf(
   model: ServedModel,
   counted: Pick<Usage, 'completionTokens' | 'reasoningTokens'>,
 ): Usage {
-  const prompt = generation.prompts[0]
-  if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
-  const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
-  const { promptTokens, imageTokens } = prompt
-  return { promptTokens, imageTokens, audioTokens, ...counted }
+  if (generation.prompts.length === 0) throw internalError(new Error('The engine reported no prompt usage'))
+  const { promptTokens, imageTokens, audioTokens } = totalPrompt(generation.prompts)
+  return {
+    promptTokens,
+    imageTokens,
+    audioTokens: model.served.modalities.includes('audio') ? audioTokens : null,
+    ...counted,
+  }
+}
+
+/** What the prompts of all branches take. */
+export function totalPrompt(prompts: readonly PromptUsage[]): PromptUsage {
+  const sum = (count: (prompt: PromptUsage) => number) => prompts.reduce((total, prompt) => total + count(prompt), 0)
+  return {
+    promptTokens: sum(({ promptTokens }) => promptTokens),
+    imageTokens: sum(({ imageTokens }) => imageTokens),
+    audioTokens: sum(({ audioTokens }) => audioTokens),
+    cachedTokens: sum(({ cachedTokens }) => cachedTokens),
+  }
 }
