@@ -1,5 +1,5 @@
 import type { Compatibility } from '../config/compatibility.ts'
-import type { Branch, PromptUsage, Work } from '../inference/engine.ts'
+import type { Branch, PromptPart, PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest, MediaTrace } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
@@ -63,8 +63,8 @@ export interface ChatMeasure extends Pick<PromptUsage, 'promptTokens' | 'imageTo
 }
 
 interface PreparedChat {
-  /** Several where the model is asked about one picture after the other. */
-  readonly views: readonly PreparedView[]
+  /** Several where the model is asked about one picture after the other. Each is prepared when it is needed. */
+  readonly views: readonly (() => PreparedView)[]
   /** What the model says of a picture where it finds nothing. */
   readonly nothing: string
   /** Null without the focus tool. */
@@ -142,7 +142,7 @@ export class Conversations {
         const { views, nothing, focus } = chat
         const starts = views.map((view) => (maxTokens: number) => {
           const clampsTokens = request.maxTokens === null || request.clampsTokens
-          return this.#replyWithFocus(view, { ...request, ...focus, maxTokens, clampsTokens }, caller, deadline)
+          return this.#replyWithFocus(view(), { ...request, ...focus, maxTokens, clampsTokens }, caller, deadline)
         })
         const reply = await repliesInTurn(starts, request.maxTokens ?? caller.model.outputTokens, nothing)
         const heldImages = held.move()
@@ -244,7 +244,7 @@ export class Conversations {
         ? [{ messages, assets: assetsOf(messages), shown: null }]
         : viewsOf(messages, format, { namesAssets: model.card.namesAssets, nothing })
     checkCompletions(views.length === 1 ? 1 : views.length * (request.choices ?? 1), formatParam)
-    const prepared = views.map((view): PreparedView => {
+    const prepare = (view: View): PreparedView => {
       const own = view.shown === null ? images : new Map([...images].filter(([asset]) => asset === view.shown))
       const promptTools = usesFocus ? [focusTool(own.size)] : toolUse.choice === 'none' ? [] : tools
       const prompt: PromptSource = {
@@ -266,8 +266,8 @@ export class Conversations {
       const grounding = bound === null ? free : null
       const calls = usesFocus ? { tools: [boundFocusTool(own)], toolUse: ONE_CALL } : { tools, toolUse }
       return { prompt, spec: new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model), images: own }
-    })
-    return { views: prepared, nothing, focus: usesFocus ? { loading } : null }
+    }
+    return { views: views.map((view) => once(() => prepare(view))), nothing, focus: usesFocus ? { loading } : null }
   }
 
   #dropped(count: number, { id }: ServedModel): void {
@@ -284,7 +284,7 @@ export class Conversations {
     const { model, organisation } = caller
     const { signal } = deadline
     const { prompt, images } = view
-    const first = await this.#reply({ views: [view], nothing: '' }, limits, caller, deadline)
+    const first = await this.#reply({ views: [() => view], nothing: '' }, limits, caller, deadline)
     return focusedReply(first, {
       prompt,
       images,
@@ -294,7 +294,7 @@ export class Conversations {
         const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
         const rest = { ...limits, maxTokens: Math.min(left, room) }
-        const next = { views: [{ ...view, prompt: longer }], nothing: '' }
+        const next = { views: [() => ({ ...view, prompt: longer })], nothing: '' }
         return room > 0 ? this.#reply(next, rest, caller, deadline) : null
       },
       zoom: async (image, region) => {
@@ -330,20 +330,21 @@ export class Conversations {
     { signal }: Deadline,
   ): Promise<Work> {
     const style = this.#styles.get(model.card)!
-    const prompts = await Promise.all(views.map(({ prompt }) => buildPrompt(prompt, style)))
-    const prefix = sharedBeginning(prompts)
-    const scope = { model, organisation, signal }
-    const shared = new MeasuredPrompt(prefix, scope)
     const rated = topLogProbs === null ? {} : { topLogProbs }
-    const branches: Branch[] = []
-    for (const [index, { prompt, spec }] of views.entries()) {
-      const { param } = prompt
-      const suffix = prompts[index]!.slice(prefix.length)
-      const measured = suffix.length === 0 ? [shared] : [shared, new MeasuredPrompt(suffix, scope)]
-      const maxTokens = await outputBudget(measured, limits, model, param)
+    const prompts: PromptPart[][] = []
+    const bounds: Omit<Branch, 'suffix'>[] = []
+    // One after the other: a conversation that is too long is rejected before all views of it have been made.
+    for (const view of views) {
+      const { prompt, spec } = view()
+      const parts = await buildPrompt(prompt, style)
+      const measured = new MeasuredPrompt(parts, { model, organisation, signal })
+      const maxTokens = await outputBudget([measured], limits, model, prompt.param)
       signal.throwIfAborted()
-      branches.push({ param, suffix, n: choices, sampling, ...rated, ...spec.bounds(maxTokens) })
+      prompts.push(parts)
+      bounds.push({ param: prompt.param, n: choices, sampling, ...rated, ...spec.bounds(maxTokens) })
     }
+    const prefix = sharedBeginning(prompts)
+    const branches = bounds.map((bound, index) => ({ ...bound, suffix: prompts[index]!.slice(prefix.length) }))
     // With larger pieces, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
     return { organisation, prefix, branches, whole: !streamed && stops.length === 0 && branches.length === 1 }
   }
@@ -438,9 +439,17 @@ function completionOf(
   { branches }: Work,
 ): CompletionParts {
   return {
-    readers: views.map(({ spec }) => spec.createReader()),
+    readers: views.map((view) => view().spec.createReader()),
     maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
     nothing,
+  }
+}
+
+function once<Value>(make: () => Value): () => Value {
+  let made: { readonly value: Value } | null = null
+  return () => {
+    made ??= { value: make() }
+    return made.value
   }
 }
 

@@ -169,7 +169,8 @@ class Desk {
     const views = viewsOf(request.input, kind, { namesAssets: false, nothing })
     if (views.length > 1) checkCompletions(views.length * questions.length, `${questions[0]!.question.param}.type`)
     const instruction = kind === 'clip' ? dialect.instruction(kind) : dialect.detection.instruction(kind)
-    const shown = await Promise.all(views.map(({ messages }) => this.#sharedPrompt(messages, instruction)))
+    const shown: SharedPrompt[] = []
+    for (const { messages } of views) shown.push(await this.#sharedPrompt(messages, instruction))
     const shared = sharedBeginning(shown.map(({ prefix }) => prefix))
     const prefix = new MeasuredPrompt(shared, this.#scope)
     const searches: PlaceSearch[] = []

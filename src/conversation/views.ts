@@ -1,4 +1,11 @@
-import { type Annotation, type AnnotationFormat, type Assets, assetsFor, mapAnnotations } from '../grounding/index.ts'
+import {
+  type Annotation,
+  type AnnotationFormat,
+  type Assets,
+  assetsFor,
+  formatAnnotation,
+  markupPieces,
+} from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
@@ -40,23 +47,41 @@ export function viewsOf(
   const assets = assetsOf(messages)
   const choices = assetsFor(format, assets)
   if (choices.length <= 1) return [{ messages, assets, shown: null }]
-  if (namesAssets) {
-    return [{ messages: retold(messages, (asset) => asset, ''), assets, shown: null, choices }]
-  }
+  const history = new History(messages, nothing)
+  if (namesAssets) return [{ messages: history.retold((asset) => asset), assets, shown: null, choices }]
   const hidden = new Set(choices)
-  return choices.map((shown) => {
-    const answers = retold(
-      messages,
-      (asset) => (asset === shown ? undefined : hidden.has(asset) ? null : asset),
-      nothing,
-    )
-    const isLeft = (asset: number) => asset === shown || !hidden.has(asset)
-    return {
-      messages: withPlaceholders(answers, isLeft),
-      assets: { ...assets, images: assets.images.filter(isLeft), videos: assets.videos.filter(isLeft) },
-      shown,
-    }
-  })
+  return choices.map((shown) => new PartialView(history, assets, hidden, shown))
+}
+
+/** Shows one of several assets. Its messages are made when they are needed: there may be many views of many messages. */
+class PartialView implements View {
+  readonly shown: number
+  readonly assets: Assets
+  readonly #history: History
+  readonly #hidden: ReadonlySet<number>
+  #messages: readonly PlacedMessage[] | null = null
+
+  /** @param hidden the assets of which only `shown` is shown. */
+  constructor(history: History, assets: Assets, hidden: ReadonlySet<number>, shown: number) {
+    this.shown = shown
+    this.#history = history
+    this.#hidden = hidden
+    const isLeft = (asset: number) => this.#isLeft(asset)
+    this.assets = { ...assets, images: assets.images.filter(isLeft), videos: assets.videos.filter(isLeft) }
+  }
+
+  get messages(): readonly PlacedMessage[] {
+    if (this.#messages !== null) return this.#messages
+    const replies = this.#history.retold((asset) => {
+      return asset === this.shown ? undefined : this.#isLeft(asset) ? asset : null
+    })
+    this.#messages = withPlaceholders(replies, (asset) => this.#isLeft(asset))
+    return this.#messages
+  }
+
+  #isLeft(asset: number): boolean {
+    return asset === this.shown || !this.#hidden.has(asset)
+  }
 }
 
 /** @throws ApiError 400 for more completions over the views of a request than it may have. */
@@ -97,42 +122,65 @@ function withPlaceholders(messages: readonly PlacedMessage[], isLeft: (asset: nu
   })
 }
 
-/**
- * The conversation with what earlier replies say about its media changed.
- * @param rename the index of an asset to what the model is told in its place: undefined for no index, null to leave out the
- * annotation.
- * @param nothing what is left of a reply that consists of annotations which are left out.
- */
-function retold(
-  messages: readonly PlacedMessage[],
-  rename: (asset: number) => number | null | undefined,
-  nothing: string,
-): PlacedMessage[] {
-  let count = 0
-  return messages.map((placed) => {
-    const { message } = placed
-    if (message.role !== 'assistant') {
-      for (const { part } of partsOf(placed)) if (part.type !== 'text') count++
-      return placed
+/** The index of an asset to what the model is told in its place: undefined for no index, null to leave out an annotation. */
+type Rename = (asset: number) => number | null | undefined
+
+/** What earlier replies say about the media, which a view may have to say in another way. */
+class History {
+  readonly #messages: readonly PlacedMessage[]
+  readonly #nothing: string
+  /** The texts of each reply that has annotations, by its place among the messages. */
+  readonly #replies = new Map<number, readonly ToldText[]>()
+
+  /** @param nothing what is left of a reply that consists of annotations which are left out. */
+  constructor(messages: readonly PlacedMessage[], nothing: string) {
+    this.#messages = messages
+    this.#nothing = nothing
+    let count = 0
+    for (const [index, placed] of messages.entries()) {
+      const parts = [...partsOf(placed)].map(({ part }) => part)
+      for (const { type } of parts) if (type !== 'text') count++
+      if (placed.message.role !== 'assistant' || count === 0) continue
+      // Without an index, an annotation is about the last of the media that its request had.
+      const last = count - 1
+      const texts = parts.map((part) => ({ last, pieces: part.type === 'text' ? markupPieces(part.text) : [] }))
+      if (texts.some(({ pieces }) => pieces.some((piece) => typeof piece !== 'string'))) this.#replies.set(index, texts)
     }
-    const { content } = message
-    if (content === null || content === undefined || count === 0) return placed
-    // Without an index, an annotation is about the last of the media that its request had.
-    const change = (text: string) => {
-      const changed = mapAnnotations(text, (annotation) => renamed(annotation, count - 1, rename))
-      return changed.trim() === '' && text.trim() !== '' ? nothing : changed
+  }
+
+  retold(rename: Rename): readonly PlacedMessage[] {
+    if (this.#replies.size === 0) return this.#messages
+    const messages = [...this.#messages]
+    for (const [index, texts] of this.#replies) {
+      const placed = messages[index]!
+      const { message } = placed
+      if (message.role !== 'assistant') continue
+      const told = texts.map((text) => this.#told(text, rename))
+      const content =
+        typeof message.content === 'string' ? told[0]! : told.map((text) => ({ type: 'text' as const, text }))
+      messages[index] = { ...placed, message: { ...message, content } }
     }
-    const changed =
-      typeof content === 'string' ? change(content) : content.map((part) => ({ ...part, text: change(part.text) }))
-    return { ...placed, message: { ...message, content: changed } }
-  })
+    return messages
+  }
+
+  #told({ last, pieces }: ToldText, rename: Rename): string {
+    const told = pieces.map((piece) => {
+      if (typeof piece === 'string') return piece
+      const changed = renamed(piece, last, rename)
+      return changed === null ? '' : formatAnnotation(changed)
+    })
+    const text = told.join('')
+    return text.trim() === '' && pieces.length > 0 ? this.#nothing : text
+  }
 }
 
-function renamed<Of extends Annotation>(
-  annotation: Of,
-  inherited: number,
-  rename: (asset: number) => number | null | undefined,
-): Of | null {
+interface ToldText {
+  /** The asset that an annotation without an index is about. */
+  readonly last: number
+  readonly pieces: readonly (string | Annotation)[]
+}
+
+function renamed<Of extends Annotation>(annotation: Of, inherited: number, rename: Rename): Of | null {
   const { assetIdx, ...rest } = annotation
   const about = assetIdx ?? inherited
   if (annotation.kind === 'collection') {

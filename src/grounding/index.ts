@@ -12,6 +12,6 @@ export {
 export { DIALECTS, type DialectName } from './dialects/index.ts'
 export { freeMarkupReader } from './dialects/markup.ts'
 export { type AnnotationFormat, formatHint, HINT_MARKS, type Hint, hintedFormat, takeHints } from './hints.ts'
-export { mapAnnotations } from './map-annotations.ts'
 export { MarkupError, type MarkupErrorCode, parseMarkup } from './markup-parser.ts'
+export { markupPieces } from './markup-pieces.ts'
 export { formatAnnotation, formatClip, formatLeaf, formatPiece } from './markup-writer.ts'

@@ -1,19 +1,23 @@
 import type { Annotation } from './annotation.ts'
 import { MarkupError, parseMarkup } from './markup-parser.ts'
-import { formatAnnotation } from './markup-writer.ts'
 
 /** No part of it can match beyond the next tag, so that the time to search a text grows with its length alone. */
 const LEAF = '<(?:point_box|point|polygon)\\b[^<>]*>[^<>]*</(?:point_box|point|polygon)\\s*>|<clip\\b[^<>]*/>'
 const ELEMENT = new RegExp(`<(track|collection)\\b[^<>]*>(?:\\s*(?:${LEAF}))*\\s*</\\1\\s*>|${LEAF}`, 'gi')
 
-/** A text with other annotations in place of its own; null removes one. What does not parse stays as it is. */
-export function mapAnnotations(text: string, change: (annotation: Annotation) => Annotation | null): string {
-  return text.replace(ELEMENT, (markup) => {
-    const annotation = parsed(markup)
-    if (annotation === null) return markup
-    const changed = change(annotation)
-    return changed === null ? '' : formatAnnotation(changed)
-  })
+/** The annotations of a text, and what stands between them as it is written. What does not parse is text. */
+export function markupPieces(text: string): (string | Annotation)[] {
+  const pieces: (string | Annotation)[] = []
+  let end = 0
+  for (const match of text.matchAll(ELEMENT)) {
+    const annotation = parsed(match[0])
+    if (annotation === null) continue
+    if (match.index > end) pieces.push(text.slice(end, match.index))
+    pieces.push(annotation)
+    end = match.index + match[0].length
+  }
+  if (end < text.length) pieces.push(text.slice(end))
+  return pieces
 }
 
 function parsed(markup: string): Annotation | null {
