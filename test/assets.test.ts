@@ -265,12 +265,39 @@ describe('a model that does not say which picture it means', () => {
     expect(server.engine.works).toHaveLength(4)
   })
 
+  test('is asked about one after the other where it calls no function', async () => {
+    const tool = { type: 'function', function: { name: 'camera', parameters: { type: 'object', properties: {} } } }
+    const call = '<tool_call>\n{"name": "camera", "arguments": {}}\n</tool_call>'
+    const both = (reply: string) => {
+      return sees({ 'red and green': { texts: [reply] }, red: { texts: [box('a')] }, green: { texts: ['None.'] } })
+    }
+    const asked = ask([user(image('red'), image('green'))], { ...boxes, tools: [tool] })
+    for (const stream of [false, true]) {
+      const answer = async (reply: string) => {
+        server.engine.works.length = 0
+        server.engine.script = both(reply)
+        const response = await server.post(CHAT, { ...asked, stream })
+        return stream ? messageOf(await chunksOf(response)) : (await replyOf(response)).choices[0]!.message
+      }
+      expect(await answer(call)).toMatchObject({ tool_calls: [{ function: { name: 'camera' } }] })
+      expect(server.engine.works).toHaveLength(1)
+      expect(await answer('I see no lamp.')).toMatchObject({ content: 'I see no lamp.' })
+      expect(server.engine.works).toHaveLength(1)
+      expect(await answer(`Here: ${box('a')}`)).toMatchObject({ content: box('a', 0) })
+      expect(server.engine.works.map(({ branches }) => branches.length)).toEqual([1, 2])
+      expect(shownIn(server.engine.works[1]!, 0).join('')).not.toContain('camera')
+    }
+    const { usage } = await replyOf(await server.post(CHAT, asked))
+    expect(usage!.completion_tokens).toBe(3)
+  })
+
   test('256 pictures are asked about; more replies than that are refused', async () => {
     server.engine.script = { texts: [box('a')] }
     const many = [user(...Array.from({ length: 256 }, () => image('red')))]
     const annotations = parseMarkup(await contentOf(many)).filter(({ kind }) => kind !== 'prose')
     expect(annotations.map((one) => 'assetIdx' in one && one.assetIdx)).toEqual(annotations.map((_, index) => index))
     expect(annotations).toHaveLength(256)
+    expect(shownIn(server.engine.works.at(-1)!, 3).join('')).toContain('[images 1 to 3]\nred[images 5 to 256]\n')
     const refused = await server.post(CHAT, ask(many, { ...boxes, n: 2, temperature: 1 }))
     expect(await errorOf(refused)).toMatchObject({ param: 'vision_config.annotation_format' })
   })

@@ -13,10 +13,11 @@ import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prom
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { TemplateThreads } from './prompt/template-threads.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
-import { repliesInTurn } from './replies-in-turn.ts'
+import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import type { CompletionParts } from './reply/completion-reader.ts'
 import { dialectOf, freeGrounding, groundingIn, nothingIn, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
+import { repliesInTurn, replyOrInstead } from './reply/replies-in-turn.ts'
 import {
   assembleChoices,
   assembleReply,
@@ -34,7 +35,6 @@ import type { DetectRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import { placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
-import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './views.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -67,6 +67,8 @@ interface PreparedChat {
   readonly views: readonly (() => PreparedView)[]
   /** What the model says of a picture where it finds nothing. */
   readonly nothing: string
+  /** What is asked where the reply to the whole conversation calls no function, and does not say which picture it means. */
+  readonly instead: (Pick<PreparedChat, 'views'> & { isNeeded(): boolean }) | null
   /** Null without the focus tool. */
   readonly focus: FocusMedia | null
 }
@@ -87,6 +89,10 @@ const BACKGROUND_SECONDS = 3_600
 
 const NO_IMAGES: FocusParts['images'] = new Map()
 type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs' | 'choices'>
+const WITHOUT_CALLS: Pick<ChatRequest, 'tools' | 'toolUse'> = {
+  tools: [],
+  toolUse: { choice: 'none', parallel: false },
+}
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 /** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
@@ -150,8 +156,18 @@ export class Conversations {
         if (deadline.signal.aborted) heldImages.dispose()
         return released(reply, deadline)
       }
-      const reply = released(await this.#reply(chat, request, caller, deadline), deadline)
-      const { structure } = request
+      const { structure, maxTokens } = request
+      const { nothing, instead } = chat
+      const begun = await this.#reply(chat, request, caller, deadline)
+      const most = maxTokens ?? caller.model.outputTokens
+      const asked =
+        instead === null
+          ? begun
+          : replyOrInstead(begun, most, instead.isNeeded, (left) => {
+              const limits = { ...request, maxTokens: left, clampsTokens: true }
+              return this.#reply({ views: instead.views, nothing }, limits, caller, deadline)
+            })
+      const reply = released(asked, deadline)
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     })
   }
@@ -237,14 +253,20 @@ export class Conversations {
     const bound = structure === null ? null : constraintOf(structure)
     const dialect = format === null ? null : dialectOf(model.card)
     const nothing = dialect === null ? '' : nothingIn(dialect, sceneOf(messages, media))
-    const isWhole = bound !== null || (tools.length > 0 && toolUse.choice !== 'none')
-    // A reply that may be a call is one about all pictures.
-    const views: View[] =
-      format === null || isWhole
-        ? [{ messages, assets: assetsOf(messages), shown: null }]
+    const whole: View = { messages, assets: assetsOf(messages), shown: null }
+    const views =
+      format === null || bound !== null
+        ? [whole]
         : viewsOf(messages, format, { namesAssets: model.card.namesAssets, nothing })
     checkCompletions(views.length === 1 ? 1 : views.length * (request.choices ?? 1), formatParam)
-    const prepare = (view: View): PreparedView => {
+    // Whether to call a function is asked once, about all pictures.
+    const mayCall = views.length > 1 && tools.length > 0 && toolUse.choice !== 'none'
+    let hasDropped = false
+    const dropped = (count: number) => {
+      hasDropped = true
+      this.#dropped(count, model)
+    }
+    const prepare = (view: View, { tools, toolUse }: Pick<ChatRequest, 'tools' | 'toolUse'>): PreparedView => {
       const own = view.shown === null ? images : new Map([...images].filter(([asset]) => asset === view.shown))
       const promptTools = usesFocus ? [focusTool(own.size)] : toolUse.choice === 'none' ? [] : tools
       const prompt: PromptSource = {
@@ -257,17 +279,20 @@ export class Conversations {
         thinking: thoughtBudget !== null,
         replaysReasoning: usesFocus || tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
-      const parts = {
-        assets: view.assets,
-        scene: sceneOf(view.messages, media, view),
-        dropped: (count: number) => this.#dropped(count, model),
-      }
+      const parts = { assets: view.assets, scene: sceneOf(view.messages, media, view), dropped }
       const free = format === null ? freeGrounding(parts) : groundingIn(format, dialect!, parts)
       const grounding = bound === null ? free : null
       const calls = usesFocus ? { tools: [boundFocusTool(own)], toolUse: ONE_CALL } : { tools, toolUse }
       return { prompt, spec: new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model), images: own }
     }
-    return { views: views.map((view) => once(() => prepare(view))), nothing, focus: usesFocus ? { loading } : null }
+    const asked = { tools, toolUse }
+    const prepared = views.map((view) => once(() => prepare(view, mayCall ? WITHOUT_CALLS : asked)))
+    return {
+      views: mayCall ? [once(() => prepare(whole, asked))] : prepared,
+      nothing,
+      instead: mayCall ? { views: prepared, isNeeded: () => hasDropped } : null,
+      focus: usesFocus ? { loading } : null,
+    }
   }
 
   #dropped(count: number, { id }: ServedModel): void {
@@ -306,7 +331,7 @@ export class Conversations {
 
   /** @throws ApiError when the engine cannot admit the prompt. */
   async #reply(
-    chat: Omit<PreparedChat, 'focus'>,
+    chat: Pick<PreparedChat, 'views' | 'nothing'>,
     limits: ReplyLimits,
     caller: Caller,
     deadline: Deadline,

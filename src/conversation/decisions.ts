@@ -18,12 +18,12 @@ import {
   MeasuredPrompt,
   outputBudget,
 } from './prompt/token-budget.ts'
+import { checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import { dialectOf, nothingIn, sceneOf, tagsConstraint } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
 import type { Content, DecisionRequest, FindKind, FindQuestion, Question } from './request/decision-request.ts'
 import type { PlacedMessage } from './request/message.ts'
-import { checkCompletions, sharedBeginning, type View, viewsOf } from './views.ts'
 
 export interface DecisionParts {
   readonly model: ServedModel

@@ -13,6 +13,7 @@ import {
 } from './prompt/media-parts.ts'
 import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
 import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import { PromptRun } from './prompt-run.ts'
 import { dialectOf, freeGrounding, groundingIn, nothingIn, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent, MultilookUsage, PromptFailure } from './reply/multilook-reply.ts'
@@ -21,7 +22,6 @@ import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
 import { type PlacedMessage, placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
-import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './views.ts'
 
 export interface MultilookMeasure {
   /** Tokens of the context, which all prompts share. */

@@ -12,8 +12,8 @@ import {
 import type { Constraint, TriggeredTagsConstraint } from '../../inference/engine.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
+import { assetsOf, type View } from '../prompt/views.ts'
 import { type PlacedMessage, partsOf } from '../request/message.ts'
-import { assetsOf, type View } from '../views.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export function dialectOf({ dialect }: ModelCard): Dialect {

@@ -1,6 +1,6 @@
 import { untrusted } from '../../conversation/prompt/placeholders.ts'
 import { buildSharedPrompt } from '../../conversation/prompt/prompt.ts'
-import { dialectOf, tagsConstraint } from '../../conversation/reply/grounding.ts'
+import { DIALECTS, escapePattern, type TagRules } from '../../grounding/index.ts'
 import type { Branch } from '../../inference/engine.ts'
 import { GREEDY } from '../../inference/greedy.ts'
 import { type Exhibit, targetName } from '../exhibit.ts'
@@ -16,13 +16,12 @@ const GOOD_SHARE = 0.9
 const NAMED = /asset_idx="([01])"/
 
 /**
- * Whether the model says which of two images it means, which it has to choose. A model whose card does not promise it is
- * asked about one image after the other, so that nothing is found of one that cannot do it.
+ * Whether the model says which of two images it means, which it has to choose. A model whose card does not promise that is
+ * asked about one image after the other, so that there is nothing to find.
  */
 export async function checkSeveralImages(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding[]> {
-  const { namesAssets, dialect } = subject.card
   const hasBoxes = subject.model.served.outputFormats.includes('box')
-  if (dialect !== 'markup' || !hasBoxes || subject.blindness !== null) return []
+  if (!subject.card.namesAssets || !hasBoxes || subject.blindness !== null) return []
   const pairs = exhibits.flatMap((first, i) => {
     const second = [...exhibits.slice(i + 1), ...exhibits.slice(0, i)].find((other) => !holds(other, first))
     return second === undefined ? [] : [{ first, second }]
@@ -40,10 +39,6 @@ export async function checkSeveralImages(subject: Subject, exhibits: readonly Ex
   const isGood = chance <= CHANCE_LIMIT && count >= GOOD_SHARE * right.length
   const numbers = { right: count, asked: right.length, chance }
   const finding = `Of two images, the model names the right one in ${of(count, right.length)} replies`
-  if (!namesAssets) {
-    const advice = 'set "namesAssets": true in the card, and it is asked about several at a time.'
-    return isGood ? [{ check: CHECK, verdict: 'measured', finding: `${finding}: ${advice}`, numbers }] : []
-  }
   return isGood
     ? [{ check: CHECK, verdict: 'ok', finding: `${finding}.`, numbers }]
     : [{ check: CHECK, verdict: 'failed', finding: `${finding}: remove "namesAssets" from the card.`, numbers }]
@@ -56,8 +51,12 @@ function holds({ drawing }: Exhibit, { drawing: { target } }: Exhibit): boolean 
   )
 }
 
+function patternOf({ begin, pattern, end }: TagRules['tags'][number]): string {
+  return `${escapePattern(begin)}${pattern}${escapePattern(end)}`
+}
+
 async function ask(subject: Subject, shown: readonly Exhibit[], label: string): Promise<string> {
-  const dialect = dialectOf(subject.card)
+  const dialect = DIALECTS.markup
   const { prefix, suffix } = await buildSharedPrompt(
     {
       param: 'messages',
@@ -74,12 +73,13 @@ async function ask(subject: Subject, shown: readonly Exhibit[], label: string): 
   const images = shown.map(({ image }) => ({ type: 'image' as const, image: image.image }))
   const { width, height } = images.at(-1)!.image
   const scene = { assets: 2, timed: false, image: { width, height }, choices: [0, 1] }
+  const { tags } = dialect.tags('box', scene)
   const branch: Branch = {
     suffix: suffix([...images, ...untrusted(dialect.detection.question('box', [label]))]),
     n: 1,
     maxTokens: REPLY_TOKENS,
     sampling: GREEDY,
-    constraint: { ...tagsConstraint('box', dialect, scene), atLeastOne: true, stopAfterFirst: true },
+    constraint: { type: 'regex', pattern: tags.map(patternOf).join('|') },
   }
   const [reply] = await subject.generate(prefix, [branch])
   return reply!.text

@@ -1,6 +1,6 @@
-import { internalError } from '../lib/errors.ts'
-import type { ReplyEvent, ReplyFinish, Usage } from './reply/reply.ts'
-import { TextJoiner } from './reply/text-joiner.ts'
+import { internalError } from '../../lib/errors.ts'
+import type { ReplyEvent, ReplyFinish, Usage } from './reply.ts'
+import { TextJoiner } from './text-joiner.ts'
 
 /** Starts a reply of at most so many tokens. */
 type Start = (maxTokens: number) => Promise<AsyncIterable<ReplyEvent>>
@@ -16,6 +16,39 @@ export async function repliesInTurn(
 ): Promise<AsyncIterable<ReplyEvent>> {
   const first = await starts[0]!(maxTokens)
   return starts.length === 1 ? first : joined(first, starts.slice(1), maxTokens, nothing)
+}
+
+/**
+ * A reply that may call functions, or another one in its place, which is only started where it is needed. The text of the
+ * first waits until that is known.
+ */
+export async function* replyOrInstead(
+  first: AsyncIterable<ReplyEvent>,
+  maxTokens: number,
+  isNeeded: () => boolean,
+  start: Start,
+): AsyncGenerator<ReplyEvent, void, void> {
+  const held: ReplyEvent[] = []
+  let hasCalled = false
+  for await (const event of first) {
+    if (event.type !== 'finish') {
+      hasCalled ||= event.type !== 'text' && event.type !== 'reasoning'
+      if (hasCalled) yield* held.splice(0)
+      if (hasCalled || event.type === 'reasoning') yield event
+      else held.push(event)
+      continue
+    }
+    const left = maxTokens - event.usage.completionTokens
+    if (hasCalled || left <= 0 || !isNeeded()) {
+      yield* held
+      return yield event
+    }
+    for await (const later of await start(left)) {
+      yield later.type === 'finish' ? { ...later, usage: totalOf([event, later]) } : later
+    }
+    return
+  }
+  throw internalError(new Error('A reply ended without a finish event'))
 }
 
 async function* joined(

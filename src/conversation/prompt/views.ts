@@ -5,10 +5,10 @@ import {
   assetsFor,
   formatAnnotation,
   markupPieces,
-} from '../grounding/index.ts'
-import type { PromptPart } from '../inference/engine.ts'
-import { invalidRequest } from '../lib/errors.ts'
-import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
+} from '../../grounding/index.ts'
+import type { PromptPart } from '../../inference/engine.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from '../request/message.ts'
 
 /**
  * What the model is shown of a conversation. A model that cannot say which of several pictures an annotation is about is
@@ -105,21 +105,42 @@ function isSame(part: PromptPart, other: PromptPart | undefined): boolean {
   return other?.type === 'text' && part.text === other.text && part.trusted === other.trusted
 }
 
-/** Names in place of the media that are not shown: a question may refer to one by its number. */
+/**
+ * Names in place of the media that are not shown: a question may refer to one by its number. Those that follow one another
+ * have one name, so that a view of many pictures is not full of them.
+ */
 function withPlaceholders(messages: readonly PlacedMessage[], isLeft: (asset: number) => boolean): PlacedMessage[] {
   let asset = 0
   const counts = { image: 0, video: 0, audio: 0 }
-  const shown = (part: ContentPart): ContentPart => {
-    if (part.type === 'text') return part
-    const modality = modalityOf(part)
-    counts[modality]++
-    return isLeft(asset++) ? part : { type: 'text', text: `[${modality} ${counts[modality]}]\n` }
+  const shown = (parts: readonly ContentPart[]): ContentPart[] => {
+    const left: (ContentPart | Hidden)[] = []
+    for (const part of parts) {
+      const modality = part.type === 'text' ? null : modalityOf(part)
+      if (modality !== null) counts[modality]++
+      const before = left.at(-1)
+      if (modality === null || isLeft(asset++)) left.push(part)
+      else if (before?.type === 'hidden' && before.modality === modality) before.last = counts[modality]
+      else left.push({ type: 'hidden', modality, first: counts[modality], last: counts[modality] })
+    }
+    return left.map((part) => (part.type === 'hidden' ? { type: 'text', text: placeholder(part) } : part))
   }
   return messages.map((placed) => {
-    const { message } = placed
+    const { message, param } = placed
     if ((message.role !== 'user' && message.role !== 'tool') || typeof message.content === 'string') return placed
-    return { ...placed, message: { ...message, content: message.content.map(shown) } }
+    return { param, message: { ...message, content: shown(message.content) } }
   })
+}
+
+/** Media that follow one another, by their numbers among those of their kind. */
+interface Hidden {
+  readonly type: 'hidden'
+  readonly modality: Modality
+  readonly first: number
+  last: number
+}
+
+function placeholder({ modality, first, last }: Hidden): string {
+  return first === last ? `[${modality} ${first}]\n` : `[${modality}s ${first} to ${last}]\n`
 }
 
 /** The index of an asset to what the model is told in its place: undefined for no index, null to leave out an annotation. */
