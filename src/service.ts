@@ -179,6 +179,7 @@ export class Service {
       compatibility: config.compatibility,
       chatBudgetSeconds: config.chatSeconds,
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
+      warn: (message) => logger.warn(message),
     })
     starting.defer(() => conversations.close())
 

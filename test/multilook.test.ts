@@ -185,7 +185,7 @@ describe('the work for the engine', () => {
 
   test('each prompt is the same as in a chat that ends with it', async () => {
     const shared = [
-      { role: 'system', content: 'Be brief.<hint>BOX</hint>' },
+      { role: 'system', content: 'Be brief.' },
       { role: 'user', content: [image(picture), { type: 'text', text: 'Look.' }] },
       { role: 'assistant', content: 'I see.', tool_calls: [] },
       { role: 'developer', content: 'Go on.' },

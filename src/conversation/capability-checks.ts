@@ -262,6 +262,8 @@ function parameterOf({ type }: Structure): Path | Variant {
 export interface ControlledConversation {
   readonly messages: readonly PlacedMessage[]
   readonly format: AnnotationFormat | null
+  /** The parameter that asks for annotations. */
+  readonly formatParam: Param
   /** The most tokens of the reasoning; null when reasoning is off. */
   readonly thoughtBudget: number | null
   /** The parameter that turns the focus tool on; null when it is off. */
@@ -285,14 +287,14 @@ export function readControls(
     throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
   }
   const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
-  const format = resolveFormat(request, hints, model, timed)
+  const { format, param: formatParam } = resolveFormat(request, hints, model, timed)
   const { maxTokens } = request
   const hasRoom = maxTokens === null || maxTokens === 0 || maxTokens >= FEWEST_TOKENS_TO_THINK
   const { reasoningEffort, thoughtBudget: asked = thoughtBudgetOf(reasoningEffort) } = request
   const thoughtBudget = reasoning === null || !hasRoom ? null : asked
   const focus = focusParam(request, hints)
   if (focus) checkFocus(focus, messages, model)
-  return { messages, format, thoughtBudget, focus }
+  return { messages, format, formatParam, thoughtBudget, focus }
 }
 
 function resolveFormat(
@@ -300,7 +302,7 @@ function resolveFormat(
   hints: readonly PlacedHint[],
   model: ServedModel,
   timed: boolean,
-): AnnotationFormat | null {
+): { readonly format: AnnotationFormat | null; readonly param: Param } {
   const hinted = hints
     .map(({ hint, param }) => ({ format: hintedFormat(hint), param }))
     .findLast(({ format }) => format !== undefined)
@@ -310,7 +312,7 @@ function resolveFormat(
     throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
   }
   if (format === 'clip' && !timed) throw invalidRequest("The annotation format 'clip' requires a video", param)
-  return format
+  return { format, param }
 }
 
 /** The parameter that turns reasoning on; null when it is off. */

@@ -1,5 +1,5 @@
 import type { Compatibility } from '../config/compatibility.ts'
-import type { PromptUsage, Work } from '../inference/engine.ts'
+import type { Branch, PromptPart, PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import { located, namedBy } from '../lib/errors.ts'
 import type { Names } from '../lib/param.ts'
@@ -15,9 +15,19 @@ import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prom
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { TemplateProcesses } from './prompt/template-processes.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
-import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
+import type { CompletionParts } from './reply/completion-reader.ts'
+import { dialectOf, freeGrounding, groundingIn, nothingIn, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
-import { assembleChoices, assembleReply, type ChoiceEvent, type ReplyEvent, released } from './reply/reply.ts'
+import { repliesInTurn, replyOrInstead } from './reply/replies-in-turn.ts'
+import {
+  assembleChoices,
+  assembleReply,
+  type ChoiceEvent,
+  type ReplyEvent,
+  released,
+  totalPrompt,
+} from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { constraintOf, demandOf, SCHEMA, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
@@ -35,6 +45,8 @@ export interface ConversationsOptions {
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
   readonly compatibility?: Compatibility | undefined
+  /** Is told what goes wrong without being an error of a request. */
+  readonly warn?: ((message: string) => void) | undefined
 }
 
 export interface Caller {
@@ -53,13 +65,24 @@ export interface ChatMeasure extends Pick<PromptUsage, 'promptTokens' | 'imageTo
 }
 
 interface PreparedChat {
-  readonly prompt: PromptSource
-  readonly spec: ReplySpec
+  /** Several where the model is asked about one picture after the other. Each is prepared when it is needed. */
+  readonly views: readonly (() => PreparedView)[]
+  /** What the model says of a picture where it finds nothing. */
+  readonly nothing: string
+  /** What is asked where the reply to the whole conversation calls no function, and does not say which picture it means. */
+  readonly instead: (Pick<PreparedChat, 'views'> & { isNeeded(): boolean }) | null
   /** Null without the focus tool. */
   readonly focus: FocusMedia | null
 }
 
-interface FocusMedia extends Pick<FocusParts, 'images'> {
+interface PreparedView {
+  readonly prompt: PromptSource
+  readonly spec: ReplySpec
+  /** What the focus tool may look at. */
+  readonly images: FocusParts['images']
+}
+
+interface FocusMedia {
   readonly loading: MediaRequest
 }
 
@@ -68,6 +91,10 @@ const BACKGROUND_SECONDS = 3_600
 
 const NO_IMAGES: FocusParts['images'] = new Map()
 type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs' | 'choices'>
+const WITHOUT_CALLS: Pick<ChatRequest, 'tools' | 'toolUse'> = {
+  tools: [],
+  toolUse: { choice: 'none', parallel: false },
+}
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 /** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
@@ -87,12 +114,14 @@ export class Conversations {
   readonly #styles = new WeakMap<ServedModel['card'], PromptStyle>()
   readonly #templates = new TemplateProcesses()
   readonly #structures = new StructureChecker()
+  readonly #warn: (message: string) => void
 
   /** @throws Error when a model's chat template cannot be used. */
   constructor(options: ConversationsOptions) {
     const { registry, media, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 } = options
     this.#media = media
     this.#compatibility = options.compatibility ?? 'contract'
+    this.#warn = options.warn ?? (() => {})
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
     this.addModels(registry.list())
@@ -114,16 +143,31 @@ export class Conversations {
    * that. The caller must iterate the reply or abort `signal`.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
-    return this.#started(request, caller, signal, async ({ prompt, spec, focus }, held, deadline) => {
-      if (focus !== null) {
-        const reply = await this.#replyWithFocus(prompt, spec, { ...request, ...focus }, caller, deadline)
+    return this.#started(request, caller, signal, async (chat, held, deadline) => {
+      if (chat.focus !== null) {
+        const { views, nothing, focus } = chat
+        const starts = views.map((view) => (maxTokens: number) => {
+          const clampsTokens = request.maxTokens === null || request.clampsTokens
+          return this.#replyWithFocus(view(), { ...request, ...focus, maxTokens, clampsTokens }, caller, deadline)
+        })
+        const reply = await repliesInTurn(starts, request.maxTokens ?? caller.model.outputTokens, nothing)
         const heldImages = held.move()
         deadline.signal.addEventListener('abort', () => heldImages.dispose(), { once: true })
         if (deadline.signal.aborted) heldImages.dispose()
         return released(reply, deadline)
       }
-      const reply = released(await this.#reply(prompt, spec, request, caller, deadline), deadline)
-      const { structure } = request
+      const { structure, maxTokens } = request
+      const { nothing, instead } = chat
+      const begun = await this.#reply(chat, request, caller, deadline)
+      const most = maxTokens ?? caller.model.outputTokens
+      const asked =
+        instead === null
+          ? begun
+          : replyOrInstead(begun, most, instead.isNeeded, (left) => {
+              const limits = { ...request, maxTokens: left, clampsTokens: true }
+              return this.#reply({ views: instead.views, nothing }, limits, caller, deadline)
+            })
+      const reply = released(asked, deadline)
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     })
   }
@@ -133,12 +177,12 @@ export class Conversations {
    * @throws ApiError 400 with the focus tool, which looks at the images again for each reply.
    */
   async startChoices(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
-    return this.#started(request, caller, signal, async ({ prompt, spec }, _held, deadline) => {
+    return this.#started(request, caller, signal, async (chat, _held, deadline) => {
       const { model, organisation } = caller
-      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const work = await this.#workOf(chat, request, caller, deadline)
       const generation = await model.engine.generate(work, deadline.signal)
-      const readers = Array.from({ length: work.branches[0]!.n }, () => spec.createReader())
-      const assembled = assembleChoices({ generation, model, deadline, readers, stops: request.stops ?? [] })
+      const completions = Array.from({ length: work.branches[0]!.n }, () => completionOf(chat, work))
+      const assembled = assembleChoices({ generation, model, deadline, completions, stops: request.stops ?? [] })
       const replies = released(assembled, deadline)
       const { structure } = request
       return structure === null ? replies : this.#structures.checkedChoices(replies, structure, organisation)
@@ -172,10 +216,10 @@ export class Conversations {
     using held = holdMedia(urlsOf(request.messages))
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      const { prompt, spec } = await this.#prepareChat(request, caller, held, deadline)
-      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const chat = await this.#prepareChat(request, caller, held, deadline)
+      const work = await this.#workOf(chat, request, caller, deadline)
       const { prompts, exact } = await caller.model.engine.measure(work, deadline.signal)
-      return { ...prompts[0]!, exact }
+      return { ...totalPrompt(prompts), exact }
     } catch (error) {
       throw namedBy(located(error, [SCHEMA]), request.names)
     } finally {
@@ -192,7 +236,7 @@ export class Conversations {
   ): Promise<PreparedChat> {
     const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model, request.compatibility ?? this.#compatibility)
-    const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
+    const { messages, format, formatParam, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
 
     const loading = held.use(this.#media.open(organisation, deadline.signal, trace))
@@ -208,37 +252,68 @@ export class Conversations {
     // Without an image there is no focus tool.
     const usesFocus = images.size > 0
     if (!usesFocus) held.dispose()
-    const tools = usesFocus ? [focusTool(images.size)] : callable(request)
+    const tools = callable(request)
     // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
     const bound = structure === null ? null : constraintOf(structure)
-    const prompt: PromptSource = {
-      param: 'messages',
-      messages,
-      media,
-      instruction: format === null ? null : dialectOf(model.card).instruction(format),
-      demand: structure === null ? null : demandOf(structure, model.card),
-      tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
-      thinking: thoughtBudget !== null,
-      replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
+    const dialect = format === null ? null : dialectOf(model.card)
+    const nothing = dialect === null ? '' : nothingIn(dialect, sceneOf(messages, media))
+    const whole: View = { messages, assets: assetsOf(messages), shown: null }
+    const views =
+      format === null || bound !== null
+        ? [whole]
+        : viewsOf(messages, format, { namesAssets: model.card.namesAssets, nothing })
+    checkCompletions(views.length === 1 ? 1 : views.length * (request.choices ?? 1), formatParam)
+    // Whether to call a function is asked once, about all pictures.
+    const mayCall = views.length > 1 && tools.length > 0 && toolUse.choice !== 'none'
+    let hasDropped = false
+    const dropped = (count: number) => {
+      hasDropped = true
+      this.#dropped(count, model)
     }
-    const grounding =
-      format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
-    const calls = usesFocus ? { tools: [boundFocusTool(images)], toolUse: ONE_CALL } : { tools, toolUse }
-    const spec = new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model)
-    return { prompt, spec, focus: usesFocus ? { images, loading } : null }
+    const prepare = (view: View, { tools, toolUse }: Pick<ChatRequest, 'tools' | 'toolUse'>): PreparedView => {
+      const own = view.shown === null ? images : new Map([...images].filter(([asset]) => asset === view.shown))
+      const promptTools = usesFocus ? [focusTool(own.size)] : toolUse.choice === 'none' ? [] : tools
+      const prompt: PromptSource = {
+        param: 'messages',
+        messages: view.messages,
+        media,
+        instruction: format === null ? null : dialect!.instruction(format),
+        demand: structure === null ? null : demandOf(structure, model.card),
+        tools: promptTools,
+        thinking: thoughtBudget !== null,
+        replaysReasoning: usesFocus || tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
+      }
+      const parts = { assets: view.assets, scene: sceneOf(view.messages, media, view), dropped }
+      const free = format === null ? freeGrounding(parts) : groundingIn(format, dialect!, parts)
+      const grounding = bound === null ? free : null
+      const calls = usesFocus ? { tools: [boundFocusTool(own)], toolUse: ONE_CALL } : { tools, toolUse }
+      return { prompt, spec: new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model), images: own }
+    }
+    const asked = { tools, toolUse }
+    const prepared = views.map((view) => once(() => prepare(view, mayCall ? WITHOUT_CALLS : asked)))
+    return {
+      views: mayCall ? [once(() => prepare(whole, asked))] : prepared,
+      nothing,
+      instead: mayCall ? { views: prepared, isNeeded: () => hasDropped } : null,
+      focus: usesFocus ? { loading } : null,
+    }
+  }
+
+  #dropped(count: number, { id }: ServedModel): void {
+    this.#warn(`Dropped ${count} annotations in which model '${id}' does not say which picture it means`)
   }
 
   /** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
   async #replyWithFocus(
-    prompt: PromptSource,
-    spec: ReplySpec,
-    { images, loading, ...limits }: ReplyLimits & FocusMedia,
+    view: PreparedView,
+    { loading, ...limits }: ReplyLimits & FocusMedia,
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
     const { model, organisation } = caller
     const { signal } = deadline
-    const first = await this.#reply(prompt, spec, limits, caller, deadline)
+    const { prompt, images } = view
+    const first = await this.#reply({ views: [() => view], nothing: '' }, limits, caller, deadline)
     return focusedReply(first, {
       prompt,
       images,
@@ -248,7 +323,8 @@ export class Conversations {
         const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
         const rest = { ...limits, maxTokens: Math.min(left, room) }
-        return room > 0 ? this.#reply(longer, spec, rest, caller, deadline) : null
+        const next = { views: [() => ({ ...view, prompt: longer })], nothing: '' }
+        return room > 0 ? this.#reply(next, rest, caller, deadline) : null
       },
       zoom: async (image, region) => {
         const param = ['vision_config', 'internal_tools', 'focus']
@@ -259,33 +335,47 @@ export class Conversations {
 
   /** @throws ApiError when the engine cannot admit the prompt. */
   async #reply(
-    prompt: PromptSource,
-    spec: ReplySpec,
+    chat: Pick<PreparedChat, 'views' | 'nothing'>,
     limits: ReplyLimits,
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
     const { model } = caller
-    const work = await this.#workOf(prompt, spec, limits, caller, deadline)
+    const work = await this.#workOf(chat, limits, caller, deadline)
     const generation = await model.engine.generate(work, deadline.signal)
-    return assembleReply({ generation, model, deadline, reader: spec.createReader(), stops: limits.stops ?? [] })
+    return assembleReply({
+      generation,
+      model,
+      deadline,
+      completion: completionOf(chat, work),
+      stops: limits.stops ?? [],
+    })
   }
 
   async #workOf(
-    prompt: PromptSource,
-    spec: ReplySpec,
+    { views }: Pick<PreparedChat, 'views'>,
     { sampling, streamed, stops = [], topLogProbs, choices = 1, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
-    const prefix = await buildPrompt(prompt, this.#styles.get(model.card)!)
-    const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
-    const maxTokens = await outputBudget([measured], limits, model, prompt.param)
-    signal.throwIfAborted()
+    const style = this.#styles.get(model.card)!
     const rated = topLogProbs === null ? {} : { topLogProbs }
-    const branch = { param: prompt.param, suffix: [], n: choices, sampling, ...rated, ...spec.bounds(maxTokens) }
-    // With larger pieces, what follows a stop sequence would be computed.
-    return { organisation, prefix, branches: [branch], whole: !streamed && stops.length === 0 }
+    const prompts: PromptPart[][] = []
+    const bounds: Omit<Branch, 'suffix'>[] = []
+    // One after the other: a conversation that is too long is rejected before all views of it have been made.
+    for (const view of views) {
+      const { prompt, spec } = view()
+      const parts = await buildPrompt(prompt, style)
+      const measured = new MeasuredPrompt(parts, { model, organisation, signal })
+      const maxTokens = await outputBudget([measured], limits, model, prompt.param)
+      signal.throwIfAborted()
+      prompts.push(parts)
+      bounds.push({ param: prompt.param, n: choices, sampling, ...rated, ...spec.bounds(maxTokens) })
+    }
+    const prefix = sharedBeginning(prompts)
+    const branches = bounds.map((bound, index) => ({ ...bound, suffix: prompts[index]!.slice(prefix.length) }))
+    // With larger pieces, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
+    return { organisation, prefix, branches, whole: !streamed && stops.length === 0 && branches.length === 1 }
   }
 
   /**
@@ -366,7 +456,8 @@ export class Conversations {
   ): Promise<Result> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
-    return await run(request, { ...caller, style, media: this.#media, held }, deadline)
+    const dropped = (count: number) => this.#dropped(count, caller.model)
+    return await run(request, { ...caller, style, media: this.#media, held, dropped }, deadline)
   }
 
   #multilookDeadline(caller: Caller, signal: AbortSignal): Deadline {
@@ -385,6 +476,26 @@ async function* named<Event>(events: AsyncIterable<Event>, names: Names): AsyncG
     yield* events
   } catch (error) {
     throw namedBy(error, names)
+  }
+}
+
+/** One completion of a work, whose branches are views of one chat. */
+function completionOf(
+  { views, nothing }: Pick<PreparedChat, 'views' | 'nothing'>,
+  { branches }: Work,
+): CompletionParts {
+  return {
+    readers: views.map((view) => view().spec.createReader()),
+    maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
+    nothing,
+  }
+}
+
+function once<Value>(make: () => Value): () => Value {
+  let made: { readonly value: Value } | null = null
+  return () => {
+    made ??= { value: make() }
+    return made.value
   }
 }
 

@@ -1,11 +1,11 @@
-import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../inference/engine.ts'
+import type { Branch, PromptUsage, ReadQuestion } from '../inference/engine.ts'
 import { GREEDY } from '../inference/greedy.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { internalError } from '../lib/errors.ts'
-import { nameOf, type Path } from '../lib/param.ts'
+import { nameOf, type Path, within } from '../lib/param.ts'
 import type { MediaTrace } from '../media/index.ts'
 import { checkDecisions } from './capability-checks.ts'
-import type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
+import type { Answer, DecisionReply, DecisionUsage, FoundAnswer } from './decisions/decision-reply.ts'
 import { followSearches, PlaceSearch } from './decisions/place-search.ts'
 import { distributionOf } from './decisions/probabilities.ts'
 import { type ReadableQuestion, type Wording, wordingOf } from './decisions/wording.ts'
@@ -19,7 +19,8 @@ import {
   MeasuredPrompt,
   outputBudget,
 } from './prompt/token-budget.ts'
-import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
+import { dialectOf, nothingIn, sceneOf, tagsConstraint } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
 import type { Content, DecisionRequest, FindKind, FindQuestion, Question } from './request/decision-request.ts'
@@ -112,28 +113,21 @@ interface DeskParts extends Pick<DecisionParts, 'model' | 'organisation' | 'styl
 class Desk {
   readonly #parts: DeskParts
   readonly #scope: CountScope
-  /** The turns before the one that questions continue, and what that one already holds. */
-  readonly #earlier: readonly PlacedMessage[]
-  readonly #opening: readonly PromptPart[]
 
   constructor(parts: DeskParts) {
-    const { request, media, model, organisation, signal } = parts
+    const { model, organisation, signal } = parts
     this.#parts = parts
     this.#scope = { model, organisation, signal }
-    const last = request.input.at(-1)
-    const continues = last?.message.role === 'user'
-    this.#earlier = continues ? request.input.slice(0, -1) : request.input
-    this.#opening = continues ? contentOf(last, media) : []
   }
 
   /** Puts the answers to the questions in their places. */
   async read(readings: readonly Reading[], answers: Answer[]): Promise<DecisionUsage> {
-    const { model, organisation, media, signal } = this.#parts
-    const shared = await this.#sharedPrompt(null)
+    const { model, organisation, media, signal, request } = this.#parts
+    const shared = await this.#sharedPrompt(request.input, null)
     const prefix = new MeasuredPrompt(shared.prefix, this.#scope)
     const questions: ReadQuestion[] = []
     for (const { placed, replies, question } of readings) {
-      const suffix = this.#suffix(shared, contentOf(placed, media))
+      const suffix = shared.suffix(contentOf(placed, media))
       await outputBudget([prefix, new MeasuredPrompt(suffix, this.#scope)], ROOM_TO_READ, model, question.param)
       questions.push({ param: nameOf(question.param)!, suffix, replies: replies.flat() })
     }
@@ -164,57 +158,76 @@ class Desk {
     return distribution === null ? { type: 'none', error: null } : { type: 'read', distribution }
   }
 
-  /** Looks for one thing for each question. */
+  /** Looks for one thing for each question, in one picture after the other. The surest place is the answer. */
   async find(
     kind: FindKind,
     questions: readonly { readonly question: FindQuestion; readonly index: number }[],
     answers: Answer[],
   ): Promise<DecisionUsage> {
-    const { model, organisation, signal, request, media } = this.#parts
+    const { model, organisation, request, media, signal } = this.#parts
     const dialect = dialectOf(model.card)
-    const scene = sceneOf(request.input, media)
+    const nothing = nothingIn(dialect, sceneOf(request.input, media))
+    const views = viewsOf(request.input, kind, { namesAssets: false, nothing })
+    if (views.length > 1)
+      checkCompletions(views.length * questions.length, within(questions[0]!.question.param, 'type'))
     const instruction = kind === 'clip' ? dialect.instruction(kind) : dialect.detection.instruction(kind)
-    const shared = await this.#sharedPrompt(instruction)
-    const prefix = new MeasuredPrompt(shared.prefix, this.#scope)
+    const shown: SharedPrompt[] = []
+    for (const { messages } of views) shown.push(await this.#sharedPrompt(messages, instruction))
+    const shared = sharedBeginning(shown.map(({ prefix }) => prefix))
+    const prefix = new MeasuredPrompt(shared, this.#scope)
     const searches: PlaceSearch[] = []
     for (const { question } of questions) {
-      const { param: path } = question
-      const param = nameOf(path)!
-      const asked = kind === 'clip' ? question.instructions : dialect.detection.question(kind, [question.instructions])
-      const suffix = this.#suffix(shared, untrusted(asked))
-      const maxTokens = await outputBudget(
-        [prefix, new MeasuredPrompt(suffix, this.#scope)],
-        AS_MANY_AS_FIT,
-        model,
-        path,
-      )
-      const bound =
-        kind === 'clip'
-          ? { ...new Grounding('clip', dialect, scene).constraint, param }
-          : {
-              type: 'regex' as const,
-              pattern: dialect.detection.pattern(kind, [question.instructions], scene),
-              param,
-              advisory: true,
-            }
-      const spec = new ReplySpec({ bound, ...PLAIN_REPLY }, model)
-      const branch: Branch = { param, suffix, n: 1, sampling: GREEDY, topLogProbs: 0, ...spec.bounds(maxTokens) }
-      searches.push(new PlaceSearch({ question, branch, reply: spec.createReader(), reader: dialect.reader(scene) }))
+      for (const [i, view] of views.entries()) {
+        const own = { prefix: shown[i]!.prefix.slice(shared.length), suffix: shown[i]!.suffix }
+        searches.push(await this.#search(question, view, own, prefix))
+      }
     }
     signal.throwIfAborted()
     const branches = searches.map(({ branch }) => branch)
-    const work = { organisation, prefix: shared.prefix, branches, whole: true }
-    const generation = await model.engine.generate(work, signal)
+    const generation = await model.engine.generate({ organisation, prefix: shared, branches, whole: true }, signal)
     await followSearches(searches, generation)
-    for (const [i, { index }] of questions.entries()) answers[index] = searches[i]!.answer
+    for (const [i, { index }] of questions.entries()) {
+      const own = searches.slice(i * views.length, (i + 1) * views.length)
+      answers[index] = surest(own.map(({ answer }) => answer))
+    }
     return usageOf(generation.prompts, await prefix.countTokens(), generation.computedTokens())
   }
 
-  #sharedPrompt(instruction: string | null): Promise<SharedPrompt> {
+  /** @param own what the view's prompt has behind what all share. */
+  async #search(question: FindQuestion, view: View, own: SharedPrompt, prefix: MeasuredPrompt): Promise<PlaceSearch> {
+    const { model, media } = this.#parts
+    const { param: path, type: kind, instructions } = question
+    const param = nameOf(path)!
+    const dialect = dialectOf(model.card)
+    const scene = sceneOf(view.messages, media, view)
+    const asked = kind === 'clip' ? instructions : dialect.detection.question(kind, [instructions])
+    const suffix = [...own.prefix, ...own.suffix(untrusted(asked))]
+    const measured = [prefix, new MeasuredPrompt(suffix, this.#scope)]
+    const maxTokens = await outputBudget(measured, AS_MANY_AS_FIT, model, path)
+    const bound =
+      kind === 'clip'
+        ? { ...tagsConstraint('clip', dialect, scene), param }
+        : {
+            type: 'regex' as const,
+            pattern: dialect.detection.pattern(kind, [instructions], scene),
+            param,
+            advisory: true,
+          }
+    const spec = new ReplySpec({ bound, ...PLAIN_REPLY }, model)
+    const branch: Branch = { param, suffix, n: 1, sampling: GREEDY, topLogProbs: 0, ...spec.bounds(maxTokens) }
+    const reading = { reply: spec.createReader(), reader: dialect.reader(scene), assets: view.assets }
+    return new PlaceSearch({ question, branch, ...reading })
+  }
+
+  /** What all questions begin with. The last turn, if it is the user's, is the one that they continue. */
+  async #sharedPrompt(input: readonly PlacedMessage[], instruction: string | null): Promise<SharedPrompt> {
     const { media, style } = this.#parts
+    const last = input.at(-1)
+    const continues = last?.message.role === 'user'
+    const opening = continues ? contentOf(last, media) : []
     const source = {
       param: 'input',
-      messages: this.#earlier,
+      messages: continues ? input.slice(0, -1) : input,
       media,
       instruction,
       demand: null,
@@ -222,14 +235,24 @@ class Desk {
       thinking: false,
       replaysReasoning: false,
     }
-    return buildSharedPrompt(source, style, this.#opening)
+    const { prefix, suffix } = await buildSharedPrompt(source, style, opening)
+    // A question behind a text begins a paragraph of its own.
+    const gap = opening.at(-1)?.type === 'text' ? untrusted('\n\n') : []
+    return { prefix, suffix: (question) => suffix([...gap, ...question]) }
   }
+}
 
-  /** A question behind a text begins a paragraph of its own. */
-  #suffix(shared: SharedPrompt, question: readonly PromptPart[]): PromptPart[] {
-    const isBehindText = this.#opening.at(-1)?.type === 'text'
-    return shared.suffix(isBehindText ? [...untrusted('\n\n'), ...question] : question)
-  }
+/** Of the answers from several pictures: the surest place, or that there is none in any of them. */
+function surest(answers: readonly Answer[]): Answer {
+  const found = answers.filter((answer) => answer.type === 'found')
+  const places = found.filter(({ place }) => place !== null)
+  if (places.length > 0) return places.reduce((best, one) => (sureness(one) > sureness(best) ? one : best))
+  const failed = answers.find((answer) => answer.type === 'none')
+  return failed ?? found.reduce((least, one) => (sureness(one) < sureness(least) ? one : least))
+}
+
+function sureness({ confidence }: FoundAnswer): number {
+  return confidence ?? 0
 }
 
 const PLAIN_REPLY = {

@@ -1,7 +1,7 @@
-import type { Generation, PromptUsage, Work } from '../inference/engine.ts'
+import type { Branch, Generation, PromptUsage, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
-import { nameOf } from '../lib/param.ts'
+import { nameOf, type Param } from '../lib/param.ts'
 import type { MediaTrace } from '../media/index.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
 import {
@@ -14,9 +14,11 @@ import {
 } from './prompt/media-parts.ts'
 import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
 import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import { PromptRun } from './prompt-run.ts'
-import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { dialectOf, freeGrounding, groundingIn, nothingIn, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent, MultilookUsage, PromptFailure } from './reply/multilook-reply.ts'
+import { totalPrompt } from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
 import { type PlacedMessage, placeMessages } from './request/message.ts'
@@ -42,6 +44,8 @@ export interface MultilookParts {
   readonly trace?: MediaTrace | undefined
   /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
+  /** Receives the number of a reply's annotations that were dropped. */
+  dropped(count: number): void
 }
 
 /**
@@ -75,30 +79,31 @@ export async function measureMultilook(
   const begun = await begin(request, parts, deadline)
   const { engine } = parts.model
   const { running, answer } = await admit(begun, parts, (work) => engine.measure(work, deadline.signal))
-  const contextTokens = await begun.prefix.countTokens()
+  const sharedTokens = await begun.prefix.countTokens()
   return {
-    contextTokens,
+    contextTokens: await begun.context.countTokens(),
     prompts: begun.prompts.map((prompt) => {
-      const usage = answer.prompts[running.indexOf(prompt)]
-      return usage === undefined ? { type: 'failure', error: prompt.error } : { type: 'measured', ...usage }
+      const own = answer.prompts.filter((_, index) => running[index]!.prompt === prompt)
+      return own.length === 0 ? { type: 'failure', error: prompt.error } : { type: 'measured', ...totalPrompt(own) }
     }),
-    usage: promptUsage(answer.prompts, contextTokens),
+    usage: promptUsage(answer.prompts, sharedTokens),
     exact: answer.exact,
   }
 }
 
 interface Begun {
   readonly prompts: readonly PromptRun[]
-  readonly shared: SharedPrompt
   /** The context, whose tokens are counted when they are asked for. */
+  readonly context: MeasuredPrompt
+  /** What the branches share: the context, or what all views of it begin with. */
   readonly prefix: MeasuredPrompt
 }
 
-function promptUsage(prompts: readonly PromptUsage[], contextTokens: number): MultilookMeasure['usage'] {
+function promptUsage(prompts: readonly PromptUsage[], sharedTokens: number): MultilookMeasure['usage'] {
   return {
     promptTokens: sum(prompts, (prompt) => prompt.promptTokens),
     // Computed from this request alone: what the engine cached for earlier requests does not count.
-    cachedTokens: sum(prompts.slice(1), ({ cachedTokens }) => Math.min(contextTokens, cachedTokens)),
+    cachedTokens: sum(prompts.slice(1), ({ cachedTokens }) => Math.min(sharedTokens, cachedTokens)),
     audioTokens: sum(prompts, (prompt) => prompt.audioTokens),
   }
 }
@@ -106,14 +111,14 @@ function promptUsage(prompts: readonly PromptUsage[], contextTokens: number): Mu
 /** Checks the call, loads its media, and makes a branch of every prompt. */
 async function begin(
   request: MultilookRequest,
-  { model, organisation, style, media: source, trace, held }: MultilookParts,
+  { model, organisation, style, media: source, trace, held, dropped }: MultilookParts,
   deadline: Deadline,
 ): Promise<Begun> {
   const context = placeMessages(request.context, 'context')
   const prompts = request.prompts.map((content, index) => new PromptRun(content, index))
   const placed = prompts.map((prompt) => prompt.placed)
   checkMultilook(request, context, placed, model)
-  const { messages, format, focus, thoughtBudget } = readControls(request, context, model)
+  const { messages, format, formatParam, focus, thoughtBudget } = readControls(request, context, model)
   if (focus !== null) throw invalidRequest('Multilook does not support the focus tool', focus)
 
   const options: MediaOptions = {
@@ -124,33 +129,62 @@ async function begin(
     signal: deadline.signal,
   }
   const media = await loadMedia(messages, options)
-  const instruction = format === null ? null : dialectOf(model.card).instruction(format)
+  const dialect = format === null ? null : dialectOf(model.card)
+  const instruction = format === null ? null : dialect!.instruction(format)
   const thinking = thoughtBudget !== null
-  const prompt = {
-    param: 'context',
-    messages,
-    media,
-    instruction,
-    demand: null,
-    tools: [],
-    thinking,
-    replaysReasoning: false,
+  const promptOf = (messages: readonly PlacedMessage[]) => {
+    const rest = { media, instruction, demand: null, tools: [], thinking, replaysReasoning: false }
+    return buildSharedPrompt({ param: 'context', messages, ...rest }, style)
   }
-  const shared = await buildSharedPrompt(prompt, style)
   const scope = { model, organisation, signal: deadline.signal }
-  const prefix = new MeasuredPrompt(shared.prefix, scope)
-  await checkContext(prefix, model)
+  const whole = await promptOf(messages)
+  const wholeContext = new MeasuredPrompt(whole.prefix, scope)
+  await checkContext(wholeContext, model)
 
-  /** The reply spec of a prompt with its own media. */
-  const specFor = (placed: PlacedMessage, own: LoadedMedia): ReplySpec => {
-    const scene = sceneOf([...messages, placed], new Map([...media, ...own]))
-    const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
+  const nothing = dialect === null ? '' : nothingIn(dialect, sceneOf(messages, media))
+  const { namesAssets } = model.card
+  /** The prompt's views, each with the whole conversation. */
+  const viewsFor = (placed: PlacedMessage): View[] => {
+    const all = [...messages, placed]
+    if (format === null) return [{ messages: all, assets: assetsOf(all), shown: null }]
+    return viewsOf(all, format, { namesAssets, nothing })
+  }
+  const contextAssets = assetsOf(messages).count
+  const shownContexts = new Map<number | null, Promise<SharedPrompt>>([[null, Promise.resolve(whole)]])
+  /** The context as a view shows it. Views of prompts' own media show none of its. */
+  const contextOf = ({ messages, shown, choices }: View): Promise<SharedPrompt> => {
+    const key = choices !== undefined ? NAMED : shown === null ? null : Math.min(shown, contextAssets)
+    let context = shownContexts.get(key)
+    if (context === undefined) {
+      context = promptOf(messages.slice(0, -1))
+      shownContexts.set(key, context)
+    }
+    return context
+  }
+  /** The reply spec of a view. */
+  const specFor = (view: View, own: LoadedMedia): ReplySpec => {
+    const scene = sceneOf(view.messages, new Map([...media, ...own]), view)
+    const parts = { assets: view.assets, scene, dropped }
+    const grounding = format === null ? freeGrounding(parts) : groundingIn(format, dialect!, parts)
     return new ReplySpec({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
   }
-  await prepare(prompts, { request, specFor, shared, prefix, scope, options })
+  const prefix = await prepare(prompts, {
+    request,
+    viewsFor,
+    contextOf,
+    specFor,
+    nothing,
+    formatParam,
+    context: wholeContext,
+    scope,
+    options,
+  })
   held.dispose()
-  return { prompts, shared, prefix }
+  return { prompts, context: wholeContext, prefix }
 }
+
+/** Stands for the context in which earlier annotations have indices. */
+const NAMED = -1
 
 /** @throws ApiError 400 for a context that leaves no room. Most are so short that they need not be counted for that. */
 async function checkContext(prefix: MeasuredPrompt, model: ServedModel): Promise<void> {
@@ -163,62 +197,91 @@ const NO_TOOLS = { choice: 'none', parallel: false } as const
 
 interface Preparation {
   readonly request: MultilookRequest
-  readonly shared: SharedPrompt
-  readonly prefix: MeasuredPrompt
+  readonly nothing: string
+  readonly formatParam: Param
+  readonly context: MeasuredPrompt
   readonly scope: CountScope
   readonly options: MediaOptions
-  specFor(placed: PlacedMessage, own: LoadedMedia): ReplySpec
+  viewsFor(placed: PlacedMessage): View[]
+  contextOf(view: View): Promise<SharedPrompt>
+  specFor(view: View, own: LoadedMedia): ReplySpec
 }
 
-/** Creates a branch for each prompt. Prompts with errors fail. */
+/**
+ * Creates the branches of each prompt: one for each view. Prompts with errors fail.
+ * @returns what the branches share.
+ */
 async function prepare(
   prompts: readonly PromptRun[],
-  { request, specFor, shared, prefix, scope, options }: Preparation,
-): Promise<void> {
+  { request, viewsFor, contextOf, specFor, nothing, formatParam, context, scope, options }: Preparation,
+): Promise<MeasuredPrompt> {
   const { model, signal } = options
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
   const supported = prompts.filter((prompt) => !prompt.failed)
   const groups = supported.map((prompt) => [prompt.placed])
   const outcomes = await loadMediaGroups(groups, options)
+  const views = supported.map(({ placed }) => viewsFor(placed))
+  const count = views.reduce((sum, own) => sum + (own.length === 1 ? 0 : own.length), 0)
+  checkCompletions(count * request.n, formatParam)
+  const contexts = await Promise.all(views.flat().map(contextOf))
+  const parts = sharedBeginning(contexts.length === 0 ? [context.parts] : contexts.map(({ prefix }) => prefix))
+  const prefix = parts.length === context.parts.length ? context : new MeasuredPrompt(parts, scope)
   for (const [i, prompt] of supported.entries()) {
     const outcome = outcomes[i]!
     await prompt.attempt(async () => {
       if (outcome.status === 'rejected') throw outcome.reason
-      const suffix = shared.suffix(contentOf(prompt.placed, outcome.value))
       const { param } = prompt.placed
-      const pieces = [prefix, new MeasuredPrompt(suffix, scope)]
-      const maxTokens = await outputBudget(pieces, request, model, param)
-      const spec = specFor(prompt.placed, outcome.value)
-      const { n, sampling, topLogProbs } = request
-      const rated = topLogProbs === null ? {} : { topLogProbs }
-      prompt.begin({ param: nameOf(param)!, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens) }, spec)
+      const branches: Branch[] = []
+      const specs: ReplySpec[] = []
+      for (const view of views[i]!) {
+        const shown = await contextOf(view)
+        const content = contentOf(view.messages.at(-1)!, outcome.value)
+        const suffix = [...shown.prefix.slice(parts.length), ...shown.suffix(content)]
+        const pieces = [prefix, new MeasuredPrompt(suffix, scope)]
+        const maxTokens = await outputBudget(pieces, request, model, param)
+        const spec = specFor(view, outcome.value)
+        const { n, sampling, topLogProbs } = request
+        const rated = topLogProbs === null ? {} : { topLogProbs }
+        branches.push({ param: nameOf(param)!, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens) })
+        specs.push(spec)
+      }
+      const maxTokens = Math.max(...branches.map((branch) => branch.maxTokens!))
+      prompt.begin(branches, () => ({ readers: specs.map((spec) => spec.createReader()), maxTokens, nothing }))
     })
   }
   signal.throwIfAborted()
+  return prefix
 }
 
 interface Submitted<Answer> {
-  /** The prompts that the engine has admitted, in the order of its branches. */
-  readonly running: readonly PromptRun[]
+  /** The branches that the engine has admitted, in its order. */
+  readonly running: readonly RunningBranch[]
   readonly answer: Answer
+}
+
+interface RunningBranch {
+  readonly prompt: PromptRun
+  /** Counted from 0 among the branches of its prompt. */
+  readonly branch: number
 }
 
 /**
  * Submits all branches to the engine. A prompt that an engine error names fails, and the others are submitted again.
  */
 async function admit<Answer>(
-  { prompts, shared: { prefix } }: Begun,
+  { prompts, prefix: { parts: prefix } }: Begun,
   { organisation }: MultilookParts,
   submit: (work: Work) => Promise<Answer>,
 ): Promise<Submitted<Answer>> {
   for (;;) {
-    const running = prompts.filter((prompt) => !prompt.failed)
-    if (running.length === 0) throw firstError(prompts)
+    const admitted = prompts.filter((prompt) => !prompt.failed)
+    if (admitted.length === 0) throw firstError(prompts)
     try {
-      const branches = running.map((prompt) => prompt.branch)
+      const branches = admitted.flatMap((prompt) => prompt.branches)
+      const running = admitted.flatMap((prompt) => prompt.branches.map((_, branch) => ({ prompt, branch })))
       return { running, answer: await submit({ organisation, prefix, branches }) }
     } catch (error) {
-      const named = error instanceof ApiError && running.find(({ placed }) => nameOf(placed.param) === error.param)
+      const named = error instanceof ApiError && admitted.find(({ placed }) => nameOf(placed.param) === error.param)
       if (!named) throw error
       named.fail(error)
     }
@@ -240,16 +303,25 @@ async function* answers(
   let completionTokens = 0
   const resultOf = (prompt: PromptRun): MultilookEvent => {
     const result = prompt.result()
-    if (result.type === 'answer') completionTokens += result.completionTokens
+    if (result.type === 'answer') {
+      completionTokens += result.completionTokens
+      // Of several branches, some may have been computed further than they were read.
+      for (const [branch, own] of running.entries()) {
+        if (own.prompt !== prompt) continue
+        for (const [completion, tokens] of prompt.tokensOf(own.branch).entries()) {
+          generation.settle({ branch, completion }, tokens)
+        }
+      }
+    }
     return { type: 'result', prompt: prompt.index, result }
   }
   for (const prompt of prompts) if (prompt.failed) yield resultOf(prompt)
   let end: unknown
   try {
     for await (const event of generation.events) {
-      const prompt = running[event.branch]!
+      const { prompt, branch } = running[event.branch]!
       if (prompt.ended) continue
-      for (const piece of prompt.take(event)) yield piece
+      for (const piece of prompt.take(branch, event)) yield piece
       if (prompt.ended) yield resultOf(prompt)
     }
     end = internalError(new Error('The engine ended a completion without a finish event'))
@@ -258,7 +330,7 @@ async function* answers(
     if (deadline.signal.aborted && !deadline.caused(error)) throw error
     end = error
   }
-  for (const prompt of running) {
+  for (const { prompt } of running) {
     if (prompt.ended) continue
     prompt.fail(end)
     yield resultOf(prompt)

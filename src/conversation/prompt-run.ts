@@ -1,10 +1,8 @@
 import type { Branch, EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../inference/engine.ts'
-import { LogProbReader } from './reply/log-prob-reader.ts'
+import { type CompletionFinish, type CompletionParts, CompletionReader } from './reply/completion-reader.ts'
 import type { MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
 import { finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'
-import type { ReplyPiece } from './reply/reply-piece.ts'
-import type { ReplyReader } from './reply/reply-reader.ts'
-import type { ReplySpec } from './reply/reply-spec.ts'
+import { joinPieces, type ReplyPiece } from './reply/reply-piece.ts'
 import type { PlacedMessage } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 
@@ -13,7 +11,8 @@ export class PromptRun {
   readonly placed: PlacedMessage
   /** Its place among the prompts of the request. */
   readonly index: number
-  #branch: Branch | null = null
+  /** Several where the model is asked about one picture after the other. */
+  #branches: readonly Branch[] = []
   #completions: CompletionRun[] = []
   #failure: PromptFailure | null = null
 
@@ -23,13 +22,13 @@ export class PromptRun {
   }
 
   /** Sets the engine's work for this prompt. Called once, unless the prompt fails first. */
-  begin(branch: Branch, spec: ReplySpec): void {
-    this.#branch = branch
-    this.#completions = Array.from({ length: branch.n }, () => new CompletionRun(spec.createReader()))
+  begin(branches: readonly Branch[], completion: () => CompletionParts): void {
+    this.#branches = branches
+    this.#completions = Array.from({ length: branches[0]!.n }, () => new CompletionRun(completion()))
   }
 
-  get branch(): Branch {
-    return this.#branch!
+  get branches(): readonly Branch[] {
+    return this.#branches
   }
 
   get failed(): boolean {
@@ -58,14 +57,20 @@ export class PromptRun {
     }
   }
 
-  take(event: EngineEvent): readonly MultilookPiece[] {
+  /** @param branch of this prompt, counted from 0. */
+  take(branch: number, event: EngineEvent): readonly MultilookPiece[] {
     if (event.type === 'error') {
       this.fail(event.error)
       return []
     }
     const { completion } = event
-    const pieces = this.#completions[completion]!.take(event)
+    const pieces = this.#completions[completion]!.take(branch, event)
     return pieces.map((piece) => ({ type: 'piece', prompt: this.index, completion, piece }))
+  }
+
+  /** The tokens of each completion that a branch has been read for. */
+  tokensOf(branch: number): readonly number[] {
+    return this.#completions.map(({ counts }) => counts[branch]!)
   }
 
   /** Call when it has ended. */
@@ -84,27 +89,35 @@ export class PromptRun {
 }
 
 class CompletionRun {
-  finish: FinishEvent | null = null
+  finish: CompletionFinish | null = null
   readonly logProbs: TokenLogProb[] = []
-  readonly #reader: LogProbReader
+  readonly #reader: CompletionReader
   readonly #collector = new MessageCollector()
 
-  constructor(reader: ReplyReader) {
-    this.#reader = new LogProbReader(reader)
+  constructor(parts: CompletionParts) {
+    this.#reader = new CompletionReader(parts)
+  }
+
+  get counts(): readonly number[] {
+    return this.#reader.counts
   }
 
   get message(): ReplyMessage {
     return this.#collector.message
   }
 
-  take(event: TextEvent | FinishEvent): readonly ReplyPiece[] {
-    if (event.type === 'finish') this.finish = event
-    const pieces = event.type === 'text' ? this.#reader.push(event) : this.#reader.end(event.reason === 'length')
+  take(branch: number, event: TextEvent | FinishEvent): readonly ReplyPiece[] {
+    const steps = [...this.#reader.take(branch, event)]
+    const pieces = joinPieces(steps.flatMap((step) => step.pieces))
     for (const piece of pieces) {
       this.#collector.add(piece)
       this.logProbs.push(...(piece.logProbs ?? []))
     }
-    if (event.type === 'finish') this.logProbs.push(...this.#reader.rest)
+    const finish = steps.at(-1)?.finish
+    if (finish !== undefined) {
+      this.finish = finish
+      this.logProbs.push(...this.#reader.rest)
+    }
     return pieces
   }
 }

@@ -3,6 +3,7 @@ import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates } from './checks/coordinates.ts'
 import { checkDevice } from './checks/device.ts'
 import { checkSchema } from './checks/schema.ts'
+import { checkSeveralImages } from './checks/several-images.ts'
 import { checkSight } from './checks/sight.ts'
 import { checkSpeed } from './checks/speed.ts'
 import { checkTemplate } from './checks/template.ts'
@@ -23,6 +24,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   template: checkTemplate,
   images: checkSight,
   coordinates: checkCoordinates,
+  'several images': checkSeveralImages,
   tools: checkTools,
   thoughts: checkThoughts,
   'JSON schema': checkSchema,

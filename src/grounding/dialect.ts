@@ -17,6 +17,8 @@ export interface Scene {
   readonly spans?: readonly (TimeSpan | null)[]
   /** Size in pixels of the last image or video frame as the model sees it; null when there is none. */
   readonly image: { readonly width: number; readonly height: number } | null
+  /** The assets among which a model that names what it means must choose; absent where it names none. */
+  readonly choices?: readonly number[]
 }
 
 /**

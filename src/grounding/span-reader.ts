@@ -32,14 +32,24 @@ export interface Notation {
 /** More characters than any annotation that fits in a reply. Longer text is prose, so that none waits forever. */
 const LONGEST_ANNOTATION = 100_000
 
+interface Guard {
+  push(text: string): string
+  flush(): string
+}
+
+/** Leaves prose as it is. */
+const UNGUARDED: Guard = { push: (text) => text, flush: () => '' }
+
 /** Reads a notation from a stream. It emits prose at once, and annotations when they are complete. */
 export class SpanReader implements AnnotationReader {
   readonly #notation: Notation
-  readonly #guard = new ProseGuard()
+  readonly #guard: Guard
   #waiting = ''
 
-  constructor(notation: Notation) {
+  /** @param guarded whether what looks like a tag in prose is escaped. */
+  constructor(notation: Notation, { guarded = true }: { readonly guarded?: boolean } = {}) {
     this.#notation = notation
+    this.#guard = guarded ? new ProseGuard() : UNGUARDED
   }
 
   push(text: string): (Prose | Annotation)[] {

@@ -255,6 +255,11 @@ const cardFields = z.strictObject({
   /** How the model writes where things are; `markup` is the contract's own notation. Null: it does not. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]).nullable(),
   /**
+   * Whether the model itself writes which of several images or videos an annotation is about: `asset_idx`. Otherwise it is
+   * asked about one after the other. Only in the dialect `markup`.
+   */
+  namesAssets: z.boolean().default(false),
+  /**
    * Text that shows the model the JSON schema of its reply; `{schema}` stands for the schema. It follows the text of the
    * last user turn. Without it the model does not see the schema. A card whose `capabilities` are derived gets one unless it
    * says null.
@@ -289,4 +294,8 @@ export const cardSchema = cardFields
   .refine(({ image, video }) => !image?.tiles || !video, {
     path: ['video'],
     message: 'must be left out where images are cut into tiles: frames would be cut as well',
+  })
+  .refine(({ namesAssets, dialect }) => !namesAssets || dialect === 'markup', {
+    path: ['namesAssets'],
+    message: "needs the dialect 'markup': no other can say it",
   })

@@ -192,3 +192,46 @@ describe('annotations in a chat', () => {
     }
   })
 })
+
+describe('several pictures', () => {
+  const COLOURS = { red: '#dc2626', green: '#16a34a', blue: '#2563eb', yellow: '#facc15' }
+  type Colour = keyof typeof COLOURS
+  /** A square of this colour on the left, and a circle on the right. */
+  const drawn = async (square: Colour, circle: Colour) => {
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="448"><rect width="640" height="448" fill="#f1f5f9"/><rect x="80" y="120" width="110" height="110" fill="${COLOURS[square]}"/><circle cx="460" cy="260" r="60" fill="${COLOURS[circle]}"/></svg>`
+    const bytes = await sharp(Buffer.from(svg)).png().toBuffer()
+    return { type: 'image_url', image_url: { url: `data:image/png;base64,${bytes.toString('base64')}` } }
+  }
+  const ask = async (messages: object[], fields: object = { vision_config: { annotation_format: 'box' } }) => {
+    const body = { model: 'service-mk1.5', messages, ...fields }
+    const { choices } = (await post('/v1/chat/completions', body)) as { choices: [{ message: { content: string } }] }
+    return choices[0].message.content
+  }
+  const indices = (content: string) => parseMarkup(content).flatMap((one) => ('assetIdx' in one ? [one.assetIdx] : []))
+  const find = (what: string) => ({ type: 'text', text: `Find the ${what}.` })
+
+  test('names the picture that each object is in', async () => {
+    const [first, second, third] = [
+      await drawn('red', 'blue'),
+      await drawn('blue', 'green'),
+      await drawn('green', 'red'),
+    ]
+    const pictures = [first, second, third]
+    for (const [what, index] of [
+      ['blue square', 1],
+      ['green square', 2],
+      ['blue circle', 0],
+    ] as const) {
+      expect(indices(await ask([{ role: 'user', content: [...pictures, find(what)] }])), what).toEqual([index])
+    }
+    const turns = (what: string) => [
+      { role: 'user', content: [first, find('red square')] },
+      { role: 'assistant', content: '<point_box mention="red square"> (125,268) (297,513) </point_box>' },
+      { role: 'user', content: [second, find(what)] },
+    ]
+    expect(indices(await ask(turns('blue square')))).toEqual([1])
+    expect(indices(await ask(turns('blue circle')))).toEqual([0])
+    const point = { vision_config: { annotation_format: 'point' } }
+    expect(indices(await ask([{ role: 'user', content: [first, second, find('green circle')] }], point))).toEqual([1])
+  })
+})

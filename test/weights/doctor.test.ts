@@ -94,6 +94,12 @@ describe('a card that does not fit its model', () => {
     expect(overall(findings)).toBe('The model does not do what its card promises: coordinates failed.')
   })
 
+  test('an index that it does not write: it names the wrong one of two images', async () => {
+    const findings = await examined({ namesAssets: true }, { capabilities: [], reasoning: false })
+    expect(verdictsOf(findings)).toMatchObject({ coordinates: 'ok', 'several images': 'failed' })
+    expect(textOf(findings, 'several images')).toContain('remove "namesAssets" from the card')
+  })
+
   test('no dialect: the one that fits is named', async () => {
     const findings = await examined({ dialect: null }, { outputFormats: ['text'], capabilities: [], reasoning: false })
     expect(verdictsOf(findings).coordinates).toBe('warning')

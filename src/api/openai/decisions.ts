@@ -123,16 +123,23 @@ function toFound(
   { type }: DecisionQuestionBody,
   name: string | null,
 ): DecisionAnswerBody {
+  const asset = place?.assetIdx === undefined ? {} : { asset_index: place.assetIdx }
   if (type === 'x_clip') {
     const clip = place?.kind === 'clip' ? { start_seconds: place.start, end_seconds: place.end ?? place.start } : null
-    return { type, name, clip, confidence }
+    return { type, name, clip, confidence, ...asset }
   }
   const points = place === null || place.kind === 'clip' ? [] : place.points
   if (type === 'x_point') {
     const [point] = points
-    return { type, name, point: point === undefined ? null : { x: point.x / GRID, y: point.y / GRID }, confidence }
+    return {
+      type,
+      name,
+      point: point === undefined ? null : { x: point.x / GRID, y: point.y / GRID },
+      confidence,
+      ...asset,
+    }
   }
-  return { type: 'x_box', name, box: edgesOf(points), confidence }
+  return { type: 'x_box', name, box: edgesOf(points), confidence, ...asset }
 }
 
 /** The edges of a box from its corners, as fractions of the picture's sides. */

@@ -42,6 +42,11 @@ export class AssetPlaces {
   }
 }
 
+/** The name of the asset at this place in the request; null for another place. */
+export function assetOf([first, name]: Path): string | null {
+  return first === 'assets' ? String(name) : null
+}
+
 function textPart(text: string): ContentPart {
   return { type: 'text', text }
 }

@@ -1,6 +1,6 @@
 import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
 import type { Path } from '../../lib/param.ts'
-import { AssetPlaces, type Parts } from './system-one-content.ts'
+import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 
 /** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
@@ -13,6 +13,11 @@ export function toDecisionRequest({ state, questions, assets }: SystemOneRequest
     calibrated: true,
     names: paramName,
   }
+}
+
+/** The names of the images in the state, in order. */
+export function assetsIn({ input }: DecisionRequest): string[] {
+  return input.flatMap(({ places }) => (places ?? []).flatMap((param) => assetOf(param) ?? []))
 }
 
 export function questionParam(id: string): Path {

@@ -11,7 +11,7 @@ import { addEndpoint } from '../http/routes.ts'
 import { edgesOf, mean } from '../openai/decisions.ts'
 import { handleError, REQUEST_ID } from './errors.ts'
 import type { Parts } from './system-one-content.ts'
-import { questionParam, toDecisionRequest } from './system-one-request.ts'
+import { assetsIn, questionParam, toDecisionRequest } from './system-one-request.ts'
 import {
   type SystemOneAnswerBody,
   type SystemOneModelsBody,
@@ -69,8 +69,9 @@ async function decide(
   try {
     const model = await knownModel(models, body.model)
     const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
-    const decided = await conversations.decide(toDecisionRequest(body, parts), caller, requestSignal(reply, shutdown))
-    const response = toResponse(decided, body)
+    const asked = toDecisionRequest(body, parts)
+    const decided = await conversations.decide(asked, caller, requestSignal(reply, shutdown))
+    const response = toResponse(decided, body, assetsIn(asked))
     finish('stop')
     return response
   } finally {
@@ -95,8 +96,14 @@ async function knownModel(models: ModelCatalog, id: string): Promise<ServedModel
   }
 }
 
-function toResponse({ answers, usage }: DecisionReply, body: SystemOneRequestBody): SystemOneResponseBody {
-  const named = Object.entries(body.questions).map(([id, question], i) => [id, toAnswer(answers[i]!, id, question)])
+function toResponse(
+  { answers, usage }: DecisionReply,
+  body: SystemOneRequestBody,
+  assets: readonly string[],
+): SystemOneResponseBody {
+  const named = Object.entries(body.questions).map(([id, question], i) => {
+    return [id, toAnswer(answers[i]!, id, question, assets)]
+  })
   return {
     model: body.model,
     answers: Object.fromEntries(named),
@@ -105,7 +112,12 @@ function toResponse({ answers, usage }: DecisionReply, body: SystemOneRequestBod
 }
 
 /** @throws the question's error: there is no answer that says that there is none. */
-function toAnswer(answer: Answer, id: string, question: SystemOneQuestionBody): SystemOneAnswerBody {
+function toAnswer(
+  answer: Answer,
+  id: string,
+  question: SystemOneQuestionBody,
+  assets: readonly string[],
+): SystemOneAnswerBody {
   switch (answer.type) {
     case 'none':
       throw answer.error ?? invalidRequest('The model can give none of these answers', questionParam(id))
@@ -114,9 +126,9 @@ function toAnswer(answer: Answer, id: string, question: SystemOneQuestionBody): 
     case 'found': {
       const { place, confidence } = answer
       const edges = edgesOf(place === null || place.kind === 'clip' ? [] : place.points)
-      return edges === null
-        ? { type: 'box', box: { top: 0, bottom: 1, left: 0, right: 1 }, confidence: 0 }
-        : { type: 'box', box: edges, confidence }
+      if (edges === null) return { type: 'box', box: { top: 0, bottom: 1, left: 0, right: 1 }, confidence: 0 }
+      const asset = place?.assetIdx === undefined ? {} : { x_asset: assets[place.assetIdx]! }
+      return { type: 'box', box: edges, confidence, ...asset }
     }
   }
 }

@@ -18,6 +18,7 @@ export interface ReadAnswer {
 /** What was looked for, on the grid 0..1000 or in seconds; null when the model says that it is not there. */
 export interface FoundAnswer {
   readonly type: 'found'
+  /** It has an `assetIdx` where the input has several media. */
   readonly place: Leaf | Clip | null
   /** From 0 to 1; null where the engine does not say how likely its tokens were. */
   readonly confidence: number | null

@@ -1,4 +1,12 @@
-import type { Annotation, AnnotationReader, Clip, Leaf, Prose } from '../../grounding/index.ts'
+import {
+  type Annotation,
+  type AnnotationReader,
+  type Assets,
+  type Clip,
+  type Leaf,
+  type Prose,
+  withAsset,
+} from '../../grounding/index.ts'
 import type { Branch, FinishEvent, Generation, TextEvent } from '../../inference/engine.ts'
 import { tokenTexts } from '../../inference/join-texts.ts'
 import { internalError } from '../../lib/errors.ts'
@@ -13,6 +21,8 @@ export interface PlaceSearchParts {
   readonly reply: TextStage
   /** Reads places from what is left. */
   readonly reader: AnnotationReader
+  /** What the place may be in. */
+  readonly assets: Assets
 }
 
 /** Follows one completion to the first place in it. */
@@ -21,6 +31,7 @@ export class PlaceSearch {
   readonly #kind: Leaf['kind'] | Clip['kind']
   readonly #reply: TextStage
   readonly #reader: AnnotationReader
+  readonly #assets: Assets
   /** Log-probabilities of the tokens that the model could have chosen otherwise; null where they are unknown. */
   #logProbs: number[] | null = []
   #place: Leaf | Clip | null = null
@@ -29,11 +40,12 @@ export class PlaceSearch {
   /** Of the texts that it has read. */
   tokens = 0
 
-  constructor({ question, branch, reply, reader }: PlaceSearchParts) {
+  constructor({ question, branch, reply, reader, assets }: PlaceSearchParts) {
     this.branch = branch
     this.#kind = KINDS[question.type]
     this.#reply = reply
     this.#reader = reader
+    this.#assets = assets
   }
 
   get answer(): Answer {
@@ -75,7 +87,8 @@ export class PlaceSearch {
   #keep(pieces: readonly (Prose | Annotation)[]): void {
     for (const piece of pieces) {
       if (this.isOver || piece.kind === 'prose') continue
-      const [found] = leavesOf(piece).filter(({ kind }) => kind === this.#kind)
+      const named = withAsset(piece, this.#assets)
+      const [found] = named === null ? [] : leavesOf(named).filter(({ kind }) => kind === this.#kind)
       if (found === undefined) continue
       this.#place = found
       this.isOver = true

@@ -92,7 +92,7 @@ export class ReplySpec {
       return { ...calls, otherwise, ...(param === undefined ? {} : { param }) }
     }
     // Without annotations, since otherwise one of them would satisfy the required tag.
-    if (grounding === null || forced)
+    if (!grounding?.constraint || forced)
       return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }
     const { triggers, tags } = grounding.constraint
     // The first tag may be an annotation, so the text cannot end after it. The reader drops a second call.

@@ -1,11 +1,16 @@
-import type { CompletionId, FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/engine.ts'
-import { tokenTexts } from '../../inference/join-texts.ts'
+import type {
+  CompletionId,
+  FinishEvent,
+  Generation,
+  PromptUsage,
+  TextEvent,
+  TokenLogProb,
+} from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
-import { LogProbReader } from './log-prob-reader.ts'
+import { type CompletionFinish, type CompletionParts, CompletionReader } from './completion-reader.ts'
 import { joinPieces, type ReplyPiece } from './reply-piece.ts'
-import type { ReplyReader } from './reply-reader.ts'
 import { StopCutter } from './stop-cutter.ts'
 
 /** An event of a streamed reply: pieces, and one finish at the end. */
@@ -66,14 +71,14 @@ export interface ReplySource {
   readonly generation: Generation
   readonly model: ServedModel
   readonly deadline: Deadline
-  /** Splits the model's text into pieces. */
-  readonly reader: ReplyReader
+  /** How the model's text is split into pieces. */
+  readonly completion: CompletionParts
   /** Texts before which the reply ends. */
   readonly stops: readonly string[]
 }
 
 /**
- * Assembles the reply of a generation with one branch and one completion. At the deadline, the reply ends with the text
+ * Assembles the reply of a generation with one completion, whose branches are its parts. At the deadline, the reply ends with the text
  * so far and the reason `length`, as if it had run out of tokens. A stop sequence ends the work as well.
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
@@ -90,7 +95,8 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     throw endedEarly()
   } catch (error) {
     if (!deadline.caused(error) || !assembler.hasText) throw error
-    yield* assembler.cutOff(generation.computedTokens())
+    if (!assembler.isSingle) assembler.settle({ completion: 0 })
+    yield* assembler.cutOff(assembler.isSingle ? generation.computedTokens() : assembler.tokens)
   }
 }
 
@@ -100,20 +106,20 @@ export interface ChoiceEvent {
   readonly event: ReplyEvent
 }
 
-export interface ChoicesSource extends Omit<ReplySource, 'reader'> {
+export interface ChoicesSource extends Omit<ReplySource, 'completion'> {
   /** One for each reply. */
-  readonly readers: readonly ReplyReader[]
+  readonly completions: readonly CompletionParts[]
 }
 
 /**
- * Assembles the replies of a generation with one branch and several completions, each with a finish of its own. A reply that
+ * Assembles the replies of a generation with several completions, each with a finish of its own. A reply that
  * meets a stop sequence ends; the work ends with the last one. At the deadline, all that have not ended do so with the reason
  * `length`.
  * @throws ApiError as `assembleReply` does, for all of them.
  */
 export async function* assembleChoices(source: ChoicesSource): AsyncGenerator<ChoiceEvent, void, void> {
-  const { generation, deadline, readers } = source
-  const assemblers = readers.map((reader) => new ReplyAssembler({ ...source, reader }))
+  const { generation, deadline, completions } = source
+  const assemblers = completions.map((completion) => new ReplyAssembler({ ...source, completion }))
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
@@ -128,7 +134,7 @@ export async function* assembleChoices(source: ChoicesSource): AsyncGenerator<Ch
     if (!deadline.caused(error) || assemblers.every(({ hasText }) => !hasText)) throw error
     for (const [choice, assembler] of assemblers.entries()) {
       if (assembler.hasEnded) continue
-      generation.settle({ branch: 0, completion: choice }, assembler.tokens)
+      assembler.settle({ completion: choice })
       for (const event of assembler.cutOff(assembler.tokens)) yield { choice, event }
     }
   }
@@ -140,51 +146,61 @@ function endedEarly(): Error {
 
 /** Makes the events of one reply from those of the engine. */
 class ReplyAssembler {
-  readonly #source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>
-  readonly #reader: LogProbReader
+  readonly #source: Pick<ReplySource, 'generation' | 'model' | 'completion' | 'stops'>
+  readonly #reader: CompletionReader
   readonly #cutter: StopCutter
   #calls = 0
-  #reasoningTokens = 0
-  /** Of its texts so far. */
-  tokens = 0
-  hasText = false
   hasEnded = false
 
-  constructor(source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>) {
+  constructor(source: Pick<ReplySource, 'generation' | 'model' | 'completion' | 'stops'>) {
     this.#source = source
-    this.#reader = new LogProbReader(source.reader)
+    this.#reader = new CompletionReader(source.completion, source.stops.length > 0)
     this.#cutter = new StopCutter(source.stops)
   }
 
+  get isSingle(): boolean {
+    return this.#reader.isSingle
+  }
+
+  /** Of its texts so far. */
+  get tokens(): number {
+    return this.#reader.tokens
+  }
+
+  get hasText(): boolean {
+    return this.tokens > 0
+  }
+
+  /** Has the generation count what was read, of all branches. */
+  settle({ completion }: Pick<CompletionId, 'completion'>): void {
+    for (const [branch, count] of this.#reader.counts.entries()) {
+      this.#source.generation.settle({ branch, completion }, count)
+    }
+  }
+
   take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
-    if (event.type === 'finish') return this.#finish(event)
-    this.hasText = true
-    const { stops, reader } = this.#source
-    const counts = stops.length > 0 || reader.section !== 'content'
     const pieces: ReplyPiece[] = []
-    for (const part of counts ? tokenTexts(event) : [event]) {
-      this.tokens += part.tokens
-      pieces.push(...this.#cut(this.#reader.push(part)))
-      if (reader.section === 'thought') this.#reasoningTokens += part.tokens
+    for (const { pieces: read, finish } of this.#reader.take(event.branch, event)) {
+      for (const piece of this.#cut(read)) pieces.push(piece)
+      if (finish !== undefined) pieces.push(...this.#cutter.end())
       const { found } = this.#cutter
       // What was computed behind it is no part of the reply, and is not counted.
       if (found !== null) return [...joinPieces(pieces), this.#stopped(found, event)]
+      if (finish !== undefined) return [...joinPieces(pieces), this.#finished(finish, event)]
     }
     return joinPieces(pieces)
   }
 
   /** Ends the reply with the text so far. */
   cutOff(completionTokens: number): readonly ReplyEvent[] {
-    const pieces = [...this.#cut(this.#reader.end(true)), ...this.#cutter.end()]
+    const pieces = [...this.#cut(this.#reader.cutOff()), ...this.#cutter.end()]
     return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
   }
 
-  #finish(event: FinishEvent): readonly ReplyEvent[] {
-    const pieces = [...this.#cut(this.#reader.end(event.reason === 'length')), ...this.#cutter.end()]
-    const { found } = this.#cutter
-    if (found !== null) return [...pieces, this.#stopped(found, event)]
-    const usage = this.#usage(event.completionTokens)
-    return [...pieces, this.#ended({ reason: finishReason(event, this.#calls), usage, ...this.#rest() })]
+  #finished(finish: CompletionFinish, completion: CompletionId): ReplyFinish {
+    if (!this.isSingle) this.settle(completion)
+    const usage = this.#usage(finish.completionTokens)
+    return this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest() })
   }
 
   #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
@@ -194,7 +210,7 @@ class ReplyAssembler {
   }
 
   #stopped(stoppedBy: string, completion: CompletionId): ReplyFinish {
-    this.#source.generation.settle(completion, this.tokens)
+    this.settle(completion)
     const reason = this.#calls > 0 ? 'tool_calls' : 'stop'
     return this.#ended({ reason, usage: this.#usage(this.tokens), stoppedBy })
   }
@@ -211,7 +227,7 @@ class ReplyAssembler {
 
   #usage(completionTokens: number): Usage {
     const { generation, model } = this.#source
-    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reasoningTokens })
+    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reader.reasoningTokens })
   }
 }
 
@@ -228,7 +244,7 @@ export async function* released<Event>(
 }
 
 /** @param calls number of tool calls in the completion. */
-export function finishReason({ reason, thoughtInterrupted }: FinishEvent, calls: number): FinishReason {
+export function finishReason({ reason, thoughtInterrupted }: CompletionFinish, calls: number): FinishReason {
   if (reason === 'length') return 'length'
   if (calls > 0) return 'tool_calls'
   return thoughtInterrupted ? 'interrupted' : 'stop'
@@ -302,9 +318,23 @@ function usageOf(
   model: ServedModel,
   counted: Pick<Usage, 'completionTokens' | 'reasoningTokens'>,
 ): Usage {
-  const prompt = generation.prompts[0]
-  if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
-  const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
-  const { promptTokens, imageTokens } = prompt
-  return { promptTokens, imageTokens, audioTokens, ...counted }
+  if (generation.prompts.length === 0) throw internalError(new Error('The engine reported no prompt usage'))
+  const { promptTokens, imageTokens, audioTokens } = totalPrompt(generation.prompts)
+  return {
+    promptTokens,
+    imageTokens,
+    audioTokens: model.served.modalities.includes('audio') ? audioTokens : null,
+    ...counted,
+  }
+}
+
+/** What the prompts of all branches take. */
+export function totalPrompt(prompts: readonly PromptUsage[]): PromptUsage {
+  const sum = (count: (prompt: PromptUsage) => number) => prompts.reduce((total, prompt) => total + count(prompt), 0)
+  return {
+    promptTokens: sum(({ promptTokens }) => promptTokens),
+    imageTokens: sum(({ imageTokens }) => imageTokens),
+    audioTokens: sum(({ audioTokens }) => audioTokens),
+    cachedTokens: sum(({ cachedTokens }) => cachedTokens),
+  }
 }

@@ -1,5 +1,12 @@
 import type { Annotation, Attributes, Prose } from '../annotation.ts'
-import { type Dialect, escapePattern, GRID_NUMBER, type Scene, type TagRules } from '../dialect.ts'
+import {
+  type AnnotationReader,
+  type Dialect,
+  escapePattern,
+  GRID_NUMBER,
+  type Scene,
+  type TagRules,
+} from '../dialect.ts'
 import { type AnnotationFormat, formatHint } from '../hints.ts'
 import { MarkupError, parseMarkup } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
@@ -46,9 +53,15 @@ export const markup: Dialect = {
   },
 }
 
-function bodyPattern(format: AnnotationFormat, { assets, timed }: Scene): string {
-  const numbers = Array.from({ length: assets }, (_, index) => index).join('|')
-  const asset = assets > 1 ? `(?: asset_idx="(?:${numbers})")?` : ''
+/** Reads the markup in a text that nothing has asked for: what is no annotation stays as it is. */
+export function freeMarkupReader(scene: Scene): AnnotationReader {
+  return new SpanReader(new Markup(scene), { guarded: false })
+}
+
+function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene): string {
+  const numbers = choices ?? Array.from({ length: assets }, (_, index) => index)
+  const index = ` asset_idx="(?:${numbers.join('|')})"`
+  const asset = choices !== undefined ? index : assets > 1 ? `(?:${index})?` : ''
   if (format === 'clip') return `(?: mention="${MENTION}")?${asset} t="${SECONDS}(?: ${SECONDS})?" `
   const time = timed ? `(?: t="${SECONDS}")?` : ''
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`

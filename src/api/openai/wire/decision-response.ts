@@ -54,21 +54,26 @@ const count = z
   .register(responseSchemas, { id: 'CountAnswer' })
 
 const confidence = share.nullable()
+const asset_index = z
+  .int()
+  .min(0)
+  .optional()
+  .describe('Which of the media of the input it is in, from 0; where something was found, and the input has several.')
 const edges = z
   .object({ top: share, bottom: share, left: share, right: share })
   .register(responseSchemas, { id: 'BoxEdges' })
 const box = z
-  .object({ type: z.literal('x_box'), name, box: edges.nullable(), confidence })
+  .object({ type: z.literal('x_box'), name, box: edges.nullable(), confidence, asset_index })
   .register(responseSchemas, { id: 'BoxAnswer' })
 const place = z.object({ x: share, y: share }).register(responseSchemas, { id: 'PointPlace' })
 const point = z
-  .object({ type: z.literal('x_point'), name, point: place.nullable(), confidence })
+  .object({ type: z.literal('x_point'), name, point: place.nullable(), confidence, asset_index })
   .register(responseSchemas, { id: 'PointAnswer' })
 const seconds = z
   .object({ start_seconds: z.number().min(0), end_seconds: z.number().min(0) })
   .register(responseSchemas, { id: 'ClipTimes' })
 const clip = z
-  .object({ type: z.literal('x_clip'), name, clip: seconds.nullable(), confidence })
+  .object({ type: z.literal('x_clip'), name, clip: seconds.nullable(), confidence, asset_index })
   .register(responseSchemas, { id: 'ClipAnswer' })
 
 const refusal = z.object({ type: z.literal('refusal'), name }).register(responseSchemas, { id: 'RefusedAnswer' })

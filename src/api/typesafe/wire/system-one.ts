@@ -121,6 +121,10 @@ const boxAnswer = z
     type: z.literal('box'),
     box: edges,
     confidence: share.nullable().describe('0 when nothing was found: the box is then the whole image.'),
+    x_asset: z
+      .string()
+      .optional()
+      .describe('The asset that the box is in; where something was found, and the state has several images.'),
   })
   .register(responseSchemas, { id: 'LocationAnswer' })
 const answer = z

@@ -14,7 +14,7 @@ const common = {
   start_index: z.int().min(0).describe('Where its markup begins in the text, in characters (Unicode code points).'),
   end_index: z.int().min(0).describe('Where it ends.'),
   mention: z.string().nullable(),
-  asset_index: z.int().min(0).nullable().describe('Which of the media; null for the last.'),
+  asset_index: z.int().min(0).nullable().describe('Which of the media; null where the request has only one.'),
 }
 const timed = { ...common, seconds: seconds.nullable().describe('The time in a video.') }
 

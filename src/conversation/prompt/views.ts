@@ -1,0 +1,217 @@
+import {
+  type Annotation,
+  type AnnotationFormat,
+  type Assets,
+  assetsFor,
+  formatAnnotation,
+  markupPieces,
+} from '../../grounding/index.ts'
+import type { PromptPart } from '../../inference/engine.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import type { Param } from '../../lib/param.ts'
+import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from '../request/message.ts'
+
+/**
+ * What the model is shown of a conversation. A model that cannot say which of several pictures an annotation is about is
+ * shown one after the other, so that the server knows.
+ */
+export interface View {
+  readonly messages: readonly PlacedMessage[]
+  /** What annotations of the reply may be about. */
+  readonly assets: Assets
+  /** The asset that it shows of several; null where it shows the whole conversation. */
+  readonly shown: number | null
+  /** Among which the model itself has to choose for each annotation; absent where it names none. */
+  readonly choices?: readonly number[]
+}
+
+/** The most completions over views that one request may have: as many as there may be images. */
+const MOST_COMPLETIONS = 256
+
+/** Indices count all media, in the order of the messages and of their parts. */
+export function assetsOf(messages: readonly PlacedMessage[]): Assets {
+  const media = messages.flatMap((placed) => [...partsOf(placed)]).filter(({ part }) => part.type !== 'text')
+  const having = (modality: Modality) =>
+    media.flatMap(({ part }, index) => (part.type !== 'text' && modalityOf(part) === modality ? [index] : []))
+  return { count: media.length, images: having('image'), videos: having('video') }
+}
+
+/**
+ * The views in which a model is asked for annotations, in the order of the pictures.
+ * @param nothing what the model says of a picture where it finds nothing.
+ */
+export function viewsOf(
+  messages: readonly PlacedMessage[],
+  format: AnnotationFormat,
+  { namesAssets, nothing }: { readonly namesAssets: boolean; readonly nothing: string },
+): View[] {
+  const assets = assetsOf(messages)
+  const choices = assetsFor(format, assets)
+  if (choices.length <= 1) return [{ messages, assets, shown: null }]
+  const history = new History(messages, nothing)
+  if (namesAssets) return [{ messages: history.retold((asset) => asset), assets, shown: null, choices }]
+  const hidden = new Set(choices)
+  return choices.map((shown) => new PartialView(history, assets, hidden, shown))
+}
+
+/** Shows one of several assets. Its messages are made when they are needed: there may be many views of many messages. */
+class PartialView implements View {
+  readonly shown: number
+  readonly assets: Assets
+  readonly #history: History
+  readonly #hidden: ReadonlySet<number>
+  #messages: readonly PlacedMessage[] | null = null
+
+  /** @param hidden the assets of which only `shown` is shown. */
+  constructor(history: History, assets: Assets, hidden: ReadonlySet<number>, shown: number) {
+    this.shown = shown
+    this.#history = history
+    this.#hidden = hidden
+    const isLeft = (asset: number) => this.#isLeft(asset)
+    this.assets = { ...assets, images: assets.images.filter(isLeft), videos: assets.videos.filter(isLeft) }
+  }
+
+  get messages(): readonly PlacedMessage[] {
+    if (this.#messages !== null) return this.#messages
+    const replies = this.#history.retold((asset) => {
+      return asset === this.shown ? undefined : this.#isLeft(asset) ? asset : null
+    })
+    this.#messages = withPlaceholders(replies, (asset) => this.#isLeft(asset))
+    return this.#messages
+  }
+
+  #isLeft(asset: number): boolean {
+    return asset === this.shown || !this.#hidden.has(asset)
+  }
+}
+
+/** @throws ApiError 400 for more completions over the views of a request than it may have. */
+export function checkCompletions(count: number, param: Param): void {
+  if (count <= MOST_COMPLETIONS) return
+  throw invalidRequest(
+    `The model is asked about one picture after the other, which takes ${count} completions; at most ${MOST_COMPLETIONS} are possible`,
+    param,
+  )
+}
+
+/** What all prompts begin with: whole parts, since engines tokenise parts one by one. */
+export function sharedBeginning(prompts: readonly (readonly PromptPart[])[]): readonly PromptPart[] {
+  const [first, ...others] = prompts
+  const end = first!.findIndex((part, index) => others.some((other) => !isSame(part, other[index])))
+  return end === -1 ? first! : first!.slice(0, end)
+}
+
+function isSame(part: PromptPart, other: PromptPart | undefined): boolean {
+  if (part.type !== 'text') return part === other
+  return other?.type === 'text' && part.text === other.text && part.trusted === other.trusted
+}
+
+/**
+ * Names in place of the media that are not shown: a question may refer to one by its number. Those that follow one another
+ * have one name, so that a view of many pictures is not full of them.
+ */
+function withPlaceholders(messages: readonly PlacedMessage[], isLeft: (asset: number) => boolean): PlacedMessage[] {
+  let asset = 0
+  const counts = { image: 0, video: 0, audio: 0 }
+  const shown = (parts: readonly ContentPart[]): ContentPart[] => {
+    const left: (ContentPart | Hidden)[] = []
+    for (const part of parts) {
+      const modality = part.type === 'text' ? null : modalityOf(part)
+      if (modality !== null) counts[modality]++
+      const before = left.at(-1)
+      if (modality === null || isLeft(asset++)) left.push(part)
+      else if (before?.type === 'hidden' && before.modality === modality) before.last = counts[modality]
+      else left.push({ type: 'hidden', modality, first: counts[modality], last: counts[modality] })
+    }
+    return left.map((part) => (part.type === 'hidden' ? { type: 'text', text: placeholder(part) } : part))
+  }
+  return messages.map((placed) => {
+    const { message, param } = placed
+    if ((message.role !== 'user' && message.role !== 'tool') || typeof message.content === 'string') return placed
+    return { param, message: { ...message, content: shown(message.content) } }
+  })
+}
+
+/** Media that follow one another, by their numbers among those of their kind. */
+interface Hidden {
+  readonly type: 'hidden'
+  readonly modality: Modality
+  readonly first: number
+  last: number
+}
+
+function placeholder({ modality, first, last }: Hidden): string {
+  return first === last ? `[${modality} ${first}]\n` : `[${modality}s ${first} to ${last}]\n`
+}
+
+/** The index of an asset to what the model is told in its place: undefined for no index, null to leave out an annotation. */
+type Rename = (asset: number) => number | null | undefined
+
+/** What earlier replies say about the media, which a view may have to say in another way. */
+class History {
+  readonly #messages: readonly PlacedMessage[]
+  readonly #nothing: string
+  /** The texts of each reply that has annotations, by its place among the messages. */
+  readonly #replies = new Map<number, readonly ToldText[]>()
+
+  /** @param nothing what is left of a reply that consists of annotations which are left out. */
+  constructor(messages: readonly PlacedMessage[], nothing: string) {
+    this.#messages = messages
+    this.#nothing = nothing
+    let count = 0
+    for (const [index, placed] of messages.entries()) {
+      const parts = [...partsOf(placed)].map(({ part }) => part)
+      for (const { type } of parts) if (type !== 'text') count++
+      if (placed.message.role !== 'assistant' || count === 0) continue
+      // Without an index, an annotation is about the last of the media that its request had.
+      const last = count - 1
+      const texts = parts.map((part) => ({ last, pieces: part.type === 'text' ? markupPieces(part.text) : [] }))
+      if (texts.some(({ pieces }) => pieces.some((piece) => typeof piece !== 'string'))) this.#replies.set(index, texts)
+    }
+  }
+
+  retold(rename: Rename): readonly PlacedMessage[] {
+    if (this.#replies.size === 0) return this.#messages
+    const messages = [...this.#messages]
+    for (const [index, texts] of this.#replies) {
+      const placed = messages[index]!
+      const { message } = placed
+      if (message.role !== 'assistant') continue
+      const told = texts.map((text) => this.#told(text, rename))
+      const content =
+        typeof message.content === 'string' ? told[0]! : told.map((text) => ({ type: 'text' as const, text }))
+      messages[index] = { ...placed, message: { ...message, content } }
+    }
+    return messages
+  }
+
+  #told({ last, pieces }: ToldText, rename: Rename): string {
+    const told = pieces.map((piece) => {
+      if (typeof piece === 'string') return piece
+      const changed = renamed(piece, last, rename)
+      return changed === null ? '' : formatAnnotation(changed)
+    })
+    const text = told.join('')
+    return text.trim() === '' && pieces.length > 0 ? this.#nothing : text
+  }
+}
+
+interface ToldText {
+  /** The asset that an annotation without an index is about. */
+  readonly last: number
+  readonly pieces: readonly (string | Annotation)[]
+}
+
+function renamed<Of extends Annotation>(annotation: Of, inherited: number, rename: Rename): Of | null {
+  const { assetIdx, ...rest } = annotation
+  const about = assetIdx ?? inherited
+  if (annotation.kind === 'collection') {
+    const members = annotation.members.flatMap((member) => renamed(member, about, rename) ?? [])
+    return members.length === 0 ? null : ({ ...rest, members } as Annotation as Of)
+  }
+  const name = rename(about)
+  if (name === null) return null
+  const own =
+    annotation.kind === 'track' ? { waypoints: annotation.waypoints.map(({ assetIdx: _, ...leaf }) => leaf) } : {}
+  return { ...rest, ...own, ...(name === undefined ? {} : { assetIdx: name }) } as Annotation as Of
+}

@@ -1,0 +1,140 @@
+import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import { tokenTexts } from '../../inference/join-texts.ts'
+import { LogProbReader } from './log-prob-reader.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+import type { ReplyReader } from './reply-reader.ts'
+import { TextJoiner } from './text-joiner.ts'
+
+/** How a completion is read, which may consist of one branch for each picture. */
+export interface CompletionParts {
+  /** One for each branch, in the order of their texts. */
+  readonly readers: readonly ReplyReader[]
+  /** The most tokens of all branches together. */
+  readonly maxTokens: number
+  /** What the model says of a picture where it finds nothing. */
+  readonly nothing: string
+}
+
+/** What one event of the engine adds to a completion. */
+export interface ReadStep {
+  readonly pieces: readonly ReplyPiece[]
+  /** Present at the end of the completion. */
+  readonly finish?: CompletionFinish
+}
+
+export type CompletionFinish = Pick<FinishEvent, 'reason' | 'completionTokens' | 'thoughtInterrupted'>
+
+interface BranchReading {
+  readonly reader: ReplyReader
+  readonly events: LogProbReader
+  /** What has come before its turn. */
+  readonly waiting: (TextEvent | FinishEvent)[]
+}
+
+/** Reads the branches of one completion one after the other, in whatever order the engine computes them. */
+export class CompletionReader {
+  readonly #branches: readonly BranchReading[]
+  readonly #joiner: TextJoiner | null
+  readonly #maxTokens: number
+  readonly #byToken: boolean
+  readonly #counts: number[]
+  #at = 0
+  #isCut = false
+  #isInterrupted = false
+  #hasFinished = false
+  reasoningTokens = 0
+
+  /** @param mayStop whether what is read may end the completion, so that each token is read apart. */
+  constructor({ readers, maxTokens, nothing }: CompletionParts, mayStop = false) {
+    this.#branches = readers.map((reader) => ({ reader, events: new LogProbReader(reader), waiting: [] }))
+    this.#joiner = readers.length === 1 ? null : new TextJoiner(nothing)
+    // The engine itself holds a single branch to it.
+    this.#maxTokens = readers.length === 1 ? Number.POSITIVE_INFINITY : maxTokens
+    this.#byToken = mayStop || readers.length > 1
+    this.#counts = readers.map(() => 0)
+  }
+
+  get isSingle(): boolean {
+    return this.#joiner === null
+  }
+
+  /** Tokens of each branch, as far as it has been read. */
+  get counts(): readonly number[] {
+    return this.#counts
+  }
+
+  get tokens(): number {
+    return this.#counts.reduce((sum, count) => sum + count, 0)
+  }
+
+  /** Log-probabilities that no piece carries; call at the end. */
+  get rest(): readonly TokenLogProb[] {
+    return this.#branches.flatMap(({ events }) => events.rest)
+  }
+
+  /** @param branch of this completion, counted from 0. */
+  *take(branch: number, event: TextEvent | FinishEvent): Generator<ReadStep, void, void> {
+    this.#branches[branch]!.waiting.push(event)
+    while (!this.#hasFinished) {
+      const { reader, waiting } = this.#branches[this.#at]!
+      const next = waiting.shift()
+      if (next === undefined) return
+      if (next.type === 'finish') yield this.#end(next)
+      else {
+        for (const part of this.#byToken || reader.section !== 'content' ? tokenTexts(next) : [next]) {
+          yield this.#read(part)
+          if (this.#hasFinished) return
+        }
+      }
+    }
+  }
+
+  /** Ends the completion with the text so far. */
+  cutOff(): readonly ReplyPiece[] {
+    this.#hasFinished = true
+    const pieces = this.#joined(this.#branches[this.#at]!.events.end(true))
+    return [...pieces, ...(this.#joiner?.end() ?? [])]
+  }
+
+  #read(event: TextEvent): ReadStep {
+    if (this.tokens + event.tokens > this.#maxTokens) return this.#exhausted()
+    this.#counts[this.#at]! += event.tokens
+    const { reader, events } = this.#branches[this.#at]!
+    const pieces = this.#joined(events.push(event))
+    if (reader.section === 'thought') this.reasoningTokens += event.tokens
+    return { pieces }
+  }
+
+  #end({ reason, completionTokens, thoughtInterrupted = false }: FinishEvent): ReadStep {
+    const isCut = reason === 'length'
+    this.#isCut ||= isCut
+    this.#isInterrupted ||= thoughtInterrupted
+    this.#counts[this.#at] = completionTokens
+    const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
+    if (this.#at === this.#branches.length - 1) {
+      return { pieces: [...pieces, ...(this.#joiner?.end() ?? [])], finish: this.#finish() }
+    }
+    this.#at++
+    if (this.tokens < this.#maxTokens) return { pieces: [...pieces, ...(this.#joiner?.next() ?? [])] }
+    this.#isCut = true
+    return { pieces: [...pieces, ...(this.#joiner?.end() ?? [])], finish: this.#finish() }
+  }
+
+  #exhausted(): ReadStep {
+    this.#isCut = true
+    return { pieces: this.cutOff(), finish: this.#finish() }
+  }
+
+  #finish(): CompletionFinish {
+    this.#hasFinished = true
+    return {
+      reason: this.#isCut ? 'length' : 'stop',
+      completionTokens: Math.min(this.tokens, this.#maxTokens),
+      ...(this.#isInterrupted ? { thoughtInterrupted: true } : {}),
+    }
+  }
+
+  #joined(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
+    return this.#joiner === null ? pieces : pieces.flatMap((piece) => this.#joiner!.push(piece))
+  }
+}

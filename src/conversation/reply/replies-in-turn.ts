@@ -1,0 +1,100 @@
+import { internalError } from '../../lib/errors.ts'
+import type { ReplyEvent, ReplyFinish, Usage } from './reply.ts'
+import { TextJoiner } from './text-joiner.ts'
+
+/** Starts a reply of at most so many tokens. */
+type Start = (maxTokens: number) => Promise<AsyncIterable<ReplyEvent>>
+
+/**
+ * Joins replies that are computed one after the other, each about one picture. Resolves when the first has been started.
+ * @param nothing what the model says of a picture where it finds nothing.
+ */
+export async function repliesInTurn(
+  starts: readonly Start[],
+  maxTokens: number,
+  nothing: string,
+): Promise<AsyncIterable<ReplyEvent>> {
+  const first = await starts[0]!(maxTokens)
+  return starts.length === 1 ? first : joined(first, starts.slice(1), maxTokens, nothing)
+}
+
+/**
+ * A reply that may call functions, or another one in its place, which is only started where it is needed. The text of the
+ * first waits until that is known.
+ */
+export async function* replyOrInstead(
+  first: AsyncIterable<ReplyEvent>,
+  maxTokens: number,
+  isNeeded: () => boolean,
+  start: Start,
+): AsyncGenerator<ReplyEvent, void, void> {
+  const held: ReplyEvent[] = []
+  let hasCalled = false
+  for await (const event of first) {
+    if (event.type !== 'finish') {
+      hasCalled ||= event.type !== 'text' && event.type !== 'reasoning'
+      if (hasCalled) yield* held.splice(0)
+      if (hasCalled || event.type === 'reasoning') yield event
+      else held.push(event)
+      continue
+    }
+    const left = maxTokens - event.usage.completionTokens
+    if (hasCalled || left <= 0 || !isNeeded()) {
+      yield* held
+      return yield event
+    }
+    for await (const later of await start(left)) {
+      yield later.type === 'finish' ? { ...later, usage: totalOf([event, later]) } : later
+    }
+    return
+  }
+  throw internalError(new Error('A reply ended without a finish event'))
+}
+
+async function* joined(
+  first: AsyncIterable<ReplyEvent>,
+  others: readonly Start[],
+  maxTokens: number,
+  nothing: string,
+): AsyncGenerator<ReplyEvent, void, void> {
+  const joiner = new TextJoiner(nothing)
+  const finishes: ReplyFinish[] = []
+  let left = maxTokens
+  for (let reply = first; ; ) {
+    let finish: ReplyFinish | null = null
+    for await (const event of reply) {
+      if (event.type === 'finish') finish = event
+      else yield* joiner.push(event)
+    }
+    if (finish === null) throw internalError(new Error('A reply ended without a finish event'))
+    finishes.push(finish)
+    left -= finish.usage.completionTokens
+    const next = others[finishes.length - 1]
+    if (next === undefined || left <= 0 || finish.stoppedBy !== undefined) break
+    yield* joiner.next()
+    reply = await next(left)
+  }
+  yield* joiner.end()
+  const isShort = finishes.length <= others.length && finishes.at(-1)!.stoppedBy === undefined
+  yield { ...finishes.at(-1)!, reason: isShort ? 'length' : reasonOf(finishes), usage: totalOf(finishes) }
+}
+
+/** What went wrong with one of them is the reason of all. */
+function reasonOf(finishes: readonly ReplyFinish[]): ReplyFinish['reason'] {
+  const reasons = finishes.map(({ reason }) => reason)
+  return (
+    (['length', 'tool_error', 'tool_limit', 'interrupted'] as const).find((reason) => reasons.includes(reason)) ??
+    'stop'
+  )
+}
+
+function totalOf(finishes: readonly ReplyFinish[]): Usage {
+  const sum = (count: (usage: Usage) => number) => finishes.reduce((total, { usage }) => total + count(usage), 0)
+  return {
+    promptTokens: sum(({ promptTokens }) => promptTokens),
+    completionTokens: sum(({ completionTokens }) => completionTokens),
+    imageTokens: sum(({ imageTokens }) => imageTokens),
+    audioTokens: finishes[0]!.usage.audioTokens === null ? null : sum(({ audioTokens }) => audioTokens ?? 0),
+    reasoningTokens: sum(({ reasoningTokens }) => reasoningTokens),
+  }
+}

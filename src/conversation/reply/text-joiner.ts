@@ -1,0 +1,77 @@
+import type { ReplyPiece } from './reply-piece.ts'
+
+type TextPiece = Extract<ReplyPiece, { type: 'text' }>
+
+/**
+ * Joins what the model says about one picture after the other. That it finds nothing in one of them is left out where it
+ * has something to say about another.
+ */
+export class TextJoiner {
+  readonly #nothing: string
+  /** Text about the present picture that may turn out to say that there is nothing. */
+  #held: TextPiece | null = null
+  /** What was left out of the first such picture. */
+  #leftOut: TextPiece | null = null
+  #hasOwnText = false
+  #lastCharacter = ''
+  /** Whether there have been thoughts, and about the present picture. */
+  #thoughts: 'none' | 'before' | 'now' = 'none'
+
+  constructor(nothing: string) {
+    this.#nothing = nothing.trim()
+  }
+
+  push(piece: ReplyPiece): readonly ReplyPiece[] {
+    if (piece.type === 'reasoning') return [this.#thought(piece)]
+    if (piece.type !== 'text') return [piece]
+    if (this.#hasOwnText) return [this.#noted(piece)]
+    const text: TextPiece = this.#held === null ? piece : joined(this.#held, piece)
+    this.#held = text
+    return this.#nothing.startsWith(text.text.trim()) ? [] : this.#release()
+  }
+
+  /** Ends what is said about a picture; another one follows. */
+  next(): readonly ReplyPiece[] {
+    const held = this.#held?.text.trim()
+    const saysNothing = held === '' || held === this.#nothing
+    if (saysNothing) this.#leftOut ??= this.#held
+    const pieces = saysNothing ? [] : this.#release()
+    this.#held = null
+    this.#hasOwnText = false
+    this.#thoughts = this.#thoughts === 'none' ? 'none' : 'before'
+    return pieces
+  }
+
+  /** Ends the last one. */
+  end(): readonly ReplyPiece[] {
+    const pieces = this.next()
+    if (this.#lastCharacter !== '' || this.#leftOut === null) return pieces
+    return [...pieces, this.#leftOut]
+  }
+
+  #thought(piece: Extract<ReplyPiece, { type: 'reasoning' }>): ReplyPiece {
+    const isNext = this.#thoughts === 'before'
+    this.#thoughts = 'now'
+    return isNext ? { ...piece, text: `\n${piece.text}` } : piece
+  }
+
+  #release(): readonly ReplyPiece[] {
+    const held = this.#held
+    this.#held = null
+    if (held === null) return []
+    this.#hasOwnText = true
+    if (this.#lastCharacter === '') return [this.#noted(held)]
+    const separator = this.#lastCharacter === '\n' ? '' : '\n'
+    return [this.#noted({ ...held, text: separator + held.text.trimStart() })]
+  }
+
+  #noted(piece: TextPiece): TextPiece {
+    this.#lastCharacter = piece.text.at(-1) ?? this.#lastCharacter
+    return piece
+  }
+}
+
+function joined(first: TextPiece, second: TextPiece): TextPiece {
+  const logProbs = [...(first.logProbs ?? []), ...(second.logProbs ?? [])]
+  return { type: 'text', text: first.text + second.text, ...(logProbs.length === 0 ? {} : { logProbs }) }
+}

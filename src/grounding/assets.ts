@@ -1,0 +1,63 @@
+import type { Annotation, Clip, Leaf, Track } from './annotation.ts'
+import type { AnnotationFormat } from './hints.ts'
+
+/** The media that annotations of a reply may be about, by their index among all media of the request. */
+export interface Assets {
+  /** Of all media of the request, audio included. */
+  readonly count: number
+  readonly images: readonly number[]
+  readonly videos: readonly number[]
+}
+
+/** The media that annotations of this format may be about, in order. */
+export function assetsFor(format: AnnotationFormat, assets: Assets): readonly number[] {
+  return format === 'clip' ? assets.videos : visual(assets)
+}
+
+/**
+ * An annotation of a reply with the index of what it is about, which it has only in a request with several media. One
+ * without a valid index is about the only one that it can mean. Null if there are several, or none.
+ */
+export function withAsset(annotation: Annotation, assets: Assets): Annotation | null {
+  if (assets.count <= 1) return annotation
+  switch (annotation.kind) {
+    case 'clip':
+      return indexed(annotation, assets.videos)
+    case 'track':
+      return trackWithAsset(annotation, assets)
+    case 'collection': {
+      const { assetIdx, ...collection } = annotation
+      const own = assetIdx === undefined ? {} : { assetIdx }
+      const members = annotation.members.flatMap((member) => withAsset({ ...own, ...member }, assets) ?? [])
+      return members.length === 0 ? null : { ...collection, members: members as (Leaf | Clip | Track)[] }
+    }
+    default:
+      return leafWithAsset(annotation, assets)
+  }
+}
+
+/** A time can only be one of a video. */
+function leafWithAsset(leaf: Leaf, assets: Assets): Leaf | null {
+  const all = visual(assets)
+  const isIndexed = leaf.assetIdx !== undefined && all.includes(leaf.assetIdx)
+  const found = indexed(leaf, isIndexed || leaf.t === undefined ? all : assets.videos)
+  if (found === null || assets.videos.includes(found.assetIdx!)) return found
+  const { t: _, ...still } = found
+  return still
+}
+
+function trackWithAsset(track: Track, { videos }: Assets): Track | null {
+  const assetIdx = track.assetIdx ?? track.waypoints[0]?.assetIdx
+  const waypoints = track.waypoints.map(({ assetIdx: _, ...waypoint }) => waypoint)
+  return indexed({ ...track, waypoints, ...(assetIdx === undefined ? {} : { assetIdx }) }, videos)
+}
+
+function indexed<Of extends Leaf | Clip | Track>(annotation: Of, possible: readonly number[]): Of | null {
+  const { assetIdx } = annotation
+  if (assetIdx !== undefined && possible.includes(assetIdx)) return annotation
+  return possible.length === 1 ? { ...annotation, assetIdx: possible[0]! } : null
+}
+
+function visual({ images, videos }: Assets): readonly number[] {
+  return [...images, ...videos].sort((a, b) => a - b)
+}
