@@ -74,7 +74,8 @@ export class GuardedProcess<Question, Answer> {
 
   /** Starts the process before the first question. */
   warmUp(): void {
-    this.#child ??= this.#start()
+    if (this.#child !== null) return
+    this.#child = this.#start()
     this.#rest()
   }
 
