@@ -10,7 +10,7 @@ const MOST_LOSSES = 2
 /** How a process ends by itself: when its heap is full, or in a crash. */
 const OWN_ENDS: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'])
 /** A process that lost its parent within an endless loop ends when it has worked for so long; any other is replaced. */
-const PROCESSOR_SECONDS = 600
+const PROCESSOR_SECONDS = 60
 const MOST_FAILED_STARTS = 2
 
 export type EndReason = 'time' | 'memory'
@@ -74,7 +74,8 @@ export class GuardedProcess<Question, Answer> {
 
   /** Starts the process before the first question. */
   warmUp(): void {
-    this.#child ??= this.#start()
+    if (this.#child !== null) return
+    this.#child = this.#start()
     this.#rest()
   }
 

@@ -4,6 +4,8 @@ import { READER, type ReaderQuestion } from '../../models/model-reader.ts'
 
 /** Tens of thousands of turns take the interpreter a second. */
 const LIMIT_MS = 10_000
+/** A server that starts has other work for its cores until then; a request that comes earlier starts the process. */
+const WARM_UP_MS = 500
 
 type Renderer = GuardedProcess<ReaderQuestion, Attempt<unknown>>
 
@@ -17,10 +19,11 @@ export class TemplateProcesses {
   readonly #long: Renderer = new GuardedProcess({ ...READER, limitMs: LIMIT_MS })
   /** Of templates that have ended a process: they hold up nobody else from then on. */
   readonly #apart = new Map<string, Renderer>()
+  #warming: NodeJS.Timeout | null = null
 
-  /** Starts the process that renders most conversations. */
+  /** Has the process that renders most conversations started soon. */
   warmUp(): void {
-    this.#usual.warmUp()
+    this.#warming ??= setTimeout(() => this.#usual.warmUp(), WARM_UP_MS).unref()
   }
 
   /**
@@ -39,6 +42,7 @@ export class TemplateProcesses {
   }
 
   async close(): Promise<void> {
+    if (this.#warming !== null) clearTimeout(this.#warming)
     await Promise.all([this.#usual, this.#long, ...this.#apart.values()].map((renderer) => renderer.stop()))
   }
 }
