@@ -103,7 +103,7 @@ class TurnList implements Turns {
       if (block.type === 'text') addTo(draft, textOf(block.text), at)
       else if (block.type === 'thinking') reasoning += block.thinking
       else if (block.type === 'tool_use') {
-        calls.push({ id: block.id, function: { name: block.name, arguments: JSON.stringify(block.input) } })
+        calls.push({ id: block.id, function: { name: block.name, arguments: block.input } })
       }
     }
     const message: Message = {

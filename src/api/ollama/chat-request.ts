@@ -102,10 +102,10 @@ class Calls {
   readonly #open: { readonly id: string; readonly name: string }[] = []
   #made = 0
 
-  make({ id: given, function: { name, arguments: values } }: NonNullable<MessageBody['tool_calls']>[number]) {
+  make({ id: given, function: { name, arguments: text } }: NonNullable<MessageBody['tool_calls']>[number]) {
     const id = given || `call_${this.#made++}`
     this.#open.push({ id, name })
-    return { id, function: { name, arguments: JSON.stringify(values) } }
+    return { id, function: { name, arguments: text } }
   }
 
   /** @returns the id of the call that a result answers; an empty one where there is none. */

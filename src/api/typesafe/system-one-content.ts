@@ -31,7 +31,7 @@ export class AssetPlaces {
   /** Text and images. A value that is no text is written as JSON, with its images within it. */
   fill(value: SystemOneContentBody | undefined, param: string): Content {
     if (value === null || value === undefined || value === '') return []
-    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    const text = typeof value === 'string' ? value : value.json
     if (this.#pattern === null) return [{ part: { type: 'text', text }, param }]
     return text.split(this.#pattern).flatMap((piece): Content => {
       const image = this.#images.get(piece)

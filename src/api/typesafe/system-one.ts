@@ -14,6 +14,7 @@ import type { Parts } from './system-one-content.ts'
 import { questionParam, toDecisionRequest } from './system-one-request.ts'
 import {
   type SystemOneAnswerBody,
+  type SystemOneContentBody,
   type SystemOneModelsBody,
   type SystemOneQuestionBody,
   type SystemOneRequestBody,
@@ -158,7 +159,7 @@ function toRead(
         confidence,
         legend: keyed(
           values,
-          question.criteria.map((text, value) => text ?? String(value)),
+          question.criteria.map((text, value) => shown(text) ?? String(value)),
         ),
         probabilities: keyed(values, probabilities),
       }
@@ -166,6 +167,11 @@ function toRead(
     default:
       throw new Error(`A question of type ${question.type} is not read`)
   }
+}
+
+/** As the client wrote it. */
+function shown(content: SystemOneContentBody) {
+  return typeof content === 'object' && content !== null ? JSON.parse(content.json) : content
 }
 
 function keyed<Value>(keys: readonly string[], values: readonly Value[]): Record<string, Value> {

@@ -38,13 +38,13 @@ interface Level {
 }
 
 /** How many levels of a path the contract defines, by its first key. Below them the structure is the client's own. */
-const NAMED_LEVELS: Readonly<Record<string, number>> = {
-  messages: 3,
-  context: 3,
-  tools: 4,
-  response_format: 3,
-  prompts: 2,
-}
+const NAMED_LEVELS: ReadonlyMap<unknown, number> = new Map([
+  ['messages', 3],
+  ['context', 3],
+  ['tools', 4],
+  ['response_format', 3],
+  ['prompts', 2],
+])
 
 /** The first levels of the path to a byte. Runs only for a rejected body. */
 function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
@@ -84,7 +84,7 @@ function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
 function contractPart(keys: readonly (string | number)[]): readonly (string | number)[] {
   // The contract has no list directly inside a list.
   const inner = keys.findIndex((key, level) => typeof key === 'number' && typeof keys[level - 1] === 'number')
-  const named = NAMED_LEVELS[String(keys[0])] ?? 1
+  const named = NAMED_LEVELS.get(keys[0]) ?? 1
   return keys.slice(0, inner === -1 ? named : Math.min(named, inner))
 }
 

@@ -29,13 +29,13 @@ function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['ru
 }
 
 /** Error codes that clients know for particular parameters. */
-const CODES: Readonly<Record<string, string>> = {
-  temperature: 'invalid_temperature',
-  regex: 'invalid_regex',
-  response_format: 'invalid_response_format',
-  'response_format.type': 'unsupported_response_format',
-  'text.format.type': 'unsupported_response_format',
-}
+const CODES: ReadonlyMap<string, string> = new Map([
+  ['temperature', 'invalid_temperature'],
+  ['regex', 'invalid_regex'],
+  ['response_format', 'invalid_response_format'],
+  ['response_format.type', 'unsupported_response_format'],
+  ['text.format.type', 'unsupported_response_format'],
+])
 
 function toApiError(first: Issue): ApiError {
   const found = deepest(first)
@@ -55,7 +55,7 @@ function codeFor(issue: Issue, param: string | null): string | null {
 
 /** The code of errors about a parameter or about a field in it; null for most parameters. */
 export function parameterCode(param: string): string | null {
-  return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
+  return CODES.get(param) ?? CODES.get(param.split('.', 1)[0]!) ?? null
 }
 
 /** The issue of the union member that matched deepest: its error says best what is wrong. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
+import { asText, clientMap } from '../../http/wire/client-json.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
 
@@ -8,10 +9,14 @@ const MOST_OPTIONS = 255
 const MOST_ASSETS = 256
 
 /** Text, or JSON that the model is shown as it is. Placeholders of assets may stand in either. */
-const object = z.record(z.string(), z.unknown())
+const object = clientMap(z.unknown())
 object.register(requestSchemas, { id: 'SystemOneObject' })
 object.register(responseSchemas, { id: 'SystemOneObjectShown' })
-const content = z.union([z.string(), object, z.array(z.unknown())]).nullable()
+const shownContent = z.union([z.string(), object, z.array(z.unknown())]).nullable()
+/** What is no text is held as the text of its JSON. */
+const content = z
+  .union([z.string(), asText(object).transform(heldJson), asText(z.array(z.unknown())).transform(heldJson)])
+  .nullable()
 
 const noul = z
   .strictObject({
@@ -70,10 +75,18 @@ const asset = z
   })
   .register(requestSchemas, { id: 'SystemOneAsset' })
 
+export interface HeldJson {
+  readonly json: string
+}
+
+function heldJson(json: string): HeldJson {
+  return { json }
+}
+
 function sized<Value extends z.ZodType>(value: Value, most: number, noun: string) {
-  return z.record(z.string().min(1), value).superRefine((entries, context) => {
-    const count = Object.keys(entries).length
-    if (count === 0 || count > most) context.addIssue({ code: 'custom', message: `expected 1 to ${most} ${noun}` })
+  return clientMap(value, {
+    key: z.string().min(1),
+    sizeProblem: (size) => (size === 0 || size > most ? `expected 1 to ${most} ${noun}` : null),
   })
 }
 
@@ -109,7 +122,7 @@ const scoreAnswer = z
     type: z.literal('score'),
     score: z.number(),
     confidence: share,
-    legend: z.record(z.string(), content).register(responseSchemas, { id: 'RubricLegend' }),
+    legend: z.record(z.string(), shownContent).register(responseSchemas, { id: 'RubricLegend' }),
     probabilities: shares,
   })
   .register(responseSchemas, { id: 'RubricAnswer' })
