@@ -70,7 +70,8 @@ async function decide(
   try {
     const model = await knownModel(models, body.model)
     const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
-    const decided = await conversations.decide(toDecisionRequest(body, parts), caller, requestSignal(reply, shutdown))
+    const signal = requestSignal(reply, shutdown)
+    const decided = await conversations.decide(await toDecisionRequest(body, parts, model), caller, signal)
     const response = toResponse(decided, body)
     finish('stop')
     return response

@@ -7,6 +7,9 @@ import { mediaUrl } from '../../openai/wire/messages.ts'
 const MOST_QUESTIONS = 400
 const MOST_OPTIONS = 255
 const MOST_ASSETS = 256
+/** They are looked for at every place of every text. */
+const LONGEST_PLACEHOLDER = 64
+const placeholder = z.string().min(1).max(LONGEST_PLACEHOLDER)
 
 /** Text, or JSON that the model is shown as it is. Placeholders of assets may stand in either. */
 const object = clientMap(z.unknown())
@@ -83,9 +86,9 @@ function heldJson(json: string): HeldJson {
   return { json }
 }
 
-function sized<Value extends z.ZodType>(value: Value, most: number, noun: string) {
+function sized<Value extends z.ZodType>(value: Value, most: number, noun: string, key = z.string().min(1)) {
   return clientMap(value, {
-    key: z.string().min(1),
+    key,
     sizeProblem: (size) => (size === 0 || size > most ? `expected 1 to ${most} ${noun}` : null),
   })
 }
@@ -96,7 +99,7 @@ export const systemOneRequest = z
     model: z.string(),
     state: content,
     questions: sized(question, MOST_QUESTIONS, 'questions').register(requestSchemas, { id: 'NamedQuestions' }),
-    assets: sized(asset, MOST_ASSETS, 'assets').register(requestSchemas, { id: 'NamedAssets' }).nullish(),
+    assets: sized(asset, MOST_ASSETS, 'assets', placeholder).register(requestSchemas, { id: 'NamedAssets' }).nullish(),
   })
   .register(requestSchemas, { id: 'SystemOneRequest' })
 
