@@ -11,7 +11,7 @@ keepCompiledCode()
  */
 const ALONE = [
   'src/inference/local/sampling/constraint-time.test.ts',
-  '{src/lib/memory,test/media-descriptors,test/media-memory}.test.ts',
+  '{src/lib/memory,test/flood,test/media-descriptors,test/media-memory}.test.ts',
 ]
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [

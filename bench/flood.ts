@@ -1,10 +1,11 @@
 /**
  * Large and hostile bodies, one after another, and sixty concurrent images of 19 MB: the effect of each on another
- * client, and on memory. Linux only (reads /proc).
+ * client, and on memory. Before them, long lists at each field (`flood-fields.ts`). Linux only (reads /proc).
  */
 import { randomFillSync } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
+import { floodFields } from './flood-fields.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { observed } from './support/bystander.ts'
 import { residentBytes } from './support/process-tree.ts'
@@ -22,10 +23,13 @@ interface Case {
 }
 
 export const flood: Benchmark = {
-  summary: 'large and hostile bodies, and 60 concurrent images of 19 MB: effect on other clients, and memory',
+  summary: 'large and hostile bodies, long lists at every field, 60 images of 19 MB: effect on others, and memory',
   withPeer: false,
 
   async run({ quick }) {
+    const png = await noise()
+    const images = Array.from({ length: quick ? 10 : 40 }, (_, i) => imageBody(png, 200 + i))
+    print(await floodFields(MODEL, images, quick))
     const port = await freePort()
     await using server = await startLookout(null, MODEL, { environment: { LOOKOUT_METRICS_PORT: String(port) } })
     const metrics = `http://127.0.0.1:${port}/metrics`

@@ -152,18 +152,18 @@ describe('a model that does not say which picture it means', () => {
   })
 
   test('a time is one of a video; clips are of videos alone', async () => {
-    server.engine.script = sees({ red: `<point t="0.2 s"> (1,2) </point>`, video: `<point t="1 s"> (1,2) </point>` })
+    server.engine.script = sees({ red: `<point t="0.2 s"> (1,2) </point>`, video: `<point t="0.2 s"> (1,2) </point>` })
     const mixed = user(image('red'), video())
     expect(await contentOf([mixed], { vision_config: { annotation_format: 'point' } })).toBe(
       '<point asset_idx="0"> (1,2) </point>\n<point t="0.2 seconds" asset_idx="1"> (1,2) </point>',
     )
     const clips = { vision_config: { annotation_format: 'clip' } }
-    server.engine.script = { texts: ['<clip mention="a" t="1 seconds" />'] }
-    expect(await contentOf([mixed], clips)).toBe('<clip mention="a" asset_idx="1" t="1 seconds" />')
+    server.engine.script = { texts: ['<clip mention="a" t="0.2 seconds" />'] }
+    expect(await contentOf([mixed], clips)).toBe('<clip mention="a" asset_idx="1" t="0.2 seconds" />')
     // Both are shown: a clip can only be of the video.
     expect(server.engine.works.at(-1)!.branches).toHaveLength(1)
     expect(await contentOf([user(video(), image('red'), video())], clips)).toBe(
-      '<clip mention="a" asset_idx="0" t="1 seconds" />\n<clip mention="a" asset_idx="2" t="1 seconds" />',
+      '<clip mention="a" asset_idx="0" t="0.2 seconds" />\n<clip mention="a" asset_idx="2" t="0.2 seconds" />',
     )
     expect(shownIn(server.engine.works.at(-1)!, 0)).toContain('red')
   })

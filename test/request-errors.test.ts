@@ -412,6 +412,95 @@ test.each([
   expect(await response.json()).toMatchObject({ object: 'chat.completion' })
 })
 
+describe('calls of one turn', () => {
+  const call = { call_id: 'c', name: 'f', arguments: '{}' }
+  const asked = { role: 'user', content: 'Hi' }
+  const calls = <Call>(item: Call, count: number): Call[] => Array.from({ length: count }, () => item)
+  const questions = [{ type: 'predicate', instructions: 'Is it?' }]
+  const model = 'service-mk1.5'
+  const most = 'expected at most 1024 calls in one turn'
+
+  test.each([
+    [
+      '/v1/responses',
+      'input[1025]',
+      most,
+      (count: number) => ({ model, input: [asked, ...calls({ type: 'function_call', ...call }, count)] }),
+    ],
+    [
+      '/v1/responses, thoughts between them',
+      'input[2049]',
+      most,
+      (count: number) => ({
+        model,
+        input: calls([{ type: 'reasoning' }, { type: 'function_call', ...call }], count).flat(),
+      }),
+    ],
+    [
+      '/v1/decisions',
+      'input[1024]',
+      most,
+      (count: number) => ({
+        model,
+        questions,
+        input: calls({ type: 'custom_tool_call', call_id: 'c', name: 'f', input: '' }, count),
+      }),
+    ],
+    [
+      '/v1/messages',
+      'messages[1].content[1025]',
+      most,
+      (count: number) => {
+        const content = [
+          { type: 'text', text: 'Hm.' },
+          ...calls({ type: 'tool_use', id: 'c', name: 'f', input: {} }, count),
+        ]
+        return { model, max_tokens: 5, messages: [asked, { role: 'assistant', content }, asked] }
+      },
+    ],
+    [
+      '/v1/chat/completions',
+      'messages[1].tool_calls',
+      'expected at most 1024 items',
+      (count: number) => {
+        const made = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
+        return { model, messages: [asked, { role: 'assistant', tool_calls: calls(made, count) }, asked] }
+      },
+    ],
+  ])('%s', async (path, param, message, body) => {
+    const [url] = path.split(',')
+    const refused = await server.post(url!, body(1025))
+    expect(await refused.text()).toContain(`Invalid '${param}': ${message}`)
+    expect(refused.status).toBe(400)
+    expect(await (await server.post(url!, body(1024))).text()).not.toContain(message)
+  })
+})
+
+test('a field that objects have by themselves is an unknown field without a code', async () => {
+  const body = { model: 'service-mk1.5', input: 'Hi', questions: [{ type: 'predicate', instructions: 'Is it?' }] }
+  for (const name of ['constructor', 'toString', '__proto__']) {
+    const response = await server.post('/v1/decisions', `{"${name}": 1, ${JSON.stringify(body).slice(1)}`)
+    expect(await response.json()).toEqual({
+      error: {
+        message: `Invalid '${name}': there is no such field`,
+        type: 'invalid_request_error',
+        param: name,
+        code: null,
+      },
+    })
+  }
+})
+
+test('a name of any length makes no long error', async () => {
+  const response = await server.post('/v1/responses', {
+    model: 'service-mk1.5',
+    input: 'Hi',
+    metadata: { ['k'.repeat(1e5)]: 'v' },
+  })
+  const { message } = await errorOf(response)
+  expect(message).toMatch(/^Invalid 'metadata\.k{200}…': expected keys of at most 64 characters$/)
+})
+
 describe('invalid bodies', () => {
   const json = { 'content-type': 'application/json' }
   const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`

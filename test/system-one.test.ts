@@ -36,6 +36,28 @@ beforeEach(() => {
   server.engine.readWorks.length = 0
 })
 
+/** Names that objects have by themselves. */
+const INHERITED = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf']
+
+test.each([
+  ['small', 0],
+  ['large, which a thread parses', 200_000],
+])('names that objects have by themselves are names like any other: %s', async (_size, padding) => {
+  server.engine.script = { read: ({ replies }) => replies.map((_, i) => Math.log(i === 0 ? 0.75 : 0.0625)) }
+  const choice = `{"type": "choice", "criteria": {${INHERITED.map((name) => `"${name}": null`).join()}}}`
+  const body = `{"model": "${MODEL}", "state": {"__proto__": "inherited"},${' '.repeat(padding)}
+    "questions": {${INHERITED.map((name) => `"${name}": ${choice}`).join()}},
+    "assets": {"__proto__": {"data_base64": "${png.toString('base64')}"}}}`
+  const response = await server.post(PATH, body)
+  const text = await response.text()
+  expect(response.status, text.slice(0, 1000)).toBe(200)
+  // As text: matchers compare prototypes.
+  for (const name of INHERITED) expect(text).toContain(`"${name}":{"type":"choice","choice":"__proto__"`)
+  expect(text.match(/"hasOwnProperty":0\.\d+/g)).toHaveLength(INHERITED.length)
+  expect(textOf(server.engine.readWorks[0]!.prefix)).toContain('{"[image]":"inherited"}')
+  expect(({} as Record<string, unknown>).data_base64).toBeUndefined()
+})
+
 interface Answers {
   readonly answers: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }

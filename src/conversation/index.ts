@@ -34,7 +34,14 @@ export type {
   Question,
 } from './request/decision-request.ts'
 export type { DetectRequest, Exemplar } from './request/detect-request.ts'
-export type { ContentPart, MediaUrl, Message, PlacedMessage, TextContent } from './request/message.ts'
+export type {
+  ContentPart,
+  MediaUrl,
+  Message,
+  PlacedMessage,
+  TextContent,
+  ToolCall,
+} from './request/message.ts'
 export type { MultilookRequest } from './request/multilook-request.ts'
 export type { ReasoningEffort, ReplyOptions, VisionConfig } from './request/reply-options.ts'
 export type { Tool } from './request/tool.ts'

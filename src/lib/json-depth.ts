@@ -5,6 +5,9 @@
  */
 export const MOST_JSON_LEVELS = 100
 
+/** Characters of a JSON schema that replies can follow. */
+export const LONGEST_SCHEMA = 200_000
+
 /** Whether a JSON text is nested deeper than `levels`. It does not recurse, and the text need not be valid. */
 export function isTextDeeper(json: string, levels: number = MOST_JSON_LEVELS): boolean {
   let depth = 0

@@ -114,7 +114,7 @@ class TurnList implements Turns {
       else if (block.type === 'thinking') reasoning += block.thinking
       else if (block.type === 'tool_use') {
         draft.place.calls.push(at)
-        calls.push({ id: block.id, function: { name: block.name, arguments: JSON.stringify(block.input) } })
+        calls.push({ id: block.id, function: { name: block.name, arguments: block.input } })
       }
     }
     const message: Message = {

@@ -130,21 +130,57 @@ function toMessage(message: MessageBody, calls: Calls): Message {
 
 /** The ids of calls. In older versions neither calls nor results have any: then results answer the calls in their order. */
 class Calls {
-  readonly #open: { readonly id: string; readonly name: string }[] = []
+  readonly #all = new OpenCalls()
+  readonly #byId = new Map<string, OpenCalls>()
+  readonly #byName = new Map<string, OpenCalls>()
   #made = 0
 
-  make({ id: given, function: { name, arguments: values } }: NonNullable<MessageBody['tool_calls']>[number]) {
+  make({ id: given, function: { name, arguments: text } }: NonNullable<MessageBody['tool_calls']>[number]) {
     const id = given || `call_${this.#made++}`
-    this.#open.push({ id, name })
-    return { id, function: { name, arguments: JSON.stringify(values) } }
+    const call = { id, isAnswered: false }
+    this.#all.add(call)
+    callsOf(this.#byId, id).add(call)
+    callsOf(this.#byName, name).add(call)
+    return { id, function: { name, arguments: text } }
   }
 
   /** @returns the id of the call that a result answers; an empty one where there is none. */
   answer({ tool_call_id: id, tool_name: name }: MessageBody): string {
-    const place = this.#open.findIndex((call) => (id ? call.id === id : !name || call.name === name))
-    const [answered] = place === -1 ? [] : this.#open.splice(place, 1)
+    const open = id ? callsOf(this.#byId, id) : name ? callsOf(this.#byName, name) : this.#all
+    const answered = open.takeFirst()
     return id || (answered?.id ?? '')
   }
+}
+
+interface OpenCall {
+  readonly id: string
+  isAnswered: boolean
+}
+
+/** Calls in their order. Those that were answered as others' are skipped. */
+class OpenCalls {
+  readonly #calls: OpenCall[] = []
+  #next = 0
+
+  add(call: OpenCall): void {
+    this.#calls.push(call)
+  }
+
+  takeFirst(): OpenCall | undefined {
+    while (this.#calls[this.#next]?.isAnswered) this.#next++
+    const first = this.#calls[this.#next]
+    if (first) first.isAnswered = true
+    return first
+  }
+}
+
+function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
+  let calls = lists.get(key)
+  if (calls === undefined) {
+    calls = new OpenCalls()
+    lists.set(key, calls)
+  }
+  return calls
 }
 
 function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {

@@ -5,6 +5,7 @@ import type {
   Message,
   PlacedMessage,
   Question,
+  ToolCall,
 } from '../../conversation/index.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { Names, Path } from '../../lib/param.ts'
@@ -40,12 +41,21 @@ function userText(content: string): PlacedMessage {
 function toMessages(items: readonly DecisionItemBody[]): PlacedMessage[] {
   const messages: PlacedMessage[] = []
   const calls = new Set<string>()
+  /** The calls of the turn that may still go on. */
+  let turn: ToolCall[] | null = null
   for (const [index, item] of items.entries()) {
     const param = ['input', index]
     if (isCall(item)) {
       calls.add(item.call_id)
-      addCall(messages, item, param, isCall(items[index - 1]))
-    } else if (isOutput(item)) {
+      if (turn === null) {
+        turn = []
+        messages.push({ message: { role: 'assistant', tool_calls: turn }, param })
+      }
+      turn.push(toCall(item))
+      continue
+    }
+    turn = null
+    if (isOutput(item)) {
       if (!calls.has(item.call_id)) {
         throw invalidRequest(`No earlier call has the id '${item.call_id.slice(0, 100)}'`, [...param, 'call_id'])
       }
@@ -57,24 +67,17 @@ function toMessages(items: readonly DecisionItemBody[]): PlacedMessage[] {
   return messages
 }
 
-function isCall(item: DecisionItemBody | undefined): item is CallItem {
-  return item?.type === 'function_call' || item?.type === 'custom_tool_call'
+function isCall(item: DecisionItemBody): item is CallItem {
+  return item.type === 'function_call' || item.type === 'custom_tool_call'
 }
 
 function isOutput(item: DecisionItemBody): item is OutputItem {
   return item.type === 'function_call_output' || item.type === 'custom_tool_call_output'
 }
 
-function addCall(messages: PlacedMessage[], item: CallItem, param: Path, continues: boolean): void {
+function toCall(item: CallItem): ToolCall {
   const text = item.type === 'function_call' ? item.arguments : JSON.stringify({ input: item.input })
-  const call = { id: item.call_id, function: { name: item.name, arguments: text } }
-  const last = messages.at(-1)
-  if (continues && last?.message.role === 'assistant') {
-    const calls = [...(last.message.tool_calls ?? []), call]
-    messages[messages.length - 1] = { ...last, message: { ...last.message, tool_calls: calls } }
-  } else {
-    messages.push({ message: { role: 'assistant', tool_calls: [call] }, param })
-  }
+  return { id: item.call_id, function: { name: item.name, arguments: text } }
 }
 
 function toToolMessage({ call_id: id, output }: OutputItem, param: Path): PlacedMessage {
@@ -109,7 +112,7 @@ function toPart(part: DecisionPartBody): ContentPart {
     case 'input_text':
       return { type: 'text', text: part.text }
     case 'input_json':
-      return { type: 'text', text: JSON.stringify(part.data) }
+      return { type: 'text', text: part.data }
     case 'input_image':
       return { type: 'image_url', image_url: { url: part.image_url, detail: part.detail ?? undefined } }
     default:

@@ -13,8 +13,16 @@ export class AssetPlaces {
   /** Null without assets. */
   readonly #pattern: RegExp | null
 
-  /** @throws ApiError 400 for an asset without an image. */
-  constructor(assets: NonNullable<SystemOneRequestBody['assets']>, parts: Parts) {
+  readonly #longest: number
+  /** Characters that have been searched. */
+  searched = 0
+
+  /**
+   * @param longest the most characters that a context can hold: a longer text will be refused, and is not searched.
+   * @throws ApiError 400 for an asset without an image.
+   */
+  constructor(assets: NonNullable<SystemOneRequestBody['assets']>, parts: Parts, longest: number) {
+    this.#longest = longest
     const images = new Map<string, PlacedPart>()
     for (const [placeholder, { data_base64: data, part, format }] of Object.entries(assets)) {
       const param = ['assets', placeholder]
@@ -32,8 +40,9 @@ export class AssetPlaces {
   /** Text and images. A value that is no text is written as JSON, with its images within it. */
   fill(value: SystemOneContentBody | undefined, param: Path): Content {
     if (value === null || value === undefined || value === '') return []
-    const text = typeof value === 'string' ? value : JSON.stringify(value)
-    if (this.#pattern === null) return [{ part: { type: 'text', text }, param }]
+    const text = typeof value === 'string' ? value : value.json
+    if (this.#pattern === null || text.length > this.#longest) return [{ part: { type: 'text', text }, param }]
+    this.searched += text.length
     return text.split(this.#pattern).flatMap((piece): Content => {
       const image = this.#images.get(piece)
       if (image !== undefined) return [image]

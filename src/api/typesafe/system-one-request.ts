@@ -1,18 +1,30 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
+import type { ServedModel } from '../../inference/registry.ts'
 import type { Path } from '../../lib/param.ts'
 import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 
+/** Characters that are searched for placeholders before other requests get their turn: some milliseconds. */
+const SEARCHED_AT_ONCE = 128 * 1024
+
 /** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
-export function toDecisionRequest({ state, questions, assets }: SystemOneRequestBody, parts: Parts): DecisionRequest {
-  const places = new AssetPlaces(assets ?? {}, parts)
+export async function toDecisionRequest(
+  { state, questions, assets }: SystemOneRequestBody,
+  parts: Parts,
+  { contextTokens, engine }: ServedModel,
+): Promise<DecisionRequest> {
+  const places = new AssetPlaces(assets ?? {}, parts, contextTokens * engine.info.longestTokenBytes)
   const shown = places.fill(state, ['state'])
-  return {
-    input: shown.length === 0 ? [] : [userTurn(shown)],
-    questions: Object.entries(questions).map(([id, question]) => toQuestion(question, questionParam(id), places)),
-    calibrated: true,
-    names: paramName,
+  const asked: Question[] = []
+  for (const [id, question] of Object.entries(questions)) {
+    if (places.searched > SEARCHED_AT_ONCE) {
+      await setImmediate()
+      places.searched = 0
+    }
+    asked.push(toQuestion(question, questionParam(id), places))
   }
+  return { input: shown.length === 0 ? [] : [userTurn(shown)], questions: asked, calibrated: true, names: paramName }
 }
 
 /** The names of the images in the state, in order. */

@@ -14,6 +14,7 @@ import type { Parts } from './system-one-content.ts'
 import { assetsIn, questionParam, toDecisionRequest } from './system-one-request.ts'
 import {
   type SystemOneAnswerBody,
+  type SystemOneContentBody,
   type SystemOneModelsBody,
   type SystemOneQuestionBody,
   type SystemOneRequestBody,
@@ -69,7 +70,7 @@ async function decide(
   try {
     const model = await knownModel(models, body.model)
     const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
-    const asked = toDecisionRequest(body, parts)
+    const asked = await toDecisionRequest(body, parts, model)
     const decided = await conversations.decide(asked, caller, requestSignal(reply, shutdown))
     const response = toResponse(decided, body, assetsIn(asked))
     finish('stop')
@@ -152,7 +153,7 @@ function toRead(
         confidence,
         legend: keyed(
           values,
-          question.criteria.map((text, value) => text ?? String(value)),
+          question.criteria.map((text, value) => shown(text) ?? String(value)),
         ),
         probabilities: keyed(values, probabilities),
       }
@@ -160,6 +161,11 @@ function toRead(
     default:
       throw new Error(`A question of type ${question.type} is not read`)
   }
+}
+
+/** As the client wrote it. */
+function shown(content: SystemOneContentBody) {
+  return typeof content === 'object' && content !== null ? JSON.parse(content.json) : content
 }
 
 function keyed<Value>(keys: readonly string[], values: readonly Value[]): Record<string, Value> {

@@ -151,9 +151,16 @@ function asQuestion(statement: Content, param: Path): Content {
     if (part.type !== 'text') return placed
     const begun =
       i === 0 ? part.text.replace(OPENING_WORD, (word) => word[0]!.toLowerCase() + word.slice(1)) : part.text
-    return { ...placed, part: { type: 'text', text: i === last ? begun.replace(/[.\s]*$/, '?') : begun } }
+    return { ...placed, part: { type: 'text', text: i === last ? `${withoutEnd(begun)}?` : begun } }
   })
   return [...text('Is it true that ', param), ...parts]
+}
+
+/** Without the dots and blanks at its end. A pattern would begin to look for that end at each of them, wherever they stand. */
+function withoutEnd(text: string): string {
+  let end = text.length
+  while (end > 0 && /[.\s]/.test(text[end - 1]!)) end--
+  return text.slice(0, end)
 }
 
 function listed(lines: readonly Content[], param: Path): Content {

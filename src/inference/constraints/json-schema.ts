@@ -1,3 +1,4 @@
+import { LONGEST_SCHEMA } from '../../lib/json-depth.ts'
 import type { Notation } from '../engine.ts'
 import { disjoint } from './disjoint.ts'
 import { FORMATS } from './formats.ts'
@@ -34,7 +35,6 @@ const KNOWN = new Set([...ANNOTATIONS, ...Object.values(KEYWORDS).flat(), 'type'
 
 const DEEPEST_NESTING = 40
 const MOST_SCHEMAS = 2_000
-const LONGEST_TEXT = 200_000
 const LONGEST_STRING = 10_000
 const MOST_ITEMS = 1_000
 
@@ -61,8 +61,8 @@ interface Place {
  */
 export function jsonSchemaGrammar(schema: unknown, builder: GrammarBuilder, notation?: Notation): Expression {
   const size = JSON.stringify(schema)?.length ?? 0
-  if (size > LONGEST_TEXT)
-    throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_TEXT} are supported`)
+  if (size > LONGEST_SCHEMA)
+    throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_SCHEMA} are supported`)
   return new SchemaWriter(schema, builder, notation).write()
 }
 

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../conversation/index.ts'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
+import { asText, checkLength, clientMap } from '../../http/wire/client-json.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
-import { MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
+import { limitCalls, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
 import { toolNameIssue } from '../../openai/wire/tool-names.ts'
 
 /** As many as one constraint supports. */
@@ -63,9 +64,9 @@ const toolResult = z
   })
   .register(requestSchemas, { id: 'MessageToolResultBlock' })
 
-const toolInput = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'MessageToolInput' })
+const toolInput = clientMap(z.unknown()).register(requestSchemas, { id: 'MessageToolInput' })
 const toolUse = z
-  .object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: toolInput })
+  .object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: asText(toolInput) })
   .register(requestSchemas, { id: 'MessageToolUseBlock' })
 
 const thinkingBlock = z
@@ -100,6 +101,17 @@ const assistantBlock = z
   .discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
   .register(requestSchemas, { id: 'MessageAssistantBlock' })
 
+/** One turn, whatever stands between its calls. */
+const assistantBlocks = z
+  .array(assistantBlock)
+  .max(MOST_PARTS)
+  .superRefine(
+    limitCalls(
+      ({ type }: AssistantBlockBody) => type === 'tool_use',
+      () => true,
+    ),
+  )
+
 const texts = z.union([z.string(), z.array(textBlock).max(MOST_PARTS)])
 
 const message = z
@@ -108,7 +120,7 @@ const message = z
       .object({ role: z.literal('user'), content: z.union([z.string(), z.array(userBlock).min(1).max(MOST_PARTS)]) })
       .register(requestSchemas, { id: 'UserMessageParam' }),
     z
-      .object({ role: z.literal('assistant'), content: z.union([z.string(), z.array(assistantBlock).max(MOST_PARTS)]) })
+      .object({ role: z.literal('assistant'), content: z.union([z.string(), assistantBlocks]) })
       .register(requestSchemas, { id: 'AssistantMessageParam' }),
     z.object({ role: z.literal('system'), content: texts }).register(requestSchemas, { id: 'SystemMessageParam' }),
   ])
@@ -128,7 +140,7 @@ const messages = z
     })
   })
 
-const inputSchema = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'ToolInputSchema' })
+const inputSchema = clientMap(z.unknown()).register(requestSchemas, { id: 'ToolInputSchema' })
 const customTool = z
   .object({
     type: z.literal('custom').nullish(),
@@ -179,7 +191,7 @@ const thinking = z
   .register(requestSchemas, { id: 'MessageThinkingOption' })
 
 const outputFormat = z
-  .object({ type: z.literal('json_schema'), schema: inputSchema })
+  .object({ type: z.literal('json_schema'), schema: inputSchema.superRefine(checkLength) })
   .register(requestSchemas, { id: 'JsonOutputFormat' })
 const outputConfig = z
   .object({

@@ -1,4 +1,3 @@
-import secureJson from 'secure-json-parse'
 import type { z } from 'zod'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { rawItems, rawMember } from '../../../lib/raw-json.ts'
@@ -8,7 +7,7 @@ import { checkShape } from './json-shape.ts'
 
 /** A body that its schema accepts. It can be sent between threads. */
 export interface ParsedBody<Fields = unknown> {
-  /** Output of the schema, without the media listed in `inline`. */
+  /** Output of the schema, without the media listed in `inline` and the parameters of tools, which are empty here. */
   readonly value: Fields
   /** The `parameters` or the `input_schema` of each tool as the client wrote them; null for a tool without any. */
   readonly rawParameters: readonly (string | null)[]
@@ -23,16 +22,17 @@ export interface ParsedBody<Fields = unknown> {
 export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, takesInline: boolean): ParsedBody<Fields> {
   if (bytes.length === 0) throw invalidRequest('The request body is empty; a JSON object is expected', null)
   checkShape(bytes)
-  const text = bytes.toString('utf8')
+  const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
   const value = parseBody(schema, withoutIdleChoice(parsed(text)))
   const rawParameters = hasTools(value) ? rawParametersOf(text) : []
+  if (hasTools(value)) emptyParameters(value.tools as readonly Declared[])
   return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
 }
 
-/** Drops keys that could pollute a prototype, like any other unknown key. */
+/** `__proto__` is a key like any other here, and stays one: nothing is assigned by keys of clients (`client-json.ts`). */
 function parsed(text: string): unknown {
   try {
-    return secureJson.parse(text, null, { protoAction: 'remove', constructorAction: 'remove' })
+    return JSON.parse(text)
   } catch (cause) {
     throw invalidRequest('The request body is not valid JSON', null, { cause })
   }
@@ -45,7 +45,7 @@ function withoutIdleChoice(body: unknown): unknown {
   return rest
 }
 
-function hasTools(value: unknown): boolean {
+function hasTools(value: unknown): value is { readonly tools: readonly unknown[] } {
   return (
     typeof value === 'object' &&
     value !== null &&
@@ -65,6 +65,22 @@ function rawParametersOf(text: string): (string | null)[] {
     // A copy, because a slice would keep the whole body in memory.
     return parameters === null || parameters === 'null' ? null : copyOf(parameters)
   })
+}
+
+/** They are handed over as text: an object of many keys takes the event loop longer than to parse it. */
+function emptyParameters(tools: readonly Declared[]): void {
+  for (const tool of tools) {
+    for (const declared of [tool, tool.function]) {
+      if (declared?.parameters) declared.parameters = {}
+      if (declared?.input_schema) declared.input_schema = {}
+    }
+  }
+}
+
+interface Declared {
+  parameters?: object | null
+  input_schema?: object
+  readonly function?: Declared
 }
 
 function copyOf(text: string): string {

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../conversation/index.ts'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
+import { asText, checkLength, clientMap } from '../../http/wire/client-json.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
-import { MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
+import { MOST_CALLS, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
 import { toolNameIssue } from '../../openai/wire/tool-names.ts'
 
 const MOST_TOOLS = 256
-const MOST_CALLS = 1_024
 const MOST_STOPS = 32
 const LONGEST_STOP = 256
 const MOST_LOGPROBS = 20
@@ -14,9 +14,9 @@ const MOST_LOGPROBS = 20
 const base64: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected base64')
 const images = z.array(base64).max(MOST_PARTS).nullish()
 
-const values = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'OllamaArguments' })
+const values = clientMap(z.unknown()).register(requestSchemas, { id: 'OllamaArguments' })
 const calledFunction = z
-  .object({ name: z.string().min(1), arguments: values })
+  .object({ name: z.string().min(1), arguments: asText(values) })
   .register(requestSchemas, { id: 'OllamaCalledFunction' })
 const toolCall = z
   .object({ id: z.string().nullish(), function: calledFunction })
@@ -34,7 +34,7 @@ const message = z
   })
   .register(requestSchemas, { id: 'OllamaMessage' })
 
-const schema = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'OllamaSchema' })
+const schema = clientMap(z.unknown()).register(requestSchemas, { id: 'OllamaSchema' })
 const declaredFunction = z
   .object({ name: z.string().min(1), description: z.string().nullish(), parameters: schema.nullish() })
   .register(requestSchemas, { id: 'OllamaFunction' })
@@ -69,7 +69,7 @@ const options = z
 const reply = {
   model: z.string(),
   stream: z.boolean().nullish().describe('True by default.'),
-  format: z.union([z.enum(['', 'json']), schema]).nullish(),
+  format: z.union([z.enum(['', 'json']), schema.superRefine(checkLength)]).nullish(),
   options: options.nullish(),
   think: z.union([z.boolean(), z.enum(['low', 'medium', 'high', 'max'])]).nullish(),
   logprobs: z.boolean().nullish(),

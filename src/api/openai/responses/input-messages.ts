@@ -1,4 +1,4 @@
-import type { ContentPart, Message } from '../../../conversation/index.ts'
+import type { ContentPart, Message, ToolCall } from '../../../conversation/index.ts'
 import type { Path } from '../../../lib/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
 
@@ -26,9 +26,13 @@ export interface MessagePlace {
 /** What the files of `input_file` parts are to a conversation. */
 export type FileParts = ReadonlyMap<InputFileBody, ContentPart>
 
+type AssistantMessage = Extract<Message, { role: 'assistant' }>
+
 interface Turn {
   readonly message: Message
   readonly place: MessagePlace
+  /** Adds a call to a turn of the assistant; null for a turn of others. */
+  readonly addCall: ((call: ToolCall, place: Path) => void) | null
 }
 
 /**
@@ -48,58 +52,49 @@ function addItem(turns: Turn[], placed: PlacedItem, files: FileParts): void {
     const thought = (item.content ?? []).map(({ text }) => text).join('\n')
     const summary = (item.summary ?? []).map(({ text }) => text).join('\n')
     const reasoning_content = thought === '' ? summary : thought
-    if (reasoning_content !== '') turns.push({ message: { role: 'assistant', reasoning_content }, place: at(placed) })
+    if (reasoning_content !== '') turns.push(assistantTurn({ reasoning_content }, placed))
   } else if (item.type === 'function_call') {
-    addCall(turns, item, placed)
+    if (!turns.at(-1)?.addCall) turns.push(assistantTurn({}, placed))
+    const { call_id: id, name, arguments: values } = item
+    turns.at(-1)!.addCall!({ id, function: { name, arguments: values } }, placed.place)
   } else if (item.type === 'function_call_output') {
     const { call_id: tool_call_id, output } = item
     const content = typeof output === 'string' ? output : output.map((part) => toPart(part, files))
-    turns.push({
-      message: { role: 'tool', tool_call_id, content },
-      place: { ...at(placed), field: 'output', sources: sourcesOf(output) },
-    })
+    const place: MessagePlace = { ...at(placed), field: 'output', sources: sourcesOf(output) }
+    turns.push({ message: { role: 'tool', tool_call_id, content }, place, addCall: null })
   } else if (item.role === 'assistant') {
     const content = typeof item.content === 'string' ? item.content : item.content.map(toText).join('')
     const last = turns.at(-1)
-    if (last && isThoughtAlone(last.message)) {
-      turns[turns.length - 1] = { message: { ...last.message, content }, place: at(placed) }
-    } else turns.push({ message: { role: 'assistant', content }, place: at(placed) })
+    const thought = last && isThoughtAlone(last.message) ? turns.pop()!.message : {}
+    turns.push(assistantTurn({ ...thought, content }, placed))
   } else if (item.role === 'user') {
     const { content } = item
     turns.push({
       message: { role: 'user', content: typeof content === 'string' ? content : content.map((p) => toPart(p, files)) },
       place: { ...at(placed), sources: sourcesOf(content) },
+      addCall: null,
     })
   } else {
     const { role, content } = item
     const texts = typeof content === 'string' ? content : content.map(({ text }) => ({ type: 'text' as const, text }))
-    turns.push({ message: { role, content: texts }, place: at(placed) })
+    turns.push({ message: { role, content: texts }, place: at(placed), addCall: null })
   }
 }
 
-function addCall(
-  turns: Turn[],
-  { call_id: id, name, arguments: values }: Extract<ItemBody, { type: 'function_call' }>,
-  placed: PlacedItem,
-): void {
-  const call = { id, function: { name, arguments: values } }
-  const last = turns.at(-1)
-  if (last?.message.role === 'assistant') {
-    const { message, place } = last
-    const tool_calls = [...(last.message.tool_calls ?? []), call]
-    turns[turns.length - 1] = {
-      message: { ...message, tool_calls } as Message,
-      place: { ...place, calls: [...place.calls, placed.place] },
-    }
-  } else {
-    turns.push({
-      message: { role: 'assistant', tool_calls: [call] },
-      place: { ...at(placed), calls: [placed.place] },
-    })
+function assistantTurn(fields: Omit<AssistantMessage, 'role' | 'tool_calls'>, placed: PlacedItem): Turn {
+  const calls: ToolCall[] = []
+  const places: Path[] = []
+  return {
+    message: { ...fields, role: 'assistant', tool_calls: calls },
+    place: { ...at(placed), calls: places },
+    addCall: (call, place) => {
+      calls.push(call)
+      places.push(place)
+    },
   }
 }
 
-function isThoughtAlone(message: Message): message is Message & { role: 'assistant' } {
+function isThoughtAlone(message: Message): message is AssistantMessage {
   return message.role === 'assistant' && (message.content ?? null) === null && (message.tool_calls ?? []).length === 0
 }
 

@@ -12,10 +12,12 @@ export interface ResponseHeading {
   /** Whether it will be stored. */
   readonly store: boolean
   readonly body: ResponseRequestBody
+  /** Of each tool of the body, as the client wrote them. */
+  readonly rawParameters: readonly (string | null)[]
 }
 
 /** A response that has just begun. Every field is present: some clients reject a response that lacks one. */
-export function begunResponse({ id, createdAt, store, body }: ResponseHeading): ResponseBody {
+export function begunResponse({ id, createdAt, store, body, rawParameters }: ResponseHeading): ResponseBody {
   const { verbosity } = body.text ?? {}
   return {
     id,
@@ -41,11 +43,11 @@ export function begunResponse({ id, createdAt, store, body }: ResponseHeading): 
     temperature: body.temperature ?? 0,
     text: { format: formatOf(body), verbosity: verbosity ?? 'medium' },
     tool_choice: shownChoice(body),
-    tools: toolsOf(body).map(({ tool: { name, description, parameters, strict } }) => ({
+    tools: toolsOf(body).map(({ tool: { name, description, strict }, index }) => ({
       type: 'function',
       name,
       description: description ?? null,
-      parameters: parameters ?? null,
+      parameters: JSON.parse(rawParameters[index] ?? 'null') as ResponseBody['tools'][number]['parameters'],
       strict: strict ?? false,
     })),
     top_logprobs: body.top_logprobs ?? 0,

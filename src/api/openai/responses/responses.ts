@@ -3,6 +3,7 @@ import type { Caller, ReplyFinish } from '../../../conversation/index.ts'
 import { newResponseId } from '../../../responses/index.ts'
 import { requestSignal } from '../../http/abort-signal.ts'
 import { principalOf } from '../../http/auth.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
 import { noteError, toApiError } from '../../http/error-handler.ts'
 import { EventStream } from '../../http/event-stream.ts'
 import { meter } from '../../http/metering.ts'
@@ -18,7 +19,7 @@ import { type SourceOptions, sourceOf } from './response-source.ts'
 import { ResponseWriter } from './response-writer.ts'
 import { addStoredResponses } from './stored-responses.ts'
 import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
-import { responseBody, responsePromptBody } from './wire/response-request.ts'
+import { type ResponseRequestBody, responseBody, responsePromptBody } from './wire/response-request.ts'
 
 export interface ResponsesApiOptions extends ChatCompletionsOptions, SourceOptions {}
 
@@ -54,10 +55,13 @@ async function respond(
   const source = await sourceOf(body, principal, options)
   const chat = toChat(read, { ...source, compatibility })
   const store = body.store !== false && responses.enabled
-  const begun = begunResponse({ id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body })
+  const { rawParameters } = read
+  const heading = { id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body, rawParameters }
   await using input = await HeldInput.hold(store ? source.own : [], principal.organisation, files)
-  if (store) await files.checkStorage(principal, input.newBytes + JSON.stringify(begun).length)
+  if (store) await files.checkStorage(principal, input.newBytes + mostOfResponse(read))
   const events = await conversations.startChat(chat, metered.caller, signal)
+  // Only now, when the tools are known to fit the context: it shows them.
+  const begun = begunResponse(heading)
   const writer = new ResponseWriter({ id: begun.id, annotated: mayAnnotate(metered.caller) })
   /** Ends the response. It is stored before the client is told. */
   const end = async (finish: ReplyFinish): Promise<ResponseBody> => {
@@ -115,6 +119,11 @@ async function respond(
   } finally {
     stream.end()
   }
+}
+
+/** Characters of what a response repeats of its request, but for what is short. */
+function mostOfResponse({ value: { instructions }, rawParameters }: ReadBody<ResponseRequestBody>): number {
+  return rawParameters.reduce((sum, text) => sum + (text ?? '').length, (instructions ?? '').length)
 }
 
 /** An event stream whose events are numbered. */

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
+import { clientMap, jsonSchema } from '../../http/wire/client-json.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
 import { logprobs, replyOptions, topLogprobs } from './reply-options.ts'
 import { toolNameIssue } from './tool-names.ts'
 
-const jsonObject = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
+const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
 
 const declaredFunction = z
   .object({
@@ -45,10 +46,10 @@ const toolChoice = z
   ])
   .register(requestSchemas, { id: 'ToolChoice' })
 
-const jsonSchema = z
+const namedSchema = z
   .object({
     name: z.string().min(1),
-    schema: z.unknown().optional().describe('Any JSON by default.'),
+    schema: jsonSchema.optional().describe('Any JSON by default.'),
     strict: z.boolean().nullish(),
   })
   .register(requestSchemas, { id: 'NamedJsonSchema' })
@@ -57,7 +58,7 @@ const responseFormat = z
   .discriminatedUnion('type', [
     z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
     z
-      .object({ type: z.literal('json_schema'), json_schema: jsonSchema })
+      .object({ type: z.literal('json_schema'), json_schema: namedSchema })
       .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
   ])
   .register(requestSchemas, { id: 'ChatResponseFormat' })
@@ -67,7 +68,7 @@ const MOST_CHOICES = 8
 
 const jsonObjectFormat = z.object({
   type: z.literal('json_object'),
-  schema: z.unknown().optional().describe('As other servers take it: the reply keeps it.'),
+  schema: jsonSchema.optional().describe('As other servers take it: the reply keeps it.'),
 })
 
 const streamOptions = z

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
+import { asText, clientMap } from '../../http/wire/client-json.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
-import { MOST_MESSAGES, MOST_PARTS, mediaUrl, userPart } from './messages.ts'
+import { limitCalls, MOST_MESSAGES, MOST_PARTS, mediaUrl, userPart } from './messages.ts'
 
 /** Limits of OpenAI's API. */
 const MOST_QUESTIONS = 400
@@ -28,9 +29,9 @@ const image = z
     prompt_cache_breakpoint: breakpoint,
   })
   .register(requestSchemas, { id: 'DecisionImage' })
-const object = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'DecisionJsonObject' })
+const object = clientMap(z.unknown()).register(requestSchemas, { id: 'DecisionJsonObject' })
 const json = z
-  .strictObject({ type: z.literal('input_json'), data: z.union([object, z.array(object)]) })
+  .strictObject({ type: z.literal('input_json'), data: asText(z.union([object, z.array(object)])) })
   .register(requestSchemas, { id: 'DecisionJson' })
 
 /** OpenAI's parts, and beside them those of chat messages, with video and audio. */
@@ -92,6 +93,12 @@ const messages = z
 const inputItem = z
   .discriminatedUnion('type', [messages, functionCall, functionOutput, customCall, customOutput])
   .register(requestSchemas, { id: 'DecisionItem' })
+
+const inputItems = z
+  .array(inputItem)
+  .min(1)
+  .max(MOST_MESSAGES)
+  .superRefine(limitCalls(({ type }: DecisionItemBody) => type === 'function_call' || type === 'custom_tool_call'))
 
 const instructions = z.union([z.string().min(1), parts])
 const name = z.string().max(LONGEST_NAME).nullish()
@@ -164,7 +171,7 @@ const question = z
 export const decisionRequest = z
   .strictObject({
     model: z.string(),
-    input: z.union([z.string(), z.array(inputItem).min(1).max(MOST_MESSAGES)]),
+    input: z.union([z.string(), inputItems]),
     questions: z.array(question).min(1).max(MOST_QUESTIONS),
     x_calibrated: z
       .boolean()

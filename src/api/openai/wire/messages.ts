@@ -9,7 +9,26 @@ import { requestSchemas } from '../../http/wire/components.ts'
  */
 export const MOST_MESSAGES = 65_536
 export const MOST_PARTS = 16_384
-const MOST_CALLS = 1_024
+/** Calls of one turn. */
+export const MOST_CALLS = 1_024
+
+/**
+ * Rejects a list of items in which a turn has too many calls, before anything is made of it. What is no call and does not
+ * continue a turn ends it.
+ */
+export function limitCalls<Item>(isCall: (item: Item) => boolean, continuesTurn: (item: Item) => boolean = isCall) {
+  return (items: readonly Item[], context: z.core.$RefinementCtx<unknown>): void => {
+    let calls = 0
+    for (const [index, item] of items.entries()) {
+      if (isCall(item)) calls++
+      else if (!continuesTurn(item)) calls = 0
+      if (calls <= MOST_CALLS) continue
+      const message = `expected at most ${MOST_CALLS} calls in one turn`
+      context.addIssue({ code: 'custom', path: [index], message })
+      return
+    }
+  }
+}
 
 /** An HTTP(S) URL or a data URL. Large data URLs are replaced by their bytes (`http/body/inline-bytes.ts`). */
 export const mediaUrl: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected a URL')

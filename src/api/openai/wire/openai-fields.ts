@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { clientMap } from '../../http/wire/client-json.ts'
 
 /** OpenAI sets no limit. The text is searched for them with each token. */
 const LONGEST_STOP = 500
@@ -16,6 +17,19 @@ function only<const Value extends string | boolean>(...values: readonly [Value, 
   return z.literal(values, `only ${values.map((value) => `${value}`).join(' and ')} is supported`).nullish()
 }
 
+/** Limits of OpenAI's API. */
+const MOST_PAIRS = 16
+const LONGEST_KEY = 64
+const LONGEST_VALUE = 512
+
+/** What OpenAI's API calls metadata. */
+export function pairs() {
+  return clientMap(z.string().max(LONGEST_VALUE), {
+    key: z.string().max(LONGEST_KEY, `expected keys of at most ${LONGEST_KEY} characters`),
+    sizeProblem: (size) => (size > MOST_PAIRS ? `expected at most ${MOST_PAIRS} pairs` : null),
+  })
+}
+
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
   stop: z.union([stopSequence, z.array(stopSequence).max(4)]).nullish(),
@@ -23,10 +37,7 @@ export const openAiFields = {
   user: label,
   safety_identifier: label,
   prompt_cache_key: label,
-  metadata: z
-    .record(z.string().max(64), z.string().max(512))
-    .refine((pairs) => Object.keys(pairs).length <= 16, 'expected at most 16 pairs')
-    .nullish(),
+  metadata: pairs().nullish(),
   store: only(false),
   service_tier: only('auto', 'default'),
   logit_bias: z.strictObject({}, 'only an empty one is supported').nullish(),

@@ -22,10 +22,15 @@ export function toolNameIssue(names: readonly string[]): { index: number; messag
 const RESERVED = 'functions.parallel'
 
 function recipientOf(name: string): string {
-  const clean = name
-    .trim()
-    .replace(/[^\p{L}\p{N}_.-]+/gu, '_')
-    .replace(/^_+|_+$/g, '')
+  const clean = withoutUnderscores(name.trim().replace(/[^\p{L}\p{N}_.-]+/gu, '_'))
   const whole = clean === '' ? 'tool' : clean
   return /^[^.]+\../.test(whole) ? whole : `functions.${whole}`
+}
+
+/** Those around a name. A pattern would begin to look for its end at each of them, wherever they stand. */
+function withoutUnderscores(name: string): string {
+  let [start, end] = [0, name.length]
+  while (name[start] === '_') start++
+  while (end > start && name[end - 1] === '_') end--
+  return name.slice(start, end)
 }

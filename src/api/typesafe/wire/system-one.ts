@@ -1,17 +1,25 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
+import { asText, clientMap } from '../../http/wire/client-json.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
 
 const MOST_QUESTIONS = 400
 const MOST_OPTIONS = 255
 const MOST_ASSETS = 256
+/** They are looked for at every place of every text. */
+const LONGEST_PLACEHOLDER = 64
+const placeholder = z.string().min(1).max(LONGEST_PLACEHOLDER)
 
 /** Text, or JSON that the model is shown as it is. Placeholders of assets may stand in either. */
-const object = z.record(z.string(), z.unknown())
+const object = clientMap(z.unknown())
 object.register(requestSchemas, { id: 'SystemOneObject' })
 object.register(responseSchemas, { id: 'SystemOneObjectShown' })
-const content = z.union([z.string(), object, z.array(z.unknown())]).nullable()
+const shownContent = z.union([z.string(), object, z.array(z.unknown())]).nullable()
+/** What is no text is held as the text of its JSON. */
+const content = z
+  .union([z.string(), asText(object).transform(heldJson), asText(z.array(z.unknown())).transform(heldJson)])
+  .nullable()
 
 const noul = z
   .strictObject({
@@ -70,10 +78,18 @@ const asset = z
   })
   .register(requestSchemas, { id: 'SystemOneAsset' })
 
-function sized<Value extends z.ZodType>(value: Value, most: number, noun: string) {
-  return z.record(z.string().min(1), value).superRefine((entries, context) => {
-    const count = Object.keys(entries).length
-    if (count === 0 || count > most) context.addIssue({ code: 'custom', message: `expected 1 to ${most} ${noun}` })
+export interface HeldJson {
+  readonly json: string
+}
+
+function heldJson(json: string): HeldJson {
+  return { json }
+}
+
+function sized<Value extends z.ZodType>(value: Value, most: number, noun: string, key = z.string().min(1)) {
+  return clientMap(value, {
+    key,
+    sizeProblem: (size) => (size === 0 || size > most ? `expected 1 to ${most} ${noun}` : null),
   })
 }
 
@@ -83,7 +99,7 @@ export const systemOneRequest = z
     model: z.string(),
     state: content,
     questions: sized(question, MOST_QUESTIONS, 'questions').register(requestSchemas, { id: 'NamedQuestions' }),
-    assets: sized(asset, MOST_ASSETS, 'assets').register(requestSchemas, { id: 'NamedAssets' }).nullish(),
+    assets: sized(asset, MOST_ASSETS, 'assets', placeholder).register(requestSchemas, { id: 'NamedAssets' }).nullish(),
   })
   .register(requestSchemas, { id: 'SystemOneRequest' })
 
@@ -109,7 +125,7 @@ const scoreAnswer = z
     type: z.literal('score'),
     score: z.number(),
     confidence: share,
-    legend: z.record(z.string(), content).register(responseSchemas, { id: 'RubricLegend' }),
+    legend: z.record(z.string(), shownContent).register(responseSchemas, { id: 'RubricLegend' }),
     probabilities: shares,
   })
   .register(responseSchemas, { id: 'RubricAnswer' })

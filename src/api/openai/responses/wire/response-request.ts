@@ -1,15 +1,13 @@
 import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
-import { MOST_MESSAGES } from '../../wire/messages.ts'
+import { limitCalls, MOST_MESSAGES } from '../../wire/messages.ts'
+import { pairs } from '../../wire/openai-fields.ts'
 import { replyOptions, topLogprobs } from '../../wire/reply-options.ts'
 import { toolNameIssue } from '../../wire/tool-names.ts'
-import { inputItem } from './items.ts'
+import { type InputItemBody, inputItem } from './items.ts'
 
-/** Limits of OpenAI's API. */
-const MOST_METADATA = 16
-const LONGEST_METADATA_KEY = 64
-const LONGEST_METADATA_VALUE = 512
 /** As many as one constraint supports, and as many again that are skipped. */
 const MOST_TOOLS = 512
 const MOST_FUNCTIONS = 256
@@ -28,13 +26,13 @@ const functionTool = z
     type: z.literal('function'),
     name: z.string().min(1),
     description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'ResponseToolParameters' }).nullish(),
+    parameters: clientMap(z.unknown()).register(requestSchemas, { id: 'ResponseToolParameters' }).nullish(),
     strict: z.boolean().nullish(),
   })
   .register(requestSchemas, { id: 'ResponseFunctionTool' })
 
 const otherTool = z
-  .looseObject({ type: z.string().refine((type) => type !== 'function', { abort: true }) })
+  .object({ type: z.string().refine((type) => type !== 'function', { abort: true }) })
   .register(requestSchemas, { id: 'ResponseOtherTool' })
 
 const anyTool = z
@@ -67,7 +65,7 @@ const allowedTools = z
     tools: z
       .array(
         z
-          .looseObject({ type: z.string(), name: z.string().nullish() })
+          .object({ type: z.string(), name: z.string().nullish() })
           .register(requestSchemas, { id: 'ResponseAllowedTool' }),
       )
       .min(1)
@@ -87,12 +85,12 @@ const textFormat = z
         type: z.literal('json_schema'),
         name: z.string().min(1),
         description: z.string().nullish(),
-        schema: z.unknown(),
+        schema: jsonSchema,
         strict: z.boolean().nullish(),
       })
       .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
     z
-      .object({ type: z.literal('json_object'), schema: z.unknown().optional() })
+      .object({ type: z.literal('json_object'), schema: jsonSchema.optional() })
       .register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
   ])
   .register(requestSchemas, { id: 'ResponseFormatChoice' })
@@ -127,19 +125,23 @@ const include = z
   )
   .max(100)
 
-const metadata = z
-  .record(
-    z.string().max(LONGEST_METADATA_KEY, `expected keys of at most ${LONGEST_METADATA_KEY} characters`),
-    z.string().max(LONGEST_METADATA_VALUE),
-  )
-  .refine((pairs) => Object.keys(pairs).length <= MOST_METADATA, `expected at most ${MOST_METADATA} pairs`)
-  .register(requestSchemas, { id: 'ResponseMetadata' })
+const metadata = pairs().register(requestSchemas, { id: 'ResponseMetadata' })
 
 const streamOptions = z
   .object({ include_obfuscation: z.boolean().nullish().describe('Accepted and ignored: nothing is obfuscated.') })
   .register(requestSchemas, { id: 'ResponseStreamOptions' })
 
-const input = z.union([z.string(), z.array(inputItem).min(1).max(MOST_MESSAGES)])
+const items = z
+  .array(inputItem)
+  .min(1)
+  .max(MOST_MESSAGES)
+  .superRefine(
+    limitCalls(
+      ({ type }: InputItemBody) => type === 'function_call',
+      ({ type }) => type === 'reasoning',
+    ),
+  )
+const input = z.union([z.string(), items])
 
 /** Fields that decide about the prompt, which counting its tokens takes too. */
 const promptFields = {
