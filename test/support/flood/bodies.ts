@@ -219,7 +219,9 @@ function listOf(field: string, allowed: number, values: readonly unknown[]): Pla
   const texts = values.map((value) => JSON.stringify(value).split('"a"'))
   // Of all kinds, those of one round belong together: a call and its output.
   const text = (at: number) => texts[at % texts.length]!.join(`"a${Math.floor(at / texts.length)}"`)
-  return place(field, { ...sizeOf(text), fill: (count) => `[${joined(count, text)}]` }, allowed)
+  // Whole rounds: what a list ends with may decide whether it is valid.
+  const rounds = (count: number) => Math.max(count - (count % texts.length), Math.min(count, texts.length))
+  return place(field, { ...sizeOf(text), fill: (count) => `[${joined(rounds(count), text)}]` }, allowed)
 }
 
 function renamed(value: unknown, at: number): unknown {
