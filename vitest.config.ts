@@ -11,7 +11,7 @@ keepCompiledCode()
  */
 const ALONE = [
   'src/inference/local/sampling/constraint-time.test.ts',
-  '{src/lib/memory,test/flood,test/media-descriptors,test/media-memory}.test.ts',
+  '{src/lib/memory,test/media-descriptors,test/media-memory}.test.ts',
 ]
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
@@ -22,7 +22,7 @@ const NATIVE = [
 /** Each file takes half a minute or more: servers that are killed, models of every family, blocks of the documentation. */
 const LONG = [
   'src/inference/local/{host/warm-restart,scheduler/scheduler}.test.ts',
-  'test/{batches-killed,database-stops,doc-blocks,package,studio-snippets,survival}.test.ts',
+  'test/{batches-killed,database-stops,doc-blocks,flood,package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]

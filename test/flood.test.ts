@@ -8,7 +8,7 @@ const MODEL = 'service-mk1.5'
 /** What costs less is not compared: it is noise, and no other request waits for long. */
 const FLOOR_MS = 100
 const MOST_GROWTH = 2.5
-const TRIES = 4
+const TRIES = 6
 const REPEATS = 20
 const MOST_HEAP_BYTES = 5e6
 /** Each has a server of its own. Only CPU time counts, so that they may share the machine. */

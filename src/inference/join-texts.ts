@@ -22,7 +22,9 @@ function endsOf({ text, tokens, ends }: TextEvent): readonly number[] {
  */
 export function* tokenTexts(event: TextEvent): Generator<TextEvent, void, void> {
   const { ends, ...rest } = event
-  if (ends === undefined) return yield event
+  // A server elsewhere may send fewer texts than tokens, and then says nothing of where each of them ends.
+  const isTold = ends !== undefined && (rest.logProbs ?? ends).length === ends.length
+  if (!isTold) return yield event
   let token = 0
   let at = 0
   for (const [index, end] of ends.entries()) {

@@ -7,7 +7,7 @@ export async function shippedSettings({
   encoder = false,
   ...fields
 }: Partial<EngineSettings> & { readonly encoder?: boolean } = {}): Promise<EngineSettings> {
-  const { directory, engine } = await loadLocalCard(CARD)
+  const { directory, engine, audio } = await loadLocalCard(CARD)
   return {
     model: `${directory}/${engine.model}`,
     projector: encoder ? `${directory}/${engine.projector}` : null,
@@ -17,6 +17,7 @@ export async function shippedSettings({
     repetition: null,
     speculation: false,
     image: null,
+    ...(encoder && audio !== null ? { audio } : {}),
     threads: 1,
     maxWaiting: 10,
     prefixCacheBytes: 0,

@@ -156,7 +156,7 @@ function asQuestion(statement: Content, param: Path): Content {
   return [...text('Is it true that ', param), ...parts]
 }
 
-/** Without the dots and blanks at its end. A pattern would begin to look for that end at each of them, wherever they stand. */
+/** Without full stops and blanks at its end. A pattern would look for that end from each of them, wherever they stand. */
 function withoutEnd(text: string): string {
   let end = text.length
   while (end > 0 && /[.\s]/.test(text[end - 1]!)) end--

@@ -55,7 +55,15 @@ function createSequence(
   return { sequence, kv, prefill, generate, verify, sampled }
 }
 
-const text = (value: string, tokens: number) => ({ type: 'text', branch: 2, completion: 1, text: value, tokens })
+/** @param ends where the text of each of several tokens ends. */
+const text = (value: string, ...ends: readonly number[]) => ({
+  type: 'text',
+  branch: 2,
+  completion: 1,
+  text: value,
+  tokens: Math.max(1, ends.length),
+  ...(ends.length === 0 ? {} : { ends }),
+})
 const finish = (reason: string, completionTokens: number) => ({
   type: 'finish',
   branch: 2,
@@ -67,7 +75,7 @@ const finish = (reason: string, completionTokens: number) => ({
 test('emits whole characters, with the number of tokens that wrote them', () => {
   const { prefill, generate, sequence } = createSequence(10)
   prefill()
-  expect([generate(7), generate(8), generate(5)]).toEqual([[], [text('ä', 2)], [text('x', 1)]])
+  expect([generate(7), generate(8), generate(5)]).toEqual([[], [text('ä', 0, 1)], [text('x')]])
   expect(generate(END)).toEqual([finish('stop', 3)])
   expect(sequence.isFinished).toBe(true)
 })
@@ -75,7 +83,7 @@ test('emits whole characters, with the number of tokens that wrote them', () => 
 test('ends at its limit, and counts the last tokens that print nothing', () => {
   const { prefill, generate } = createSequence(2)
   prefill()
-  expect(generate(5)).toEqual([text('x', 1)])
+  expect(generate(5)).toEqual([text('x')])
   expect(generate(7)).toEqual([finish('length', 2)])
 })
 
@@ -87,11 +95,11 @@ test('forced tokens are computed in one batch, all but the last, and no more of 
   }
   const { prefill, generate, sequence, kv } = createSequence(6, { forced })
   prefill()
-  expect(generate(10)).toEqual([text('xxxx', 4)])
+  expect(generate(10)).toEqual([text('xxxx', 1, 2, 3, 4)])
   expect([sequence.isJumping, sequence.remaining, sequence.isFilled]).toEqual([true, 3, false])
   sequence.cursor!.addText(batch, kv, 3, 2)
   expect([sequence.isJumping, sequence.isFilled, kv.usedCells]).toEqual([false, true, 3 + 1 + 3])
-  expect(generate(10)).toEqual([text('xx', 2), finish('length', 6)])
+  expect(generate(10)).toEqual([text('xx', 1, 2), finish('length', 6)])
   expect(asked).toEqual([5, 1])
 })
 
@@ -105,7 +113,7 @@ test('what was generated is prefilled again after a preemption, but for the last
   expect(sequence.chunks).toEqual([prompt, { type: 'text', tokens: Int32Array.of(4, 20, 21) }])
   prefill()
   expect([kv.usedCells, sequence.isFilled, sequence.tokens]).toEqual([6, true, [20, 21, 22]])
-  expect(generate(23)).toEqual([text('x', 1)])
+  expect(generate(23)).toEqual([text('x')])
 })
 
 test('a text that repeats itself is ended, but a thought only gives way to the reply', () => {
