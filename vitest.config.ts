@@ -22,7 +22,8 @@ const NATIVE = [
 /** Each file takes half a minute or more: servers that are killed, models of every family, blocks of the documentation. */
 const LONG = [
   'src/inference/local/{host/warm-restart,scheduler/scheduler}.test.ts',
-  'test/{batches-killed,database-stops,doc-blocks,flood,package,studio-snippets,survival}.test.ts',
+  'test/{batches-killed,database-stops,doc-blocks,doctor,flood,mcp-calls,model-pulls,package}.test.ts',
+  'test/{studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]
