@@ -109,6 +109,23 @@ describe('a model that does not say which picture it means', () => {
     expect(await contentOf([three])).toBe('A lamp.\nNone of it.')
   })
 
+  test('does not say that there is nothing where it was cut before it had looked at all', async () => {
+    server.engine.script = sees({ red: 'None.', green: box('b') })
+    const pictures = [user(image('red'), image('green'))]
+    // The tokens of the first reply, and some of the second.
+    for (const [max_completion_tokens, focus] of [
+      [5, false],
+      [5, true],
+      [12, false],
+    ] as const) {
+      const vision_config = { annotation_format: 'box', internal_tools: { focus } }
+      const reply = await replyOf(await server.post(CHAT, ask(pictures, { vision_config, max_completion_tokens })))
+      expect(reply.choices).toMatchObject([{ message: { content: '' }, finish_reason: 'length' }])
+    }
+    server.engine.script = sees({ red: 'None.', green: 'None.' })
+    expect(await contentOf(pictures, { ...boxes, max_completion_tokens: 9 })).toBe('')
+  })
+
   test('is asked about pictures of earlier turns and of tool results', async () => {
     const calls = [{ id: 'x', type: 'function', function: { name: 'camera', arguments: '{}' } }]
     const messages = [

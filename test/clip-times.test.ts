@@ -40,12 +40,12 @@ const framesAt = async (...times: number[]) => {
   return { type: 'video_frames', video_frames: { frames: times.map((timestamp_ms) => ({ image_url, timestamp_ms })) } }
 }
 
-async function answer(content: object[], format: string, text: string): Promise<string> {
+async function answer(content: object[], format: string, text: string, vision: object = {}): Promise<string> {
   engine.script = { texts: [text] }
   const response = await server.post('/v1/chat/completions', {
     model: 'service-mk1.5',
     messages: [{ role: 'user', content: [...content, { type: 'text', text: 'When?' }] }],
-    vision_config: { annotation_format: format },
+    vision_config: { annotation_format: format, ...vision },
   })
   expect(response.status, await response.clone().text()).toBe(200)
   return (await jsonOf<{ choices: { message: { content: string } }[] }>(response)).choices[0]!.message.content
@@ -123,6 +123,13 @@ describe('a video whose pictures begin at the third second', () => {
       expect(shown[0]).toBeLessThan(3.5)
       expect(shown.at(-1)).toBeLessThanOrEqual(5)
     }
+  })
+
+  it('has no clips before them, unless something is heard there', async () => {
+    const video = await film({ format: 'webm', times: late, audioSeconds: 5 })
+    const clip = (from: number) => `<clip t="${from} seconds 4 seconds" />`
+    expect(await answer([video], 'clip', clip(1))).toBe(clip(3))
+    expect(await answer([video], 'clip', clip(1), { enable_audio_in_video: true })).toBe(clip(1))
   })
 })
 

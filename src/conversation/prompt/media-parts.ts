@@ -251,10 +251,10 @@ async function loadFrames(
 
 function videoParts({ frames, sound, durationSeconds }: DecodedVideo, layout: VideoLayout): LoadedPart {
   const parts = frameParts(frames, layout)
-  if (sound !== null) parts.push({ type: 'audio', samples: sound.samples })
-  // What is heard may go on behind the last picture.
-  const heard = (sound?.samples.length ?? 0) / SAMPLE_RATE
-  return { parts, span: { from: 0, to: Math.max(durationSeconds, heard) } }
+  if (sound === null) return { parts, span: { from: frames[0]!.seconds, to: durationSeconds } }
+  parts.push({ type: 'audio', samples: sound.samples })
+  // What is heard may begin before the first picture, and go on behind the last one.
+  return { parts, span: { from: 0, to: Math.max(durationSeconds, sound.samples.length / SAMPLE_RATE) } }
 }
 
 /** Frames as the family is shown them: as many at a time as its encoder merges, each group behind its time in words. */

@@ -93,7 +93,7 @@ export class CompletionReader {
   cutOff(): readonly ReplyPiece[] {
     this.#hasFinished = true
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(true))
-    return [...pieces, ...(this.#joiner?.end() ?? [])]
+    return [...pieces, ...(this.#joiner?.end(true) ?? [])]
   }
 
   #read(event: TextEvent): ReadStep {
@@ -112,12 +112,12 @@ export class CompletionReader {
     this.#counts[this.#at] = completionTokens
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {
-      return { pieces: [...pieces, ...(this.#joiner?.end() ?? [])], finish: this.#finish() }
+      return { pieces: [...pieces, ...(this.#joiner?.end(this.#isCut) ?? [])], finish: this.#finish() }
     }
     this.#at++
     if (this.tokens < this.#maxTokens) return { pieces: [...pieces, ...(this.#joiner?.next() ?? [])] }
     this.#isCut = true
-    return { pieces: [...pieces, ...(this.#joiner?.end() ?? [])], finish: this.#finish() }
+    return { pieces: [...pieces, ...(this.#joiner?.end(true) ?? [])], finish: this.#finish() }
   }
 
   #exhausted(): ReadStep {

@@ -74,9 +74,10 @@ async function* joined(
     yield* joiner.next()
     reply = await next(left)
   }
-  yield* joiner.end()
   const isShort = finishes.length <= others.length && finishes.at(-1)!.stoppedBy === undefined
-  yield { ...finishes.at(-1)!, reason: isShort ? 'length' : reasonOf(finishes), usage: totalOf(finishes) }
+  const reason = isShort ? 'length' : reasonOf(finishes)
+  yield* joiner.end(reason === 'length')
+  yield { ...finishes.at(-1)!, reason, usage: totalOf(finishes) }
 }
 
 /** What went wrong with one of them is the reason of all. */

@@ -42,10 +42,15 @@ export class TextJoiner {
     return pieces
   }
 
-  /** Ends the last one. */
-  end(): readonly ReplyPiece[] {
+  /**
+   * Ends the last one.
+   * @param isCut whether the model was stopped at one of them, where it may have been about to find something.
+   */
+  end(isCut: boolean): readonly ReplyPiece[] {
+    // What is held of the last one is the beginning of saying so.
+    if (isCut) this.#held = null
     const pieces = this.next()
-    if (this.#lastCharacter !== '' || this.#leftOut === null) return pieces
+    if (isCut || this.#lastCharacter !== '' || this.#leftOut === null) return pieces
     return [...pieces, this.#leftOut]
   }
 
