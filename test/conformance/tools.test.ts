@@ -225,6 +225,22 @@ describe('what the model is shown', () => {
     expect(promptText(server.engine)).toContain(parameters)
   })
 
+  test.each([
+    ['/v1/chat/completions', { function: { name: 'f', parameters: 0, input_schema: 5 }, parameters: 'x' }],
+    ['/v1/responses', { name: 'f', parameters: 0, input_schema: 5, function: { parameters: 'x' } }],
+    ['/v1/messages', { type: 'custom', name: 'f', input_schema: 0, parameters: 5, function: { input_schema: 'x' } }],
+  ])('%s: keys of these names that it does not have mean nothing', async (path, tool) => {
+    const schema = '{"type":"object","properties":{"city":{}}}'
+    const fields = { model: 'service-mk1.5', messages: [user], input: 'Hi', max_tokens: 100 }
+    const body = JSON.stringify({ ...fields, tools: [{ type: 'function', ...tool }] })
+    const response = await server.post(path, body.replace(':0', `:${schema}`))
+    expect(response.status, await response.text()).toBe(200)
+    expect(promptText(server.engine)).toContain(`"parameters": ${schema}}`)
+    const without = await server.post(path, body.replace(':0', ':{}'))
+    expect(without.status, await without.text()).toBe(200)
+    expect(promptText(server.engine)).toContain('"parameters": {}}')
+  })
+
   test('names and descriptions, as JSON', async () => {
     await post({})
     expect(promptText(server.engine)).toContain(

@@ -7,7 +7,7 @@ import { invalidRequest } from '../../../lib/errors.ts'
 /** The part with the JSON body. */
 const BODY = 'request'
 const MOST_PARTS = 257
-const PIECE_BYTES = 512 * 1024
+const PIECE_BYTES = 128 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
 export interface FormParts {
@@ -21,7 +21,10 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<For
   const parts = new Map<string, Buffer<ArrayBuffer>>()
   const form = openForm(contentType)
   const failure = Promise.withResolvers<never>()
-  const refuse = (message: string, cause?: unknown) => failure.reject(invalidRequest(message, null, { cause }))
+  const refuse = (message: string, cause?: unknown) => {
+    failure.reject(invalidRequest(message, null, { cause }))
+    form.destroy()
+  }
   form.on('error', (cause: unknown) => refuse(INVALID, cause))
   form.on('partsLimit', () => refuse(`A form may have at most ${MOST_PARTS} parts`))
   form.on('file', (name: string, stream: Readable) => {
@@ -40,12 +43,13 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<For
   return { body, parts }
 }
 
-/** In pieces, between which other requests get their turn. */
+/** In pieces, between which other requests get their turn. Ends early when the form is destroyed. */
 async function feed(form: Writable, bytes: Buffer): Promise<void> {
   const ended = finished(form)
   // It is known to have failed when it is awaited.
   ended.catch(() => {})
-  for (let at = 0; at < bytes.length && !form.destroyed; at += PIECE_BYTES) {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    if (form.destroyed) return
     form.write(bytes.subarray(at, at + PIECE_BYTES))
     await setImmediate()
   }

@@ -24,8 +24,9 @@ export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, take
   checkShape(bytes)
   const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
   const value = parseBody(schema, withoutIdleChoice(parsed(text)))
-  const rawParameters = hasTools(value) ? rawParametersOf(text) : []
-  if (hasTools(value)) emptyParameters(value.tools as readonly Declared[])
+  const tools = hasTools(value) ? (value.tools as readonly Declared[]) : []
+  const rawParameters = rawParametersOf(tools, text)
+  emptyParameters(tools)
   return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
 }
 
@@ -55,15 +56,19 @@ function hasTools(value: unknown): value is { readonly tools: readonly unknown[]
   )
 }
 
-/** Parsing would lose what the model must see: the order of integer-like keys, and how numbers are written. */
-function rawParametersOf(text: string): (string | null)[] {
-  const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
-  return tools.map((tool) => {
-    // Requests for responses and messages have the declaration itself.
-    const declared = rawMember(tool, 'function') ?? tool
-    const parameters = rawMember(declared, 'parameters') ?? rawMember(declared, 'input_schema')
+/**
+ * Parsing would lose what the model must see: the order of integer-like keys, and how numbers are written. A tool has its
+ * parameters where its schema has found them: other keys of a client, of the same names, mean nothing.
+ */
+function rawParametersOf(tools: readonly Declared[], text: string): (string | null)[] {
+  const texts = tools.length === 0 ? [] : rawItems(rawMember(text, 'tools')!)!
+  return tools.map((tool, index) => {
+    const declared = tool.function ?? tool
+    const key = declared.parameters ? 'parameters' : declared.input_schema ? 'input_schema' : null
+    if (key === null) return null
+    const raw = tool.function ? rawMember(texts[index]!, 'function')! : texts[index]!
     // A copy, because a slice would keep the whole body in memory.
-    return parameters === null || parameters === 'null' ? null : copyOf(parameters)
+    return copyOf(rawMember(raw, key)!)
   })
 }
 
