@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import type { Command } from './commands/command.ts'
+import { forTerminal } from './commands/for-terminal.ts'
 import { keepCompiledCode } from './setup/compile-cache.mjs'
 import { checkNode, checkPlatform } from './setup/requirements.mjs'
 
@@ -130,7 +131,7 @@ function endWithReader(): void {
 }
 
 function fail(error: unknown): never {
-  process.stderr.write(`lookout: ${describe(error)}\n`)
+  process.stderr.write(`lookout: ${forTerminal(describe(error))}\n`)
   process.exit(1)
 }
 

@@ -167,3 +167,12 @@ test('models and card show say of a stored model that ended its reader what is w
     stderr: expect.stringMatching(again),
   })
 })
+
+test('what a model’s template says does not control the terminal', async () => {
+  const data = await mkdtemp(join(directory, 'data-'))
+  const template = "{{ raise_exception('no\u001b[2J\u0007') }}"
+  await new ModelStore(data).putHeader('loud', { ...MODEL, 'tokenizer.chat_template': template })
+  const { stderr } = await lookout(['card', 'show', 'loud'], { LOOKOUT_DATA_DIR: data })
+  expect(stderr).toContain('no\ufffd[2J\ufffd')
+  expect(stderr).not.toMatch(/[^\P{Cc}\n]/u)
+})

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, expect, test } from 'vitest'
 import { FakeEngine } from './support/fake-engine.ts'
 import { ModelStore } from './support/model-store.ts'
@@ -250,6 +252,24 @@ test('a card that ends the process that reads it is left out, and is not read ag
   await store.putHeader('hostile', HEADER, file)
   await store.touch('hostile', new Date(2e12))
   expect(await again.ids()).toEqual([...SHIPPED, 'good', 'hostile'])
+})
+
+test('a pipe, a device or a folder in place of a file of a stored model is refused, and holds up no other', async () => {
+  const { store, start } = await serve()
+  const header = await store.putHeader('a', HEADER)
+  const pipe = join(dirname(header), 'pipe.gguf')
+  await promisify(execFile)('mkfifo', [pipe])
+  const put = (id: string, engine: object) =>
+    store.write(id, JSON.stringify({ serves: [{ id }], engine: { type: 'local', ...engine } }))
+  await put('piped', { model: pipe })
+  await put('piped-template', { model: header, chatTemplate: pipe })
+  await put('endless-template', { model: header, chatTemplate: '/dev/zero' })
+  await put('folder', { model: dirname(header) })
+  await store.put('z')
+  const server = await start()
+  expect(await server.ids()).toEqual([...SHIPPED, 'a', 'z'])
+  const refusals = server.warnings().filter(({ msg }) => msg.endsWith(': it is not a regular file'))
+  expect(refusals).toHaveLength(4)
 })
 
 test.each([

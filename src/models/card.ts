@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { CardError } from './card-error.ts'
 import { cardSchema, type servedIdSchema } from './card-schema.ts'
 import { completeCard } from './complete-card.ts'
 import type { Origins } from './origins.ts'
+import { readPlain } from './plain-file.ts'
 import { runsOnServers, type ServerEngine } from './server-engines.ts'
 import { cardOfWeights, isWeights } from './weights-card.ts'
 import { writtenSchema } from './written-card.ts'
@@ -116,7 +116,7 @@ async function readJson(path: string): Promise<unknown> {
   const refuse = (error: Error, message: string): never => {
     throw new CardError(path, '', message, { cause: error, told: 'the card cannot be read' })
   }
-  const text = await readFile(path, 'utf8').catch((error: Error) => refuse(error, error.message))
+  const text = await readPlain(path).catch((error: Error) => refuse(error, error.message))
   try {
     return JSON.parse(text)
   } catch (error) {

@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { BUILT_IN_MARKS, BUILT_IN_PREFIX, builtInFor, builtInTemplate } from '../templates/built-in.ts'
 import type { TemplateTraits } from '../templates/traits.ts'
 import { CardError } from './card-error.ts'
 import { probeGuarded } from './model-reader.ts'
+import { readPlain } from './plain-file.ts'
 import { findTokens } from './vocabulary.ts'
 import type { CardFolder } from './weight-files.ts'
 
@@ -98,7 +98,7 @@ function beginsWithBos(language: GgufMetadata): boolean {
 
 async function readTemplate(name: string, { file, directory }: CardFolder): Promise<string> {
   const path = resolve(directory, name)
-  return readFile(path, 'utf8').catch((error: Error) => {
+  return readPlain(path).catch((error: Error) => {
     throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`, {
       told: 'the file cannot be read',
     })

@@ -1,4 +1,5 @@
-import { type FileHandle, open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { openPlain } from './plain-file.ts'
 
 /**
  * Reads the header of GGUF files: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -67,7 +68,7 @@ export interface ByteSource {
  * @throws Error that says why the file cannot be read.
  */
 export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string, GgufValue>> {
-  await using file = await open(path)
+  await using file = await openPlain(path)
   const read = (head: Buffer, size: number) => unlessCut(() => readFields(new Reader(head, size)))
   return metadataOf((await readHead(await fileBytes(file), read)).fields)
 }
@@ -79,7 +80,7 @@ export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string
  */
 export async function readGgufHeader(from: string | ByteSource): Promise<GgufHeader> {
   if (typeof from !== 'string') return readHead(from, parseHead)
-  await using file = await open(from)
+  await using file = await openPlain(from)
   return await readHead(await fileBytes(file), parseHead)
 }
 

@@ -1,9 +1,9 @@
-import { readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { ggufNames } from '../families/hugging-face.ts'
 import { CardError } from './card-error.ts'
 import { isObject } from './card-values.ts'
+import { readPlain } from './plain-file.ts'
 import type { CardFolder } from './weight-files.ts'
 
 /** What a folder of Hugging Face says of a model, under the keys that the header of a GGUF file has for it. */
@@ -43,8 +43,6 @@ const TURN_ENDS = [
   '<|end_of_text|>',
 ]
 
-/** The largest known tokenizer.json has 33 MB. */
-const MAX_FILE_BYTES = 2 ** 26
 /** The largest known vocabularies have some 260,000 tokens. */
 const MAX_TOKENS = 2 ** 20
 
@@ -108,7 +106,7 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
 
 async function readJson(folder: string, file: string, place: CardFolder): Promise<Json | null> {
   const path = join(folder, file)
-  const text = await readSmall(path).catch((error: NodeJS.ErrnoException) => {
+  const text = await readPlain(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
     throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, {
       cause: error,
@@ -127,13 +125,6 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   return json
 }
 
-/** @throws Error for a file that is too large. */
-async function readSmall(path: string): Promise<string> {
-  const { size } = await stat(path)
-  if (size > MAX_FILE_BYTES) throw new Error(`it has ${size} bytes; at most ${MAX_FILE_BYTES} are read`)
-  return readFile(path, 'utf8')
-}
-
 function marksOf(config: Json): PictureMarks | null {
   const { vision_start_token_id: begin, image_token_id: picture, vision_end_token_id: end } = config
   if (typeof begin !== 'number' || typeof picture !== 'number' || typeof end !== 'number') return null
@@ -141,7 +132,7 @@ function marksOf(config: Json): PictureMarks | null {
 }
 
 async function readTemplate(folder: string): Promise<string | undefined> {
-  return readSmall(join(folder, 'chat_template.jinja')).catch(() => undefined)
+  return readPlain(join(folder, 'chat_template.jinja')).catch(() => undefined)
 }
 
 /** Older repositories have the template in their settings, or several by name. */

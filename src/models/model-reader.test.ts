@@ -159,6 +159,17 @@ test('a tokenizer that names a token far behind all others is read without it', 
   )
 })
 
+test('a folder that ends the process that reads it is named with its card', async () => {
+  await writeFile(join(directory, 'tokenizer.json'), '{}')
+  await writeFile(join(directory, 'config.json'), `{"deep":${'['.repeat(3e7)}${']'.repeat(3e7)}}`)
+  await expect(readFolder('.', { file: 'card.json', directory })).rejects.toMatchObject({
+    message: expect.stringMatching(
+      /^Model card card\.json: engine\.tokenizer: the folder \. cannot be read: it needs more /,
+    ),
+    cause: expect.any(ProcessEnded),
+  })
+})
+
 describe('a template of somebody else', () => {
   const refused = (source: string, milliseconds?: number) => expect(probeGuarded(source, milliseconds)).rejects
 

@@ -1,5 +1,6 @@
 import { GuardedProcess, ProcessEnded } from '../lib/guarded-process.ts'
 import { type Attempt, answerOf } from '../lib/guarded-program.ts'
+import { CardError } from './card-error.ts'
 import { type ByteSource, type GgufValue, readHead } from './gguf.ts'
 import { MOST_CHARACTERS, type PackedMetadata, unpackMetadata } from './gguf-digest.ts'
 import type { FolderHeaders } from './hugging-face.ts'
@@ -49,9 +50,14 @@ export async function readCheckedMetadata(
   return unpackMetadata(packed)
 }
 
-/** Reads the small files of a folder of Hugging Face. @throws Error that names the card and the file; ProcessEnded. */
+/** Reads the small files of a folder of Hugging Face. @throws Error that names the card, and the file where it can. */
 export function readFolder(name: string, { file, directory }: CardFolder): Promise<FolderHeaders> {
-  return ask({ type: 'folder', name, place: { file, directory } })
+  return ask<FolderHeaders>({ type: 'folder', name, place: { file, directory } }).catch((error: Error) => {
+    if (!(error instanceof ProcessEnded)) throw error
+    throw new CardError(file, 'engine.tokenizer', `the folder ${name} cannot be read: ${error.message}`, {
+      cause: error,
+    })
+  })
 }
 
 /** A template that cannot be used; the message says why. */

@@ -1,8 +1,9 @@
-import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { ProcessEnded } from '../lib/guarded-process.ts'
 import { CardError } from './card-error.ts'
 import { isObject } from './card-values.ts'
+import { readPlain } from './plain-file.ts'
 
 /** Beside a card whose reading ended a process: why, and the state of its files. */
 const NOTE_FILE = 'unread.json'
@@ -86,7 +87,7 @@ async function readWritten(file: string): Promise<Readonly<Record<string, unknow
 
 async function readJson(path: string): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(path, 'utf8'))
+    return JSON.parse(await readPlain(path))
   } catch {
     return null
   }

@@ -254,6 +254,17 @@ describe('in another process', () => {
     // From then on it holds up nobody else.
     expect(await hostile.render(conversation(1), 'messages')).toContain('0')
   })
+
+  test('many such conversations at once hold up other templates for the first alone', async () => {
+    const trap = '{% if messages | length == 5 %}{% for i in range(4000000000) %}{{ i }}{% endfor %}{% endif %}[again]'
+    const [hostile, good] = await Promise.all([foreign(trap + CHATML), foreign(CHATML)])
+    const order: string[] = []
+    const note = (what: string) => () => void order.push(what)
+    const bad = Array.from({ length: 3 }, () => hostile.render(conversation(5), 'messages').catch(note('hostile')))
+    await Promise.all([...bad, good.render(conversation(3), 'messages').then(note('good'))])
+    expect(order.indexOf('good')).toBeLessThan(2)
+    expect(order).toHaveLength(4)
+  })
 })
 
 test.each([
