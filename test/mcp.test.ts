@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
+import { makeTiff } from './support/tiff.ts'
 
 /** `lookout mcp` with the official client, which checks results against the schemas of the tools. What the model says is not judged. */
 const MCP_KEY = 'mcp-key'
@@ -114,6 +115,18 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     const { content, structuredContent } = await call('look', { question: 'What is it?', media: ['shapes.png'] })
     expect(structuredContent).toEqual({ answer: content[0]!.text, complete: true })
     expect(content[0]!.text).toMatch(/\w/)
+  })
+
+  test('says when a picture has more pages than are looked at', async () => {
+    const page = new Uint8Array(64 * 64)
+    await writeFile(join(root, 'pages.tif'), makeTiff({ width: 64, height: 64, channels: 1, pages: [page, page] }))
+    for (const [tool, args] of [
+      ['look', { question: 'What is it?', media: ['pages.tif'] }],
+      ['detect', { image: 'pages.tif' }],
+    ] as const) {
+      const { content } = await call(tool, args)
+      expect(content.at(-1)!.text).toBe('pages.tif has 2 pages, of which only the first is looked at')
+    }
   })
 
   test('detect, with a drawing that agents can take', async () => {

@@ -49,6 +49,8 @@ interface Reading {
   readonly page?: number | null
   /** False where a picture of this size is not to be read into memory. */
   readonly takesPictures?: boolean
+  /** Told how many pages a picture has of which only the first is looked at; by default, the user is. */
+  readonly onPages?: (pages: number) => void
 }
 
 /** @throws MediaError */
@@ -64,16 +66,14 @@ export function openMedium(path: string, page: number | null = null): Promise<Me
 }
 
 /** @throws MediaError */
-export async function readMedium(
-  file: MediaFile,
-  { takesPictures = true, page = null }: Reading = {},
-): Promise<Medium> {
+export async function readMedium(file: MediaFile, reading: Reading = {}): Promise<Medium> {
   const { name } = file
+  const { takesPictures = true, page = null } = reading
   const type = mediaType(await file.head())
   const kind = kindOf(type)
   if (type === null || kind === null || kind === 'image') {
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
-    return pictureOf(name, await file.whole(), page)
+    return pictureOf(name, await file.whole(), reading)
   }
   checkPaged(name, type, page)
   return {
@@ -115,7 +115,7 @@ export async function readStandardInput(page: number | null = null): Promise<Med
       blob: async () => new Blob([bytes], { type }),
     }
   }
-  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes, page)
+  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes, { page })
   const text = bytes.toString('utf8').trim()
   if (text === '') throw new MediaError('standard input is empty')
   if (text.includes('\0') || text.includes('\ufffd'))
@@ -205,7 +205,7 @@ function aboutMedium(name: string, { message }: ServerError): MediaError {
 }
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */
-async function pictureOf(name: string, given: Buffer, page: number | null): Promise<Picture> {
+async function pictureOf(name: string, given: Buffer, { page = null, onPages }: Reading): Promise<Picture> {
   const found = typeName(given.subarray(0, HEAD_BYTES))
   if (given.length === 0) throw new MediaError(`${name} is empty`)
   if (!found.startsWith('image/')) {
@@ -219,9 +219,10 @@ async function pictureOf(name: string, given: Buffer, page: number | null): Prom
   })
   if (paged === null) throw new MediaError(`${name} has no page ${page}`)
   const { bytes, pages } = paged
-  // Of formats that it takes, the server says so itself.
-  if (!isTaken && page === null && pages > 1) {
-    note(`${name} has ${pages} pages, of which only the first is looked at: --page N takes another`)
+  if (page === null && pages > 1) {
+    // Of formats that it takes, the server says so itself.
+    const tell = onPages ?? (isTaken ? () => {} : () => note(`${firstOf(name, pages)}: --page N takes another`))
+    tell(pages)
   }
   const size = await pictureSize(bytes).catch(() => {
     throw new MediaError(`${name} is damaged`)
@@ -236,6 +237,11 @@ async function pictureOf(name: string, given: Buffer, page: number | null): Prom
     bytes: async () => bytes,
     blob: async () => new Blob([new Uint8Array(bytes)], { type }),
   }
+}
+
+/** What is to be said of a picture with further pages. Frames of an animation count as pages. */
+export function firstOf(name: string, pages: number): string {
+  return `${name} has ${pages} pages, of which only the first is looked at`
 }
 
 /** @throws MediaError when a page is asked for. */

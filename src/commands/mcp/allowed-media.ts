@@ -1,7 +1,8 @@
 import { lstat, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { MediaError, type Medium, readMedium } from '../asking/media.ts'
+import { firstOf, MediaError, type Medium, readMedium } from '../asking/media.ts'
+import type { Call } from './call.ts'
 import { HeldFile } from './held-file.ts'
 
 /** The most bytes of one file: what the server stores. */
@@ -52,9 +53,10 @@ export class AllowedMedia {
   /**
    * @param named a path, absolute or relative to the first folder, a file: address or an http(s) address.
    * @param held keeps the file open until it is disposed of.
+   * @param notes gets what is left out of it.
    * @throws MediaError for what is not allowed, not there, too large or of another type.
    */
-  async open(named: string, held: AsyncDisposableStack): Promise<Source> {
+  async open(named: string, { held, notes }: Pick<Call, 'held' | 'notes'>): Promise<Source> {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       const { pathname } = new URL(named)
@@ -62,7 +64,9 @@ export class AllowedMedia {
     }
     const file = held.use(await this.#file(named))
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
-    return { type: 'medium', medium: await readMedium(file, { takesPictures: file.byteLength <= MOST_PICTURE_BYTES }) }
+    const takesPictures = file.byteLength <= MOST_PICTURE_BYTES
+    const onPages = (pages: number) => notes.push(firstOf(named, pages))
+    return { type: 'medium', medium: await readMedium(file, { takesPictures, onPages }) }
   }
 
   async #file(named: string): Promise<HeldFile> {

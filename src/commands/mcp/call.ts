@@ -7,6 +7,8 @@ export interface Call {
   readonly media: AllowedMedia
   /** The files that it has opened, which are closed when it ends. */
   readonly held: AsyncDisposableStack
+  /** What the client is to know beside the result. */
+  readonly notes: string[]
   /** Fires when the client has cancelled the call, or has left. */
   readonly signal: AbortSignal
   /** What is being done, for a client that wants to know. */

@@ -70,7 +70,7 @@ export class Eyes {
     categories: readonly string[],
     { points, draws }: { readonly points: boolean; readonly draws: boolean },
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
-    const source = await call.media.open(name, call.held)
+    const source = await call.media.open(name, call)
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
     if (source.type === 'medium' ? picture === null : source.kind !== 'image') {
       throw new MediaError(`${name} is not a picture`)
@@ -179,9 +179,9 @@ export class Eyes {
   }
 }
 
-async function opened({ media, held }: Call, names: readonly string[]): Promise<Source[]> {
+async function opened(call: Call, names: readonly string[]): Promise<Source[]> {
   const sources: Source[] = []
-  for (const name of names) sources.push(await media.open(name, held))
+  for (const name of names) sources.push(await call.media.open(name, call))
   return sources
 }
 

@@ -180,7 +180,9 @@ function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Ans
       if (!(media instanceof AllowedMedia)) return media
       using progress = new CallProgress(context)
       await using held = new AsyncDisposableStack()
-      return await run({ media, held, signal, say: (stage) => progress.say(stage) })
+      const notes: string[] = []
+      const result = await run({ media, held, notes, signal, say: (stage) => progress.say(stage) })
+      return { ...result, content: [...result.content, ...notes.map((text) => ({ type: 'text' as const, text }))] }
     } catch (error) {
       return toProblem(error, signal)
     }
