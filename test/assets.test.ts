@@ -282,6 +282,34 @@ describe('a model that does not say which picture it means', () => {
     expect(server.engine.works).toHaveLength(4)
   })
 
+  test.each([
+    ['between the replies', '\n', box('red', 0), 2],
+    ['in two of them', '</point_box>\n<point_box', box('red', 0).replace('</point_box>', ''), 2],
+    ['in the first', '(', box('red', 0).slice(0, box('red', 0).indexOf('(')), 1],
+  ])('a stop sequence %s ends the reply of the focus tool', async (_, stop, content, works) => {
+    server.engine.script = sees({ red: { texts: [box('red')] }, green: { texts: [box('green')] } })
+    const focused = { stop, vision_config: { annotation_format: 'box', internal_tools: { focus: true } } }
+    for (const stream of [false, true]) {
+      server.engine.works.length = 0
+      const asked = { ...ask([user(image('red'), image('green'))], focused), stream }
+      const response = await server.post(CHAT, asked)
+      if (stream) {
+        const chunks = await chunksOf(response)
+        expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe(content)
+      } else expect((await replyOf(response)).choices[0]).toMatchObject({ message: { content }, finish_reason: 'stop' })
+      expect(server.engine.works).toHaveLength(works)
+    }
+  })
+
+  test('ends at a stop sequence between two rounds of the focus tool', async () => {
+    const look = '<tool_call>\n{"name": "focus", "arguments": {"box": [0, 0, 500, 500]}}\n</tool_call>'
+    server.engine.script = { texts: [], branch: () => ({ texts: ['I look.', look] }) }
+    const focused = { stop: '.\nI', vision_config: { internal_tools: { focus: true } } }
+    const reply = await replyOf(await server.post(CHAT, ask([user(image('red'))], focused)))
+    expect(reply.choices[0]).toMatchObject({ message: { content: 'I look' }, finish_reason: 'stop' })
+    expect(server.engine.works).toHaveLength(2)
+  })
+
   test('is asked about one after the other where it calls no function', async () => {
     const tool = { type: 'function', function: { name: 'camera', parameters: { type: 'object', properties: {} } } }
     const call = '<tool_call>\n{"name": "camera", "arguments": {}}\n</tool_call>'

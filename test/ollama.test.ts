@@ -254,6 +254,16 @@ describe('errors', () => {
     await expect(client.chat({ model, messages: [{ role: 'robot', content: '' }] })).rejects.toThrow(
       /messages\[0\]\.role/,
     )
+    const results: [object, string][] = [
+      [{ tool_name: 'f' }, "messages[1].tool_name: No earlier assistant message has a call of 'f' without a result"],
+      [{}, 'messages[1]: No earlier assistant message has a tool call without a result'],
+      [{ tool_call_id: 'a' }, "messages[1].tool_call_id: No earlier assistant message has a tool call with the id 'a'"],
+    ]
+    for (const [named, error] of results) {
+      const result = { role: 'tool', content: '', ...named }
+      const stray = client.chat({ model, messages: [...messages, result] })
+      await expect(stray).rejects.toMatchObject({ status_code: 400, error })
+    }
     server.engine.script = { refusal: internalError(new Error('broken')) }
     await expect(client.chat({ model, messages })).rejects.toMatchObject({ status_code: 500 })
     const broken = await fetch(`${server.url}/api/chat`, { method: 'POST', body: '{' })

@@ -29,6 +29,7 @@ import {
   totalPrompt,
 } from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
+import { StopCutter } from './reply/stop-cutter.ts'
 import { constraintOf, demandOf, SCHEMA, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
@@ -146,11 +147,14 @@ export class Conversations {
     return this.#started(request, caller, signal, async (chat, held, deadline) => {
       if (chat.focus !== null) {
         const { views, nothing, focus } = chat
+        const cutter = new StopCutter(request.stops ?? [])
         const starts = views.map((view) => (maxTokens: number) => {
           const clampsTokens = request.maxTokens === null || request.clampsTokens
-          return this.#replyWithFocus(view(), { ...request, ...focus, maxTokens, clampsTokens }, caller, deadline)
+          const asked = { ...request, ...focus, cutter, maxTokens, clampsTokens }
+          return this.#replyWithFocus(view(), asked, caller, deadline)
         })
-        const reply = await repliesInTurn(starts, request.maxTokens ?? caller.model.outputTokens, nothing)
+        const maxTokens = request.maxTokens ?? caller.model.outputTokens
+        const reply = await repliesInTurn(starts, { maxTokens, nothing, cutter })
         const heldImages = held.move()
         deadline.signal.addEventListener('abort', () => heldImages.dispose(), { once: true })
         if (deadline.signal.aborted) heldImages.dispose()
@@ -306,7 +310,7 @@ export class Conversations {
   /** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
   async #replyWithFocus(
     view: PreparedView,
-    { loading, ...limits }: ReplyLimits & FocusMedia,
+    { loading, cutter, ...limits }: ReplyLimits & FocusMedia & { readonly cutter: StopCutter },
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
@@ -317,6 +321,7 @@ export class Conversations {
     return focusedReply(first, {
       prompt,
       images,
+      isStopped: () => cutter.found !== null,
       maxTokens: limits.maxTokens ?? model.outputTokens,
       next: async (longer, left) => {
         const parts = await buildPrompt(longer, this.#styles.get(model.card)!)

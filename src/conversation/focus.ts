@@ -16,6 +16,8 @@ export interface FocusParts {
   readonly maxTokens: number
   /** The images of the request by their index among its media. */
   readonly images: ReadonlyMap<number, ImageContent>
+  /** Whether what has been read so far has ended the reply. */
+  isStopped(): boolean
   /** Starts the next round; null when the context has no room for another token. */
   next(prompt: PromptSource, maxTokens: number): Promise<AsyncIterable<ReplyEvent> | null>
   /** Loads a region of an original image. @throws ApiError when that fails. */
@@ -94,7 +96,7 @@ export async function* focusedReply(
     if (finish === null) throw internalError(new Error('A round ended without a finish event'))
     usage = sumOf(usage, finish.usage)
     const end = (reason: ReplyFinish['reason']): ReplyFinish => ({ type: 'finish', reason, usage: usage! })
-    if (finish.reason !== 'tool_calls') return yield { ...finish, usage }
+    if (finish.reason !== 'tool_calls' || parts.isStopped()) return yield { ...finish, usage }
     if (calls === MAX_FOCUS_CALLS) return yield end('tool_limit')
 
     const seen = await zoomIn(said.message, parts)

@@ -1,5 +1,6 @@
 import type { ChatRequest, ContentPart, Message, ReplyOptions, Structure } from '../../conversation/index.ts'
-import { type Names, namesOf, type Path } from '../../lib/param.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import { type Names, namesOf, type Path, within } from '../../lib/param.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
@@ -57,8 +58,8 @@ function generateNames(said: MessageBody, asked: number): Names {
     const [list, index, ...rest] = path
     if (list !== 'messages') return OPTIONS(path)
     if (typeof index === 'number' && index < asked) return ['system']
-    const within = pathWithin(said, rest)
-    return within[0] === 'images' ? within : ['prompt']
+    const inside = pathWithin(said, rest)
+    return inside[0] === 'images' ? inside : ['prompt']
   }
 }
 
@@ -108,10 +109,10 @@ function structureOf({ format }: ReplyBody): Structure | null {
 
 function toMessages(messages: readonly MessageBody[]): Message[] {
   const calls = new Calls()
-  return messages.map((message) => toMessage(message, calls))
+  return messages.map((message, index) => toMessage(message, ['messages', index], calls))
 }
 
-function toMessage(message: MessageBody, calls: Calls): Message {
+function toMessage(message: MessageBody, param: Path, calls: Calls): Message {
   const { role, content, images, thinking } = message
   switch (role) {
     case 'system':
@@ -124,7 +125,7 @@ function toMessage(message: MessageBody, calls: Calls): Message {
       return { role, content: said, reasoning_content: thinking || null, tool_calls: made }
     }
     case 'tool':
-      return { role, tool_call_id: calls.answer(message), content: partsOf(content, images) }
+      return { role, tool_call_id: calls.answer(message, param), content: partsOf(content, images) }
   }
 }
 
@@ -144,11 +145,17 @@ class Calls {
     return { id, function: { name, arguments: text } }
   }
 
-  /** @returns the id of the call that a result answers; an empty one where there is none. */
-  answer({ tool_call_id: id, tool_name: name }: MessageBody): string {
+  /** @returns the id of the call that a result answers. */
+  answer({ tool_call_id: id, tool_name: name }: MessageBody, param: Path): string {
     const open = id ? callsOf(this.#byId, id) : name ? callsOf(this.#byName, name) : this.#all
     const answered = open.takeFirst()
-    return id || (answered?.id ?? '')
+    // One with an id is checked with the other messages.
+    if (id) return id
+    if (answered) return answered.id
+    const [at, wanted] = name ? [within(param, 'tool_name'), `call of '${name.slice(0, 100)}'`] : [param, 'tool call']
+    throw invalidRequest(`No earlier assistant message has a ${wanted} without a result`, at, {
+      code: 'invalid_tool_result',
+    })
   }
 }
 

@@ -109,7 +109,8 @@ export class CompletionReader {
     const isCut = reason === 'length'
     this.#isCut ||= isCut
     this.#isInterrupted ||= thoughtInterrupted
-    this.#counts[this.#at] = completionTokens
+    // Those that print nothing have no events; of them, too, only so many count.
+    this.#counts[this.#at]! += Math.min(completionTokens - this.#counts[this.#at]!, this.#maxTokens - this.tokens)
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {
       return { pieces: [...pieces, ...(this.#joiner?.end(this.#isCut) ?? [])], finish: this.#finish() }
@@ -129,7 +130,7 @@ export class CompletionReader {
     this.#hasFinished = true
     return {
       reason: this.#isCut ? 'length' : 'stop',
-      completionTokens: Math.min(this.tokens, this.#maxTokens),
+      completionTokens: this.tokens,
       ...(this.#isInterrupted ? { thoughtInterrupted: true } : {}),
     }
   }

@@ -1,21 +1,39 @@
 import { internalError } from '../../lib/errors.ts'
 import type { ReplyEvent, ReplyFinish, Usage } from './reply.ts'
+import type { StopCutter } from './stop-cutter.ts'
 import { TextJoiner } from './text-joiner.ts'
 
 /** Starts a reply of at most so many tokens. */
 type Start = (maxTokens: number) => Promise<AsyncIterable<ReplyEvent>>
 
-/**
- * Joins replies that are computed one after the other, each about one picture. Resolves when the first has been started.
- * @param nothing what the model says of a picture where it finds nothing.
- */
-export async function repliesInTurn(
-  starts: readonly Start[],
-  maxTokens: number,
-  nothing: string,
-): Promise<AsyncIterable<ReplyEvent>> {
-  const first = await starts[0]!(maxTokens)
-  return starts.length === 1 ? first : joined(first, starts.slice(1), maxTokens, nothing)
+interface InTurn {
+  /** The most tokens of all of them. */
+  readonly maxTokens: number
+  /** What the model says of a picture where it finds nothing. */
+  readonly nothing: string
+  /** Looks for stop sequences in the joined text: one may begin in a reply and end in the next. */
+  readonly cutter: StopCutter
+}
+
+/** Joins replies that are computed one after the other, each about one picture. Resolves when the first has been started. */
+export async function repliesInTurn(starts: readonly Start[], inTurn: InTurn): Promise<AsyncIterable<ReplyEvent>> {
+  const first = await starts[0]!(inTurn.maxTokens)
+  const reply = starts.length === 1 ? first : joined(first, starts.slice(1), inTurn)
+  return cut(reply, inTurn.cutter)
+}
+
+/** What is computed until the reply has its finish is counted, though it is not shown. */
+async function* cut(reply: AsyncIterable<ReplyEvent>, cutter: StopCutter): AsyncGenerator<ReplyEvent, void, void> {
+  for await (const event of reply) {
+    if (event.type !== 'finish') {
+      yield* cutter.push(event)
+      continue
+    }
+    yield* cutter.end()
+    const { logProbs = [], ...finish } = event
+    if (cutter.found !== null) yield { ...finish, reason: 'stop', stoppedBy: cutter.found }
+    else yield { ...finish, logProbs: [...cutter.rest, ...logProbs] }
+  }
 }
 
 /**
@@ -54,8 +72,7 @@ export async function* replyOrInstead(
 async function* joined(
   first: AsyncIterable<ReplyEvent>,
   others: readonly Start[],
-  maxTokens: number,
-  nothing: string,
+  { maxTokens, nothing, cutter }: InTurn,
 ): AsyncGenerator<ReplyEvent, void, void> {
   const joiner = new TextJoiner(nothing)
   const finishes: ReplyFinish[] = []
@@ -70,7 +87,7 @@ async function* joined(
     finishes.push(finish)
     left -= finish.usage.completionTokens
     const next = others[finishes.length - 1]
-    if (next === undefined || left <= 0 || finish.stoppedBy !== undefined) break
+    if (next === undefined || left <= 0 || finish.stoppedBy !== undefined || cutter.found !== null) break
     yield* joiner.next()
     reply = await next(left)
   }

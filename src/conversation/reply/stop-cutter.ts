@@ -31,6 +31,8 @@ export class StopCutter {
   push(piece: ReplyPiece): readonly ReplyPiece[] {
     if (this.#sequences.length === 0) return [piece]
     if (this.#found !== null) return []
+    // A thought about the next picture is no part of the text, which goes on after it.
+    if (piece.type === 'reasoning') return [piece]
     if (piece.type !== 'text') return [...this.end(), ...this.#carrying(piece)]
     this.#logProbs.push(...(piece.logProbs ?? []))
     const text = this.#held + piece.text

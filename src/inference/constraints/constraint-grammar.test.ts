@@ -305,9 +305,10 @@ describe('a lenient schema', () => {
       properties: {
         a: { type: 'string', format: 'credit-card', not: { const: 'x' } },
         b: { type: 'array', items: [{ type: 'integer' }], contains: true },
-        __proto__: { type: 'integer' },
+        ['__proto__']: { type: 'integer' },
       },
-      required: ['a', 'b'],
+      required: ['a', '__proto__', 'b'],
+      additionalProperties: false,
       minProperties: 1,
     }
     const grammar = byteAutomaton(lenient(schema))
@@ -334,6 +335,8 @@ describe('a lenient schema', () => {
     ],
     ['constants of its type are kept', { type: 'string', enum: ['a', 1, null] }, ['"a"'], ['1', 'null', '"b"']],
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
+    ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],
+    ['a constant that is not among others', { const: 'a', enum: ['b', 'c'] }, ['"a"'], ['"b"']],
     ['numbers as text', { type: 'integer', enum: ['1', '2'] }, ['"1"'], ['1']],
     [
       'objects together',

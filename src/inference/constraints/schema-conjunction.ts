@@ -49,7 +49,7 @@ export function alternativeOf(schema: Schema): Plain {
   const isWhole = Number.isInteger(schema.multipleOf)
   const named = (Array.isArray(type) ? type : [type]).filter((name) => TYPES.includes(name))
   const types = named.map((name) => (name === 'number' && isWhole ? 'integer' : name))
-  const constants = Array.isArray(values) ? values : Object.hasOwn(schema, 'const') ? [schema.const] : []
+  const constants = Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(values) ? values : []
   const tuple = Array.isArray(items) ? items : prefixItems
   const others = Array.isArray(items) ? schema.additionalItems : items
   const texts = (['pattern', 'format'] as const).filter((keyword) => typeof schema[keyword] === 'string')
@@ -58,9 +58,11 @@ export function alternativeOf(schema: Schema): Plain {
     ...(types.length === 0 ? {} : { types }),
     ...(constants.length === 0 ? {} : { enum: constants }),
     ...(isSchemaMap(properties) && {
-      properties: new Map(Object.entries(properties).map(([name, inner]) => [name, [inner]])),
+      properties: new Map(
+        Object.entries(properties).flatMap(([name, inner]) => (isWritable(name) ? [[name, [inner]] as const] : [])),
+      ),
     }),
-    ...(Array.isArray(required) && { required: required.filter((name) => typeof name === 'string') }),
+    ...(Array.isArray(required) && { required: required.filter(isWritable) }),
     ...(additionalProperties === undefined ? {} : { additionalProperties: [additionalProperties] }),
     ...(Array.isArray(tuple) ? { prefixItems: tuple.map((item) => [item]) } : {}),
     ...(others === undefined ? {} : { items: [others] }),
@@ -213,6 +215,11 @@ function matches(text: string, pattern: string): boolean {
 function typeOf(value: unknown): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value
+}
+
+/** A grammar has no property `__proto__`; the others of its object are kept. */
+function isWritable(name: unknown): name is string {
+  return typeof name === 'string' && name !== '__proto__'
 }
 
 function isSchemaMap(value: unknown): value is Schema {
