@@ -230,6 +230,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
 
   test('arguments that do not fit are refused', async () => {
     expect(await problem('look', { question: 'What is it?', media: [] })).toMatch(/media/)
+    expect(await problem('detect', { image: 'shapes.png', things: ['heart'] })).toMatch(/things/)
     expect(await problem('read', { image: 'shapes.png', fields: {} })).toMatch(/field/)
     expect(await problem('detect', { image: 'https://example.org/a.png', draw: true })).toMatch(/draw needs a file/)
     const questions = [{ question: 'Which?', options: ['a', 'a'] }]

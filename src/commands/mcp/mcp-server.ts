@@ -66,7 +66,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
     {
       title: 'Look at pictures, videos or sounds',
       description: 'Answers a question about pictures, videos or sounds in words. All of them belong to one question.',
-      inputSchema: z.object({ question: text, media }),
+      inputSchema: z.strictObject({ question: text, media }),
       outputSchema: z.object({ answer: z.string(), complete }),
       annotations: READ_ONLY,
     },
@@ -82,7 +82,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
     {
       title: 'Find objects',
       description: 'Finds objects in a picture and says where they are. Without categories, every object.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         image: file,
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
@@ -122,7 +122,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       title: 'Answer typed questions with probabilities',
       description:
         'Answers up to 100 questions about the same media with probabilities: yes or no, one of several options, or a level.',
-      inputSchema: z.object({ media, questions: z.array(question).min(1).max(100) }),
+      inputSchema: z.strictObject({ media, questions: z.array(question).min(1).max(100) }),
       outputSchema: z.object({ answers: z.array(answer) }),
       annotations: READ_ONLY,
     },
@@ -139,7 +139,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
     {
       title: 'Read text',
       description: 'Reads the text in a picture: all of it as it stands, or into fields that you name.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         image: file,
         fields: z
           .record(z.string().min(1).max(100), z.string().max(1000))
