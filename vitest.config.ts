@@ -55,7 +55,8 @@ const shared = {
   globalSetup: ['test/support/shared-database.ts'],
   restoreMocks: true,
   unstubEnvs: true,
-  testTimeout: 30_000,
+  // Only for what hangs: a busy machine may take several times as long as an idle one.
+  testTimeout: 120_000,
   hookTimeout: 120_000,
   // On a busy machine of continuous integration a wait may run out. The report names each test that needed a second try.
   retry: process.env.CI ? 1 : 0,
@@ -94,7 +95,6 @@ export default defineConfig({
           name: 'browser',
           include: BROWSER,
           maxWorkers: 2,
-          testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
       },
