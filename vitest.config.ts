@@ -19,11 +19,11 @@ const NATIVE = [
   'src/inference/local/reading/shared-calls.test.ts',
   'test/export-hf.test.ts',
 ]
-/** Each file takes half a minute or more: servers that are killed, models of every family, blocks of the documentation. */
+/** Each file takes half a minute or more: servers that are started or killed, models of every family, blocks of the documentation. */
 const LONG = [
-  'src/inference/local/{host/warm-restart,scheduler/scheduler}.test.ts',
-  'test/{batches-killed,database-stops,doc-blocks,doctor,flood,mcp-calls,model-pulls,package}.test.ts',
-  'test/{studio-snippets,survival}.test.ts',
+  'src/inference/local/{host/{local-engine,warm-restart},native/kernels/attention,scheduler/scheduler}.test.ts',
+  'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,flood,main,mcp-calls,model-pulls}.test.ts',
+  'test/{package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]
