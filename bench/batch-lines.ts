@@ -50,7 +50,7 @@ function cases(many: number): readonly Case[] {
   const image = `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,${'A'.repeat(9e6)}"}}]}]`
   return [
     { name: '20 lines with 9 MB of text', lines: 20, input: each(20, text(9e6)) },
-    { name: '20 lines with 9 MB of an image that is none', lines: 20, input: each(20, image) },
+    { name: '20 lines with 9 MB of a damaged image', lines: 20, input: each(20, image) },
     { name: '10 million line breaks', lines: 1e7, input: new Blob(['\n'.repeat(1e7)]) },
     { name: `${many} invalid requests`, lines: many, input: each(many, '"messages":[],"temperature":9') },
     { name: `${many} requests, cancelled`, lines: many, input: each(many, text(50)), isCancelled: true },

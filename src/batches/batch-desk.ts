@@ -145,7 +145,7 @@ export class BatchDesk {
   }
 
   /**
-   * Has a validated batch run. Its lines appear in parts, which nobody takes before the last one is there.
+   * Starts a validated batch. Its lines arrive in parts, and none is taken before the last part is there.
    * @param parts each of which a statement can add in less time than a client's request may take.
    * @returns false when the batch was cancelled meanwhile, or the lease is lost.
    */

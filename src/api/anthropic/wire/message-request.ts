@@ -101,7 +101,7 @@ const assistantBlock = z
   .discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
   .register(requestSchemas, { id: 'MessageAssistantBlock' })
 
-/** One turn, whatever stands between its calls. */
+/** One turn: texts and thoughts between its calls do not end it. */
 const assistantBlocks = z
   .array(assistantBlock)
   .max(MOST_PARTS)
