@@ -1,28 +1,47 @@
-/** What llama.cpp calls a model that Hugging Face's config.json names by its `model_type`. */
-export interface GgufNames {
-  /** `general.architecture` */
+import type { FamilyName } from './index.ts'
+import { architectureOf } from './processors/architectures.ts'
+import type { ImageProcessing, ProcessorFiles } from './processors/image-processing.ts'
+
+/** What a Hugging Face folder says of a model's family and of the media that it takes. */
+export interface HubModel {
+  /** What llama.cpp calls the architecture of its language model, where that has another name. */
   readonly architecture: string
-  /** `clip.projector_type`; null for a language model, or one whose pictures are not known here. */
-  readonly projector: string | null
+  readonly family: FamilyName | null
+  /** Null for a model whose images are not served. */
+  readonly images: ImageProcessing | null
+  /** Why not, where the model has an encoder for images or sound; null for a language model, and where they are served. */
+  readonly unserved: string | null
 }
 
-/** Models whose pictures vLLM takes as one token each, of which it makes one for every square of pixels. */
-const SEEING: Readonly<Record<string, GgufNames>> = {
-  qwen2_vl: { architecture: 'qwen2vl', projector: 'qwen2vl_merger' },
-  qwen2_5_vl: { architecture: 'qwen2vl', projector: 'qwen2.5vl_merger' },
-  qwen3_vl: { architecture: 'qwen3vl', projector: 'qwen3vl_merger' },
-  qwen3_vl_moe: { architecture: 'qwen3vlmoe', projector: 'qwen3vl_merger' },
-  qwen3_5: { architecture: 'qwen35', projector: 'qwen3vl_merger' },
-  qwen3_5_moe: { architecture: 'qwen35moe', projector: 'qwen3vl_merger' },
-}
-
-/** Language models with another name than in llama.cpp. */
-const READING: Readonly<Record<string, string>> = {
+/** Language models with another name than in llama.cpp, by their `model_type`. */
+const TEXT_NAMES: Readonly<Record<string, string>> = {
   gemma3_text: 'gemma3',
   qwen2_moe: 'qwen2moe',
   qwen3_moe: 'qwen3moe',
 }
 
-export function ggufNames(modelType: string): GgufNames {
-  return SEEING[modelType] ?? { architecture: READING[modelType] ?? modelType, projector: null }
+/** Keys of config.json that only models with encoders have. */
+const ENCODER_KEYS = ['vision_config', 'visual', 'vision_tower', 'mm_vision_tower', 'audio_config', 'thinker_config']
+
+/** What to write into the card of a model whose images are not served. */
+const ADVICE =
+  'Write "modalities": ["text"] into the card, or let the servers place images themselves, with "type": "openai" and ' +
+  '"image" limits (docs/cluster.md)'
+
+/** @param hasProcessor whether the folder has a file with the settings of an image processor. */
+export function hubModel(files: ProcessorFiles, hasProcessor: boolean): HubModel {
+  const { config } = files
+  const type = String(config.model_type)
+  const [name = type] = Array.isArray(config.architectures) ? config.architectures.map(String) : []
+  const known = architectureOf(name)
+  const about = { architecture: TEXT_NAMES[type] ?? type, family: known?.family ?? null }
+  const images = typeof known?.images === 'function' ? known.images(files) : (known?.images ?? null)
+  if (images !== null && typeof images !== 'string') return { ...about, images, unserved: null }
+  const encodes =
+    known !== null ||
+    hasProcessor ||
+    /ForConditionalGeneration$/.test(name) ||
+    ENCODER_KEYS.some((key) => key in config)
+  const reason = images ?? 'its architecture is not known here'
+  return { ...about, images: null, unserved: encodes ? `images of ${name} are not served: ${reason}. ${ADVICE}` : null }
 }

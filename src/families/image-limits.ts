@@ -10,6 +10,7 @@ export interface FamilyImageLimits {
   readonly square?: true
   readonly longestEdge?: number
   readonly rowEnds?: true
+  readonly fills?: true
   readonly tiles?: Tiles
 }
 

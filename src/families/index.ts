@@ -7,6 +7,7 @@ import { gemma4 } from './gemma4.ts'
 import { glm4v } from './glm4v.ts'
 import { hunyuanVl } from './hunyuan-vl.ts'
 import { internVl } from './internvl.ts'
+import { isaac } from './isaac.ts'
 import { kimiVl } from './kimi-vl.ts'
 import { lfm2Vl } from './lfm2-vl.ts'
 import { lightOnOcr } from './lighton-ocr.ts'
@@ -44,6 +45,7 @@ export const FAMILIES = {
   mistral,
   llama,
   internvl: internVl,
+  isaac,
   smolvlm: smolVlm,
   molmo,
   'deepseek-ocr': deepSeekOcr,

@@ -4,6 +4,8 @@ interface Tile {
   readonly side: number
   /** Tokens of a tile. The small copy of the whole that accompanies several tiles has as many at most. */
   readonly tokens: number
+  /** Pixels of an image's width and height beside those of its tiles, where tiles overlap; by default 0. */
+  readonly margin?: number
 }
 
 /**

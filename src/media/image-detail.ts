@@ -14,11 +14,11 @@ export interface ImageTarget extends ImageLimits {
 const LOW_SHARE = 1 / 4
 
 /**
- * A model's limits for an image with the given detail. A model that takes squares of one size knows no other. Of images that
+ * A model's limits for an image with the given detail. A model that takes images of one size, or of as many tokens each, knows no other. Of images that
  * are cut, `low` makes fewer tiles, unless their number follows from the aspect ratio alone.
  */
 export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): ImageTarget {
-  if (limits.square) return limits
+  if (limits.square || limits.fills) return limits
   const { minTokens, maxTokens } = limits
   if (detail === 'low') return { ...limits, maxTokens: minTokens + Math.floor((maxTokens - minTokens) * LOW_SHARE) }
   return detail === 'original' ? { ...limits, roundUp: true } : limits

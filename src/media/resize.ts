@@ -9,12 +9,13 @@ import { tiledSize } from './tiles.ts'
  * its largest one; one whose images are cut, a grid of whole tiles.
  */
 export function targetSize(original: Size, limits: ImageTarget): Size {
-  const { square, longestEdge, tiles } = limits
+  const { square, longestEdge, fills, tiles } = limits
   if (square) {
     const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
     return { width: side, height: side }
   }
   if (tiles) return tiledSize(original, { ...limits, tiles }) ?? anyAspect(original, inOnePiece(limits, tiles))
+  if (fills) return filledSize(original, limits)
   if (longestEdge) return anyAspect(withLongestEdge(original, longestEdge), { ...limits, roundUp: true })
   return anyAspect(original, limits)
 }
@@ -42,6 +43,22 @@ function anyAspect(original: Size, limits: ImageTarget): Size {
 
 function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['tiles']>): ImageTarget {
   return { ...limits, maxTokens: Math.min(limits.maxTokens, tokens) }
+}
+
+/**
+ * The size that a processor leaves as it is which enlarges every image, rounding down, until its aspect ratio has no room for
+ * another row or column.
+ */
+function filledSize(original: Size, { pixelsPerToken: unit, maxTokens }: ImageLimits): Size {
+  let { width, height } = original
+  for (;;) {
+    const scale = Math.sqrt(maxTokens / (width * height))
+    const columns = Math.min(maxTokens, Math.max(1, Math.floor(width * scale)))
+    const rows = Math.min(maxTokens, Math.max(1, Math.floor(height * scale)))
+    if (columns === width && rows === height) return { width: columns * unit, height: rows * unit }
+    width = columns
+    height = rows
+  }
 }
 
 function withLongestEdge({ width, height }: Size, edge: number): Size {

@@ -16,6 +16,14 @@ const MOST_TRIES = 4
  * it would pad others, and places on what the model sees would not be places on the image. The exceptions are named below.
  */
 export function tiledSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }): Size | null {
+  const { margin = 0 } = limits.tiles
+  if (margin === 0) return gridSize(original, limits)
+  const without = { width: Math.max(1, original.width - margin), height: Math.max(1, original.height - margin) }
+  const size = gridSize(without, limits)
+  return size && { width: size.width + margin, height: size.height + margin }
+}
+
+function gridSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }): Size | null {
   const { tiles } = limits
   switch (tiles.grid) {
     case 'nearest':
@@ -33,7 +41,9 @@ export function tiledSize(original: Size, limits: ImageLimits & { readonly tiles
 
 /** The size of an image of one tile, or of the fewest that the library makes, where the limits allow that. */
 export function fewestTiles(tiles: Tiles): Size {
-  return sizeOf([tiles.grid === 'longest' ? tiles.along : 1, 1], tiles)
+  const { width, height } = sizeOf([tiles.grid === 'longest' ? tiles.along : 1, 1], tiles)
+  const { margin = 0 } = tiles
+  return { width: width + margin, height: height + margin }
 }
 
 /** Whether an image may be cut into so many tiles, which are accompanied by a copy of the whole. */

@@ -157,8 +157,8 @@ const openAiEngineSchema = z.strictObject({
   trustedTemplate: z.literal(false).default(false),
 })
 
-/** Of a tile: its side in pixels, and its tokens. */
-const tile = { side: z.int().positive(), tokens: z.int().positive() }
+/** Of a tile: its side in pixels, its tokens, and the pixels that all tiles together have beside their sides. */
+const tile = { side: z.int().positive(), tokens: z.int().positive(), margin: z.int().positive().optional() }
 const mostTiles = z.int().positive().max(256)
 
 /** How libmtmd cuts images into tiles; `families/tiles.ts` says what each grid is. */
@@ -206,6 +206,8 @@ const cardFields = z.strictObject({
       longestEdge: z.int().positive().optional(),
       /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
       rowEnds: z.boolean().optional(),
+      /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
+      fills: z.boolean().optional(),
       /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
       tiles: tilesSchema.optional(),
     })
@@ -214,10 +216,13 @@ const cardFields = z.strictObject({
       path: ['maxTokens'],
       message: 'must be a square number where images become squares',
     })
-    .refine(({ tiles, square, longestEdge, rowEnds }) => !tiles || !(square || longestEdge || rowEnds), {
-      path: ['tiles'],
-      message: 'cannot be combined with square, longestEdge or rowEnds',
-    })
+    .refine(
+      ({ tiles, square, longestEdge, rowEnds, fills }) => !tiles || !(square || longestEdge || rowEnds || fills),
+      {
+        path: ['tiles'],
+        message: 'cannot be combined with square, longestEdge, rowEnds or fills',
+      },
+    )
     .refine(({ tiles, maxTokens }) => tiles?.grid !== 'longest' || maxTokens >= (tiles.along ** 2 + 1) * tiles.tokens, {
       path: ['maxTokens'],
       message: 'must be as many as all tiles have: this encoder cuts every image into as many along its longer side',

@@ -64,6 +64,7 @@ class Completion {
       origins: this.#origins,
     })
     const context = await this.#context()
+    const unserved = await this.#unserved()
     const family = await this.#family()
     const knowledge: Family | null = family === null ? null : FAMILIES[family]
     const reading = this.#leavesOpen('capabilities', 'reasoning') ? await this.#template() : null
@@ -81,7 +82,7 @@ class Completion {
     const dialect = card.dialect === undefined ? (knowledge?.dialect ?? null) : card.dialect
     if (card.dialect === undefined) this.#origins.note('dialect', dialect, family === null ? 'default' : named(family))
     const serves = identity.serves.map((served, index) =>
-      this.#served(served, index, { context, media, toolSyntax, thought, dialect }),
+      this.#served(served, index, { context, media, toolSyntax, thought, dialect, unserved }),
     )
     const completed = {
       ...card,
@@ -120,6 +121,22 @@ class Completion {
     this.#place.warn(new CardError(this.#place.file, field, message).message)
   }
 
+  /**
+   * Why images of a model in a Hugging Face folder are not served, where the card leaves open whether they are.
+   * @throws CardError for a card that promises them, without their limits.
+   */
+  async #unserved(): Promise<string | null> {
+    if (!this.#leavesOpen('modalities') && this.#card.image !== undefined) return null
+    const promised = (['image', 'video'] as const).find((what) => this.#promises('modalities', what))
+    if (promised === undefined && !this.#leavesOpen('modalities')) return null
+    const unserved = (await this.#headers.folder())?.unserved ?? null
+    if (unserved === null) return null
+    if (promised !== undefined)
+      throw new CardError(this.#place.file, 'serves', `promises ${promised}s, but ${unserved}`)
+    this.#warn('engine.tokenizer', unserved)
+    return unserved
+  }
+
   /** The family that the card names, or that its files show. A card that says everything itself has none. */
   async #family(): Promise<FamilyName | null> {
     const { family, dialect } = this.#card
@@ -129,6 +146,8 @@ class Completion {
     if (!isOpen && dialect !== undefined) return null
     const encoder = await this.#headers.encoder()
     const marks = familyMarks({ language: await this.#headers.language(), encoder })
+    const folder = await this.#headers.folder()
+    if (folder?.family) return this.#origins.note('family', folder.family, 'architectures of config.json')
     const found = familyOf(marks)
     if (found !== null) return this.#origins.note('family', found, originOf(marks, FAMILIES[found]))
     const seen = marks.projector === null ? 'no image projector' : `the image projector '${marks.projector}'`
@@ -143,7 +162,7 @@ class Completion {
       )
     }
     const isComplete = this.#card.image !== undefined || this.#card.audio !== undefined
-    if (encoder !== null && !isComplete) {
+    if (encoder !== null && folder === null && !isComplete) {
       this.#warn(
         'engine.projector',
         `${seen} with ${architecture} is of no known family: the model is served text only`,
@@ -258,13 +277,15 @@ class Completion {
   }
 
   #served(served: WrittenServe, index: number, about: ServedFrom): Record<string, unknown> {
-    const { context, media, toolSyntax, thought, dialect } = about
+    const { context, media, toolSyntax, thought, dialect, unserved } = about
     const add = <Value>(field: string, value: Value, origin: string) =>
       served[field] === undefined ? this.#origins.note(`serves[${index}].${field}`, value, origin) : served[field]
     const modalities = add('modalities', media.modalities, 'the encoders') as readonly string[]
     const maxContextTokens = add('maxContextTokens', context.contextTokens, context.origin)
+    const description = served.description ?? (unserved === null ? undefined : `Text only: ${unserved}.`)
     return {
       ...served,
+      ...(description === undefined ? {} : { description }),
       modalities,
       capabilities: add(
         'capabilities',
@@ -285,6 +306,7 @@ interface ServedFrom {
   readonly toolSyntax: unknown
   readonly thought: unknown
   readonly dialect: unknown
+  readonly unserved: string | null
 }
 
 const PROBE = 'the chat template'

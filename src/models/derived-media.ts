@@ -45,8 +45,10 @@ const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
   square: [],
   longestEdge: [],
   rowEnds: [],
+  fills: [],
   tiles: [],
 }
+const PROCESSOR = 'config.json, preprocessor_config.json'
 /** The same for the numbers of tiles, by how images are cut. */
 const TILE_KEYS: Readonly<Record<Tiles['grid'], readonly string[]>> = {
   nearest: ['image_size', 'preproc_max_tiles'],
@@ -101,19 +103,22 @@ async function imageOf(
   { served, isOpen }: Wanted,
 ): Promise<unknown> {
   const { image: rule = null }: Partial<Family> = family === null ? {} : FAMILIES[family]
-  if (rule === null || family === null || (image === undefined && !served)) return image
+  if (image === undefined && !served) return image
+  const processor = (await headers.folder())?.images?.limits ?? null
+  if (processor === null && rule === null) return image
   const given = isObject(image) ? image : {}
-  const encoder = isComplete(given, IMAGE_FIELDS) ? null : await headers.encoder()
-  const known = imageLimits(rule, encoder)
+  const encoder = processor !== null || isComplete(given, IMAGE_FIELDS) ? null : await headers.encoder()
+  const known = processor ?? imageLimits(rule!, encoder)
+  const byRule = processor !== null ? PROCESSOR : named(family!)
   const limits = isOpen ? fitting(known, Math.floor(contextTokens * PICTURE_SHARE)) : known
   for (const [field, keys] of Object.entries(IMAGE_KEYS)) {
     if (field in given || !(field in limits)) continue
     const read = [...keys, ...countedFrom(field, limits)]
       .map((key) => `clip.vision.${key}`)
       .filter((key) => encoder?.has(key))
-    origins.note(`image.${field}`, true, read.length > 0 ? read.join(', ') : named(family))
+    origins.note(`image.${field}`, true, read.length > 0 ? read.join(', ') : byRule)
   }
-  origins.note('image.tiles.grid', limits.tiles?.grid, named(family))
+  origins.note('image.tiles.grid', limits.tiles?.grid, byRule)
   return merged(limits, image, true)
 }
 
@@ -159,8 +164,15 @@ async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSou
 
 /** No picture may fill the context; one that always has the same size, or as many tiles, cannot be made smaller. */
 function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
-  const { minTokens, maxTokens, square, tiles } = limits
-  if (square || tiles?.grid === 'longest' || minTokens === undefined || maxTokens === undefined || maxTokens <= most)
+  const { minTokens, maxTokens, square, fills, tiles } = limits
+  if (
+    square ||
+    fills ||
+    tiles?.grid === 'longest' ||
+    minTokens === undefined ||
+    maxTokens === undefined ||
+    maxTokens <= most
+  )
     return limits
   return { ...limits, maxTokens: Math.max(minTokens, most) }
 }

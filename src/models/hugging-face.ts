@@ -1,9 +1,12 @@
 import { join, resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
-import { ggufNames } from '../families/hugging-face.ts'
+import { hubModel } from '../families/hugging-face.ts'
+import type { FamilyName } from '../families/index.ts'
+import type { ImageProcessing } from '../families/processors/image-processing.ts'
 import { CardError } from './card-error.ts'
 import { isObject } from './card-values.ts'
 import { readPlain } from './plain-file.ts'
+import { SERVER_ENGINES, type ServerEngine } from './server-engines.ts'
 import type { CardFolder } from './weight-files.ts'
 
 /** What a folder of Hugging Face says of a model, under the keys that the header of a GGUF file has for it. */
@@ -11,17 +14,14 @@ export interface FolderHeaders {
   readonly language: GgufMetadata
   /** Null for a model without an image encoder, or with one that is not known here. */
   readonly encoder: GgufMetadata | null
-  /** The tokens that stand for a picture in a prompt; null for a model that sees none. */
-  readonly pictureMarks: PictureMarks | null
+  /** The family of the model's architecture; null where that decides on none. */
+  readonly family: FamilyName | null
+  /** How images are sent to a server that has the model; null for a model whose images are not served. */
+  readonly images: ImageProcessing | null
+  /** Why its images, or its sound, are not served; null for a language model, and where images are served. */
+  readonly unserved: string | null
   /** Tokens that end a reply. */
   readonly stopTokens: readonly number[]
-}
-
-export interface PictureMarks {
-  readonly begin: number
-  /** In place of all tokens of the picture. */
-  readonly picture: number
-  readonly end: number
 }
 
 /**
@@ -66,11 +66,29 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
   }
   const settings = (await read('tokenizer_config.json')) ?? {}
   const generation = (await read('generation_config.json')) ?? {}
-  const { architecture, projector } = ggufNames(String(config.model_type))
-  const text = isObject(config.text_config) ? config.text_config : config
+  const thinker = isObject(config.thinker_config) ? config.thinker_config : config
+  const text = [thinker.text_config, thinker.llm_config].find(isObject) ?? thinker
   const template =
     (await readTemplate(folder)) ?? (await read('chat_template.json'))?.chat_template ?? templateOf(settings)
   const { tokens, types } = vocabularyOf(tokenizer)
+  const processor = (await read('processor_config.json')) ?? {}
+  const own = await read('preprocessor_config.json')
+  // Newer folders have both settings in one file.
+  const within = isObject(processor.image_processor) ? processor.image_processor : null
+  const images = { ...within, ...own }
+  const tower = isObject(thinker.vision_config) ? thinker.vision_config : {}
+  const known = new Set(tokens)
+  const files = {
+    ...{ vision: tower, images, processor, has: (token: string) => known.has(token) },
+    config: {
+      ...thinker,
+      architectures: config.architectures,
+      model_type: config.model_type,
+      image_marks: marksOf(thinker, tokens),
+    },
+  }
+  const model = hubModel(files, own !== null || within !== null)
+  const { architecture } = model
   const tokenId = (token: unknown) => {
     const found = isObject(token) ? token.content : token
     const id = typeof found === 'string' ? tokens.indexOf(found) : -1
@@ -88,20 +106,31 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
   const eos = [generation.eos_token_id, text.eos_token_id, tokenId(settings.eos_token)].flat()
   const ends = [...eos, ...TURN_ENDS.map(tokenId)].filter((id) => typeof id === 'number')
   const stopTokens = [...new Set(ends)]
-  if (projector === null) return { language, encoder: null, pictureMarks: null, stopTokens }
-  const images = (await read('preprocessor_config.json')) ?? {}
+  const found = { family: model.family, images: model.images, unserved: model.unserved, stopTokens }
+  if (model.images === null) return { language, encoder: null, ...found }
+  if (model.images.limits !== null) {
+    return { language, encoder: present({ 'clip.has_vision_encoder': true }), ...found }
+  }
   const size = isObject(images.size) ? images.size : {}
-  const tower = isObject(config.vision_config) ? config.vision_config : {}
   const encoder = present({
     'clip.has_vision_encoder': true,
-    'clip.projector_type': projector,
     'clip.vision.patch_size': images.patch_size ?? tower.patch_size,
     'clip.vision.spatial_merge_size': images.merge_size ?? tower.spatial_merge_size,
     // Newer processors count pixels under these names.
     [LEAST_PIXELS]: images.min_pixels ?? size.shortest_edge,
     'clip.vision.image_max_pixels': images.max_pixels ?? size.longest_edge,
   })
-  return { language, encoder, pictureMarks: marksOf(config), stopTokens }
+  return { language, encoder, ...found }
+}
+
+/**
+ * What a folder says for servers of an engine. SGLang looks for images in the text of a prompt, by marks of its own for each
+ * model; only those of models whose sizes the family knows are known here.
+ */
+export function headersFor(engine: ServerEngine, headers: FolderHeaders): FolderHeaders {
+  if (engine === 'vllm' || headers.images === null || headers.images.limits === null) return headers
+  const unserved = `images are not served: where ${SERVER_ENGINES[engine]} looks for them in a prompt of this model is not known here`
+  return { ...headers, encoder: null, images: null, unserved }
 }
 
 async function readJson(folder: string, file: string, place: CardFolder): Promise<Json | null> {
@@ -125,10 +154,10 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   return json
 }
 
-function marksOf(config: Json): PictureMarks | null {
-  const { vision_start_token_id: begin, image_token_id: picture, vision_end_token_id: end } = config
-  if (typeof begin !== 'number' || typeof picture !== 'number' || typeof end !== 'number') return null
-  return { begin, picture, end }
+/** The tokens around and in place of an image that config.json names by their numbers. */
+function marksOf(config: Json, tokens: readonly string[]): readonly (string | undefined)[] | undefined {
+  const ids = [config.vision_start_token_id, config.image_token_id, config.vision_end_token_id]
+  return ids.every((id) => typeof id === 'number') ? ids.map((id) => tokens[id as number]) : undefined
 }
 
 async function readTemplate(folder: string): Promise<string | undefined> {

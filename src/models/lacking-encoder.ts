@@ -19,8 +19,12 @@ const ADVICE =
 /** What a model is meant to see or hear with, where its files hold no encoder for it. Null where nothing is missing. */
 export async function lackingEncoder({ card, written }: Omit<ReadCard, 'origins'>): Promise<LackingEncoder | null> {
   const { engine } = card
-  if (engine.type !== 'local' || isTextByWish(written)) return null
+  if (isTextByWish(written)) return null
   const headers = new ModelHeaders(engine, card)
+  const unserved = (await headers.folder())?.unserved ?? null
+  if (unserved !== null)
+    return { isPromised: false, message: `${unserved.replace(/^./, (first) => first.toUpperCase())}.` }
+  if (engine.type !== 'local') return null
   const has = encoders(await headers.encoder())
   const lacks = (what: string, isPromised = true): LackingEncoder => ({
     isPromised,

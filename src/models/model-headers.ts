@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
-import type { FolderHeaders } from './hugging-face.ts'
+import { type FolderHeaders, headersFor } from './hugging-face.ts'
 import { readFolder, readMetadata } from './model-reader.ts'
 import { runsOnServers, type ServerEngine } from './server-engines.ts'
 import type { CardFolder } from './weight-files.ts'
@@ -35,7 +35,7 @@ export class ModelHeaders {
     const files = this.#files
     if (files.type === 'openai') return Promise.resolve(NO_HEADER)
     this.#language ??= runsOnServers(files)
-      ? this.#readFolder(files.tokenizer).then(({ language }) => language)
+      ? this.#readFolder(files).then(({ language }) => language)
       : this.#read('model', files.model)
     return this.#language
   }
@@ -43,14 +43,25 @@ export class ModelHeaders {
   /** Null for a model without encoders. @throws CardError when the file cannot be read. */
   async encoder(): Promise<GgufMetadata | null> {
     const files = this.#files
-    if (runsOnServers(files)) return (await this.#readFolder(files.tokenizer)).encoder
+    if (runsOnServers(files)) return (await this.#readFolder(files)).encoder
     if (files.type === 'openai' || files.projector === undefined) return null
     this.#encoder ??= this.#read('projector', files.projector)
     return this.#encoder
   }
 
-  #readFolder(name: string): Promise<FolderHeaders> {
-    this.#folder ??= readFolder(name, this.#place)
+  /** What a folder of Hugging Face says of the model's media; null for other files. @throws CardError when it cannot be read. */
+  async folder(): Promise<FolderHeaders | null> {
+    return runsOnServers(this.#files) ? this.#readFolder(this.#files) : null
+  }
+
+  #readFolder({
+    type,
+    tokenizer,
+  }: {
+    readonly type: ServerEngine
+    readonly tokenizer: string
+  }): Promise<FolderHeaders> {
+    this.#folder ??= readFolder(tokenizer, this.#place).then((headers) => headersFor(type, headers))
     return this.#folder
   }
 

@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto'
+import type { ImageTokens } from '../../families/processors/image-processing.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { RgbImage } from '../../media/pixels.ts'
-import type { PictureMarks } from '../../models/hugging-face.ts'
 import type { PromptPart } from '../engine.ts'
 import type { ReadPrompt } from './exchange.ts'
 import type { PromptText } from './tokens/hub-tokenizer.ts'
+import type { LineBreaks } from './tokens/line-breaks.ts'
 import type { MarkBreaker } from './tokens/mark-breaker.ts'
+import type { TextGuard } from './tokens/text-guard.ts'
 import type { Picture } from './wire/wire.ts'
 
 /** A tokenised prompt, or a part of one. */
 export interface RemotePrompt extends ReadPrompt {
-  /** With one token in place of each picture. */
+  /** With the placeholder of each picture. */
   readonly tokens: readonly number[]
   readonly pictures: readonly Picture[]
 }
@@ -22,9 +24,16 @@ export interface PromptLayout {
 }
 
 export interface PictureRule {
-  readonly marks: PictureMarks
-  /** Side in pixels of the square that one token covers. */
-  readonly pixelsPerToken: number
+  /** In place of a picture: what the server replaces, and the tokens around it. Without tokens, it inserts pictures itself. */
+  readonly placeholder: readonly number[]
+  /** How many tokens of the placeholder the server replaces. */
+  readonly replaced: number
+  /** The tokens that it puts there. */
+  countTokens(image: RgbImage): ImageTokens
+  /** Where the placeholder is a text: keeps it out of what others write. */
+  readonly guard: TextGuard | null
+  /** Line breaks that the server joins, once pictures are in the prompt; null where it joins none. */
+  readonly lines: LineBreaks | null
   /** For servers that read a prompt with pictures again; null for those that take its tokens as they are. */
   readonly breaker: MarkBreaker | null
 }
@@ -60,41 +69,52 @@ export function assemble(
   salt: string,
 ): RemotePrompt {
   const all: number[] = []
-  let imageTokens = 0
   const pictures = images.map((image): Picture => ({ key: pictureKey(image, salt), image }))
   for (const [index, text] of tokens.entries()) {
-    for (const token of text) all.push(token)
-    const image = images[index]
-    if (image === undefined) continue
-    const { marks, pixelsPerToken } = rule!
-    all.push(marks.begin, marks.picture, marks.end)
-    imageTokens += (image.width / pixelsPerToken) * (image.height / pixelsPerToken)
+    for (const token of rule?.guard?.guarded(text) ?? text) all.push(token)
+    if (images[index] !== undefined) all.push(...rule!.placeholder)
   }
-  return harmless(
-    { tokens: all, pictures, imageTokens, promptTokens: all.length - pictures.length + imageTokens },
-    rule,
-  )
+  return harmless(all, pictures, rule)
 }
 
 /** One prompt after the other. */
 export function joined(first: RemotePrompt, second: RemotePrompt, rule: PictureRule | null): RemotePrompt {
-  const both = {
-    tokens: [...first.tokens, ...second.tokens],
-    pictures: [...first.pictures, ...second.pictures],
-    promptTokens: first.promptTokens + second.promptTokens,
-    imageTokens: first.imageTokens + second.imageTokens,
-  }
-  return harmless(both, rule, first.pictures.length > 0 ? first.tokens.length : 0)
+  const pictures = [...first.pictures, ...second.pictures]
+  return harmless(
+    [...first.tokens, ...second.tokens],
+    pictures,
+    rule,
+    first.pictures.length > 0 ? first.tokens.length : 0,
+  )
+}
+
+/** A prompt and what has been written behind it. */
+export function continued(prompt: RemotePrompt, written: readonly number[], rule: PictureRule | null): RemotePrompt {
+  const tokens = [...prompt.tokens, ...(rule?.guard?.guarded(written) ?? written)]
+  return harmless(tokens, prompt.pictures, rule, prompt.tokens.length)
 }
 
 /**
  * A prompt that means the same to a server that reads its text again.
  * @param from how many of its tokens are known to be harmless among themselves.
  */
-export function harmless(prompt: RemotePrompt, rule: PictureRule | null, from = 0): RemotePrompt {
-  if (rule === null || rule.breaker === null || prompt.pictures.length === 0) return prompt
-  const tokens = rule.breaker.broken(prompt.tokens, from)
-  return { ...prompt, tokens, promptTokens: prompt.promptTokens + tokens.length - prompt.tokens.length }
+function harmless(
+  given: readonly number[],
+  pictures: readonly Picture[],
+  rule: PictureRule | null,
+  from = 0,
+): RemotePrompt {
+  if (rule === null || pictures.length === 0)
+    return { tokens: given, pictures, promptTokens: given.length, imageTokens: 0 }
+  const tokens = rule.breaker?.broken(given, from) ?? given
+  let promptTokens = tokens.length - pictures.length * rule.replaced - (rule.lines?.countJoined(tokens) ?? 0)
+  let imageTokens = 0
+  for (const { image } of pictures) {
+    const counted = rule.countTokens(image)
+    promptTokens += counted.prompt
+    imageTokens += counted.image
+  }
+  return { tokens, pictures, promptTokens, imageTokens }
 }
 
 /** The same pixels of another organisation have another key: a cache hit would tell that somebody has them. */

@@ -1,8 +1,10 @@
 import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { FamilyImageLimits } from '../../families/image-limits.ts'
 import type { RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
 import { chooseTemplate, traitsOf } from '../../models/chosen-template.ts'
-import { type FolderHeaders, LEAST_PIXELS } from '../../models/hugging-face.ts'
+import { type FolderHeaders, headersFor, LEAST_PIXELS } from '../../models/hugging-face.ts'
 import { readFolder } from '../../models/model-reader.ts'
 import { SERVER_ENGINES } from '../../models/server-engines.ts'
 import { tokensOf } from '../../models/vocabulary.ts'
@@ -16,13 +18,31 @@ export interface RemoteModel {
   readonly folder: string
 }
 
+/** The server's processor would give images of another kind other sizes, and places would be off. */
+function checkGeometry(
+  image: NonNullable<RemoteModelCard['image']>,
+  limits: FamilyImageLimits,
+  reject: (field: string, problem: string) => never,
+): void {
+  const about = 'by config.json and preprocessor_config.json, which the servers use as well'
+  for (const field of ['pixelsPerToken', 'square', 'longestEdge', 'fills', 'tiles'] as const) {
+    if (isDeepStrictEqual(image[field], limits[field])) continue
+    const wanted = limits[field] === undefined ? 'be left out' : `be ${JSON.stringify(limits[field])}`
+    reject(`image.${field}`, `must ${wanted}, ${about}`)
+  }
+  const { minTokens = 1, maxTokens = Number.POSITIVE_INFINITY } = limits
+  if (image.minTokens < minTokens) reject('image.minTokens', `must be at least ${minTokens}, ${about}`)
+  if (image.maxTokens > maxTokens) reject('image.maxTokens', `must be at most ${maxTokens}, ${about}`)
+  if (limits.fills && image.maxTokens !== maxTokens) reject('image.maxTokens', `must be ${maxTokens}, ${about}`)
+}
+
 /**
  * Reads what a card and its Hugging Face folder say of a model that runs elsewhere.
  * @throws CardError for a folder that lacks something, or a card that promises what its servers cannot be asked for.
  */
 export async function describeRemoteModel(card: RemoteModelCard): Promise<RemoteModel> {
-  const headers = await readFolder(card.engine.tokenizer, card)
-  const { language, encoder, pictureMarks } = headers
+  const headers = headersFor(card.engine.type, await readFolder(card.engine.tokenizer, card))
+  const { language, encoder, images, unserved } = headers
   const engine = SERVER_ENGINES[card.engine.type]
   const reject = (field: string, problem: string): never => {
     throw new CardError(card.file, field, problem)
@@ -30,7 +50,8 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
   if (card.audio !== undefined) reject('audio', `${engine} is not asked about sound: leave it out`)
   if (card.video !== undefined && card.video.layout.framesPerGrid !== 1)
     reject('video.layout.framesPerGrid', `must be 1: ${engine} is sent the frames of a video as images`)
-  if (card.image?.square) reject('image.square', `is not supported with ${engine}`)
+  if (card.image !== undefined && unserved !== null) reject('image', unserved)
+  if (card.image !== undefined && images?.limits) checkGeometry(card.image, images.limits, reject)
   const least = Number(encoder?.get(LEAST_PIXELS) ?? 0)
   const most = Number(encoder?.get('clip.vision.image_max_pixels') ?? Number.POSITIVE_INFINITY)
   for (const field of ['image', 'video'] as const) {
@@ -44,7 +65,7 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
     if (limits.maxTokens * pixels > most)
       reject(`${field}.maxTokens`, `must be at most ${Math.floor(most / pixels)}, by the largest size ${about}`)
   }
-  const takesImages = card.image !== undefined && encoder !== null && pictureMarks !== null
+  const takesImages = card.image !== undefined && images !== null
   const trained = language.get(`${language.get('general.architecture')}.context_length`)
   const tokens = tokensOf(language)!
   const text = (name: 'bos' | 'eos') => {

@@ -1,18 +1,21 @@
+import { countImageTokens, type ImageProcessing } from '../../families/processors/image-processing.ts'
 import type { OpenAiModelCard, RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
 import type { ServerEngine } from '../../models/server-engines.ts'
 import type { ModelInfo } from '../engine.ts'
 import { ConstraintWriter } from './constraint-writer.ts'
 import type { Exchange, ReadPrompt } from './exchange.ts'
-import type { RemotePrompt } from './prompt.ts'
+import type { PictureRule, RemotePrompt } from './prompt.ts'
 import { RemoteEngine } from './remote-engine.ts'
 import { describeRemoteModel, type RemoteModel } from './remote-model.ts'
 import { HEALTH_TIMES, type HealthTimes, ModelServer } from './servers/server.ts'
 import { Servers } from './servers/servers.ts'
 import { SglangWire, type SglangWireOptions } from './sglang/sglang-wire.ts'
 import { TokenExchange } from './token-exchange.ts'
+import { LineBreaks } from './tokens/line-breaks.ts'
 import { MarkBreaker } from './tokens/mark-breaker.ts'
 import { Printer } from './tokens/printer.ts'
+import { TextGuard } from './tokens/text-guard.ts'
 import { TokenizerThreads } from './tokens/tokenizer-threads.ts'
 import { VllmWire } from './vllm/vllm-wire.ts'
 import type { TokenWire, Wire } from './wire/wire.ts'
@@ -95,13 +98,33 @@ async function connect(
       image === undefined
         ? null
         : {
-            marks: headers.pictureMarks!,
-            pixelsPerToken: image.pixelsPerToken,
+            ...(await pictureRuleOf(headers.images!, image, tokenizer)),
             breaker: wire.rereads === null ? null : breakerOf(wire.rereads),
           },
     warn: (message) => logger.warn(message),
   })
   return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, wire, exchange }, options)
+}
+
+/** @throws Error for a tokenizer that does not answer in time. */
+async function pictureRuleOf(
+  { limits, placeholder, tokens: rule }: ImageProcessing,
+  image: NonNullable<RemoteModelCard['image']>,
+  tokenizer: TokenizerThreads,
+): Promise<Omit<PictureRule, 'breaker'>> {
+  const { before = '', target, after = '', isText = false, joinsLines = false } = placeholder
+  const texts = [before, target, after, ' ', '\n', '\n\n'].map((text) => [{ text, trusted: true }])
+  const encoded = (await tokenizer.encode(texts, '')) ?? []
+  const [begin, replaced, end, space, one, two] = encoded.map((tokens) => Array.from(tokens)) as number[][]
+  const canJoin = joinsLines && one!.length === 1 && two!.length === 1
+  const geometry = limits ?? image
+  return {
+    placeholder: [...begin!, ...replaced!, ...end!],
+    replaced: replaced!.length,
+    countTokens: (size) => countImageTokens(rule, geometry, size),
+    guard: isText ? new TextGuard(replaced!, space!) : null,
+    lines: canJoin ? new LineBreaks(one![0]!, two![0]!, replaced![0]!) : null,
+  }
 }
 
 function wireOf(engine: ServerEngine, options: SglangWireOptions): TokenWire {

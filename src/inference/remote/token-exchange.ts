@@ -4,7 +4,15 @@ import { createRepetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { AdmittedBranch, BranchRun, CompletionRun, Exchange } from './exchange.ts'
-import { assemble, harmless, joined, layOut, type PictureRule, type PromptLayout, type RemotePrompt } from './prompt.ts'
+import {
+  assemble,
+  continued,
+  joined,
+  layOut,
+  type PictureRule,
+  type PromptLayout,
+  type RemotePrompt,
+} from './prompt.ts'
 import { saltOf } from './salt.ts'
 import { seededFor } from './seeded.ts'
 import { TokenRater } from './token-rater.ts'
@@ -217,9 +225,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
 
   /** The tokens of a prompt and of what has been written behind it. */
   #continued(prompt: RemotePrompt, written: readonly number[]): readonly number[] {
-    if (written.length === 0) return prompt.tokens
-    const tokens = [...prompt.tokens, ...written]
-    return harmless({ ...prompt, tokens }, this.#parts.pictures, prompt.tokens.length).tokens
+    return written.length === 0 ? prompt.tokens : continued(prompt, written, this.#parts.pictures).tokens
   }
 
   /** Puts the token before a prompt that its model must see first, unless the template has written it. */

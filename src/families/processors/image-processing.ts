@@ -1,0 +1,115 @@
+import type { FamilyImageLimits } from '../image-limits.ts'
+
+/**
+ * How a server that runs a model's own image processor takes an image, by the files of the model's Hugging Face folder. It is
+ * plain data, because it crosses processes. The sources are those of Transformers and of vLLM (`model_executor/models`).
+ */
+export interface ImageProcessing {
+  /** Sizes that the processor leaves as they are. Null where the family's own rule says which, with the numbers of the files. */
+  readonly limits: FamilyImageLimits | null
+  readonly placeholder: Placeholder
+  readonly tokens: ImageTokenRule
+}
+
+/** What a prompt has in place of an image before the server puts the image's tokens there. */
+export interface Placeholder {
+  /** What the server replaces, a control token or a text. Empty where it inserts images at the beginning of the prompt. */
+  readonly target: string
+  /** Texts around it, which stay. */
+  readonly before?: string
+  readonly after?: string
+  /** Whether the target is a text, which any client could write. */
+  readonly isText?: true
+  /** The server joins the line breaks that it puts around an image with those of the prompt beside them. */
+  readonly joinsLines?: true
+}
+
+/** How many tokens the server puts in place of an image; `around` counts those that the image encoder does not make. */
+export type ImageTokenRule =
+  /** One for each square of `pixelsPerToken`, `rowEnds` for each row. */
+  | { readonly count: 'squares'; readonly around: number; readonly rowEnds: 0 | 1 }
+  /** By tiles of `tokens` tokens, and a copy of the whole beside several tiles, or beside any number of `joined` ones. */
+  | {
+      readonly count: 'tiles'
+      readonly tokens: number
+      readonly copy: number
+      /** Marks around the whole image, of each tile, and of each row of tiles, or of a joined grid. */
+      readonly around: number
+      readonly perTile: number
+      readonly perRow: number
+      /** The ends of rows come from the encoder. */
+      readonly encodesRows?: true
+      /** What the encoder makes of an image of one tile, where that is not `tokens`. */
+      readonly alone?: number
+      /** Marks between several tiles and the copy. */
+      readonly between?: number
+      /** Tiles overlap and become one grid of squares of so many pixels, of which the last may be cut off. */
+      readonly joined?: { readonly side: number }
+    }
+
+export interface ImageTokens {
+  /** All that stand for the image, without the texts around the target. */
+  readonly prompt: number
+  /** Those that the image encoder makes, and ends of rows among them. */
+  readonly image: number
+}
+
+/** @param size of the image that is sent, which is one of those that the limits allow. */
+export function countImageTokens(
+  rule: ImageTokenRule,
+  limits: Pick<FamilyImageLimits, 'pixelsPerToken' | 'tiles'>,
+  { width, height }: { readonly width: number; readonly height: number },
+): ImageTokens {
+  if (rule.count === 'squares') {
+    const rows = height / limits.pixelsPerToken
+    const image = rows * (width / limits.pixelsPerToken + rule.rowEnds)
+    return { prompt: image + rule.around, image }
+  }
+  const { tokens, copy, around, perTile, perRow, encodesRows, alone = tokens, between = 0, joined } = rule
+  if (joined !== undefined) {
+    const rows = Math.ceil(height / joined.side)
+    const image = rows * Math.ceil(width / joined.side) + copy
+    return { prompt: image + rows * perRow + around, image }
+  }
+  const { side = 1, margin = 0 } = limits.tiles ?? {}
+  const rows = (height - margin) / side
+  const count = rows * ((width - margin) / side)
+  if (count === 1) return { prompt: alone + around, image: alone }
+  const ends = rows * perRow
+  const image = count * tokens + copy + (encodesRows ? ends : 0)
+  return { prompt: image + count * perTile + (encodesRows ? 0 : ends) + between + around, image }
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The small files of a Hugging Face folder, as far as images depend on them. */
+export interface ProcessorFiles {
+  /** `config.json`, and its `vision_config`. */
+  readonly config: Json
+  readonly vision: Json
+  /** `preprocessor_config.json`, or what `processor_config.json` has of it. */
+  readonly images: Json
+  /** `processor_config.json`. */
+  readonly processor: Json
+  /** Whether the vocabulary has a token. */
+  has(token: string): boolean
+}
+
+/** @returns a phrase that says what is missing or not supported, where images cannot be served. */
+export type ProcessorReader = (files: ProcessorFiles) => ImageProcessing | string
+
+/** A positive number in a file, or the first of a pair; undefined for anything else. */
+export function numberOf(value: unknown): number | undefined {
+  const first = Array.isArray(value) ? value[0] : value
+  return typeof first === 'number' && first > 0 && Number.isFinite(first) ? first : undefined
+}
+
+/** A size in pixels: a number, or an object with one under one of these names. */
+export function sizeOf(value: unknown, ...names: readonly string[]): number | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return numberOf(value)
+  for (const name of names) {
+    const found = numberOf((value as Json)[name])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
