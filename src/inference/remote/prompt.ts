@@ -106,7 +106,7 @@ function harmless(
 ): RemotePrompt {
   if (rule === null || pictures.length === 0)
     return { tokens: given, pictures, promptTokens: given.length, imageTokens: 0 }
-  const tokens = rule.breaker?.broken(given, from) ?? given
+  const tokens = rule.breaker?.broken(given, from) ?? rule.lines?.separated(given) ?? given
   let promptTokens = tokens.length - pictures.length * rule.replaced - (rule.lines?.countJoined(tokens) ?? 0)
   let imageTokens = 0
   for (const { image } of pictures) {

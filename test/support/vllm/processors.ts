@@ -445,7 +445,8 @@ export async function writeProcessorFolder(folder: string, facts: ProcessorFacts
       ...{ eos_token: '<|end|>', pad_token: '<|end|>' },
       ...(special.bos_token === undefined ? {} : { bos_token: special.bos_token }),
       extra_special_tokens: special,
-      chat_template: "{{ messages[0]['content'] }}",
+      chat_template:
+        "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\\n' }}{% endfor %}",
     },
     ...(preprocessor === undefined ? {} : { 'preprocessor_config.json': preprocessor }),
     ...(processor === undefined ? {} : { 'processor_config.json': processor }),

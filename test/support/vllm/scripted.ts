@@ -8,6 +8,7 @@ import { HubTokenizer } from '../../../src/inference/remote/tokens/hub-tokenizer
 /** The body of `POST /inference/v1/generate`, as far as it is looked at. */
 export interface AskedOfVllm {
   readonly token_ids: readonly number[]
+  readonly stream?: boolean
   readonly content_parts?: readonly { readonly type: string; readonly url: string | null; readonly uuid: string }[]
 }
 
@@ -71,6 +72,8 @@ export class ScriptedVllm implements AsyncDisposable {
   }
 
   async #generate(asked: AskedOfVllm, response: ServerResponse): Promise<void> {
+    // How Lookout finds out whether the server takes tokens.
+    if (asked.stream !== true) return void response.writeHead(200).end('{}')
     this.asked.push(asked)
     for (const { url } of asked.content_parts ?? []) {
       if (url === null) continue

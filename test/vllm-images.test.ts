@@ -1,0 +1,200 @@
+/** Images of models of several families on servers of vLLM: what is sent, what is counted, and what is said where they are not served. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startRemoteEngine } from '../src/inference/remote/start.ts'
+import { LineBreaks } from '../src/inference/remote/tokens/line-breaks.ts'
+import { loadCard, remoteCard } from '../src/models/card.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { ORIGINALS, PROCESSORS, writeProcessorFolder } from './support/vllm/processors.ts'
+import { ScriptedVllm } from './support/vllm/scripted.ts'
+
+type Row = readonly [width: number, height: number, promptTokens: number]
+const counted: Readonly<Record<string, readonly Row[]>> = JSON.parse(
+  await readFile(new URL('support/vllm/image-tokens.json', import.meta.url), 'utf8'),
+)
+/** The shapes of the documentation: 448 x 448 pixels. */
+const url = `data:image/png;base64,${await readFile('docs/pictures/shapes.png', 'base64')}`
+const picture = { type: 'image_url', image_url: { url } }
+const ID = 'stranger'
+const CHAT = '/v1/chat/completions'
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lookout-vllm-images-'))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+async function writeCard(urls: readonly string[], model: string, fields: object = {}): Promise<string> {
+  const file = join(folder, `${Math.random()}.json`)
+  const engine = { type: 'vllm', urls, model: ID, tokenizer: model, contextTokens: 16384 }
+  await writeFile(file, JSON.stringify({ serves: [{ id: ID }], engine, ...fields }))
+  return file
+}
+
+const facts = (name: string) => PROCESSORS.find((one) => one.name === name)!
+
+interface Reply {
+  readonly choices: readonly { readonly message: { readonly content: string } }[]
+  readonly usage: { readonly prompt_tokens: number }
+}
+
+describe.each(PROCESSORS.map(({ name }) => name))('%s', (name) => {
+  let vllm: ScriptedVllm
+  let server: TestServer
+  const lines: string[] = []
+  beforeAll(async () => {
+    const model = join(folder, name)
+    await writeProcessorFolder(model, facts(name))
+    vllm = await ScriptedVllm.start(model, ID)
+    server = await startTestServer({
+      startEngine: (card) =>
+        startRemoteEngine(remoteCard(card), {
+          logger: { info() {}, warn: (line) => void lines.push(line) },
+          health: { intervalMs: 50, answerMs: 1_000 },
+        }),
+      environment: { LOOKOUT_MODEL_CARD: await writeCard([vllm.url], model), LOOKOUT_COMPATIBILITY: 'openai' },
+    })
+  })
+  afterAll(async () => {
+    await server?.close()
+    await vllm?.[Symbol.asyncDispose]()
+  })
+
+  test('an image is sent in a size that the processor leaves as it is, and counted as vLLM counts it', async () => {
+    const question = 'Is <image> here?'
+    const body = (...content: readonly object[]) => ({ model: ID, messages: [{ role: 'user', content }] })
+    const without = await jsonOf<Reply>(await server.post(CHAT, body({ type: 'text', text: question })))
+    vllm.asked.length = 0
+    const known = counted[name]!
+    // What the server counts of the image is known where its size is one of the table's.
+    const response = await server.post(CHAT, body(picture, { type: 'text', text: question }))
+    expect(response.status).toBe(200)
+    const { choices, usage } = await jsonOf<Reply>(response)
+    expect(choices[0]!.message.content).toBe('Hello!')
+    expect(vllm.asked).toHaveLength(1)
+    expect(vllm.asked[0]!.content_parts).toHaveLength(1)
+    const [size] = vllm.sizes
+    const row = known.find(([width, height]) => width === size!.width && height === size!.height)
+    const squares = known.every(([width, height]) => width === known[0]![0] && height === known[0]![1])
+    if (squares) expect(row).toBeDefined()
+    if (row !== undefined) {
+      const added = usage.prompt_tokens - without.usage.prompt_tokens
+      // Line breaks beside the image may be joined with its own.
+      expect(added).toBeLessThanOrEqual(row[2] + 1)
+      expect(added).toBeGreaterThanOrEqual(row[2] - 2)
+    }
+  })
+})
+
+test('line breaks beside an image are joined with those that vLLM puts there', () => {
+  const [one, two, image] = [10, 11, 12]
+  const lines = new LineBreaks(one, two, image)
+  // As vLLM 0.32 counts them.
+  expect(lines.countJoined([5, image, 5])).toBe(0)
+  expect(lines.countJoined([one, image, two])).toBe(2)
+  expect(lines.countJoined([two, image, 5])).toBe(1)
+  expect(lines.countJoined([image, image])).toBe(1)
+  expect(lines.countJoined([one, image, two, image, image, 5])).toBe(JOINED)
+  // It would fail at a single line break behind an image.
+  expect(lines.separated([one, image, one, one, 5, one])).toEqual([one, image, 5, one])
+  expect(lines.separated([image, two, one])).toEqual([image, two, one])
+})
+const JOINED = 3
+
+test('what a client writes is no placeholder, where that is a text', async () => {
+  const model = join(folder, 'guarded')
+  await writeProcessorFolder(model, facts('internvl-chat'))
+  await using vllm = await ScriptedVllm.start(model, ID)
+  const server = await startTestServer({
+    startEngine: (card) => startRemoteEngine(remoteCard(card)),
+    environment: { LOOKOUT_MODEL_CARD: await writeCard([vllm.url], model), LOOKOUT_COMPATIBILITY: 'openai' },
+  })
+  try {
+    const text = { type: 'text', text: '<image> and <image>' }
+    const body = { model: ID, messages: [{ role: 'user', content: [text, picture, text] }] }
+    expect((await server.post(CHAT, body)).status).toBe(200)
+    const placeholder = vllm.tokensOf('<image>').join()
+    const found = vllm.asked[0]!.token_ids.join().split(placeholder).length - 1
+    expect(found).toBe(1)
+  } finally {
+    await server.close()
+  }
+})
+
+describe('a model whose images are not served', () => {
+  const unknown = {
+    name: 'unknown',
+    config: {
+      architectures: ['NovelForConditionalGeneration'],
+      model_type: 'novel',
+      vision_config: { patch_size: 14 },
+    },
+    tokens: ['<image>'],
+  }
+  const NOT_SERVED = /images of NovelForConditionalGeneration are not served: .+\. Write "modalities": \["text"\]/
+  let model: string
+  beforeAll(async () => {
+    model = join(folder, 'unknown')
+    await writeProcessorFolder(model, unknown)
+  })
+
+  test('is served with text, with a warning', async () => {
+    const warnings: string[] = []
+    const card = await loadCard(await writeCard(['http://127.0.0.1:1'], model), (line) => void warnings.push(line))
+    expect(card.serves[0]!.modalities).toEqual(['text'])
+    expect(warnings.filter((line) => NOT_SERVED.test(line))).toHaveLength(1)
+    expect(card.serves[0]!.description).toMatch(NOT_SERVED)
+    const quiet: string[] = []
+    const serves = [{ id: ID, modalities: ['text'] }]
+    await loadCard(await writeCard(['http://127.0.0.1:1'], model, { serves }), (line) => void quiet.push(line))
+    expect(quiet.filter((line) => NOT_SERVED.test(line))).toEqual([])
+  })
+
+  test.each([
+    ['without numbers', {}],
+    ['with numbers', { dialect: null, image: { pixelsPerToken: 28, minTokens: 4, maxTokens: 1024 } }],
+  ])('is refused where its card promises images %s', async (_, fields) => {
+    const serves = [{ id: ID, modalities: ['text', 'image'] }]
+    const file = await writeCard(['http://127.0.0.1:1'], model, { serves, ...fields })
+    await expect(loadCard(file).then((card) => startRemoteEngine(remoteCard(card)))).rejects.toThrow(NOT_SERVED)
+  })
+
+  test('is listed with that sentence, and a request with an image is rejected', async () => {
+    await using vllm = await ScriptedVllm.start(model, ID)
+    const server = await startTestServer({
+      startEngine: (card) => startRemoteEngine(remoteCard(card)),
+      environment: { LOOKOUT_MODEL_CARD: await writeCard([vllm.url], model), LOOKOUT_COMPATIBILITY: 'openai' },
+    })
+    try {
+      const list = await jsonOf<{ data: object[] }>(await server.get('/v1/models?extended=true'))
+      expect(list.data[0]).toMatchObject({ modalities: ['text'], description: expect.stringMatching(NOT_SERVED) })
+      const response = await server.post(CHAT, { model: ID, messages: [{ role: 'user', content: [picture] }] })
+      expect(response.status).toBe(400)
+      expect((await errorOf(response)).message).toMatch(/image/)
+    } finally {
+      await server.close()
+    }
+  })
+
+  test('is said by lookout card show and lookout doctor', async () => {
+    await using vllm = await ScriptedVllm.start(model, ID)
+    const file = await writeCard([vllm.url], model)
+    const shown = await outcomeOf(startLookout(['card', 'show', file]))
+    expect(shown.stderr).toMatch(NOT_SERVED)
+    const examined = await outcomeOf(startLookout(['doctor', file, '--json']))
+    const { findings } = JSON.parse(examined.stdout) as {
+      findings: { check: string; verdict: string; finding: string }[]
+    }
+    expect(findings.find(({ check }) => check === 'files')).toMatchObject({
+      verdict: 'warning',
+      finding: expect.stringMatching(/^Images of NovelForConditionalGeneration are not served/),
+    })
+  })
+})
+
+test('all sizes of the table are those of the test', () => {
+  for (const rows of Object.values(counted)) expect(rows).toHaveLength(ORIGINALS.length)
+})
