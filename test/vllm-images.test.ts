@@ -124,6 +124,26 @@ test('what a client writes is no placeholder, where that is a text', async () =>
   }
 })
 
+const FRAMES = { framesPerSecond: 1, maxFrames: 8, layout: { framesPerGrid: 1, timestamp: null } }
+test.each<[string, object, RegExp]>([
+  ['gemma3', { image: { maxTokens: 64, minTokens: 64 } }, /image\.minTokens: must be at least 256/],
+  ['gemma4', { image: { maxTokens: 260 } }, /image\.maxTokens: must be 280/],
+  ['gemma4', { video: { pixelsPerToken: 48, minTokens: 60, maxTokens: 70, ...FRAMES } }, /video: must be left out/],
+  ['mistral3', { image: { longestEdge: 1024 } }, /image\.longestEdge: must be 1540/],
+  ['glm4v', { image: { pixelsPerToken: 32 } }, /image\.pixelsPerToken: must be 28/],
+  [
+    'glm4v',
+    { video: { pixelsPerToken: 28, minTokens: 1, maxTokens: 9000, ...FRAMES } },
+    /video\.minTokens: must be at least 8/,
+  ],
+  ['llama4', { image: { tiles: { grid: 'nearest', side: 336, tokens: 100, most: 16 } } }, /image\.tiles: must be /],
+])('a card of %s cannot change how images are prepared: %j', async (name, fields, problem) => {
+  const model = join(folder, `changed-${name}`)
+  await writeProcessorFolder(model, facts(name))
+  const file = await writeCard(['http://127.0.0.1:1'], model, fields)
+  await expect(loadCard(file).then((card) => startRemoteEngine(remoteCard(card)))).rejects.toThrow(problem)
+})
+
 describe('a model whose images are not served', () => {
   const unknown = {
     name: 'unknown',
@@ -151,6 +171,25 @@ describe('a model whose images are not served', () => {
     const serves = [{ id: ID, modalities: ['text'] }]
     await loadCard(await writeCard(['http://127.0.0.1:1'], model, { serves }), (line) => void quiet.push(line))
     expect(quiet.filter((line) => NOT_SERVED.test(line))).toEqual([])
+  })
+
+  test.each<[string, object, RegExp | null]>([
+    ['an encoder for sound', { architectures: ['NovelModel'], audio_config: {} }, /sound of NovelModel is not served/],
+    ['no encoder', { architectures: ['NovelForCausalLM'], vision_config: null }, null],
+    ['a known architecture that has a rule of its own', { architectures: ['Ovis2_5'] }, /images of Ovis2_5 are not/],
+    ['a file that lacks a number', { architectures: ['KimiVLForConditionalGeneration'] }, /has no patch_size, merge_k/],
+    [
+      'a vocabulary without its mark',
+      { architectures: ['Gemma3ForConditionalGeneration'], vision_config: { image_size: 896 } },
+      /has no '<start_of_image>'/,
+    ],
+  ])('is known by its files: %s', async (name, config, said) => {
+    const path = join(folder, name.replaceAll(' ', '-'))
+    await writeProcessorFolder(path, { name, config: { model_type: 'novel', ...config }, tokens: [] })
+    const warnings: string[] = []
+    await loadCard(await writeCard(['http://127.0.0.1:1'], path), (line) => void warnings.push(line))
+    const found = warnings.filter((line) => / not served: /.test(line))
+    expect(found).toEqual(said === null ? [] : [expect.stringMatching(said)])
   })
 
   test.each([

@@ -21,7 +21,8 @@ const TEXT_NAMES: Readonly<Record<string, string>> = {
 }
 
 /** Keys of config.json that only models with encoders have. */
-const ENCODER_KEYS = ['vision_config', 'visual', 'vision_tower', 'mm_vision_tower', 'audio_config', 'thinker_config']
+const VISION_KEYS = ['vision_config', 'visual', 'vision_tower', 'mm_vision_tower', 'thinker_config']
+const AUDIO_KEYS = ['audio_config', 'audio_encoder_config', 'speech_config']
 
 /** What to write into the card of a model whose images are not served. */
 const ADVICE =
@@ -37,11 +38,15 @@ export function hubModel(files: ProcessorFiles, hasProcessor: boolean): HubModel
   const about = { architecture: TEXT_NAMES[type] ?? type, family: known?.family ?? null }
   const images = typeof known?.images === 'function' ? known.images(files) : (known?.images ?? null)
   if (images !== null && typeof images !== 'string') return { ...about, images, unserved: null }
-  const encodes =
-    known !== null ||
-    hasProcessor ||
-    /ForConditionalGeneration$/.test(name) ||
-    ENCODER_KEYS.some((key) => key in config)
+  const has = (keys: readonly string[]) => keys.some((key) => (config[key] ?? null) !== null)
+  const hears = has(AUDIO_KEYS) && !has(VISION_KEYS)
+  if (known === null && !hears && !has(VISION_KEYS) && !hasProcessor && !/ForConditionalGeneration$/.test(name))
+    return { ...about, images: null, unserved: null }
+  const media = hears ? 'sound of' : 'images of'
   const reason = images ?? 'its architecture is not known here'
-  return { ...about, images: null, unserved: encodes ? `images of ${name} are not served: ${reason}. ${ADVICE}` : null }
+  return {
+    ...about,
+    images: null,
+    unserved: `${media} ${name} ${hears ? 'is' : 'are'} not served: ${reason}. ${ADVICE}`,
+  }
 }

@@ -36,6 +36,17 @@ function checkGeometry(
   if (limits.fills && image.maxTokens !== maxTokens) reject('image.maxTokens', `must be ${maxTokens}, ${about}`)
 }
 
+/** Frames are sent as images, in sizes of their own. */
+function checkFrames(
+  video: NonNullable<RemoteModelCard['video']>,
+  { square, fills, minTokens = 1, maxTokens = Number.POSITIVE_INFINITY }: FamilyImageLimits,
+  reject: (field: string, problem: string) => never,
+): void {
+  if (square || fills) reject('video', 'must be left out: the processor of this model gives all images one size')
+  if (video.minTokens < minTokens) reject('video.minTokens', `must be at least ${minTokens}, as for images`)
+  if (video.maxTokens > maxTokens) reject('video.maxTokens', `must be at most ${maxTokens}, as for images`)
+}
+
 /**
  * Reads what a card and its Hugging Face folder say of a model that runs elsewhere.
  * @throws CardError for a folder that lacks something, or a card that promises what its servers cannot be asked for.
@@ -52,6 +63,7 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
     reject('video.layout.framesPerGrid', `must be 1: ${engine} is sent the frames of a video as images`)
   if (card.image !== undefined && unserved !== null) reject('image', unserved)
   if (card.image !== undefined && images?.limits) checkGeometry(card.image, images.limits, reject)
+  if (card.video !== undefined && images?.limits) checkFrames(card.video, images.limits, reject)
   const least = Number(encoder?.get(LEAST_PIXELS) ?? 0)
   const most = Number(encoder?.get('clip.vision.image_max_pixels') ?? Number.POSITIVE_INFINITY)
   for (const field of ['image', 'video'] as const) {
