@@ -122,7 +122,7 @@ const ROOMS = {
   'inference/local/native': ['inference/*', 'setup'],
   'inference/remote/*': [
     ...['vllm', 'sglang', 'openai', 'http', 'servers', 'tokens', 'wire'].map((name) => `inference/remote/${name}`),
-    ...['inference/constraints', 'inference/*', 'models', 'templates', 'media', ...BASICS],
+    ...['inference/constraints', 'inference/*', 'models', 'families', 'templates', 'media', ...BASICS],
   ],
   'inference/remote/vllm': ['inference/remote/http', 'inference/remote/wire', 'inference/*'],
   'inference/remote/sglang': ['inference/remote/http', 'inference/remote/wire', 'inference/*'],
