@@ -1,7 +1,8 @@
 """Counts the tokens of images as vLLM's own processors do. Nothing is loaded but configuration files.
 
-Reads from standard input a list of {"folder", "name", "placeholder", "sizes", "sums"}; writes a list of {"name", "counts"},
-where a count is [prompt tokens, tokens that the encoder makes, pixels that it gets], or null for what cannot be told.
+Reads from standard input a list of {"folder", "name", "placeholder", "sizes", "around"}; writes a list of {"name", "counts"}.
+A count is [prompt tokens, tokens that the encoder makes], the second null where only vLLM's sums were asked: the processors
+of these models are code in their repositories.
 """
 
 import json

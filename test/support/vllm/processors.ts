@@ -16,8 +16,6 @@ export interface ProcessorFacts {
   readonly words?: readonly string[]
   /** Attributes of the tokenizer, by which Transformers finds control tokens. */
   readonly special?: Readonly<Record<string, string>>
-  /** The processor is code of the model's repository: vLLM's own sums are asked, with these attributes of it. */
-  readonly sums?: Readonly<Record<string, unknown>>
 }
 
 const clip = { model_type: 'clip_vision_model', image_size: 336, patch_size: 14 }
@@ -215,7 +213,6 @@ export const PROCESSORS: readonly ProcessorFacts[] = [
       ...{ image_token_length_h: 12, image_token_length_w: 12 },
     },
     tokens: ['<|endoftext|>', '<im_patch>', '<im_col>', '<im_start>', '<im_end>'],
-    sums: {},
   },
   {
     name: 'molmo2',
@@ -226,7 +223,6 @@ export const PROCESSORS: readonly ProcessorFacts[] = [
     },
     processor: { image_use_col_tokens: true, use_single_crop_col_tokens: false },
     tokens: ['<|image|>', '<im_patch>', '<im_col>', '<im_start>', '<im_end>', '<low_res_im_start>'],
-    sums: {},
   },
   {
     name: 'llama4',
@@ -394,7 +390,6 @@ export const PROCESSORS: readonly ProcessorFacts[] = [
     },
     preprocessor: { patch_size: 14, merge_kernel_size: [2, 2], in_token_limit: 4096 },
     tokens: ['<|media_start|>', '<|media_content|>', '<|media_pad|>', '<|media_end|>'],
-    sums: {},
   },
   {
     name: 'paddleocr-vl',
@@ -424,7 +419,6 @@ export async function writeProcessorFolder(folder: string, facts: ProcessorFacts
     ...{ id: vocab.size + index, content, special: !words.includes(content), normalized: false },
     ...{ single_word: false, lstrip: false, rstrip: false },
   }))
-  // A vocabulary has each line break once.
   const ids = new Map(added.map(({ content, id }) => [content, id]))
   const numbered = JSON.parse(JSON.stringify(config), (key, value) =>
     /_(id|index)$/.test(key) && typeof value === 'string' ? ids.get(value) : value,
