@@ -9,24 +9,25 @@ import { tiledSize } from './tiles.ts'
  * its largest one; one whose images are cut, a grid of whole tiles.
  */
 export function targetSize(original: Size, limits: ImageTarget): Size {
-  const { square, longestEdge, tiles } = limits
+  const { square, longestEdge, enlarges, tiles } = limits
   if (square) {
     const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
     return { width: side, height: side }
   }
   if (tiles) return tiledSize(original, { ...limits, tiles }) ?? anyAspect(original, inOnePiece(limits, tiles))
+  if (longestEdge && enlarges) return withLongerSide(original, longestEdge, limits)
   if (longestEdge) return anyAspect(withLongestEdge(original, longestEdge), { ...limits, roundUp: true })
   return anyAspect(original, limits)
 }
 
 /** Whether an image has a size that `targetSize` may give to an image. */
 export function isPrepared(size: Size, limits: ImageLimits): boolean {
-  const { tiles } = limits
+  const { tiles, enlarges } = limits
   if (tiles?.grid === 'slices') return size.width * size.height <= (tiles.most + 1) * tiles.side ** 2
-  if (tiles) {
+  if (tiles || enlarges) {
     const target = targetSize(size, limits)
     if (target.width === size.width && target.height === size.height) return true
-    if (tiles.grid !== 'large') return false
+    if (tiles?.grid !== 'large') return false
   }
   const side = limits.pixelsPerToken
   const tokens = imageTokens(size, limits)
@@ -42,6 +43,12 @@ function anyAspect(original: Size, limits: ImageTarget): Size {
 
 function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['tiles']>): ImageTarget {
   return { ...limits, maxTokens: Math.min(limits.maxTokens, tokens) }
+}
+
+/** The library scales every image so, whatever its size: only the aspect ratio decides. */
+function withLongerSide({ width, height }: Size, edge: number, { pixelsPerToken: unit }: ImageLimits): Size {
+  const scale = edge / Math.max(width, height)
+  return { width: toMultiple(Math.ceil, width * scale, unit), height: toMultiple(Math.ceil, height * scale, unit) }
 }
 
 function withLongestEdge({ width, height }: Size, edge: number): Size {

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
+import { architectureProblem } from '../../../families/llama-cpp-names.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
@@ -67,6 +68,13 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const tokens = language.get('tokenizer.ggml.tokens')
   if (trainedTokens === undefined || !(tokens instanceof GgufArray)) {
     throw refusal('model', (name) => `${name(model.path)} is not a language model`)
+  }
+  const unused = architectureProblem(String(architecture))
+  if (unused !== null) {
+    throw refusal(
+      'model',
+      (name) => `${name(model.path)} cannot be served: its architecture '${architecture}' ${unused}`,
+    )
   }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
