@@ -3,17 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MeasuredPrompt } from '../src/conversation/prompt/token-budget.ts'
+import { audioLimits } from '../src/families/gguf.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { Model } from '../src/inference/local/native/model.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
 import { Projector } from '../src/inference/local/native/projector.ts'
 import type { ServedModel } from '../src/inference/registry.ts'
-import { isPrepared, type Size, targetSize } from '../src/media/index.ts'
+import { isPrepared, promptAudioTokens, SAMPLE_RATE, type Size, targetSize } from '../src/media/index.ts'
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
-import { int32s, writeGguf } from './support/gguf-writer.ts'
+import { int32s, readGguf, writeGguf } from './support/gguf-writer.ts'
 import { picture } from './support/local-engine.ts'
+import { qwen2Audio, ultravox, voxtral } from './support/tiny-models/hearing.ts'
 import { languageModel } from './support/tiny-models/language.ts'
-import { computes, OTHER_PROJECTORS, otherEncoder } from './support/tiny-models/other-encoders.ts'
+import { computes, gemma4Unified, OTHER_PROJECTORS, otherEncoder } from './support/tiny-models/other-encoders.ts'
 import { CHAT_ML_TEMPLATE } from './support/tiny-models/tiny-model.ts'
 import { bytePairs } from './support/tiny-models/vocabulary.ts'
 
@@ -106,6 +108,40 @@ test.each(OTHER_PROJECTORS)('%s', async (projector) => {
           expect(piece.encode(Number.POSITIVE_INFINITY)).toHaveLength(piece.length * model.embeddingSize)
         }
       }
+      chunks.close()
+    }
+  } finally {
+    encoder.close()
+    model.close()
+  }
+})
+
+test.each([
+  ['gemma4ua', gemma4Unified],
+  ['voxtral', voxtral.encoder!],
+  ['ultravox', ultravox.encoder!],
+  ['qwen2a', qwen2Audio.encoder!],
+])('sound costs the tokens that libmtmd makes of it: %s', async (projector, written) => {
+  const path = join(folder, `${projector}.gguf`)
+  const file = written()
+  await writeGguf(path, file)
+  const { metadata } = await readGguf(path)
+  const rule = audioLimits(new Map([...metadata].map(([key, { value }]) => [key, value])))!
+  const model = new Model(libraries.llama, join(folder, 'llama.gguf'), [])
+  const encoder = new Projector(libraries.mtmd!, path, model, { threads: 1, image: undefined })
+  try {
+    expect(encoder.supportsAudio).toBe(true)
+    for (const seconds of [1, 2.02, 10, 29.9, 31]) {
+      const samples = Float32Array.from({ length: seconds * SAMPLE_RATE }, (_, at) => Math.sin(at / 20))
+      const chunks = encoder.tokenize([{ type: 'audio', samples }], true)
+      const pieces = chunks.items.flatMap((item) => (item.type === 'media' ? [item] : []))
+      const tokens = pieces.reduce((sum, { length }) => sum + length, 0)
+      const expected = promptAudioTokens(samples.length, { ...rule, maxTokens: 8192 })
+      // A window has whole tokens, and none that is begun.
+      const windows = Math.floor(seconds / (rule.windowSeconds ?? Number.POSITIVE_INFINITY)) + 1
+      const isExact = Number.isInteger(rule.tokensPerSecond * (rule.windowSeconds ?? 1))
+      expect({ seconds, tokens }).toEqual({ seconds, tokens: isExact ? expected : expected - windows })
+      expect(pieces[0]!.encode(Number.POSITIVE_INFINITY)).toHaveLength(pieces[0]!.length * model.embeddingSize)
       chunks.close()
     }
   } finally {

@@ -29,8 +29,10 @@ export function audioRule(projector: string, number: AudioNumberOf): AudioRule |
     case 'qwen2.5o':
     case 'musicflamingo':
       return { tokensPerSecond: WHISPER_RATE / 4, windowSeconds: WHISPER_SECONDS }
-    // One convolution that halves, then stacked.
+    // The same, then stacked.
     case 'voxtral':
+      return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 4 / stack, windowSeconds: WHISPER_SECONDS }
+    // One convolution that halves, then stacked.
     case 'ultravox':
     case 'meralion':
       return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 2 / stack, windowSeconds: WHISPER_SECONDS }

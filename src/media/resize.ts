@@ -47,8 +47,9 @@ function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['ti
 
 /** The library scales every image so, whatever its size: only the aspect ratio decides. */
 function withLongerSide({ width, height }: Size, edge: number, { pixelsPerToken: unit }: ImageLimits): Size {
-  const scale = edge / Math.max(width, height)
-  return { width: toMultiple(Math.ceil, width * scale, unit), height: toMultiple(Math.ceil, height * scale, unit) }
+  const longer = Math.max(width, height)
+  const scaled = (side: number) => toMultiple(Math.ceil, (side * edge) / longer, unit)
+  return { width: scaled(width), height: scaled(height) }
 }
 
 function withLongestEdge({ width, height }: Size, edge: number): Size {

@@ -35,6 +35,8 @@ export function tiledSize(original: Size, limits: ImageLimits & { readonly tiles
 
 /** The size of an image of one tile, or of the fewest that the library makes, where the limits allow that. */
 export function fewestTiles(tiles: Tiles): Size {
+  if (tiles.grid === 'windows') return { width: tiles.wholeSide, height: tiles.wholeSide }
+  if (tiles.grid === 'listed' && tiles.always) return sizeOf(fewestOf(tiles.grids), tiles)
   return sizeOf([tiles.grid === 'longest' ? tiles.along : 1, 1], tiles)
 }
 
@@ -125,7 +127,7 @@ function largeSize(
   return { width: width * more, height: height * more }
 }
 
-/** The grid that keeps most pixels; of equal ones, that which enlarges least. */
+/** The grid that keeps most pixels; of equal ones, that which enlarges least, and then the one of the nearest aspect ratio. */
 function listedGrid(
   { width, height }: Size,
   limits: ImageLimits & { readonly tiles: Tiles },
@@ -135,6 +137,7 @@ function listedGrid(
   if (!always && !isLarger({ width, height }, side)) return best
   let most = 0
   let leastWaste = Number.POSITIVE_INFINITY
+  const distance = ([columns, rows]: Grid) => Math.abs(Math.log((columns * height) / (rows * width)))
   for (const grid of grids) {
     const [columns, rows] = grid
     if (always ? cutTokens(columns * rows, limits.tiles) > limits.maxTokens : !isWithin(columns * rows, limits))
@@ -142,7 +145,8 @@ function listedGrid(
     const scale = Math.min((columns * side) / width, (rows * side) / height)
     const kept = Math.min(Math.trunc(width * scale) * Math.trunc(height * scale), width * height)
     const waste = columns * rows * side ** 2 - kept
-    if (kept < most || (kept === most && waste >= leastWaste)) continue
+    if (kept < most || (kept === most && waste > leastWaste)) continue
+    if (kept === most && waste === leastWaste && distance(grid) >= distance(best)) continue
     best = grid
     most = kept
     leastWaste = waste

@@ -227,7 +227,7 @@ describe('a model is served without what is not known of it:', () => {
     const both = without(encoder, 'clip.projector_type')
     const seeing = { ...both, 'clip.vision.projector_type': 'qwen3vl_merger', ...hearing }
     const card = await load({ encoder: { ...seeing, 'clip.audio.projector.stack_factor': 4 } })
-    expect(card.audio).toEqual({ tokensPerSecond: 12.5, windowSeconds: 30, maxTokens: 8192 })
+    expect(card.audio).toEqual({ tokensPerSecond: 6.25, windowSeconds: 30, maxTokens: 8192 })
     expect(card.serves[0]!.modalities).toEqual(['text', 'image', 'video', 'audio'])
     const other = await load({ encoder: { ...seeing, 'clip.audio.projector_type': 'no-such' } })
     expect(other.serves[0]!.modalities).toEqual(['text', 'image', 'video'])

@@ -332,7 +332,7 @@ const HEARING: readonly (readonly [hears: string, architecture: string, HeaderVa
     ['qwen2a', 'qwen2', {}, 'qwen2-audio', 25],
     ['qwen3a', 'qwen3', {}, 'qwen3-asr', 13],
     ['ultravox', 'llama', { 'projector.stack_factor': 8, embedding_length: 1280 }, 'ultravox', 6.25],
-    ['voxtral', 'llama', { 'projector.stack_factor': 4, embedding_length: 1280 }, 'voxtral', 12.5],
+    ['voxtral', 'llama', { 'projector.stack_factor': 4, embedding_length: 1280 }, 'voxtral', 6.25],
     ['meralion', 'gemma2', { 'projector.stack_factor': 15 }, 'meralion', 10 / 3],
     ['glma', 'llama', { 'projector.stack_factor': 4 }, 'glm-asr', 377 / 30],
     ['musicflamingo', 'qwen2', {}, 'music-flamingo', 25],

@@ -1,7 +1,9 @@
-import { int32s, uint32, type WrittenField, type WrittenFile } from '../gguf-writer.ts'
+import { bool, float32, int32s, string, uint32, type WrittenField, type WrittenFile } from '../gguf-writer.ts'
 import { addLinear, type EncoderOptions, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
-import { EMBEDDING } from './language.ts'
-import type { Weights } from './weights.ts'
+import { EMBEDDING, languageModel } from './language.ts'
+import { CHAT_ML, CHAT_ML_TEMPLATE, CHAT_ML_TOKENS, type TinyModel } from './tiny-model.ts'
+import { bytePairs } from './vocabulary.ts'
+import { Weights } from './weights.ts'
 
 const PATCH = 8
 /** Side in patches of the images that the encoders were trained with, so to say. */
@@ -270,3 +272,70 @@ export function otherEncoder(projector: string): WrittenFile {
   const tensors = [...new Map(file.tensors.map((tensor) => [tensor.name, tensor])).values()]
   return { ...file, tensors }
 }
+
+/** Gemma 4's, which has no layers: each frame of 640 samples becomes one token. */
+export function gemma4Unified(): WrittenFile {
+  const weights = new Weights('gemma4ua')
+  weights.matrix('mm.a.input_projection.weight', 640, EMBEDDING)
+  const sizes = ['embedding_length', 'feed_forward_length', 'block_count', 'attention.head_count'].map(
+    (key) => [`clip.audio.${key}`, uint32(key === 'embedding_length' ? 640 : 0)] as const,
+  )
+  const metadata = new Map<string, WrittenField>([
+    ['general.architecture', string('clip')],
+    ['clip.projector_type', string('gemma4ua')],
+    ['clip.has_audio_encoder', bool(true)],
+    ...sizes,
+    ['clip.audio.projection_dim', uint32(EMBEDDING)],
+    ['clip.audio.attention.layer_norm_epsilon', float32(1e-6)],
+    ['clip.audio.num_mel_bins', uint32(128)],
+  ])
+  return { metadata, tensors: weights.tensors }
+}
+
+const words = bytePairs({
+  control: [...CHAT_ML_TOKENS, '<|media_start|>', '<|media_end|>'],
+  addsBos: false,
+  chatTemplate: CHAT_ML_TEMPLATE,
+})
+
+function otherModel(projector: string, model: Pick<TinyModel, 'name' | 'family' | 'about' | 'language'>): TinyModel {
+  return {
+    ...model,
+    encoder: () => otherEncoder(projector),
+    image: { pixelsPerToken: 2 * PATCH, minTokens: 16, maxTokens: 64 },
+    pictures: [
+      { width: 64, height: 64 },
+      { width: 64, height: 64 },
+    ],
+    turn: CHAT_ML,
+  }
+}
+
+/** Some of them with language models, to be served. */
+export const OTHER_MODELS: readonly TinyModel[] = [
+  otherModel('kimivl', {
+    name: 'kimi-vl',
+    family: 'kimi-vl',
+    about: 'images of any aspect ratio',
+    language: () => languageModel({ architecture: 'llama', vocabulary: words, seed: 'kimi-vl' }),
+  }),
+  otherModel('lightonocr', {
+    name: 'lighton-ocr',
+    family: 'lighton-ocr',
+    about: 'images that are always as long',
+    language: () => languageModel({ architecture: 'qwen3', vocabulary: words, seed: 'lighton', qkNorm: true }),
+  }),
+  otherModel('hunyuanvl', {
+    name: 'hunyuan-vl',
+    family: 'hunyuan-vl',
+    about: 'positions of four planes, and a token behind each row',
+    language: () =>
+      languageModel({
+        architecture: 'hunyuan_vl',
+        vocabulary: words,
+        seed: 'hunyuan',
+        qkNorm: true,
+        metadata: { 'rope.dimension_sections': int32s([2, 2, 2, 2]) },
+      }),
+  }),
+]
