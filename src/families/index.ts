@@ -1,5 +1,5 @@
 import { exaone45, mimoVl, miniMaxVl, museGlimmer, youtuVl } from './any-aspect.ts'
-import { deepSeekOcr, deepSeekOcr2 } from './deepseek-ocr.ts'
+import { deepSeekOcr, deepSeekOcr2, unlimitedOcr } from './deepseek-ocr.ts'
 import { dots3Note, dotsOcr } from './dots-ocr.ts'
 import type { Family } from './family.ts'
 import { gemma3 } from './gemma3.ts'
@@ -94,6 +94,7 @@ export const FAMILIES = {
   phi4,
   'reka-edge': rekaEdge,
   'step3-vl': step3Vl,
+  'unlimited-ocr': unlimitedOcr,
   'youtu-vl': youtuVl,
   'glm-asr': glmAsr,
   'granite-speech': graniteSpeech,

@@ -229,7 +229,7 @@ const SEEING: readonly (readonly [projector: string, architecture: string, Shape
     'deepseekocr',
     'deepseek2-ocr',
     { name: 'Unlimited-OCR', vision: { image_size: 224, patch_size: 14, preproc_min_tiles: 2, preproc_max_tiles: 32 } },
-    'deepseek-ocr',
+    'unlimited-ocr',
     { ...range(64, 273, 32 * 110 + 273), tiles: { least: 2, most: 32 } },
   ],
   [
@@ -326,6 +326,24 @@ test.each(SEEING)('%s with %s sees: %j', async (projector, architecture, shape, 
   // What is derived may be served.
   expect((await describeModel(card)).info.modalities.image).toBe(true)
 })
+
+test.each([
+  ['glm4v', 'glm4', 'GLM-OCR', []],
+  ['glm4v', 'glm4', 'GLM-4.6V-Flash', ['box']],
+  ['lfm2', 'lfm2', 'LFM2-VL-1.6B', []],
+  ['lfm2', 'lfm2', 'LFM2.5-VL-1.6B', ['box']],
+  ['deepseekocr', 'deepseek2-ocr', 'DeepSeek-OCR', ['box']],
+  ['deepseekocr', 'deepseek2-ocr', 'Unlimited-OCR', []],
+  ['pixtral', 'mistral3', 'Ministral-3-8B', []],
+  ['pixtral', 'mistral4', 'Mistral-Large-4', ['box']],
+  ['gemma4v', 'gemma4', 'Gemma 4 E4B', ['point', 'box']],
+])(
+  '%s with %s, named %s, is offered with the places that it can write: %j',
+  async (projector, architecture, name, formats) => {
+    const { card } = await shown(projector, architecture, { name, vision: { image_size: 448, patch_size: 14 } })
+    expect(card.serves[0]!.outputFormats).toEqual(['text', ...formats])
+  },
+)
 
 const HEARING: readonly (readonly [hears: string, architecture: string, HeaderValues, family: string, rate: number])[] =
   [
