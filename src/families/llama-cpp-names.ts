@@ -272,7 +272,12 @@ export function projectorProblem(projector: string): string | null {
 
 /** Why a model of this architecture cannot be served, as the end of a sentence; null where nothing speaks against it. */
 export function architectureProblem(architecture: string): string | null {
-  return UNUSED_ARCHITECTURES[architecture] ?? (ARCHITECTURES.includes(architecture) ? null : unknown())
+  return UNUSED_ARCHITECTURES[architecture] ?? null
+}
+
+/** Why a model of this architecture is likely not to load, as the end of a sentence; null where llama.cpp knows it. */
+export function architectureDoubt(architecture: string): string | null {
+  return ARCHITECTURES.includes(architecture) ? null : unknown()
 }
 
 function unknown(): string {

@@ -408,10 +408,18 @@ test.each([
 test.each([
   ['bert', /its architecture 'bert' makes embeddings of texts and writes none$/],
   ['llada', /its architecture 'llada' writes by diffusion/],
-  ['qwen9', /its architecture 'qwen9' is unknown to llama\.cpp \d\S+, which this release of Lookout uses/],
 ])('a model of the architecture %s is refused', async (architecture, problem) => {
   const { card } = await shown('gemma3', architecture, {})
   await expect(describeModel(card)).rejects.toThrow(problem)
+})
+
+test('a model of an architecture that llama.cpp does not know is said to be likely not to load', async () => {
+  const { card } = await shown('gemma3', 'qwen9', {})
+  expect((await describeModel(card)).warnings).toEqual([
+    expect.stringMatching(
+      /the architecture 'qwen9' is unknown to llama\.cpp \d\S+, which this release of Lookout uses/,
+    ),
+  ])
 })
 
 test.each([

@@ -1,6 +1,6 @@
 import { basename } from 'node:path'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
-import { architectureProblem } from '../../../families/llama-cpp-names.ts'
+import { architectureDoubt, architectureProblem } from '../../../families/llama-cpp-names.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
@@ -109,6 +109,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
+  const doubt = architectureDoubt(String(architecture))
   const isUnsaid = template.builtIn !== null && card.engine.chatTemplate === undefined
   return {
     info,
@@ -124,7 +125,10 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     fileBytes: weights,
     quantisation: quantisation(language),
     hasExperts: (number('expert_count') ?? 0) > 0,
-    warnings: isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : [],
+    warnings: [
+      ...(doubt === null ? [] : [`Model card ${card.file}: the architecture '${architecture}' ${doubt}`]),
+      ...(isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : []),
+    ],
   }
 }
 
