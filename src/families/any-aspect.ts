@@ -38,6 +38,6 @@ export const youtuVl: Family = {
   ...PLAIN,
   title: 'Youtu-VL',
   projectors: ['youtuvl'],
-  // llama.cpp would take 62,500 tokens; no other family's encoder is given so many.
+  // llama.cpp would take 62,500 tokens; no other family's encoder gets more than 16,384.
   image: { patchSize: 16, mergeSize: 2, minTokens: 1, maxTokens: 4096 },
 }

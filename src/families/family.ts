@@ -79,7 +79,7 @@ export interface ImageRule {
   readonly auto?: { readonly minTokens: number; readonly maxTokens: number }
   /** The encoder takes squares of `maxTokens` tokens only. */
   readonly square?: true
-  /** The encoder makes so many tokens along each side of a square, whatever its size. */
+  /** Tokens along each side of a square, where the encoder makes as many of every size. */
   readonly along?: number
   /** The file's numbers are not read: libmtmd has its own. */
   readonly fixed?: true

@@ -145,7 +145,7 @@ function limitsOf(pixelsPerToken: number, tiles: Tiles, minTokens: number, most:
   return { pixelsPerToken, minTokens, maxTokens: isOne ? tiles.tokens : cut, tiles }
 }
 
-/** Every grid of up to so many tiles on a side, but for a single one. */
+/** Every grid of up to `along` tiles on a side, but for a single one. */
 function gridsUpTo(along: number | undefined): [number, number][] | null {
   if (along === undefined) return null
   const sides = Array.from({ length: along }, (_, i) => i + 1)

@@ -45,7 +45,7 @@ function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['ti
   return { ...limits, maxTokens: Math.min(limits.maxTokens, tokens) }
 }
 
-/** The library scales every image so, whatever its size: only the aspect ratio decides. */
+/** The library scales every image to the edge, small ones too: only the aspect ratio decides. */
 function withLongerSide({ width, height }: Size, edge: number, { pixelsPerToken: unit }: ImageLimits): Size {
   const longer = Math.max(width, height)
   const scaled = (side: number) => toMultiple(Math.ceil, (side * edge) / longer, unit)

@@ -166,7 +166,7 @@ test('an image with a longest edge is shrunk to it, rounded up, and enlarged onl
   expect(to(1, 1)).toEqual(size([84, 84]))
 })
 
-test('an image that is always scaled to a longest edge has its aspect ratio, whatever its size', () => {
+test('an image that is always scaled to a longest edge keeps its aspect ratio, at any size', () => {
   const limits = { pixelsPerToken: 28, minTokens: 1, maxTokens: 55 ** 2, longestEdge: 1540, enlarges: true } as const
   const to = (...sides: Sides) => targetSize(size(sides), limits)
   expect(to(4000, 3000)).toEqual(size([1540, 1176]))

@@ -40,7 +40,7 @@ export function fewestTiles(tiles: Tiles): Size {
   return sizeOf([tiles.grid === 'longest' ? tiles.along : 1, 1], tiles)
 }
 
-/** Tokens of so many tiles with the copy of the whole. */
+/** Tokens of `count` tiles and the copy of the whole. */
 function cutTokens(count: number, { tokens, whole = tokens }: Tiles): number {
   return count * tokens + whole
 }

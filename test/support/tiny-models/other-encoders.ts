@@ -43,7 +43,7 @@ function named(weights: Weights, pairs: readonly string[], alone: readonly strin
   for (const name of [...pairs.flatMap((pair) => [`${pair}.weight`, `${pair}.bias`]), ...alone]) weights.add(name, [1])
 }
 
-/** As many as libmtmd loads, whatever the file says. */
+/** As many as libmtmd loads; the file's number is not read. */
 const SAM_LAYERS = 12
 
 /** DeepSeek-OCR's: a first encoder, and what joins it to the second. */
