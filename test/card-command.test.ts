@@ -53,6 +53,19 @@ test('card show: a table of a model in the settings, by id or alias', async () =
   expect(json.origins).toMatchObject({ dialect: 'family lookout', 'serves[1].id': 'card' })
 })
 
+test('add: says what a model is served without', async () => {
+  const folder = await mkdtemp(join(directory, 'added-'))
+  const [model, encoder] = [join(folder, 'm.gguf'), join(folder, 'e.gguf')]
+  const shape = { 'qwen3vl.block_count': 2, 'qwen3vl.attention.head_count': 4, 'qwen3vl.attention.head_count_kv': 2 }
+  await writeHeader(model, { ...MODEL, ...shape })
+  await writeHeader(encoder, { ...ENCODER, 'general.architecture': 'clip', 'clip.projector_type': 'no-such' })
+  const { code, stdout, stderr } = await lookout(['add', model, '--mmproj', encoder], { LOOKOUT_DATA_DIR: folder })
+  expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringMatching(/^m is ready\n/) })
+  expect(stderr).toMatch(
+    /the image projector 'no-such' .+ is unknown to llama\.cpp .+: the model is served text only\n/,
+  )
+})
+
 test('card show: what is derived for weights alone, with warnings on standard error', async () => {
   const file = join(directory, 'some-Q4_K_M.gguf')
   await writeHeader(file, MODEL)

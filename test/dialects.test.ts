@@ -68,6 +68,18 @@ describe('every family serves the same contract', () => {
     ['internvl', 'box', '<ref>cat</ref><box>[[100, 200, 500, 750]]</box>', BOX],
     ['minicpm-v', 'box', '<ref>cat</ref><box>100 200 500 750</box>', BOX],
     ['glm4v', 'box', '```json\n[\n  {"bbox_2d": [100, 200, 500, 750], "label": "cat"}\n]\n```', BOX],
+    ['lfm2.5-vl', 'box', '[{"label": "cat", "bbox": [0.1, 0.2, 0.5, 0.75]}]', BOX],
+    ['molmo2', 'point', '<points coords="1 1 500 250">cat</points>', POINT],
+    [
+      'deepseek-ocr',
+      'box',
+      '<|ref|>cat<|/ref|><|det|>[[100, 200, 500, 749]]<|/det|>',
+      BOX.replace('500,750', '501,750'),
+    ],
+    // 500 x 400 pixels become 480 x 384 for this model.
+    ['dots-ocr', 'box', '[{"bbox": [49, 77, 240, 288], "category": "cat"}]', BOX.replace('100,200', '102,201')],
+    ['lighton-ocr', 'box', '![cat](image_1.png)100,200,500,750', BOX],
+    ['mistral-large-4', 'box', '[{"box_2d": [100, 200, 500, 749], "label": "cat"}]', BOX.replace('500,750', '501,750')],
     ['paligemma', 'box', '<loc0205><loc0102><loc0768><loc0512> cat', BOX],
   ]
 
@@ -104,7 +116,11 @@ describe('every family serves the same contract', () => {
         ? { mention: 'cat', point: { x: 250, y: 100 } }
         : {
             mention: 'cat',
-            point_box: { top_left: { x: markup === BOX ? 50 : 51, y: 80 }, bottom_right: { x: 250, y: 300 } },
+            // Of 500 x 400 pixels.
+            point_box: {
+              top_left: { x: markup.includes('(102') ? 51 : 50, y: 80 },
+              bottom_right: { x: markup.includes('(501') ? 251 : 250, y: 300 },
+            },
           },
     ])
   })

@@ -20,6 +20,7 @@ import { picture } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
 import { writeDerivedModel } from './support/tiny-models/derived.ts'
 import { TINY_MODELS, type TinyModel } from './support/tiny-models/index.ts'
+import { OTHER_MODELS } from './support/tiny-models/other-encoders.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
 import { promptsOf } from './support/tiny-models/prompts.ts'
 import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reuse.ts'
@@ -57,6 +58,7 @@ const llavaNext: TinyModel = {
     return { metadata: new Map([...metadata, ['clip.vision.image_grid_pinpoints', int32s(PINPOINTS)]]), tensors }
   },
 }
+const LOW: Readonly<Record<string, number>> = { 'kimi-vl': 252, 'lighton-ocr': 35, 'hunyuan-vl': 56 }
 const CASES: readonly Case[] = [
   // 2x1, 1x4, 2x2, and one tile without a copy.
   { model: tiny('internvl'), pieces: [3, 5, 5, 1, 1], low: 16 },
@@ -71,6 +73,7 @@ const CASES: readonly Case[] = [
   { model: tiny('minicpm-v-4.6'), pieces: [9, 5, 10, 1, 1], low: 46 },
   // 2x2, 1x3, 2x2, and one tile.
   { model: llavaNext, pieces: [5, 4, 5, 1, 1], low: 36 },
+  ...OTHER_MODELS.map((model) => ({ model, pieces: [1, 1, 1, 1, 1], low: LOW[model.name]! })),
 ]
 
 let folder: string
@@ -152,7 +155,7 @@ function withLibrary<Result>(
   const { llama } = libraries
   const at = (file: string) => join(card.directory, file)
   const model = new Model(llama, at(card.engine.model), [])
-  const image = card.image!.tiles ? undefined : card.image
+  const image = card.image!.tiles || card.image!.enlarges ? undefined : card.image
   const projector = new Projector(libraries.mtmd!, at(card.engine.projector!), model, { threads: 1, image })
   const chunks = projector.tokenize([part], true)
   try {

@@ -1,6 +1,7 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { addModel } from '../hub/index.ts'
 import type { Command } from './command.ts'
+import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { readId } from './pull.ts'
@@ -24,6 +25,7 @@ ${SETTINGS_HELP}`,
     })
     const [id] = card.ids
     if (replaced !== null) process.stdout.write(`Replaced the card of ${id} (${replaced.source ?? replaced.model})\n`)
+    await warnOfCard(card.file)
     process.stdout.write(`${id} is ready\nCard: ${card.file}\n`)
   },
 }

@@ -46,6 +46,11 @@ export async function readKnownCards(
   return read.map((one) => ({ ...one, card: addAliases(one.card, aliases) }))
 }
 
+/** Warns of what a new card leaves out of its model, or only takes to be so. What is wrong with it is said when it is served. */
+export async function warnOfCard(file: string): Promise<void> {
+  await readUnlessFatal(file, () => readCard(file, warn, { load: 'first_use' })).catch(() => null)
+}
+
 /**
  * The card of one model: of a path to a card, to a folder with one or to a GGUF file, or of a known model's id or alias.
  * @throws ConfigError that lists the models when nothing has the name; what is wrong with a stored card that has it.

@@ -3,6 +3,7 @@ import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
 import { availableMemory } from '../models/machine-memory.ts'
 import type { Command } from './command.ts'
+import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { reportJson, textReport } from './pull-output.ts'
@@ -63,7 +64,7 @@ ${SETTINGS_HELP}`,
       })
     }
     try {
-      await pullModel(request, {
+      const card = await pullModel(request, {
         settings,
         store: config.modelStore,
         available: Math.min(availableMemory(), config.modelMemoryBytes ?? Number.POSITIVE_INFINITY),
@@ -71,6 +72,7 @@ ${SETTINGS_HELP}`,
         signal: stop.signal,
         report: values.json ? reportJson : textReport(),
       })
+      if (!values.json) await warnOfCard(card.file)
     } catch (error) {
       if (values.json && code === 0) reportJson({ type: 'error', message: (error as Error).message })
       if (code === 0) throw error

@@ -141,6 +141,11 @@ test('images load concurrently, a few at a time, and stay in order', async () =>
 
 test.each([
   ['two at a time, after their timestamp', { framesPerGrid: 2, timestamp: '[{seconds}]' } as const, '[0.5]#2[2.0]#1'],
+  [
+    'one by one, after minutes and seconds',
+    { framesPerGrid: 1, timestamp: ' {mm:ss} ' } as const,
+    ' 00:00 #1 00:01 #1 00:02 #1',
+  ],
   ['one by one, without timestamps', { framesPerGrid: 1, timestamp: null } as const, '#1#1#1'],
 ])('frames of a video are shown as the card says: %s', async (_name, layout, shown) => {
   const { engine, start } = build({ ...shipped, video: { ...shipped.video!, layout } })

@@ -9,12 +9,17 @@ export interface AudioRule {
 const WHISPER_SECONDS = 30
 const WHISPER_RATE = 100
 
+/** A number in the header of an encoder, by its name behind `clip.audio.`; undefined where there is none. */
+export type AudioNumberOf = (key: string) => number | undefined
+
 /**
  * By the projector type of the audio encoder (`clip.audio.projector_type`, or `clip.projector_type` of a file without an
- * image encoder). Rates follow `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`.
- * @param stack `clip.audio.projector.stack_factor`: how many outputs of the encoder become one token.
+ * image encoder). Rates follow `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`. Null for an encoder that is not
+ * known here, or whose file lacks a number.
  */
-export function audioRule(projector: string, stack: number | undefined): AudioRule | null {
+export function audioRule(projector: string, number: AudioNumberOf): AudioRule | null {
+  /** How many outputs of the encoder become one token. */
+  const stack = number('projector.stack_factor')
   switch (projector) {
     // Chunks of 100 spectra with 13 tokens each.
     case 'qwen3a':
@@ -22,14 +27,39 @@ export function audioRule(projector: string, stack: number | undefined): AudioRu
     // One convolution and one pooling, each of which halves.
     case 'qwen2a':
     case 'qwen2.5o':
+    case 'musicflamingo':
       return { tokensPerSecond: WHISPER_RATE / 4, windowSeconds: WHISPER_SECONDS }
-    // One convolution that halves, then stacked.
+    // The same, then stacked.
     case 'voxtral':
+      return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 4 / stack, windowSeconds: WHISPER_SECONDS }
+    // One convolution that halves, then stacked.
     case 'ultravox':
+    case 'meralion':
       return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 2 / stack, windowSeconds: WHISPER_SECONDS }
+    // The same, with a token at either end of a window.
+    case 'glma': {
+      if (stack === undefined) return null
+      const tokens = Math.floor((WHISPER_RATE * WHISPER_SECONDS) / 2 / stack) + 2
+      return { tokensPerSecond: tokens / WHISPER_SECONDS, windowSeconds: WHISPER_SECONDS }
+    }
     // Two convolutions that halve; no windows.
     case 'gemma4a':
       return { tokensPerSecond: WHISPER_RATE / 4 }
+    // Frames of 640 samples, without an encoder.
+    case 'gemma4ua':
+      return { tokensPerSecond: 25 }
+    // Three convolutions that halve; no windows.
+    case 'lfm2a':
+    case 'parakeet':
+    case 'dots3note_a':
+      return { tokensPerSecond: WHISPER_RATE / 8 }
+    // Pairs of spectra, in windows of some of them, each of which becomes fewer tokens.
+    case 'granite_speech': {
+      const pairs = number('projector.window_size')
+      const share = number('projector.downsample_rate')
+      if (pairs === undefined || share === undefined) return null
+      return { tokensPerSecond: WHISPER_RATE / 2 / share, windowSeconds: (2 * pairs) / WHISPER_RATE }
+    }
     default:
       return null
   }

@@ -1,13 +1,36 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
-/** It reads pages. Images are shown as a whole and in tiles. */
+/** It reads pages. Images are shown as a whole and in tiles; libmtmd pads the whole as the makers' processor does. */
 export const deepSeekOcr: Family = {
+  ...PLAIN,
   title: 'DeepSeek-OCR',
-  projectors: ['deepseekocr', 'deepseekocr2'],
-  architectures: [],
-  image: null,
-  video: null,
+  projectors: ['deepseekocr'],
+  // A row of tiles has 10 tokens more for its 10 rows of squares. The whole has 16 x 16, a token behind each row, and one.
+  image: {
+    patchSize: 16,
+    mergeSize: 4,
+    fixed: true,
+    tiles: { grid: 'nearest', side: 640, tokens: 110, whole: 273, least: 2, most: 9 },
+  },
+  dialect: 'deepseek-ocr',
+}
+
+export const deepSeekOcr2: Family = {
+  ...deepSeekOcr,
+  title: 'DeepSeek-OCR 2',
+  projectors: ['deepseekocr2'],
+  image: {
+    patchSize: 16,
+    mergeSize: 4,
+    fixed: true,
+    tiles: { grid: 'nearest', side: 768, tokens: 144, whole: 257, least: 2, most: 6 },
+  },
+}
+
+/** It has the files of DeepSeek-OCR, and puts names and places into one tag, which is not read here. */
+export const unlimitedOcr: Family = {
+  ...deepSeekOcr,
+  title: 'Unlimited-OCR',
+  is: ({ name }) => /unlimited[-_ ]?ocr/i.test(name),
   dialect: null,
-  toolSyntax: null,
-  thought: null,
 }

@@ -1,14 +1,19 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
-/** It reads pages, and has no notation for where other things are. */
+/** It reads pages. */
 export const dotsOcr: Family = {
+  ...PLAIN,
   title: 'dots.ocr',
   projectors: ['dots_ocr'],
-  architectures: [],
   // Its files say how many tokens.
   image: { patchSize: 14, mergeSize: 2 },
-  video: null,
-  dialect: null,
-  toolSyntax: null,
-  thought: null,
+  dialect: 'dots-ocr',
+}
+
+/** In which space it gives coordinates is not known here. */
+export const dots3Note: Family = {
+  ...PLAIN,
+  title: 'dots3-note',
+  projectors: ['dots3note_v'],
+  image: { patchSize: 14, mergeSize: 2 },
 }

@@ -1,6 +1,7 @@
 import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { audioRule } from './audio-encoders.ts'
 import { audioLimits, familyMarks, familyOf, mismatch, soundProblem } from './gguf.ts'
 import { imageLimits } from './image-limits.ts'
 import { FAMILIES, FAMILY_NAMES, type Family, type FamilyName } from './index.ts'
@@ -42,7 +43,9 @@ describe('a family is recognised by its files', () => {
   })
 
   test('no other family fits what one is recognised by', () => {
-    const known = FAMILY_NAMES.filter((name) => FAMILIES[name].projectors.length > 0)
+    const known = FAMILY_NAMES.filter(
+      (name) => FAMILIES[name].projectors.length > 0 && (FAMILIES[name] as Family).is === undefined,
+    )
     fc.assert(
       fc.property(fc.constantFrom(...known), fc.nat(), fc.nat(), (name, i, j) => {
         const { projectors, architectures } = FAMILIES[name]
@@ -59,10 +62,46 @@ describe('a family is recognised by its files', () => {
       ['clip.vision.projector_type', 'qwen3vl_merger'],
     ])
     const language = new Map([['general.architecture', 'qwen3vl']])
-    expect(familyMarks({ language, encoder })).toEqual({ architecture: 'qwen3vl', projector: 'qwen3vl_merger' })
-    expect(familyMarks({ language, encoder: null })).toEqual({ architecture: 'qwen3vl', projector: null })
+    expect(familyMarks({ language, encoder })).toMatchObject({ architecture: 'qwen3vl', projector: 'qwen3vl_merger' })
+    expect(familyMarks({ language, encoder: null })).toMatchObject({ architecture: 'qwen3vl', projector: null })
     const older = new Map([['clip.projector_type', 'qwen2vl_merger']])
     expect(familyMarks({ language, encoder: older }).projector).toBe('qwen2vl_merger')
+  })
+})
+
+describe('of families with the same files, one is recognised by its name or size', () => {
+  const found = (projector: string, language: Record<string, unknown>) =>
+    familyOf(
+      familyMarks({
+        language: new Map(Object.entries({ 'general.architecture': 'any', ...language })),
+        encoder: new Map([['clip.projector_type', projector]]),
+      }),
+    )
+
+  test.each([
+    ['lfm2', { 'general.name': 'LFM2.5-VL-3B' }, 'lfm2.5-vl'],
+    ['lfm2', { 'general.basename': 'LFM2.5-VL', 'general.name': '8123ab' }, 'lfm2.5-vl'],
+    ['lfm2', { 'general.name': 'tuned', 'general.base_model.0.name': 'LFM2.5 VL 1.6B' }, 'lfm2.5-vl'],
+    ['lfm2', { 'general.name': 'LFM2-VL-1.6B' }, 'lfm2-vl'],
+    ['lfm2', {}, 'lfm2-vl'],
+    ['glm4v', { 'general.name': 'GLM-OCR' }, 'glm-ocr'],
+    ['glm4v', { 'general.name': 'Model', 'any.embedding_length': 1536 }, 'glm-ocr'],
+    ['glm4v', { 'general.name': 'GLM-4.6V-Flash', 'any.embedding_length': 4096 }, 'glm4v'],
+    ['lightonocr', { 'general.name': 'LightOnOCR-2-1B-bbox-soup' }, 'lighton-ocr-bbox'],
+    ['lightonocr', { 'general.name': 'LightOnOCR-2-1B' }, 'lighton-ocr'],
+    ['pixtral', { 'general.name': 'Mistral-Large-4-Instruct' }, 'mistral-large-4'],
+    ['pixtral', { 'general.name': 'Ministral-3-8B' }, 'mistral'],
+  ])('%s %j', (projector, language, family) => {
+    expect(found(projector, language)).toBe(family)
+  })
+
+  test('and only such a one writes places in its notation', () => {
+    const dialects = (name: FamilyName) => FAMILIES[name].dialect
+    expect([dialects('lfm2-vl'), dialects('glm-ocr'), dialects('lighton-ocr'), dialects('mistral')]).toEqual(
+      Array(4).fill(null),
+    )
+    // x comes first: Gemma's notation would exchange width and height.
+    expect(dialects('mistral-large-4')).not.toBe('gemma')
   })
 })
 
@@ -82,6 +121,21 @@ test.each([
     { tokensPerSecond: 6.25, windowSeconds: 30 },
   ],
   [{ 'clip.audio.projector_type': 'gemma4a' }, { tokensPerSecond: 25 }],
+  [{ 'clip.audio.projector_type': 'gemma4ua' }, { tokensPerSecond: 25 }],
+  [{ 'clip.projector_type': 'musicflamingo' }, { tokensPerSecond: 25, windowSeconds: 30 }],
+  [{ 'clip.projector_type': 'lfm2a' }, { tokensPerSecond: 12.5 }],
+  [
+    { 'clip.projector_type': 'glma', 'clip.audio.projector.stack_factor': 4 },
+    { tokensPerSecond: 377 / 30, windowSeconds: 30 },
+  ],
+  [
+    {
+      'clip.projector_type': 'granite_speech',
+      'clip.audio.projector.window_size': 15,
+      'clip.audio.projector.downsample_rate': 5,
+    },
+    { tokensPerSecond: 10, windowSeconds: 0.3 },
+  ],
   // Without a factor nothing is known.
   [{ 'clip.projector_type': 'voxtral' }, null],
   [{ 'clip.projector_type': 'no-such' }, null],
@@ -131,7 +185,8 @@ const ELSEWHERE =
 test('no other file of src knows a family by name', async () => {
   // This project's own name and that of llama.cpp mean other things as well.
   const names = FAMILY_NAMES.filter((name) => name !== 'lookout' && name !== 'llama')
-  const words = names.map((name) => /^[a-z]+/.exec(name)![0])
+  // By their first word, if that is no word of English.
+  const words = names.map((name) => (/^(?:step|music|muse|unlimited)/.test(name) ? name : /^[a-z]+/.exec(name)![0]))
   const naming: string[] = []
   let files = 0
   for await (const file of glob('src/**/*.{ts,mjs}')) {
@@ -172,6 +227,8 @@ describe('limits of images', () => {
     const limits = { pixelsPerToken: 28, minTokens: 8, maxTokens: 3025, longestEdge: 1540, rowEnds: true }
     const file = encoder({ image_size: 1540, patch_size: 14, spatial_merge_size: 2 })
     expect(imageLimits(FAMILIES.mistral.image!, file)).toEqual(limits)
+    const enlarging = { pixelsPerToken: 28, minTokens: 1, maxTokens: 3025, longestEdge: 1540, enlarges: true }
+    expect(imageLimits(FAMILIES['lighton-ocr'].image!, file)).toEqual(enlarging)
     expect(imageLimits(FAMILIES.mistral.image!, null)).not.toHaveProperty('maxTokens')
   })
 
@@ -260,15 +317,15 @@ test('docs/families.md has the table of all families', async () => {
 })
 
 function rowOf(name: string, family: Family): string {
-  const { title, projectors, architectures, key, image, video, dialect, toolSyntax, thought } = family
+  const { title, projectors, architectures, key, is, image, video, dialect, toolSyntax, thought } = family
   const codes = (values: readonly string[]) => values.map((value) => `\`${value}\``).join(', ')
   const named = key === undefined ? 'its name in the card' : `the key ${codes([key])}`
   const recognised = projectors.length === 0 ? named : codes(projectors)
   const cells = [
     `\`${name}\` (${title})`,
-    architectures.length === 0 ? recognised : `${recognised} with ${codes(architectures)}`,
-    image === null ? 'card' : imageCell(image),
-    video === null ? 'card' : videoCell(video),
+    `${recognised}${architectures.length === 0 ? '' : ` with ${codes(architectures)}`}${is ? ', and its name or size' : ''}`,
+    image === null ? (hears(projectors) ? 'none: it hears' : 'card') : imageCell(image),
+    video === null ? (hears(projectors) ? 'none' : 'card') : videoCell(video),
     dialect === null ? 'none' : `\`${dialect}\``,
     toolSyntax === null ? 'none' : `\`${toolSyntax}\``,
     thought === null ? 'none' : `\`${thought.end}\``,
@@ -276,12 +333,20 @@ function rowOf(name: string, family: Family): string {
   return `| ${cells.join(' | ')} |`
 }
 
+/** Whether a family's only projectors are for sound. */
+function hears(projectors: readonly string[]): boolean {
+  return projectors.length > 0 && projectors.every((projector) => audioRule(projector, () => 1) !== null)
+}
+
 function imageCell(rule: NonNullable<Family['image']>): string {
-  const { patchSize, mergeSize, minTokens, maxTokens, square, longestEdge, tiles } = rule
+  const { patchSize, mergeSize, minTokens, maxTokens, auto, square, longestEdge, rowEnds, tiles } = rule
   const side = `${patchSize * mergeSize} px`
   switch (tiles?.grid) {
     case 'nearest':
+      if ('whole' in tiles) return `the whole, and ${tiles.least} to ${tiles.most} tiles`
       return `1 to ${tiles.most} tiles`
+    case 'windows':
+      return `the whole, and tiles of ${tiles.side} px, up to ${tiles.along} along a side`
     case 'large':
       return `${side}, from ${minTokens} tokens; large ones in up to ${tiles.most} tiles`
     case 'slices':
@@ -289,11 +354,16 @@ function imageCell(rule: NonNullable<Family['image']>): string {
     case 'longest':
       return `${tiles.along} tiles along the longer side`
     case 'listed':
+      if (tiles.always) return 'the whole, and tiles'
+      if (tiles.along !== undefined) return `up to ${tiles.along} x ${tiles.along} tiles`
       return `squares of ${maxTokens} tokens, or tiles`
   }
+  if (longestEdge === 'always') return `${side}, always with the longest edge`
   if (longestEdge) return `${side}, ${minTokens} tokens to a longest edge, and row ends`
-  if (minTokens === undefined || maxTokens === undefined) return `${side}; tokens: card`
-  return square ? `${side}, squares of ${maxTokens} tokens` : `${side}, ${minTokens} to ${maxTokens} tokens`
+  if (minTokens === undefined || maxTokens === undefined) return `${side}; tokens: file`
+  if (square) return `${side}, squares of ${maxTokens} tokens`
+  const usual = auto === undefined ? '' : `; ${auto.minTokens} to ${auto.maxTokens} unless more detail is asked for`
+  return `${side}, ${minTokens} to ${maxTokens} tokens${rowEnds ? ', and row ends' : ''}${usual}`
 }
 
 function videoCell({ layout, ...limits }: NonNullable<Family['video']>): string {

@@ -23,6 +23,8 @@ export interface Family {
   readonly architectures: readonly string[]
   /** A key in the header of its language models that no other family's have. Left out where there is none. */
   readonly key?: string
+  /** Tells its models from those of another family whose files have the same marks. */
+  is?(model: ModelTraits): boolean
   /** Null where it is not known how images are sized; the card must then give their limits. */
   readonly image: ImageRule | null
   /** Null where it is not known how the family is shown video. */
@@ -39,7 +41,27 @@ export interface Family {
   readonly decision?: DecisionForms
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
   readonly thinksUnshown?: true
+  /** What an operator should know before trusting what is said here, as a sentence without its end. */
+  readonly warning?: string
 }
+
+/** What tells models apart whose files have the same marks. */
+export interface ModelTraits {
+  /** What the files call the model, its base model included; empty where they do not say. */
+  readonly name: string
+  /** Numbers in one embedding of the language model; null where its file does not say. */
+  readonly width: number | null
+}
+
+/** A family of which no more is known than its name and files. */
+export const PLAIN = {
+  architectures: [],
+  image: null,
+  video: null,
+  dialect: null,
+  toolSyntax: null,
+  thought: null,
+} as const satisfies Partial<Family>
 
 /**
  * To which size images are stretched: sides are multiples of the side of a token's square, `patchSize * mergeSize` pixels.
@@ -50,13 +72,22 @@ export interface ImageRule {
   readonly patchSize: number
   /** Side in patches of the square that is merged into one token. */
   readonly mergeSize: number
-  /** Tokens of one image, at least and at most. Left out where each model has its own; the card must then say. */
+  /** Tokens of one image, at least and at most. Left out where each model has its own: its file says, or the card must. */
   readonly minTokens?: number
   readonly maxTokens?: number
+  /** The same for an image that the client wants no particular detail of. */
+  readonly auto?: { readonly minTokens: number; readonly maxTokens: number }
   /** The encoder takes squares of `maxTokens` tokens only. */
   readonly square?: true
-  /** No image is enlarged, nor is a side longer than `clip.vision.image_size`, which then decides on the most tokens. */
-  readonly longestEdge?: true
+  /** Tokens along each side of a square, where the encoder makes as many of every size. */
+  readonly along?: number
+  /** The file's numbers are not read: libmtmd has its own. */
+  readonly fixed?: true
+  /**
+   * `most`: no image is enlarged, nor is a side longer than `clip.vision.image_size`, which then decides on the most tokens.
+   * `always`: the longer side of every image has that length (`clip.vision.preproc_image_size`, if the file has it).
+   */
+  readonly longestEdge?: 'most' | 'always'
   /** A token ends every row but the last, beside those of the squares. */
   readonly rowEnds?: true
   /** Images are cut into tiles. The tokens of an image then follow from them, except the least. */

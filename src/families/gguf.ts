@@ -1,5 +1,5 @@
 import { type AudioRule, audioRule, stacksEvenly } from './audio-encoders.ts'
-import type { Family } from './family.ts'
+import type { Family, ModelTraits } from './family.ts'
 import { FAMILIES, FAMILY_NAMES, type FamilyName } from './index.ts'
 
 /** Values in the header of a GGUF file, by key. */
@@ -20,6 +20,8 @@ export interface FamilyMarks {
   readonly projector: string | null
   /** The family whose own key the language model has. */
   readonly family?: FamilyName | undefined
+  /** For families whose files have the same marks. */
+  readonly traits?: ModelTraits
 }
 
 export function familyMarks({ language, encoder }: ModelMetadata): FamilyMarks {
@@ -34,6 +36,18 @@ export function familyMarks({ language, encoder }: ModelMetadata): FamilyMarks {
       text(encoder?.get('clip.vision.projector_type')) ??
       text(encoder?.get('clip.projector_type')) ??
       text(encoder?.get('clip.audio.projector_type')),
+    traits: traitsOf({ language, encoder }),
+  }
+}
+
+const NAMES = ['general.name', 'general.basename', 'general.base_model.0.name']
+
+function traitsOf({ language, encoder }: ModelMetadata): ModelTraits {
+  const names = [language, encoder].flatMap((header) => NAMES.map((key) => text(header?.get(key))))
+  const width = language.get(`${text(language.get('general.architecture'))}.embedding_length`)
+  return {
+    name: names.filter((name) => name !== null).join(' '),
+    width: typeof width === 'number' ? width : null,
   }
 }
 
@@ -48,11 +62,15 @@ export function encoders(encoder: GgufMetadata | null): { readonly image: boolea
 /** How many tokens sound takes; null for an audio encoder that is not known here. */
 export function audioLimits(encoder: GgufMetadata): AudioRule | null {
   const type = audioProjector(encoder)
-  const stack = encoder.get('clip.audio.projector.stack_factor')
-  return type === null ? null : audioRule(type, typeof stack === 'number' ? stack : undefined)
+  if (type === null) return null
+  return audioRule(type, (key) => {
+    const value = encoder.get(`clip.audio.${key}`)
+    return typeof value === 'number' && value > 0 ? value : undefined
+  })
 }
 
-function audioProjector(encoder: GgufMetadata): string | null {
+/** The projector type of an audio encoder, or of the only encoder of a file. */
+export function audioProjector(encoder: GgufMetadata): string | null {
   return text(encoder.get('clip.audio.projector_type')) ?? text(encoder.get('clip.projector_type'))
 }
 
@@ -94,17 +112,22 @@ export function mismatch({ language, encoder }: ModelMetadata): string | null {
 
 /**
  * The one family that the marks fit; null when none does. A model that has an image encoder is known by that, since
- * language models are shared between families, and its notation for coordinates is never guessed.
+ * language models are shared between families, and its notation for coordinates is never guessed. Of families whose files
+ * have the same marks, one that knows its models by more comes first.
  */
-export function familyOf({ architecture, projector, family }: FamilyMarks): FamilyName | null {
+export function familyOf({ architecture, projector, family, traits = UNNAMED }: FamilyMarks): FamilyName | null {
   if (family !== undefined) return family
   const fitting = FAMILY_NAMES.filter((name) => {
-    const { projectors, architectures } = FAMILIES[name]
+    const { projectors, architectures }: Family = FAMILIES[name]
     const fits = architecture !== null && architectures.includes(architecture)
     return projector === null ? fits : projectors.includes(projector) && (architectures.length === 0 || fits)
   })
-  return fitting.length === 1 ? fitting[0]! : null
+  const special = fitting.filter((name) => (FAMILIES[name] as Family).is?.(traits))
+  const found = special.length > 0 ? special : fitting.filter((name) => (FAMILIES[name] as Family).is === undefined)
+  return found.length === 1 ? found[0]! : null
 }
+
+const UNNAMED: ModelTraits = { name: '', width: null }
 
 function text(value: unknown): string | null {
   return typeof value === 'string' ? value : null

@@ -7,8 +7,10 @@ export interface FamilyImageLimits {
   readonly pixelsPerToken: number
   readonly minTokens?: number
   readonly maxTokens?: number
+  readonly auto?: { readonly minTokens: number; readonly maxTokens: number }
   readonly square?: true
   readonly longestEdge?: number
+  readonly enlarges?: true
   readonly rowEnds?: true
   readonly fills?: true
   readonly tiles?: Tiles
@@ -20,34 +22,57 @@ type NumberOf = (key: string) => number | undefined
 /** The family's rule with the numbers that the encoder's file has of its own. */
 export function imageLimits(rule: ImageRule, encoder: GgufMetadata | null): FamilyImageLimits {
   const number: NumberOf = (key) => positive(encoder?.get(`clip.vision.${key}`))
-  const merge = number('spatial_merge_size') ?? number('projector.scale_factor') ?? rule.mergeSize
-  const pixelsPerToken = (number('patch_size') ?? rule.patchSize) * merge
+  const pixelsPerToken = rule.fixed
+    ? rule.patchSize * rule.mergeSize
+    : (number('patch_size') ?? rule.patchSize) * mergeOf(rule, number)
   if (rule.tiles !== undefined) {
     const tiled = tiledLimits(rule.tiles, rule, pixelsPerToken, encoder)
     if (tiled !== null) return tiled
   }
   const side = number('image_size')
-  if (rule.square && side !== undefined) {
-    const tokens = Math.max(1, Math.round(side / pixelsPerToken)) ** 2
-    return { pixelsPerToken, minTokens: tokens, maxTokens: tokens, square: true }
-  }
-  const edge = rule.longestEdge ? side : undefined
-  const tokens = (key: string): number | undefined => {
+  if (rule.square) return squareLimits(rule, side, pixelsPerToken)
+  const edge = rule.longestEdge === 'always' ? (number('preproc_image_size') ?? side) : rule.longestEdge && side
+  const tokens = (key: string, round: (tokens: number) => number): number | undefined => {
     const pixels = number(key)
-    return pixels === undefined ? undefined : Math.max(1, Math.round(pixels / pixelsPerToken ** 2))
+    return pixels === undefined ? undefined : Math.max(1, round(pixels / pixelsPerToken ** 2))
   }
-  const minTokens = tokens('image_min_pixels') ?? rule.minTokens
+  const minTokens = tokens('image_min_pixels', Math.ceil) ?? rule.minTokens
   const maxTokens =
-    tokens('image_max_pixels') ??
+    tokens('image_max_pixels', Math.floor) ??
     rule.maxTokens ??
     (edge === undefined ? undefined : Math.ceil(edge / pixelsPerToken) ** 2)
   return {
     pixelsPerToken,
     ...(minTokens === undefined ? {} : { minTokens }),
     ...(maxTokens === undefined ? {} : { maxTokens }),
-    ...(rule.square ? { square: true } : {}),
+    ...(rule.auto === undefined ? {} : { auto: rule.auto }),
     ...(edge === undefined ? {} : { longestEdge: edge }),
+    ...(rule.longestEdge === 'always' && edge !== undefined ? { enlarges: true } : {}),
     ...(rule.rowEnds ? { rowEnds: true } : {}),
+  }
+}
+
+/** Side in patches of the square that is merged into one token. */
+function mergeOf(rule: ImageRule, number: NumberOf): number {
+  const window = number('projector.window_side')
+  const query = number('projector.query_side')
+  if (window !== undefined && query !== undefined) return window / query
+  return number('spatial_merge_size') ?? number('projector.scale_factor') ?? rule.mergeSize
+}
+
+/** @param side of the square in pixels, where the file says. */
+function squareLimits(rule: ImageRule, side: number | undefined, pixelsPerToken: number): FamilyImageLimits {
+  const { along, minTokens, maxTokens } = rule
+  if (along !== undefined) {
+    const unit = side === undefined ? pixelsPerToken : Math.max(1, Math.round(side / along))
+    return { pixelsPerToken: unit, minTokens: along ** 2, maxTokens: along ** 2, square: true }
+  }
+  const tokens = side === undefined ? undefined : Math.max(1, Math.floor(side / pixelsPerToken)) ** 2
+  return {
+    pixelsPerToken,
+    ...((tokens ?? minTokens) === undefined ? {} : { minTokens: tokens ?? minTokens! }),
+    ...((tokens ?? maxTokens) === undefined ? {} : { maxTokens: tokens ?? maxTokens! }),
+    square: true,
   }
 }
 
@@ -59,14 +84,18 @@ function tiledLimits(
   encoder: GgufMetadata | null,
 ): FamilyImageLimits | null {
   const number: NumberOf = (key) => positive(encoder?.get(`clip.vision.${key}`))
-  const side = rule.grid === 'large' ? rule.side : number('image_size')
+  const given = 'side' in rule ? rule.side : undefined
+  const side = given ?? number('image_size')
   // Not a guess: without the file, the card has to say.
-  if (side === undefined) return rule.grid === 'listed' ? null : { pixelsPerToken }
-  const tile = { side, tokens: Math.max(1, Math.floor(side / pixelsPerToken)) ** 2 }
+  if (side === undefined)
+    return rule.grid === 'listed' && rule.along === undefined && !rule.always ? null : { pixelsPerToken }
+  const tile = { side, tokens: squareOf(side, pixelsPerToken) }
   switch (rule.grid) {
     case 'nearest': {
       const most = number('preproc_max_tiles') ?? rule.most
-      return limitsOf(pixelsPerToken, { ...tile, grid: rule.grid, most }, tile.tokens, most)
+      if (!('whole' in rule)) return limitsOf(pixelsPerToken, { ...tile, grid: rule.grid, most }, tile.tokens, most)
+      const least = number('preproc_min_tiles') ?? rule.least
+      return limitsOf(pixelsPerToken, { ...rule, least, most }, rule.whole, most)
     }
     case 'large':
       return limitsOf(
@@ -88,16 +117,40 @@ function tiledLimits(
       return limitsOf(pixelsPerToken, { ...tile, grid: rule.grid, along }, (along + 1) * tile.tokens, along ** 2)
     }
     case 'listed': {
-      const grids = listedGrids(encoder, side)
-      if (grids === null) return null
-      const most = Math.max(...grids.map(([columns, rows]) => columns * rows))
-      return limitsOf(pixelsPerToken, { ...tile, grid: rule.grid, grids }, tile.tokens, most)
+      const grids = listedGrids(encoder, side) ?? gridsUpTo(rule.along)
+      if (grids === null) return rule.always ? { pixelsPerToken } : null
+      const counts = grids.map(([columns, rows]) => columns * rows)
+      const tiles: Tiles = { ...tile, grid: rule.grid, grids, ...(rule.always ? { always: true } : {}) }
+      const least = rule.always ? (Math.min(...counts) + 1) * tile.tokens : tile.tokens
+      return limitsOf(pixelsPerToken, tiles, least, Math.max(...counts))
+    }
+    case 'windows': {
+      const wholeSide = number('image_size')
+      if (wholeSide === undefined) return { pixelsPerToken }
+      const edge = number('preproc_image_size')
+      const along = edge === undefined ? rule.along : Math.max(2, Math.floor(edge / side))
+      const whole = squareOf(wholeSide, pixelsPerToken)
+      return limitsOf(pixelsPerToken, { ...tile, grid: rule.grid, whole, wholeSide, along }, whole, along ** 2)
     }
   }
 }
 
+/** Tokens of a square. */
+function squareOf(side: number, pixelsPerToken: number): number {
+  return Math.max(1, Math.floor(side / pixelsPerToken)) ** 2
+}
+
 function limitsOf(pixelsPerToken: number, tiles: Tiles, minTokens: number, most: number): FamilyImageLimits {
-  return { pixelsPerToken, minTokens, maxTokens: most === 1 ? tiles.tokens : (most + 1) * tiles.tokens, tiles }
+  const cut = most * tiles.tokens + (tiles.whole ?? tiles.tokens)
+  const isOne = most === 1 && !('always' in tiles)
+  return { pixelsPerToken, minTokens, maxTokens: isOne ? tiles.tokens : cut, tiles }
+}
+
+/** Every grid of up to `along` tiles on a side, but for a single one. */
+function gridsUpTo(along: number | undefined): [number, number][] | null {
+  if (along === undefined) return null
+  const sides = Array.from({ length: along }, (_, i) => i + 1)
+  return sides.flatMap((columns) => sides.map((rows): [number, number] => [columns, rows])).slice(1)
 }
 
 /** Tokens of a slice that a resampler makes, however large the slice is; null for an encoder without one. */

@@ -1,39 +1,55 @@
-import { deepSeekOcr } from './deepseek-ocr.ts'
-import { dotsOcr } from './dots-ocr.ts'
+import { exaone45, mimoVl, miniMaxVl, museGlimmer, youtuVl } from './any-aspect.ts'
+import { deepSeekOcr, deepSeekOcr2, unlimitedOcr } from './deepseek-ocr.ts'
+import { dots3Note, dotsOcr } from './dots-ocr.ts'
 import type { Family } from './family.ts'
 import { gemma3 } from './gemma3.ts'
 import { gemma3n } from './gemma3n.ts'
 import { gemma4 } from './gemma4.ts'
+import { glmOcr } from './glm-ocr.ts'
 import { glm4v } from './glm4v.ts'
+import { graniteVision } from './granite-vision.ts'
+import {
+  glmAsr,
+  graniteSpeech,
+  lfm2Audio,
+  meralion,
+  musicFlamingo,
+  qwen2Audio,
+  qwen3Asr,
+  ultravox,
+  voxtral,
+} from './hearing.ts'
 import { hunyuanVl } from './hunyuan-vl.ts'
 import { internVl } from './internvl.ts'
 import { isaac } from './isaac.ts'
-import { kimiVl } from './kimi-vl.ts'
-import { lfm2Vl } from './lfm2-vl.ts'
-import { lightOnOcr } from './lighton-ocr.ts'
+import { kimiK25, kimiVl } from './kimi-vl.ts'
+import { lfm2Vl, lfm25Vl } from './lfm2-vl.ts'
+import { lightOnOcr, lightOnOcrBbox } from './lighton-ocr.ts'
 import { llama } from './llama.ts'
-import { llava } from './llava.ts'
+import { llava, mobileVlm } from './llava.ts'
 import { lookout } from './lookout.ts'
-import { miniCpmV } from './minicpm-v.ts'
+import { miniCpmV, miniCpmV46 } from './minicpm-v.ts'
 import { mistral } from './mistral.ts'
-import { molmo } from './molmo.ts'
+import { mistralLarge4 } from './mistral-large4.ts'
+import { molmo, molmo2 } from './molmo.ts'
 import { paddleOcr } from './paddle-ocr.ts'
 import { paligemma } from './paligemma.ts'
 import { phi4 } from './phi4.ts'
 import { qwen25Omni } from './qwen2.5-omni.ts'
 import { qwen25Vl } from './qwen2.5-vl.ts'
-import { qwen2Audio } from './qwen2-audio.ts'
 import { qwen2Vl } from './qwen2-vl.ts'
 import { qwen35 } from './qwen3.5.ts'
 import { qwen3Vl } from './qwen3-vl.ts'
+import { qwen4 } from './qwen4.ts'
 import { smolVlm } from './smolvlm.ts'
-import { ultravox } from './ultravox.ts'
-import { voxtral } from './voxtral.ts'
+import { cogVlm, glmEdge, janusPro, nemotronVl, rekaEdge } from './square-images.ts'
+import { step3Vl } from './step3-vl.ts'
 
 /** Every family by the name that model cards know it by. */
 export const FAMILIES = {
   lookout,
   'qwen3.5': qwen35,
+  qwen4,
   'qwen3-vl': qwen3Vl,
   'qwen2.5-vl': qwen25Vl,
   'qwen2.5-omni': qwen25Omni,
@@ -43,23 +59,52 @@ export const FAMILIES = {
   gemma3n,
   paligemma,
   mistral,
+  'mistral-large-4': mistralLarge4,
   llama,
   internvl: internVl,
   isaac,
   smolvlm: smolVlm,
   molmo,
+  molmo2,
+  cogvlm: cogVlm,
   'deepseek-ocr': deepSeekOcr,
+  'deepseek-ocr-2': deepSeekOcr2,
   'dots-ocr': dotsOcr,
+  'dots3-note': dots3Note,
+  'exaone-4.5': exaone45,
   glm4v,
+  'glm-ocr': glmOcr,
+  'glm-edge': glmEdge,
+  'granite-vision': graniteVision,
   'hunyuan-vl': hunyuanVl,
+  'janus-pro': janusPro,
   'kimi-vl': kimiVl,
+  'kimi-k2.5': kimiK25,
   'lfm2-vl': lfm2Vl,
+  'lfm2.5-vl': lfm25Vl,
   'lighton-ocr': lightOnOcr,
+  'lighton-ocr-bbox': lightOnOcrBbox,
   llava,
+  mobilevlm: mobileVlm,
+  'mimo-vl': mimoVl,
   'minicpm-v': miniCpmV,
+  'minicpm-v-4.6': miniCpmV46,
+  'minimax-m3': miniMaxVl,
+  'muse-glimmer': museGlimmer,
+  'nemotron-vl': nemotronVl,
   'paddle-ocr': paddleOcr,
   phi4,
+  'reka-edge': rekaEdge,
+  'step3-vl': step3Vl,
+  'unlimited-ocr': unlimitedOcr,
+  'youtu-vl': youtuVl,
+  'glm-asr': glmAsr,
+  'granite-speech': graniteSpeech,
+  'lfm2-audio': lfm2Audio,
+  meralion,
+  'music-flamingo': musicFlamingo,
   'qwen2-audio': qwen2Audio,
+  'qwen3-asr': qwen3Asr,
   ultravox,
   voxtral,
 } as const satisfies Readonly<Record<string, Family>>
@@ -68,6 +113,6 @@ export const FAMILY_NAMES = Object.keys(FAMILIES) as [FamilyName, ...FamilyName[
 
 export { type AudioRule, audioRule } from './audio-encoders.ts'
 export { DECIDES_BY_LETTERS, type DecisionForms } from './decision-forms.ts'
-export type { Family, ImageRule, ThoughtMarks, VideoRule } from './family.ts'
+export type { Family, ImageRule, ModelTraits, ThoughtMarks, VideoRule } from './family.ts'
 export { TOOL_MARKS, TOOL_SYNTAX_NAMES, type ToolSyntaxName } from './tool-syntax.ts'
 export { TIMED_PAIRS, type VideoLayout } from './video-layout.ts'

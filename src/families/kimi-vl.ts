@@ -1,13 +1,18 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
 /** Its users see coordinates from 0 to 1, its makers do not say: nothing is read here. */
 export const kimiVl: Family = {
-  title: 'Kimi-VL, Kimi K2.5',
-  projectors: ['kimivl', 'kimik25'],
-  architectures: [],
-  image: null,
-  video: null,
-  dialect: null,
-  toolSyntax: null,
-  thought: null,
+  ...PLAIN,
+  title: 'Kimi-VL',
+  projectors: ['kimivl'],
+  // The limits are llama.cpp's.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 8, maxTokens: 1024 },
+}
+
+export const kimiK25: Family = {
+  ...kimiVl,
+  title: 'Kimi K2.5, GLM-5.2-V',
+  projectors: ['kimik25'],
+  // llama.cpp's limits, for files that have none.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 2, maxTokens: 4096 },
 }

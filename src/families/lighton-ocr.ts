@@ -1,13 +1,17 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
-/** It reads pages, and has no notation for where other things are. */
+/** It reads pages. */
 export const lightOnOcr: Family = {
+  ...PLAIN,
   title: 'LightOnOCR',
   projectors: ['lightonocr'],
-  architectures: [],
-  image: null,
-  video: null,
-  dialect: null,
-  toolSyntax: null,
-  thought: null,
+  image: { patchSize: 14, mergeSize: 2, minTokens: 1, longestEdge: 'always' },
+}
+
+/** The variants that also say where the figures of a page are. */
+export const lightOnOcrBbox: Family = {
+  ...lightOnOcr,
+  title: 'LightOnOCR-2 bbox',
+  is: ({ name }) => /bbox/i.test(name),
+  dialect: 'lighton-ocr',
 }

@@ -1,13 +1,21 @@
 import type { Family } from './family.ts'
 
 export const miniCpmV: Family = {
-  title: 'MiniCPM-V',
-  projectors: ['resampler', 'minicpmv4_6'],
+  title: 'MiniCPM-V, MiniCPM-o',
+  projectors: ['resampler'],
   architectures: [],
-  // Nine slices at most are fixed in libmtmd. The merge is that of version 4.6: a resampler has none.
+  // Nine slices at most are fixed in libmtmd. A resampler has no merge.
   image: { patchSize: 14, mergeSize: 4, tiles: { grid: 'slices', most: 9 } },
   video: null,
   dialect: 'minicpm-v',
   toolSyntax: null,
   thought: null,
+}
+
+export const miniCpmV46: Family = {
+  ...miniCpmV,
+  title: 'MiniCPM-V 4.6',
+  projectors: ['minicpmv4_6'],
+  warning:
+    'MiniCPM-V 4.6 is taken to write places as version 4.5 does, which its makers do not say: compare some with the images first',
 }

@@ -5,7 +5,7 @@ export const mistral: Family = {
   projectors: ['pixtral'],
   architectures: [],
   // libmtmd's least tokens. The longest edge is 1024 pixels in Pixtral 12B, 1540 in Mistral Small 3.1.
-  image: { patchSize: 16, mergeSize: 1, minTokens: 8, longestEdge: true, rowEnds: true },
+  image: { patchSize: 16, mergeSize: 1, minTokens: 8, longestEdge: 'most', rowEnds: true },
   video: null,
   dialect: null,
   toolSyntax: 'mistral',

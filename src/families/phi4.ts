@@ -1,13 +1,10 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
 /** It has no notation for where things are. */
 export const phi4: Family = {
-  title: 'Phi-4 multimodal',
+  ...PLAIN,
+  title: 'Phi-4 vision',
   projectors: ['phi4'],
-  architectures: [],
-  image: null,
-  video: null,
-  dialect: null,
-  toolSyntax: null,
-  thought: null,
+  // Its files say how many tokens.
+  image: { patchSize: 16, mergeSize: 1 },
 }

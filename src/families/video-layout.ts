@@ -3,7 +3,8 @@ export interface VideoLayout {
   /** Consecutive frames of one size that the encoder merges into one grid of tokens; 1: each frame is an image of its own. */
   readonly framesPerGrid: 1 | 2
   /**
-   * Text before each grid, in which `{seconds}` stands for the time of its middle, with one decimal. Null: the prompt says
+   * Text before each grid, in which `{seconds}` stands for the time of its middle, with one decimal, and `{mm:ss}` for the same
+   * in whole minutes and seconds. Null: the prompt says
    * nothing about time.
    */
   readonly timestamp: string | null

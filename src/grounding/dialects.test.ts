@@ -48,7 +48,7 @@ const coordinate = fc.integer({ min: 0, max: 1000 })
 const point = fc.record({ x: coordinate, y: coordinate })
 const anyMention = fc.string({ minLength: 1, unit: 'grapheme' }).map((text) => text.toWellFormed())
 /** Names that notations without escapes can write. */
-const plainMention = anyMention.map((text) => text.replace(/[<>;\n]/g, '').trim() || 'x')
+const plainMention = anyMention.map((text) => text.replace(/[<>;\n[\]]/g, '').trim() || 'x')
 
 function leaf(kind: LeafKind, mention = anyMention): fc.Arbitrary<Leaf> {
   const [minLength, maxLength] = { point: [1, 1], point_box: [2, 2], polygon: [3, 7] }[kind] as [number, number]
@@ -75,7 +75,7 @@ const KIND_OF = { point: 'point', box: 'point_box' } as const
 
 describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name, dialect) => {
   const kinds = (['point', 'box'] as const).filter((kind) => dialect.formats.includes(kind))
-  const hasEscapes = !['paligemma', 'internvl', 'minicpm-v'].includes(name)
+  const hasEscapes = !['paligemma', 'internvl', 'minicpm-v', 'deepseek-ocr', 'lighton-ocr'].includes(name)
   const answered = (kind: 'point' | 'box') => leaf(KIND_OF[kind], hasEscapes ? anyMention : plainMention)
 
   test.each(kinds)('reads back every answer that it writes: %s', (kind) => {
@@ -170,6 +170,12 @@ const TOLERANCES: Readonly<Record<DialectName, { tolerance: number }>> = {
   internvl: { tolerance: 0 },
   'minicpm-v': { tolerance: 0 },
   glm4v: { tolerance: 0 },
+  'lfm2.5-vl': { tolerance: 0 },
+  molmo2: { tolerance: 0 },
+  'deepseek-ocr': { tolerance: 1 },
+  'dots-ocr': { tolerance: 2 },
+  'lighton-ocr': { tolerance: 0 },
+  'mistral-large-4': { tolerance: 1 },
 }
 
 const anyAnnotation: fc.Arbitrary<Annotation> = fc.constantFrom<LeafKind>('point', 'point_box', 'polygon').chain(leaf)
@@ -223,6 +229,16 @@ const SCRAPS = [
   '<point x="10.5" y="20" alt="z">z</point>',
   '<points x1="1" y1="2" x2="3" y2="4" alt="w">w</points>',
   '<loc0001><loc0002><loc1023><loc0512> tree',
+  '[{"label": "cat", "bbox": [0.1, 0.25, 1, 1.0]}',
+  '{"bbox": [1, 2, 3, 4], "category": "Text", "text": "<b>"}',
+  '<|ref|>title<|/ref|><|det|>[[1, 2, 3, 999]]<|/det|>',
+  '<|ref|>',
+  '<|det|>',
+  '![image](image_1.png)10,20,30,400',
+  '![image](',
+  '<points coords="1 1 073 160 2 173 600">boats</points>',
+  '<tracks coords="0.0 1 635 522;0.5 1 606 490 2 511 124">a</tracks>',
+  '<points coords="',
   ' ; ',
 ]
 
@@ -294,7 +310,61 @@ const WRITTEN: readonly (readonly [DialectName, text: string, expected: string])
     '<|begin_of_box|>[{"label": "cat", "bbox_2d": [10, 20, 30, 40]}]<|end_of_box|> Done.',
     '<point_box mention="cat"> (10,20) (30,40) </point_box> Done.',
   ],
+  [
+    'lfm2.5-vl',
+    '[{"label": "cat", "bbox": [0.12, 0.05, 0.8, 0.6125]}, {"label": "dog", "bbox": [0, 0.5, 1.0, 1]}]',
+    '<point_box mention="cat"> (120,50) (800,613) </point_box>\n<point_box mention="dog"> (0,500) (1000,1000) </point_box>',
+  ],
+  ['lfm2.5-vl', 'It: {"bbox": [0.5, 0.5, 1.5, 1]}', 'It: <point_box> (500,500) (1000,1000) </point_box>'],
+  [
+    'mistral-large-4',
+    '[{"box_2d": [0, 999, 500, 250], "label": "x first"}]',
+    '<point_box mention="x first"> (0,250) (501,1000) </point_box>',
+  ],
+  [
+    'deepseek-ocr',
+    '<|ref|>title<|/ref|><|det|>[[0, 80, 999, 113]]<|/det|>\n# Page',
+    '<point_box mention="title"> (0,80) (1000,113) </point_box>\n# Page',
+  ],
+  ['deepseek-ocr', 'a <|det|> b <|ref|>c', 'a <|det|> b <|ref|>c'],
+  [
+    'dots-ocr',
+    '[{"bbox": [64, 224, 640, 448], "category": "Text", "text": "So it says"}, {"bbox": [0, 0, 64, 44], "category": "Picture"}]',
+    '<point_box mention="Text"> (100,500) (1000,1000) </point_box> So it says\n<point_box mention="Picture"> (0,0) (100,98) </point_box>',
+  ],
+  [
+    'lighton-ocr',
+    'Text ![image](image_1.png)120,80,900,410\nand ![image](image_2.png) 1, 2, 3, 4 end',
+    'Text <point_box mention="image"> (120,80) (900,410) </point_box>\nand <point_box mention="image"> (1,2) (3,4) </point_box> end',
+  ],
+  ['lighton-ocr', 'See ![a link](x.png) and !', 'See ![a link](x.png) and !'],
+  [
+    'molmo2',
+    'Counting the <points coords="1 1 073 160 2 173 600" alt="boats">the boats</points> shows 2.',
+    'Counting the <point mention="the boats"> (73,160) </point> <point mention="the boats"> (173,600) </point> shows 2.',
+  ],
+  ['molmo2', '<points coords="1 1 073 1600">a</points>', '<points coords="1 1 073 1600">a</points>'],
+  [
+    'molmo2',
+    '<tracks coords="0.0 1 635 522;0.5 1 606 490">a</tracks>',
+    '<point mention="a"> (635,522) </point> <point mention="a"> (606,490) </point>',
+  ],
 ]
+
+test('points of Molmo 2 belong to the image or the time before them, and tracks to one thing each', () => {
+  const read = (text: string, scene: Partial<Scene>) =>
+    written(readAll(DIALECTS.molmo2.reader({ ...STILL, ...scene }), [text]))
+  expect(read('<points coords="1 1 010 020;3 2 030 040">a</points>', { assets: 3 })).toBe(
+    '<point mention="a" asset_idx="0"> (10,20) </point> <point mention="a" asset_idx="2"> (30,40) </point>',
+  )
+  expect(read('<points coords="1.5 1 010 020">a</points>', { timed: true })).toBe(
+    '<point mention="a" t="1.5 seconds"> (10,20) </point>',
+  )
+  expect(read('<tracks coords="0.0 1 635 522;0.5 1 606 490 2 511 124">a</tracks>', { timed: true })).toBe(
+    '<track mention="a"> <point t="0.0 seconds"> (635,522) </point> <point t="0.5 seconds"> (606,490) </point> </track> ' +
+      '<track mention="a"> <point t="0.5 seconds"> (511,124) </point> </track>',
+  )
+})
 
 test.each(WRITTEN)('%s: %s', (name, text, expected) => {
   expect(written(readAll(DIALECTS[name].reader(STILL), [text]))).toBe(expected)

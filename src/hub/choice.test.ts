@@ -84,6 +84,20 @@ test('a projector lies around the model; nearest first, then by precision', () =
   ])
 })
 
+test('an encoder in a folder for its kind belongs to the models around that, and is none', () => {
+  const all = files(
+    'MiniCPM-o-4_5-Q4_K_M.gguf',
+    'vision/MiniCPM-o-4_5-vision-F16.gguf',
+    'audio/MiniCPM-o-4_5-audio-F16.gguf',
+    'tts/MiniCPM-o-4_5-tts-F16.gguf',
+    'token2wav-gguf/flow_matching.gguf',
+  )
+  expect(candidatesOf(all).map(({ label }) => label)).toEqual(['Q4_K_M'])
+  expect(projectorsFor(all[0]!.path, all).map(({ path }) => path)).toEqual(['vision/MiniCPM-o-4_5-vision-F16.gguf'])
+  // A folder for models that see holds models.
+  expect(labels('vision/some-model-Q4_K_M.gguf')).toEqual(['Q4_K_M'])
+})
+
 describe('without a name, the memory decides', () => {
   const estimated = ['Q2_K', 'Q3_K_M', 'Q4_K_M', 'Q6_K', 'Q8_0', 'F16'].map((quant, index) => ({
     candidate: candidatesOf([file(`m-${quant}.gguf`, index + 1)])[0]!,

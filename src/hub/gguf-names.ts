@@ -1,4 +1,4 @@
-import { basename } from 'node:path/posix'
+import { basename, dirname } from 'node:path/posix'
 import { MAX_PARTS } from '../models/weight-files.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
@@ -9,13 +9,30 @@ const PART = /^(?<stem>.*)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/is
 const QUANTISATION =
   /(?:^|[-._])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP\d(?:_MOE)?|NVFP\d))(?=[-.]|$)/gi
 
+/**
+ * Some makers put encoders, and parts that make speech, into folders of their own, and name the kind in the file's name:
+ * `vision/some-model-vision-F16.gguf`.
+ */
+const PART_FOLDER = /(?:^|\/)(?:(vision|audio|tts)\/[^/]*[-_.]\1[-_.]|token2wav(?:-gguf)?\/)[^/]*\.gguf$/i
+
+/** A folder of a file's kind, with the slash; empty for a file that lies in no such folder. */
+function partFolder(path: string): string {
+  return PART_FOLDER.test(path) ? `${basename(dirname(path))}/` : ''
+}
+
 export function isProjector(path: string): boolean {
-  return /mmproj/i.test(basename(path)) && /\.gguf$/i.test(path)
+  return (/mmproj/i.test(basename(path)) && /\.gguf$/i.test(path)) || partFolder(path).toLowerCase() === 'vision/'
 }
 
 export function isLanguageModel(path: string): boolean {
   const name = basename(path).toLowerCase()
-  return name.endsWith('.gguf') && !OTHER_FILES.some((part) => name.includes(part))
+  return name.endsWith('.gguf') && partFolder(path) === '' && !OTHER_FILES.some((part) => name.includes(part))
+}
+
+/** The folder that a file belongs to, with a slash at its end: that around a folder of its kind. Empty for the top. */
+export function folderOf(path: string): string {
+  const at = path.lastIndexOf('/', path.length - basename(path).length - partFolder(path).length - 1)
+  return path.slice(0, at + 1)
 }
 
 /** The quantisation that a file's name tells, as it is written there: `Q4_K_M`, `UD-IQ2_XXS`, `F16`. */

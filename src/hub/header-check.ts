@@ -1,3 +1,4 @@
+import { architectureProblem } from '../families/llama-cpp-names.ts'
 import { ProcessEnded } from '../lib/guarded-process.ts'
 import type { ByteSource } from '../models/gguf.ts'
 import { kvCost } from '../models/kv-cost.ts'
@@ -33,6 +34,8 @@ export function checkLanguage(language: Metadata, shown: string): void {
   if (typeof architecture !== 'string' || !language.has('tokenizer.ggml.tokens')) {
     throw new HubError(`${shown} is not a language model: name another file`)
   }
+  const problem = architectureProblem(architecture)
+  if (problem !== null) throw new HubError(`${shown} cannot be used: its architecture '${architecture}' ${problem}`)
   try {
     kvCost(language)
   } catch (error) {

@@ -1,5 +1,4 @@
-import { dirname } from 'node:path/posix'
-import { isProjector, quantisationOf } from './gguf-names.ts'
+import { folderOf, isProjector, quantisationOf } from './gguf-names.ts'
 import type { HubFile } from './hub-client.ts'
 
 /** A projector costs little memory, and its precision shows in coordinates. BF16 is slow on older processors. */
@@ -38,10 +37,4 @@ function rank({ path }: HubFile): number {
 
 function precision(path: string): string | null {
   return quantisationOf(path)?.toUpperCase().replace(/^FP/, 'F') ?? null
-}
-
-/** With a slash at its end; empty for the root. */
-function folderOf(path: string): string {
-  const folder = dirname(path)
-  return folder === '.' ? '' : `${folder}/`
 }

@@ -14,12 +14,23 @@ export interface ImageTarget extends ImageLimits {
 const LOW_SHARE = 1 / 4
 
 /**
- * A model's limits for an image with the given detail. A model that takes images of one size, or of as many tokens each, knows no other. Of images that
- * are cut, `low` makes fewer tiles, unless their number follows from the aspect ratio alone.
+ * A model's limits for an image with the given detail. A model that takes images of one size, or of as many tokens each,
+ * knows no other. Of images that are cut, `low` makes fewer tiles, unless their number follows from the aspect ratio alone.
+ * A model with sizes for `auto` gets its larger ones for `high` and `original` only.
  */
 export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): ImageTarget {
   if (limits.square || limits.fills) return limits
   const { minTokens, maxTokens } = limits
-  if (detail === 'low') return { ...limits, maxTokens: minTokens + Math.floor((maxTokens - minTokens) * LOW_SHARE) }
-  return detail === 'original' ? { ...limits, roundUp: true } : limits
+  const auto = autoOf(limits)
+  if (detail === 'auto') return { ...limits, ...auto }
+  if (detail === 'low')
+    return { ...limits, maxTokens: minTokens + Math.floor((auto.maxTokens - minTokens) * LOW_SHARE) }
+  const detailed = { ...limits, minTokens: auto.minTokens, maxTokens }
+  return detail === 'original' ? { ...detailed, roundUp: true } : detailed
+}
+
+/** Within the model's limits, which a card may have narrowed. */
+function autoOf({ minTokens, maxTokens, auto }: ImageLimits): Pick<ImageLimits, 'minTokens' | 'maxTokens'> {
+  const most = Math.max(minTokens, Math.min(auto?.maxTokens ?? maxTokens, maxTokens))
+  return { minTokens: Math.min(Math.max(auto?.minTokens ?? minTokens, minTokens), most), maxTokens: most }
 }

@@ -9,25 +9,26 @@ import { tiledSize } from './tiles.ts'
  * its largest one; one whose images are cut, a grid of whole tiles.
  */
 export function targetSize(original: Size, limits: ImageTarget): Size {
-  const { square, longestEdge, fills, tiles } = limits
+  const { square, longestEdge, enlarges, fills, tiles } = limits
   if (square) {
     const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
     return { width: side, height: side }
   }
   if (tiles) return tiledSize(original, { ...limits, tiles }) ?? anyAspect(original, inOnePiece(limits, tiles))
   if (fills) return filledSize(original, limits)
+  if (longestEdge && enlarges) return withLongerSide(original, longestEdge, limits)
   if (longestEdge) return anyAspect(withLongestEdge(original, longestEdge), { ...limits, roundUp: true })
   return anyAspect(original, limits)
 }
 
 /** Whether an image has a size that `targetSize` may give to an image. */
 export function isPrepared(size: Size, limits: ImageLimits): boolean {
-  const { tiles } = limits
+  const { tiles, enlarges } = limits
   if (tiles?.grid === 'slices') return size.width * size.height <= (tiles.most + 1) * tiles.side ** 2
-  if (tiles) {
+  if (tiles || enlarges) {
     const target = targetSize(size, limits)
     if (target.width === size.width && target.height === size.height) return true
-    if (tiles.grid !== 'large') return false
+    if (tiles?.grid !== 'large') return false
   }
   const side = limits.pixelsPerToken
   const tokens = imageTokens(size, limits)
@@ -59,6 +60,13 @@ function filledSize(original: Size, { pixelsPerToken: unit, maxTokens }: ImageLi
     width = columns
     height = rows
   }
+}
+
+/** The library scales every image to the edge, small ones too: only the aspect ratio decides. */
+function withLongerSide({ width, height }: Size, edge: number, { pixelsPerToken: unit }: ImageLimits): Size {
+  const longer = Math.max(width, height)
+  const scaled = (side: number) => toMultiple(Math.ceil, (side * edge) / longer, unit)
+  return { width: scaled(width), height: scaled(height) }
 }
 
 function withLongestEdge({ width, height }: Size, edge: number): Size {

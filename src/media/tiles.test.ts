@@ -28,7 +28,19 @@ const slices: Tiled = {
   ...{ pixelsPerToken: 56, minTokens: 64, maxTokens: 10 * 64 },
   tiles: { grid: 'slices', side: 448, tokens: 64, most: 9, unit: 14 },
 }
-const ALL = { nearest, large, listed, longest, slices }
+const always: Tiled = {
+  ...{ pixelsPerToken: 32, minTokens: 3 * 144, maxTokens: 5 * 144 },
+  tiles: { grid: 'listed', side: 384, tokens: 144, grids, always: true },
+}
+const whole: Tiled = {
+  ...{ pixelsPerToken: 64, minTokens: 273, maxTokens: 9 * 110 + 273 },
+  tiles: { grid: 'nearest', side: 640, tokens: 110, whole: 273, least: 2, most: 9 },
+}
+const windows: Tiled = {
+  ...{ pixelsPerToken: 56, minTokens: 169, maxTokens: 36 * 81 + 169 },
+  tiles: { grid: 'windows', side: 504, tokens: 81, whole: 169, wholeSide: 728, along: 6 },
+}
+const ALL = { nearest, large, listed, longest, slices, always, whole, windows }
 
 type Sides = [width: number, height: number]
 const size = ([width, height]: Sides) => ({ width, height })
@@ -61,6 +73,20 @@ describe('an image becomes', () => {
     ['slices', [448, 300], [448, 448]],
     ['slices', [1920, 1080], [1680, 952]],
     ['slices', [1000, 1000], [896, 896]],
+    // However small it is: of two grids that keep all of it, the first.
+    ['always', [300, 200], [768, 384]],
+    ['always', [1000, 900], [768, 768]],
+    // As it is: the library shows the whole of it.
+    ['whole', [500, 333], [500, 333]],
+    ['whole', [640, 641], [1280, 1280]],
+    ['whole', [4000, 3000], [1920, 1280]],
+    ['whole', [37, 900], [640, 5760]],
+    ['windows', [500, 333], [728, 728]],
+    ['windows', [37, 900], [504, 1008]],
+    // A fifth of a tile is lost: 600 pixels are one, 605 are two.
+    ['windows', [1500, 600], [1512, 504]],
+    ['windows', [1500, 605], [1512, 1008]],
+    ['windows', [4000, 3000], [3024, 2520]],
   ])('%s: %j -> %j', (name, original, prepared) => {
     expect(targetSize(size(original), ALL[name])).toEqual(size(prepared))
   })
@@ -101,8 +127,9 @@ describe('of any image', () => {
         const count = pixels / tiles.side ** 2
         // The slices of the last kind are cut by the library.
         if (tiles.grid === 'slices') expect(count).toBeLessThanOrEqual(10)
-        else if (Number.isInteger(count) && count > 1) expect((count + 1) * tiles.tokens).toBeLessThanOrEqual(maxTokens)
-        expect(pixels).toBeLessThanOrEqual(16 * tiles.side ** 2)
+        else if (Number.isInteger(count) && count > 1 && !('always' in tiles))
+          expect(count * tiles.tokens + (tiles.whole ?? tiles.tokens)).toBeLessThanOrEqual(maxTokens)
+        expect(pixels).toBeLessThanOrEqual(36 * tiles.side ** 2)
       }),
       { numRuns: 3000 },
     )
@@ -137,4 +164,54 @@ test('an image with a longest edge is shrunk to it, rounded up, and enlarged onl
   expect(to(37, 900)).toEqual(size([56, 924]))
   expect(to(100_000, 1)).toEqual(size([1540, 28]))
   expect(to(1, 1)).toEqual(size([84, 84]))
+})
+
+test('an image that is always scaled to a longest edge keeps its aspect ratio, at any size', () => {
+  const limits = { pixelsPerToken: 28, minTokens: 1, maxTokens: 55 ** 2, longestEdge: 1540, enlarges: true } as const
+  const to = (...sides: Sides) => targetSize(size(sides), limits)
+  expect(to(4000, 3000)).toEqual(size([1540, 1176]))
+  expect(to(40, 30)).toEqual(size([1540, 1176]))
+  expect(to(1, 1)).toEqual(size([1540, 1540]))
+  expect(targetSize(size([40, 30]), targetFor(limits, 'low'))).toEqual(size([1540, 1176]))
+  expect(isPrepared(size([504, 336]), limits)).toBe(false)
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 9000 }), fc.integer({ min: 1, max: 9000 }), (width, height) => {
+      expect(isPrepared(to(width, height), limits)).toBe(true)
+    }),
+  )
+})
+
+describe('with sizes of its own for auto', () => {
+  const limits = { pixelsPerToken: 48, minTokens: 70, maxTokens: 1120, auto: { minTokens: 252, maxTokens: 280 } }
+  const tokens = (sides: Sides, detail: 'low' | 'auto' | 'high' | 'original', given = limits) => {
+    const { width, height } = targetSize(size(sides), targetFor(given, detail))
+    return (width * height) / 48 ** 2
+  }
+
+  test.each<['low' | 'auto' | 'high' | 'original', least: number, most: number]>([
+    ['low', 70, 122],
+    ['auto', 252, 280],
+    ['high', 252, 1120],
+    ['original', 252, 1120],
+  ])('%s is %i to %i tokens', (detail, least, most) => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 9000 }), fc.integer({ min: 1, max: 9000 }), (width, height) => {
+        const count = tokens([width, height], detail)
+        expect(count).toBeGreaterThanOrEqual(least)
+        expect(count).toBeLessThanOrEqual(most)
+      }),
+    )
+  })
+
+  test('more detail costs more where an image has it', () => {
+    const counts = (['low', 'auto', 'high'] as const).map((detail) => tokens([2000, 1500], detail))
+    expect(counts).toEqual([...counts].sort((a, b) => a - b))
+    expect(new Set(counts).size).toBe(3)
+    expect(tokens([700, 700], 'high')).toBe(tokens([700, 700], 'original'))
+  })
+
+  test('a card that allows less keeps to that', () => {
+    expect(tokens([2000, 1500], 'auto', { ...limits, maxTokens: 200 })).toBeLessThanOrEqual(200)
+    expect(tokens([100, 100], 'auto', { ...limits, minTokens: 300 })).toBeGreaterThanOrEqual(300)
+  })
 })

@@ -27,7 +27,7 @@ function gridSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles 
   const { tiles } = limits
   switch (tiles.grid) {
     case 'nearest':
-      return sizeOf(nearestGrid(original, gridsWithin(limits, tiles.most), tiles), tiles)
+      return nearestSize(original, limits, tiles)
     case 'large':
       return isLarge(original, limits.pixelsPerToken, tiles) ? largeSize(original, limits, tiles) : null
     case 'listed':
@@ -36,19 +36,28 @@ function gridSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles 
       return sizeOf(longestGrid(original, tiles), tiles)
     case 'slices':
       return slicedSize(original, limits, tiles)
+    case 'windows':
+      return windowedSize(original, limits, tiles)
   }
 }
 
 /** The size of an image of one tile, or of the fewest that the library makes, where the limits allow that. */
 export function fewestTiles(tiles: Tiles): Size {
+  if (tiles.grid === 'windows') return { width: tiles.wholeSide, height: tiles.wholeSide }
+  if (tiles.grid === 'listed' && tiles.always) return sizeOf(fewestOf(tiles.grids), tiles)
   const { width, height } = sizeOf([tiles.grid === 'longest' ? tiles.along : 1, 1], tiles)
   const { margin = 0 } = tiles
   return { width: width + margin, height: height + margin }
 }
 
+/** Tokens of `count` tiles and the copy of the whole. */
+function cutTokens(count: number, { tokens, whole = tokens }: Tiles): number {
+  return count * tokens + whole
+}
+
 /** Whether an image may be cut into so many tiles, which are accompanied by a copy of the whole. */
 function isWithin(count: number, { tiles, maxTokens }: { readonly tiles: Tiles; readonly maxTokens: number }): boolean {
-  return count === 1 || (count + 1) * tiles.tokens <= maxTokens
+  return count === 1 || cutTokens(count, tiles) <= maxTokens
 }
 
 /** All grids of up to `most` tiles that the limits allow, the smallest first. */
@@ -74,6 +83,40 @@ function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: 
   return best
 }
 
+/** An image that is never one tile is handed over as it is where it is not cut. */
+function nearestSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }, tiles: Tiling<'nearest'>): Size {
+  const { most, least = 1, side } = tiles
+  const grids = gridsWithin(limits, most).filter(([columns, rows]) => columns * rows >= least)
+  if (least > 1 && (grids.length === 0 || !isLarger(original, side))) return fittingInto(original, side)
+  return sizeOf(nearestGrid(original, grids, tiles), tiles)
+}
+
+/** The image, shrunk to fit into a square. */
+function fittingInto({ width, height }: Size, side: number): Size {
+  const scale = Math.min(1, side / Math.max(width, height))
+  return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) }
+}
+
+/**
+ * The makers' processor rounds a row of tiles up where more than a fifth of one would be lost. It pads what is smaller than a
+ * tile on one side, and with it a tile is filled here.
+ */
+const LOST_TILE = 0.2
+
+function windowedSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }, tiles: Tiling<'windows'>): Size {
+  const { side, along, wholeSide } = tiles
+  const whole = { width: wholeSide, height: wholeSide }
+  if (!isLarger(original, wholeSide)) return whole
+  const bounded = fittingInto(original, along * side)
+  for (let most = along; most > 0; most--) {
+    const { width, height } = fittingInto(bounded, most * side)
+    const count = (length: number) => Math.min(most, Math.max(1, Math.ceil(length / side - LOST_TILE)))
+    const grid: Grid = [count(width), count(height)]
+    if (grid[0] * grid[1] > 1 && cutTokens(grid[0] * grid[1], tiles) <= limits.maxTokens) return sizeOf(grid, tiles)
+  }
+  return whole
+}
+
 function isLarge({ width, height }: Size, unit: number, { tokens }: Tiles): boolean {
   const rounded = (side: number) => Math.max(1, Math.round(side / unit))
   return rounded(width) * rounded(height) > LARGE_TILES * tokens
@@ -94,28 +137,35 @@ function largeSize(
   return { width: width * more, height: height * more }
 }
 
-/** The grid that keeps most pixels; of equal ones, that which enlarges least. */
+/** The grid that keeps most pixels; of equal ones, that which enlarges least, and then the one of the nearest aspect ratio. */
 function listedGrid(
   { width, height }: Size,
   limits: ImageLimits & { readonly tiles: Tiles },
-  { side, grids }: Tiling<'listed'>,
+  { side, grids, always }: Tiling<'listed'>,
 ): Grid {
-  let best: Grid = [1, 1]
-  if (!isLarger({ width, height }, side)) return best
+  let best: Grid = always ? fewestOf(grids) : [1, 1]
+  if (!always && !isLarger({ width, height }, side)) return best
   let most = 0
   let leastWaste = Number.POSITIVE_INFINITY
+  const distance = ([columns, rows]: Grid) => Math.abs(Math.log((columns * height) / (rows * width)))
   for (const grid of grids) {
     const [columns, rows] = grid
-    if (!isWithin(columns * rows, limits)) continue
+    if (always ? cutTokens(columns * rows, limits.tiles) > limits.maxTokens : !isWithin(columns * rows, limits))
+      continue
     const scale = Math.min((columns * side) / width, (rows * side) / height)
     const kept = Math.min(Math.trunc(width * scale) * Math.trunc(height * scale), width * height)
     const waste = columns * rows * side ** 2 - kept
-    if (kept < most || (kept === most && waste >= leastWaste)) continue
+    if (kept < most || (kept === most && waste > leastWaste)) continue
+    if (kept === most && waste === leastWaste && distance(grid) >= distance(best)) continue
     best = grid
     most = kept
     leastWaste = waste
   }
   return best
+}
+
+function fewestOf(grids: readonly Grid[]): Grid {
+  return grids.reduce((fewest, grid) => (grid[0] * grid[1] < fewest[0] * fewest[1] ? grid : fewest))
 }
 
 /** As the library rounds: the shorter side, in proportion, is even, and the last tile begins where there are pixels. */

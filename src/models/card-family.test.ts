@@ -97,8 +97,8 @@ describe('a card that names a family', () => {
   test('must give what its family does not know', async () => {
     const failure = /^Model card .+card\.json: video\.layout: expected object, received undefined$/
     const video = { ...limits, framesPerSecond: 1, maxFrames: 8 }
-    await expect(load({ family: 'gemma4', image: limits, video })).rejects.toThrow(failure)
-    const unlimited = await load({ family: 'kimi-vl', serves: [{ ...still, outputFormats: ['text'] }] })
+    await expect(load({ family: 'gemma3', image: limits, video })).rejects.toThrow(failure)
+    const unlimited = await load({ family: 'molmo', serves: [{ ...still, outputFormats: ['text'] }] })
     expect(unlimited.image).toBeUndefined()
     expect(() => new ModelRegistry().add(unlimited, new FakeEngine())).toThrow(/serves\[0\]\.modalities: 'image'/)
   })

@@ -157,19 +157,32 @@ const openAiEngineSchema = z.strictObject({
   trustedTemplate: z.literal(false).default(false),
 })
 
-/** Of a tile: its side in pixels, its tokens, and the pixels that all tiles together have beside their sides. */
-const tile = { side: z.int().positive(), tokens: z.int().positive(), margin: z.int().positive().optional() }
+/** Of a tile: its side in pixels and its tokens; the tokens of the copy of the whole; pixels that all tiles together have more. */
+const tile = {
+  side: z.int().positive(),
+  tokens: z.int().positive(),
+  whole: z.int().positive().optional(),
+  margin: z.int().positive().optional(),
+}
 const mostTiles = z.int().positive().max(256)
 
 /** How libmtmd cuts images into tiles; `families/tiles.ts` says what each grid is. */
 const tilesSchema = z.discriminatedUnion('grid', [
-  z.strictObject({ grid: z.literal('nearest'), ...tile, most: mostTiles }),
+  z.strictObject({ grid: z.literal('nearest'), ...tile, most: mostTiles, least: mostTiles.optional() }),
   z.strictObject({ grid: z.literal('large'), ...tile, most: mostTiles }),
   z.strictObject({
     grid: z.literal('listed'),
     ...tile,
     /** Columns and rows. */
     grids: z.array(z.tuple([mostTiles, mostTiles])).min(1),
+    always: z.literal(true).optional(),
+  }),
+  /** Tiles along the longer side at most, and the side in pixels of the copy of the whole. */
+  z.strictObject({
+    grid: z.literal('windows'),
+    ...tile,
+    along: z.int().positive().max(16),
+    wholeSide: z.int().positive(),
   }),
   /** Tiles along the longer side. */
   z.strictObject({ grid: z.literal('longest'), ...tile, along: z.int().positive().max(16) }),
@@ -200,10 +213,14 @@ const cardFields = z.strictObject({
       pixelsPerToken: z.int().positive(),
       minTokens: z.int().positive(),
       maxTokens: z.int().positive(),
+      /** Tokens of an image that the client wants no particular detail of; by default the limits above. */
+      auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
       /** Every image becomes a square of `maxTokens` tokens. */
       square: z.boolean().optional(),
       /** No image is enlarged, except to its least tokens, and a longer side is shrunk to so many pixels. */
       longestEdge: z.int().positive().optional(),
+      /** Every image is scaled to `longestEdge`: the token limits change nothing. */
+      enlarges: z.literal(true).optional(),
       /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
       rowEnds: z.boolean().optional(),
       /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
@@ -212,6 +229,14 @@ const cardFields = z.strictObject({
       tiles: tilesSchema.optional(),
     })
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
+    .refine(({ auto }) => !auto || auto.minTokens <= auto.maxTokens, {
+      path: ['auto'],
+      message: 'minTokens must not exceed maxTokens',
+    })
+    .refine(({ enlarges, longestEdge }) => !enlarges || longestEdge !== undefined, {
+      path: ['enlarges'],
+      message: 'needs longestEdge',
+    })
     .refine(({ square, maxTokens }) => !square || Number.isInteger(Math.sqrt(maxTokens)), {
       path: ['maxTokens'],
       message: 'must be a square number where images become squares',
@@ -242,8 +267,11 @@ const cardFields = z.strictObject({
       layout: z.strictObject({
         /** Consecutive frames that the encoder merges into one grid; 1: each frame is an image of its own. */
         framesPerGrid: z.union([z.literal(1), z.literal(2)]),
-        /** Text before each grid; `{seconds}` stands for the time of its middle. Null: none. */
-        timestamp: z.string().includes('{seconds}').nullable(),
+        /** Text before each grid; `{seconds}` or `{mm:ss}` stands for the time of its middle. Null: none. */
+        timestamp: z
+          .string()
+          .regex(/\{seconds\}|\{mm:ss\}/, "must contain '{seconds}' or '{mm:ss}'")
+          .nullable(),
       }),
     })
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')

@@ -7,6 +7,7 @@ import {
   TOOL_MARKS,
   type ToolSyntaxName,
 } from '../families/index.ts'
+import { projectorProblem } from '../families/llama-cpp-names.ts'
 import { DIALECTS, type Dialect, type DialectName } from '../grounding/index.ts'
 import { CardError } from './card-error.ts'
 import { isObject, merged, named } from './card-values.ts'
@@ -67,6 +68,7 @@ class Completion {
     const unserved = await this.#unserved()
     const family = await this.#family()
     const knowledge: Family | null = family === null ? null : FAMILIES[family]
+    if (knowledge?.warning !== undefined && card.dialect === undefined) this.#warn('family', knowledge.warning)
     const reading = this.#leavesOpen('capabilities', 'reasoning') ? await this.#template() : null
     const media = await deriveMedia({
       card,
@@ -163,10 +165,9 @@ class Completion {
     }
     const isComplete = this.#card.image !== undefined || this.#card.audio !== undefined
     if (encoder !== null && folder === null && !isComplete) {
-      this.#warn(
-        'engine.projector',
-        `${seen} with ${architecture} is of no known family: the model is served text only`,
-      )
+      const problem = marks.projector === null ? null : projectorProblem(marks.projector)
+      const why = problem ?? 'is of no known family; name one in "family" if it is like another'
+      this.#warn('engine.projector', `${seen} with ${architecture} ${why}: the model is served text only`)
     }
     return this.#origins.note('family', null, 'default')
   }

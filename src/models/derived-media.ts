@@ -1,6 +1,14 @@
-import { audioLimits, encoders, familyMarks, type GgufMetadata, soundProblem } from '../families/gguf.ts'
+import {
+  audioLimits,
+  audioProjector,
+  encoders,
+  familyMarks,
+  type GgufMetadata,
+  soundProblem,
+} from '../families/gguf.ts'
 import { type FamilyImageLimits, imageLimits } from '../families/image-limits.ts'
 import { FAMILIES, type Family, type FamilyName, TIMED_PAIRS } from '../families/index.ts'
+import { projectorProblem } from '../families/llama-cpp-names.ts'
 import type { Tiles } from '../families/tiles.ts'
 import { isObject, merged, named } from './card-values.ts'
 import type { ModelHeaders } from './model-headers.ts'
@@ -42,8 +50,10 @@ const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
   pixelsPerToken: ['patch_size', 'spatial_merge_size', 'projector.scale_factor'],
   minTokens: ['image_min_pixels'],
   maxTokens: ['image_max_pixels'],
+  auto: [],
   square: [],
   longestEdge: [],
+  enlarges: [],
   rowEnds: [],
   fills: [],
   tiles: [],
@@ -56,6 +66,7 @@ const TILE_KEYS: Readonly<Record<Tiles['grid'], readonly string[]>> = {
   listed: ['image_size', 'image_grid_pinpoints'],
   longest: ['image_size', 'preproc_image_size'],
   slices: ['image_size'],
+  windows: ['image_size', 'preproc_image_size'],
 }
 
 /** Limits of what a model is shown: for what its ids promise, and for what they leave open. */
@@ -72,7 +83,9 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
   if (has.image && !sees && family !== null) {
     const { projector } = familyMarks({ language: new Map(), encoder })
     const { title } = FAMILIES[family]
-    warn(`how images of ${title} ('${projector}') are sized is not known here: the model is served without them`)
+    warn(
+      `how images of ${title} ('${projector}') are sized is not known here, nor in its file: the model is served without them; its limits may be given as "image" in the card`,
+    )
   }
   const shown = runsOnServers(card.engine) ? await headers.encoder() : null
   const video = videoOf(source, { image, encoder: shown, served: promises('video') || sees, isOpen })
@@ -123,11 +136,15 @@ async function imageOf(
 }
 
 /** Further keys of a limit where images have fixed sizes, or sizes up to a fixed one. */
-function countedFrom(field: string, { square, longestEdge, tiles }: FamilyImageLimits): readonly string[] {
-  if (field === 'pixelsPerToken' || field === 'rowEnds') return []
+function countedFrom(field: string, { square, longestEdge, enlarges, tiles }: FamilyImageLimits): readonly string[] {
+  if (field === 'pixelsPerToken' || field === 'rowEnds' || field === 'auto' || field === 'enlarges') return []
+  // Of tiles whose least number is known, the file says how many there are, and no more.
+  if (tiles?.grid === 'nearest' && tiles.least !== undefined) return ['preproc_min_tiles', 'preproc_max_tiles']
   if (tiles !== undefined) return TILE_KEYS[tiles.grid]
   if (square) return ['image_size']
-  return longestEdge !== undefined && field !== 'minTokens' ? ['image_size'] : []
+  return longestEdge !== undefined && field !== 'minTokens'
+    ? ['image_size', ...(enlarges ? ['preproc_image_size'] : [])]
+    : []
 }
 
 function videoOf(
@@ -153,7 +170,11 @@ async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSou
   if (card.audio !== undefined) return card.audio
   const encoder = (await headers.encoder())!
   const rule = audioLimits(encoder)
-  const problem = rule === null ? 'the audio encoder is of no known kind' : soundProblem(encoder)
+  const type = audioProjector(encoder)
+  const problem =
+    rule === null
+      ? `the audio encoder '${type}' ${projectorProblem(type ?? '') ?? 'is of no known kind'}`
+      : soundProblem(encoder)
   if (rule === null || problem !== null) {
     warn(`${problem}: the model is served without sound`)
     return undefined
@@ -164,9 +185,10 @@ async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSou
 
 /** No picture may fill the context; one that always has the same size, or as many tiles, cannot be made smaller. */
 function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
-  const { minTokens, maxTokens, square, fills, tiles } = limits
+  const { minTokens, maxTokens, square, enlarges, fills, tiles } = limits
   if (
     square ||
+    enlarges ||
     fills ||
     tiles?.grid === 'longest' ||
     minTokens === undefined ||

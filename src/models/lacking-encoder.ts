@@ -64,7 +64,7 @@ function familyOf(name: ReadCard['card']['family'], language: GgufMetadata): Fam
 function kindOf({ image, projectors }: Family): 'images' | 'sound' | null {
   if (image !== null) return 'images'
   if (projectors.length === 0) return null
-  return projectors.every((projector) => audioRule(projector, 1) !== null) ? 'sound' : 'images'
+  return projectors.every((projector) => audioRule(projector, () => 1) !== null) ? 'sound' : 'images'
 }
 
 /** Whether only models that see have such a file. Some architectures have models for text alone as well. */

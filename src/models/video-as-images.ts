@@ -12,7 +12,7 @@ export function videoAsImages(video: VideoRule, image: ImageRule | null, encoder
   const least = typeof pixels === 'number' && image !== null ? pixels / (image.patchSize * image.mergeSize) ** 2 : 1
   return {
     ...video,
-    layout: { ...TIMED_PAIRS, framesPerGrid: 1 },
+    layout: video.layout.framesPerGrid === 1 ? video.layout : { ...TIMED_PAIRS, framesPerGrid: 1 },
     minTokens: Math.max(Math.ceil(least), video.minTokens ?? 1),
     ...(video.maxTokens === undefined ? {} : { maxTokens: Math.max(Math.ceil(least), video.maxTokens) }),
   }

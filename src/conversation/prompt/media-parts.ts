@@ -264,11 +264,17 @@ function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }
     const grid = frames.slice(at, at + framesPerGrid)
     if (timestamp !== null) {
       const middle = grid.reduce((sum, { seconds }) => sum + seconds, 0) / grid.length
-      parts.push({ type: 'text', text: timestamp.replaceAll('{seconds}', middle.toFixed(1)), trusted: true })
+      parts.push({ type: 'text', text: timeIn(timestamp, middle), trusted: true })
     }
     parts.push({ type: 'frames', frames: grid.map(({ image }) => image) })
   }
   return parts
+}
+
+function timeIn(timestamp: string, seconds: number): string {
+  const whole = Math.floor(seconds)
+  const clock = [Math.floor(whole / 60), whole % 60].map((part) => String(part).padStart(2, '0')).join(':')
+  return timestamp.replaceAll('{seconds}', seconds.toFixed(1)).replaceAll('{mm:ss}', clock)
 }
 
 function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {

@@ -161,6 +161,10 @@ describe('dialects', () => {
     ['gemma', { space: '0..1000', order: 'y first', form: 'corners' }],
     ['molmo', { space: '0..100', order: 'x first', form: 'corners' }],
     ['paligemma', { space: '1024 bins', order: 'y first', form: 'corners' }],
+    ['lfm2.5-vl', { space: '0..1', order: 'x first', form: 'corners' }],
+    ['molmo2', { space: '0..1000', order: 'x first', form: 'corners' }],
+    ['dots-ocr', { space: 'resized pixels', order: 'x first', form: 'corners' }],
+    ['lighton-ocr', { space: '0..1000', order: 'x first', form: 'corners' }],
   ] as const)('%s writes %o', (name, convention) => {
     expect(conventionOf(name)).toEqual(convention)
   })
@@ -172,6 +176,10 @@ describe('dialects', () => {
       expect(() => new RegExp(placePattern(name, 'red square', frame))).not.toThrow()
       expect(readBy(name, 'Nothing is here.', frame)).toBeNull()
     }
+    // A place in parts of a side needs as many digits as the dialect writes.
+    expect('[{"label": "a", "bbox": [0.125, 0.25, 0.5, 0.75]}]').toMatch(
+      new RegExp(`^${placePattern('lfm2.5-vl', 'a', frame)}$`),
+    )
     expect(readBy('gemma', '{"box_2d": [200, 100, 400, 300], "label": "a"}', frame)).toEqual({
       from: { x: 0.1, y: 0.2 },
       to: { x: 0.3, y: 0.4 },

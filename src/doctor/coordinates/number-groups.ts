@@ -7,6 +7,8 @@ export type NumberGroup = readonly [number, number] | readonly [number, number, 
 const NUMBER = /(?<![\p{L}\p{N}_.])-?\d+(?:\.\d+)?(?![\p{L}_]|\.\d)/gu
 /** Tokens that are numbers: `<loc0123>`, `<123>`, `<bin_12>`. */
 const NUMBER_TOKEN = /<[a-z_]*?(\d{1,4})>/g
+/** A list of places in which the number of an image or a time, and the number of a thing, come before each. */
+const NUMBERED = /\bcoords="[\d.]+ \d+ (\d+ \d+)[^"]*"/g
 /** What may stand between the numbers of one place: punctuation, and the words that name coordinates. */
 const GAP_WORDS = [
   ...['x', 'y', 'w', 'h', 'xmin', 'xmax', 'ymin', 'ymax', 'min', 'max', 'left', 'right', 'top', 'bottom', 'width'],
@@ -21,7 +23,7 @@ const LONGEST_GAP = 40
  * names of coordinates in between. A run of an odd length is no place. Null when there is none.
  */
 export function firstPlace(text: string): NumberGroup | null {
-  const plain = text.replace(NUMBER_TOKEN, ' $1 ')
+  const plain = text.replace(NUMBERED, '$1').replace(NUMBER_TOKEN, ' $1 ')
   let run: number[] = []
   let end = 0
   for (const match of plain.matchAll(NUMBER)) {
@@ -50,10 +52,16 @@ export function withOtherNumbers(text: string): string {
     const [whole, digits] = match
     // A token has a certain number of digits.
     if (digits !== undefined) pattern += escapePattern(whole).replace(digits, `[0-9]{${digits.length}}`)
-    else pattern += whole.includes('.') ? '[0-9]{1,3}(?:\\.[0-9])?' : '(?:0|[1-9][0-9]{0,3})'
+    else pattern += whole.includes('.') ? decimalLike(whole) : '(?:0|[1-9][0-9]{0,3})'
     end = match.index + whole.length
   }
   return pattern + escapePattern(text.slice(end))
+}
+
+/** With as many digits behind the point at most. */
+function decimalLike(number: string): string {
+  const digits = number.length - number.indexOf('.') - 1
+  return `[0-9]{1,3}(?:\\.[0-9]${digits > 1 ? `{1,${digits}}` : ''})?`
 }
 
 /** Several boxes in a list make a run of a multiple of four, several points one of two. */

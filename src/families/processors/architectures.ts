@@ -48,7 +48,7 @@ const SERVED: Readonly<Record<string, Architecture>> = {
   Mistral3ForConditionalGeneration: served('mistral', squares.longestEdgeImages('[IMG]', 1)),
   LightOnOCRForConditionalGeneration: served('lighton-ocr', squares.longestEdgeImages('<|image_pad|>', 0)),
   MolmoForCausalLM: served('molmo', tiles.insertedTiles),
-  Molmo2ForConditionalGeneration: served(null, tiles.pooledTiles),
+  Molmo2ForConditionalGeneration: served('molmo2', tiles.pooledTiles),
   Llama4ForConditionalGeneration: served('llama', tiles.separatedTiles),
   IsaacForConditionalGeneration: served('isaac', squares.patchRangeImages),
   LlavaForConditionalGeneration: served('llava', squares.clipSquares),

@@ -21,7 +21,7 @@ interface TiledImages {
 
 /** Most tiles that an image of `tiles` may have. */
 function mostOf(tiles: Tiles): number {
-  if (tiles.grid === 'longest') return tiles.along ** 2
+  if (tiles.grid === 'longest' || tiles.grid === 'windows') return tiles.along ** 2
   if (tiles.grid === 'listed') return Math.max(...tiles.grids.map(([columns, rows]) => columns * rows))
   return tiles.most
 }

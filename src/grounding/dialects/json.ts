@@ -1,4 +1,4 @@
-import type { Annotation, GridPoint, Leaf } from '../annotation.ts'
+import type { Annotation, GridPoint, Leaf, Prose } from '../annotation.ts'
 import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { upTo } from '../numbers.ts'
@@ -6,65 +6,102 @@ import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span
 
 /** How a model family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
 export interface JsonForm {
-  readonly keys: Readonly<Record<DetectionKind, string>>
+  /** The key of coordinates, for what the family can write. */
+  readonly keys: Readonly<Partial<Record<DetectionKind, string>>>
+  /** The key of the name; `label` by default. */
+  readonly labelKey?: string
+  /** Whether the name comes before the coordinates. */
+  readonly labelFirst?: boolean
+  /** The key of text that stands at the place, and belongs to the reply. */
+  readonly textKey?: string
   readonly yFirst: boolean
-  /** The indentation of each object in a list. */
-  readonly indent: string
+  /** The indentation of each object in a list; null where the list is one line without a code fence. */
+  readonly indent: string | null
+  /** Digits behind the point of coordinates; without them, coordinates are integers. */
+  readonly decimals?: number
   /** The largest coordinates, which are those of the right and bottom edges of the image. */
   space(scene: Scene): { readonly width: number; readonly height: number }
-  instruction(kind: DetectionKind): string
+  /** Null for a family that has no such instruction. */
+  instruction(kind: DetectionKind): string | null
   question(kind: DetectionKind, labels: readonly string[] | null): string
 }
 
 const KIND_OF = { box: 'point_box', point: 'point' } as const
 const COUNT = { box: 2, point: 1 } as const
+const KINDS = ['point', 'box'] as const
 const LABEL = '"(?:[^"\\\\\\x00-\\x1f]|\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
 
 /** Creates the dialect of a family that writes JSON. The reply leaves out brackets and code fences around objects. */
 export function jsonDialect(form: JsonForm): Dialect {
   const coordinates = (kind: DetectionKind, scene: Scene) => {
     const { width, height } = form.space(scene)
-    const pair = (form.yFirst ? [height, width] : [width, height]).map(upTo)
+    const pair = (form.yFirst ? [height, width] : [width, height]).map((side) => coordinateUpTo(side, form))
     return Array.from({ length: COUNT[kind] }, () => pair)
       .flat()
       .join(', ')
   }
   const kindOf = (format: string): DetectionKind => (format === 'point' ? 'point' : 'box')
+  const { indent } = form
   return {
-    formats: ['point', 'box'],
+    formats: KINDS.filter((kind) => form.keys[kind] !== undefined),
     instruction: (format) => form.instruction(kindOf(format)),
     tags(format, scene) {
       const kind = kindOf(format)
-      const begin = `{"${form.keys[kind]}": [`
-      const pattern = `${coordinates(kind, scene)}\\], "label": ${LABEL}`
-      return { triggers: [`{"${form.keys[kind]}"`], tags: [{ begin, pattern, end: '}' }] }
+      const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, LABEL)
+      return { triggers: [`{"${first}"`], tags: [{ begin: `{"${first}": `, pattern: rest, end: '}' }] }
     },
     reader: (scene) => new SpanReader(new JsonNotation(form, scene)),
     detection: {
       instruction: () => null,
       question: form.question,
       answer(leaves, scene) {
-        const objects = leaves.map((leaf) => `\n${form.indent}${objectOf(leaf, form, scene)}`)
-        return `\`\`\`json\n[${objects.join(',')}${objects.length > 0 ? '\n' : ''}]\n\`\`\``
+        const objects = leaves.map((leaf) => objectOf(leaf, form, scene))
+        if (indent === null) return `[${objects.join(', ')}]`
+        const lines = objects.map((object) => `\n${indent}${object}`)
+        return `\`\`\`json\n[${lines.join(',')}${lines.length > 0 ? '\n' : ''}]\n\`\`\``
       },
       pattern(kind, labels, scene) {
         const label =
           labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
-        const object = `\\{"${form.keys[kind]}": \\[${coordinates(kind, scene)}\\], "label": ${label}\\}`
+        const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, label)
+        const object = `\\{"${first}": ${rest}\\}`
         // There may be many labels, so the pattern contains them only once.
-        return `\`\`\`json\\n\\[(?:\\n${form.indent}${object},?)*\\n?\\]\\n\`\`\``
+        if (indent === null) return `\\[(?:${object}(?:, )?)*\\]`
+        return `\`\`\`json\\n\\[(?:\\n${indent}${object},?)*\\n?\\]\\n\`\`\``
       },
     },
   }
 }
 
+/** The first key of an object, and the pattern of what follows it. */
+function membersOf(
+  { keys, labelKey = 'label', labelFirst }: JsonForm,
+  kind: DetectionKind,
+  coordinates: string,
+  label: string,
+): readonly [first: string, rest: string] {
+  const key = keys[kind]!
+  return labelFirst
+    ? [labelKey, `${label}, "${key}": \\[${coordinates}`]
+    : [key, `\\[${coordinates}, "${labelKey}": ${label}`]
+}
+
+function coordinateUpTo(side: number, { decimals }: JsonForm): string {
+  if (decimals === undefined) return upTo(side)
+  const below = side === 1 ? '0' : upTo(side - 1)
+  return `(?:${below}(?:\\.[0-9]{1,${decimals}})?|${side}(?:\\.0{1,${decimals}})?)`
+}
+
 function objectOf({ kind, mention = '', points }: Leaf, form: JsonForm, scene: Scene): string {
   const { width, height } = form.space(scene)
+  const { decimals = 0, labelKey = 'label' } = form
   const numbers = points.flatMap(({ x, y }) => {
-    const pair = [Math.round((x / 1000) * width), Math.round((y / 1000) * height)]
+    const pair = [((x / 1000) * width).toFixed(decimals), ((y / 1000) * height).toFixed(decimals)].map(Number)
     return form.yFirst ? pair.reverse() : pair
   })
-  return `{"${form.keys[kind === 'point' ? 'point' : 'box']}": [${numbers.join(', ')}], "label": ${JSON.stringify(mention)}}`
+  const place = `"${form.keys[kind === 'point' ? 'point' : 'box']}": [${numbers.join(', ')}]`
+  const name = `"${labelKey}": ${JSON.stringify(mention)}`
+  return `{${form.labelFirst ? `${name}, ${place}` : `${place}, ${name}`}}`
 }
 
 /** Matches the start of a list of objects, complete or not; captures the fence and the bracket. */
@@ -89,7 +126,8 @@ export class JsonNotation implements Notation {
   constructor(form: JsonForm, scene: Scene) {
     this.#form = form
     this.#scene = scene
-    this.#keys = [...Object.values(form.keys), 'label']
+    const { keys, labelKey = 'label', textKey } = form
+    this.#keys = [...Object.values(keys), labelKey, ...(textKey === undefined ? [] : [textKey])]
   }
 
   next(text: string, from: number): number {
@@ -164,23 +202,27 @@ export class JsonNotation implements Notation {
     if (start !== 'yes') return start === 'maybe' ? UNCLEAR : PROSE
     const length = objectLength(text)
     if (length === null) return UNCLEAR
-    const annotation = this.#annotation(text.slice(0, length))
-    return annotation ? { type: 'span', length, pieces: [annotation] } : PROSE
+    const pieces = this.#pieces(text.slice(0, length))
+    return pieces ? { type: 'span', length, pieces } : PROSE
   }
 
-  #annotation(text: string): Annotation | null {
+  #pieces(text: string): (Prose | Annotation)[] | null {
     let value: Readonly<Record<string, unknown>>
     try {
       value = JSON.parse(text)
     } catch {
       return null
     }
-    for (const kind of ['box', 'point'] as const) {
-      const numbers = value[this.#form.keys[kind]]
+    const { keys, labelKey = 'label', textKey } = this.#form
+    for (const kind of KINDS) {
+      const numbers = keys[kind] === undefined ? undefined : value[keys[kind]]
       if (!Array.isArray(numbers) || numbers.length !== 2 * COUNT[kind] || !numbers.every(Number.isFinite)) continue
-      const mention = typeof value.label === 'string' ? value.label.toWellFormed() : ''
+      const label = value[labelKey]
+      const mention = typeof label === 'string' ? label.toWellFormed() : ''
       const leaf: Leaf = { kind: KIND_OF[kind], ...(mention ? { mention } : {}), points: this.#points(numbers) }
-      return normalised(leaf, this.#scene)
+      const said = textKey === undefined ? undefined : value[textKey]
+      const prose = typeof said === 'string' && said !== '' ? [{ kind: 'prose' as const, text: ` ${said}` }] : []
+      return [normalised(leaf, this.#scene), ...prose]
     }
     return null
   }

@@ -3,8 +3,12 @@ import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
-/** How a family writes boxes behind a name: `<ref>car</ref><box>...</box>`, on a grid of 0..1000. */
+/** How a family writes boxes behind a name: `<ref>car</ref><box>...</box>`. */
 export interface RefBoxForm {
+  /** What stands around a name and around boxes; `DEFAULT_MARKS` by default. */
+  readonly marks?: Marks
+  /** The largest coordinate, that of the right and bottom edges; 1000 by default. */
+  readonly most?: number
   /** The pattern of what stands in `<box>`. */
   readonly boxes: string
   /** As `boxes`, but with the liberties that models take: a part of a regular expression. */
@@ -16,17 +20,20 @@ export interface RefBoxForm {
   question(labels: readonly string[] | null): string
 }
 
-const MARKS = ['<ref>', '</ref>', '<box>', '</box>'] as const
+type Marks = readonly [ref: string, refEnd: string, box: string, boxEnd: string]
+const DEFAULT_MARKS: Marks = ['<ref>', '</ref>', '<box>', '</box>']
 
 /** Creates the dialect of a family that writes boxes behind a name. */
 export function refBoxDialect(form: RefBoxForm): Dialect {
+  const { marks = DEFAULT_MARKS } = form
+  const [ref, refEnd, box, boxEnd] = marks.map(escapePattern) as unknown as Marks
   return {
     formats: ['box'],
-    marks: MARKS,
+    marks,
     instruction: () => null,
     tags: () => ({
-      triggers: ['<ref>'],
-      tags: [{ begin: '<ref>', pattern: `[^<>\\n]+</ref><box>${form.boxes}`, end: '</box>' }],
+      triggers: [marks[0]],
+      tags: [{ begin: marks[0], pattern: `[^<>\\n]+${refEnd}${box}${form.boxes}`, end: marks[3] }],
     }),
     reader: (scene) => new SpanReader(new RefBoxNotation(form, scene)),
     detection: {
@@ -35,19 +42,23 @@ export function refBoxDialect(form: RefBoxForm): Dialect {
       answer: (leaves) => leaves.map((leaf) => itemOf(leaf, form)).join('\n'),
       pattern(_kind, labels) {
         const name = labels === null ? '[^<>\\n]+' : `(?:${labels.map((label) => escapePattern(label)).join('|')})`
-        return `(?:<ref>${name}</ref><box>${form.boxes}</box>\\n?)*`
+        return `(?:${ref}${name}${refEnd}${box}${form.boxes}${boxEnd}\\n?)*`
       },
     },
   }
 }
 
 function itemOf({ mention = '', points }: Leaf, form: RefBoxForm): string {
-  return `<ref>${mention}</ref><box>${form.write(points.flatMap(({ x, y }) => [x, y]))}</box>`
+  const [ref, refEnd, box, boxEnd] = form.marks ?? DEFAULT_MARKS
+  const numbers = points.flatMap(({ x, y }) => [x, y]).map((value) => Math.round((value / 1000) * (form.most ?? 1000)))
+  return `${ref}${mention}${refEnd}${box}${form.write(numbers)}${boxEnd}`
 }
 
 /** What a span consists of: these texts, and what may stand between them. */
-const BOX_PARTS = ['<box>', /[[\]\d., \t]*/y, '</box>']
-const NAMED_PARTS = ['<ref>', /[^<>\n]*/y, '</ref>', /[ \t]*/y, ...BOX_PARTS]
+function partsOf([ref, refEnd, box, boxEnd]: Marks): readonly (readonly (string | RegExp)[])[] {
+  const boxParts = [box, /[[\]\d., \t]*/y, boxEnd]
+  return [[ref, /[^<>\n]*/y, refEnd, /[ \t]*/y, ...boxParts], boxParts]
+}
 
 /** Whether a span of these parts may begin with the text and go on after it. */
 function isBegun(text: string, parts: readonly (string | RegExp)[]): boolean {
@@ -70,12 +81,15 @@ class RefBoxNotation implements Notation {
   readonly #scene: Scene
   readonly #whole: RegExp
   readonly #parts: readonly (readonly (string | RegExp)[])[]
+  readonly #most: number
 
-  constructor({ writtenBoxes, nameless }: RefBoxForm, scene: Scene) {
+  constructor({ writtenBoxes, nameless, marks = DEFAULT_MARKS, most = 1000 }: RefBoxForm, scene: Scene) {
     this.#scene = scene
-    const name = `<ref>([^<>\\n]*)</ref>[ \\t]*`
-    this.#whole = new RegExp(`^${nameless ? `(?:${name})?` : name}<box>(${writtenBoxes})</box>`)
-    this.#parts = nameless ? [NAMED_PARTS, BOX_PARTS] : [NAMED_PARTS]
+    this.#most = most
+    const [ref, refEnd, box, boxEnd] = marks.map(escapePattern)
+    const name = `${ref}([^<>\\n]*)${refEnd}[ \\t]*`
+    this.#whole = new RegExp(`^${nameless ? `(?:${name})?` : name}${box}(${writtenBoxes})${boxEnd}`)
+    this.#parts = partsOf(marks).slice(0, nameless ? 2 : 1)
   }
 
   next(text: string, from: number): number {
@@ -86,13 +100,18 @@ class RefBoxNotation implements Notation {
     const whole = this.#whole.exec(text)
     if (whole === null) return this.#parts.some((parts) => isBegun(text, parts)) ? UNCLEAR : PROSE
     const mention = whole[1]?.trim() ?? ''
-    return { type: 'span', length: whole[0].length, pieces: boxesIn(whole[2]!, mention, this.#scene) }
+    return { type: 'span', length: whole[0].length, pieces: boxesIn(whole[2]!, mention, this.#scene, this.#most) }
   }
 }
 
-/** The boxes among numbers in a text, four for each, whatever stands between them. */
-export function boxesIn(text: string, mention: string, scene: Scene): ReturnType<typeof normalised>[] {
-  const numbers = [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Math.min(Math.round(Number(number)), 1000))
+/**
+ * The boxes among numbers in a text, four for each, whatever stands between them.
+ * @param most the largest coordinate.
+ */
+export function boxesIn(text: string, mention: string, scene: Scene, most = 1000): ReturnType<typeof normalised>[] {
+  const numbers = [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) =>
+    Math.min(Math.round((Number(number) / most) * 1000), 1000),
+  )
   return Array.from({ length: numbers.length / 4 }, (_, index) => {
     const [left, top, right, bottom] = numbers.slice(4 * index, 4 * index + 4) as [number, number, number, number]
     const points = [

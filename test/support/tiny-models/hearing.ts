@@ -29,7 +29,7 @@ export const voxtral: TinyModel = {
         weights.matrix('mm.a.mlp.2.weight', EMBEDDING, EMBEDDING)
       },
     }),
-  audio: { tokensPerSecond: 12.5, windowSeconds: 30, maxTokens: 1024 },
+  audio: { tokensPerSecond: 6.25, windowSeconds: 30, maxTokens: 1024 },
   turn: ['[INST]', '[/INST]'],
 }
 

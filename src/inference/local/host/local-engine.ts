@@ -361,9 +361,11 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
   for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
+  // An encoder that no id is served with may be one that the library does not know.
+  const usesEncoder = card.serves.some(({ modalities }) => modalities.some((modality) => modality !== 'text'))
   const engine: EngineSettings = {
     model: model.path,
-    projector: projector?.path ?? null,
+    projector: usesEncoder ? (projector?.path ?? null) : null,
     cells: card.engine.contextTokens,
     kvType: card.engine.kvType,
     maxSequences: card.engine.maxSequences,

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
+import { architectureDoubt, architectureProblem } from '../../../families/llama-cpp-names.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
@@ -68,6 +69,13 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   if (trainedTokens === undefined || !(tokens instanceof GgufArray)) {
     throw refusal('model', (name) => `${name(model.path)} is not a language model`)
   }
+  const unused = architectureProblem(String(architecture))
+  if (unused !== null) {
+    throw refusal(
+      'model',
+      (name) => `${name(model.path)} cannot be served: its architecture '${architecture}' ${unused}`,
+    )
+  }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
     contextTokens: Math.min(card.engine.contextTokens, trainedTokens),
@@ -101,6 +109,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
+  const doubt = architectureDoubt(String(architecture))
   const isUnsaid = template.builtIn !== null && card.engine.chatTemplate === undefined
   return {
     info,
@@ -116,7 +125,10 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     fileBytes: weights,
     quantisation: quantisation(language),
     hasExperts: (number('expert_count') ?? 0) > 0,
-    warnings: isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : [],
+    warnings: [
+      ...(doubt === null ? [] : [`Model card ${card.file}: the architecture '${architecture}' ${doubt}`]),
+      ...(isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : []),
+    ],
   }
 }
 

@@ -160,7 +160,7 @@ export class LoadedModel {
   }
 }
 
-/** What the library is to keep to. Where it cuts images into tiles, limits of its own would make it cut them in another way. */
+/** What the library is to keep to. Where it cuts or enlarges images, limits would make it do so in another way. */
 function libraryLimits(image: EngineSettings['image']): ProjectorOptions['image'] {
-  return image === null || image.tiles ? undefined : image
+  return image === null || image.tiles || image.enlarges ? undefined : image
 }

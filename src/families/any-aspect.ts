@@ -1,0 +1,43 @@
+import { type Family, PLAIN } from './family.ts'
+
+// Families whose images keep their aspect ratio, and of which no notation for places is known here.
+
+export const exaone45: Family = {
+  ...PLAIN,
+  title: 'EXAONE 4.5',
+  projectors: ['exaone4_5'],
+  // Its files say how many tokens.
+  image: { patchSize: 14, mergeSize: 2 },
+}
+
+export const mimoVl: Family = {
+  ...PLAIN,
+  title: 'MiMo-V2.5',
+  projectors: ['mimovl'],
+  // Its files say how many tokens.
+  image: { patchSize: 16, mergeSize: 2 },
+}
+
+export const miniMaxVl: Family = {
+  ...PLAIN,
+  title: 'MiniMax-M3',
+  projectors: ['minimax_m3'],
+  // The limits are llama.cpp's; the most are those of a square of 672 pixels.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 8, maxTokens: 576 },
+}
+
+export const museGlimmer: Family = {
+  ...PLAIN,
+  title: 'Muse Glimmer',
+  projectors: ['muse-glimmer'],
+  // The limits are llama.cpp's.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 1, maxTokens: 4096 },
+}
+
+export const youtuVl: Family = {
+  ...PLAIN,
+  title: 'Youtu-VL',
+  projectors: ['youtuvl'],
+  // llama.cpp would take 62,500 tokens; no other family's encoder gets more than 16,384.
+  image: { patchSize: 16, mergeSize: 2, minTokens: 1, maxTokens: 4096 },
+}

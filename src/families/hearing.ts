@@ -1,0 +1,14 @@
+import { type Family, PLAIN } from './family.ts'
+
+// Families that hear and do not see. What sound costs depends on the encoder: `audio-encoders.ts`.
+
+export const qwen2Audio: Family = { ...PLAIN, title: 'Qwen2-Audio', projectors: ['qwen2a'] }
+export const qwen3Asr: Family = { ...PLAIN, title: 'Qwen3-ASR', projectors: ['qwen3a'] }
+/** Its language models come from several families. */
+export const ultravox: Family = { ...PLAIN, title: 'Ultravox', projectors: ['ultravox'] }
+export const voxtral: Family = { ...PLAIN, title: 'Voxtral', projectors: ['voxtral'] }
+export const glmAsr: Family = { ...PLAIN, title: 'GLM-ASR', projectors: ['glma'] }
+export const meralion: Family = { ...PLAIN, title: 'MERaLiON', projectors: ['meralion'] }
+export const musicFlamingo: Family = { ...PLAIN, title: 'Music Flamingo', projectors: ['musicflamingo'] }
+export const lfm2Audio: Family = { ...PLAIN, title: 'LFM2-Audio', projectors: ['lfm2a'] }
+export const graniteSpeech: Family = { ...PLAIN, title: 'Granite Speech', projectors: ['granite_speech'] }
