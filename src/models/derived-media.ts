@@ -157,9 +157,12 @@ function videoOf(
   const layout = takesPairs ? TIMED_PAIRS : { ...TIMED_PAIRS, framesPerGrid: 1 }
   if (family === null) return merged({ layout }, given, false)
   const { video: familyRule, image: imageRule }: Family = FAMILIES[family]
-  const rule = familyRule === null || takesPairs ? familyRule : videoAsImages(familyRule, imageRule, encoder)
+  const limits = isObject(image) ? image : {}
+  // Servers prepare frames as they prepare images: where all have one size, frames cannot be smaller.
+  const ofServers = limits.square || limits.fills ? null : familyRule
+  const rule = takesPairs ? familyRule : ofServers && videoAsImages(ofServers, imageRule, encoder)
   // One encoder takes images and frames, so a token covers as much of either.
-  const side = isObject(image) && image.pixelsPerToken !== undefined ? { pixelsPerToken: image.pixelsPerToken } : {}
+  const side = limits.pixelsPerToken !== undefined ? { pixelsPerToken: limits.pixelsPerToken } : {}
   const video = merged(rule === null ? null : { ...side, ...rule }, given, served)
   if (isOpen && given === undefined && !isComplete(video, VIDEO_FIELDS)) return undefined
   origins.note('video', video, named(family))
