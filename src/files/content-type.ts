@@ -17,9 +17,16 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'audio/mp3': 'audio/mpeg',
   'audio/x-mp3': 'audio/mpeg',
   'audio/x-flac': 'audio/flac',
+  'audio/x-pn-wav': 'audio/wav',
+  'audio/mpeg3': 'audio/mpeg',
+  'audio/x-mpeg': 'audio/mpeg',
   'audio/webm': 'video/webm',
   'audio/mp4': 'video/mp4',
+  'video/x-m4v': 'video/mp4',
+  'video/m4v': 'video/mp4',
 }
+/** The same container in two dialects. Clients tell them apart by the file's name. */
+const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime']
 /** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
@@ -31,8 +38,13 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
   const claim = claimOf(declared)
   if (type === null) throw unsupported(typeName(head), claim)
-  if (claim !== null && (ALIASES[claim] ?? claim) !== type) throw differs(claim, `is '${type}'`)
+  if (claim !== null && !names(claim, type)) throw differs(claim, `is '${type}'`)
   return type
+}
+
+function names(claim: string, type: MediaType): boolean {
+  const claimed = ALIASES[claim] ?? claim
+  return claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))
 }
 
 /** Whether the client says that a file is media that can be uploaded. */
