@@ -46,8 +46,20 @@ describe('the API key', () => {
     }
   })
 
-  test.each(['/', '/healthz', '/readyz', '/openapi.json'])('%s needs no key', async (path) => {
-    expect((await fetch(server.url + path)).status).toBe(200)
+  test.each(['/', '/healthz', '/health', '/v1/health', '/ping', '/readyz', '/openapi.json'])(
+    '%s needs no key',
+    async (path) => {
+      expect((await fetch(server.url + path)).status).toBe(200)
+    },
+  )
+
+  test.each(['/health', '/v1/health', '/ping'])('%s answers as /healthz does', async (path) => {
+    const asked = await fetch(server.url + path)
+    const healthz = await fetch(`${server.url}/healthz`)
+    expect([asked.status, await asked.text()]).toEqual([healthz.status, await healthz.text()])
+    const head = await fetch(server.url + path, { method: 'HEAD', headers: { authorization: 'Bearer wrong' } })
+    expect([head.status, await head.text()]).toEqual([200, ''])
+    expect((await server.post(path, {})).status).toBe(405)
   })
 
   test('/ says what this is, and its links lead somewhere', async () => {
@@ -64,7 +76,7 @@ describe('paths and methods', () => {
   test.each([
     ['GET', '/v1'],
     ['POST', '/v1/completions'],
-    ['GET', '/v1/models/a/b'],
+    ['GET', '/v1/files/a/b'],
   ])('unknown: %s %s', async (method, path) => {
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
     expect(response.status).toBe(404)

@@ -28,6 +28,7 @@ import { limitRates } from './http/rate-limits.ts'
 import { clientRequestId, idHeaders, logRequests, newTraceId } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { traceRequests } from './http/request-traces.ts'
+import { ownUrl } from './http/request-url.ts'
 import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
@@ -97,6 +98,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     requestIdHeader: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4) },
+    rewriteUrl: ({ url = '' }) => ownUrl(url),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
