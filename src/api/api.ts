@@ -20,6 +20,7 @@ import { distinguishConventions } from './http/conventions.ts'
 import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
+import { answerHalfClosed } from './http/half-close.ts'
 import { addHealth } from './http/health.ts'
 import type { LineRequests } from './http/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
@@ -118,6 +119,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   options.lines.track(app)
   lingerBeforeClose(app, options)
+  answerHalfClosed(app)
   logRequests(app, options.logger)
   addSecurityHeaders(app)
   allowOrigins(app, options.corsOrigins)
