@@ -2,12 +2,13 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { MediaLoader } from '../src/media/index.ts'
+import { type BitmapSpec, makeBitmap, QUARTERS } from './support/bitmap.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
-import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeAudio, makeVideo, tone } from './support/video.ts'
 
 /** Media as clients send it, and as other servers hand it out. */
@@ -36,9 +37,12 @@ beforeAll(async () => {
   origin = `http://127.0.0.1:${(web.address() as AddressInfo).port}`
   card = await hearingCard()
   engine = new FakeEngine({ modalities: { image: true, audio: true } })
-  const media = new MediaLoader({ allowedHosts: [new URL(origin).host] })
-  const environment = { LOOKOUT_MODEL_CARD: card.path, LOOKOUT_OLLAMA: 'on' }
-  server = await startTestServer({ engine, media, environment })
+  const environment = {
+    LOOKOUT_MODEL_CARD: card.path,
+    LOOKOUT_OLLAMA: 'on',
+    LOOKOUT_MEDIA_HOSTS: new URL(origin).host,
+  }
+  server = await startTestServer({ engine, environment })
   png = await sharp({ create: { width: 64, height: 64, channels: 3, background: COLOUR } })
     .png()
     .toBuffer()
@@ -295,4 +299,184 @@ describe('a data URL', () => {
       expect(colour()).toEqual(Object.values(COLOUR))
     },
   )
+})
+
+describe('formats beyond those of the contract', () => {
+  const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+  const bytesUrl = (bytes: Uint8Array) => `data:;base64,${base64(bytes)}`
+
+  /** The colours in the middles of the four quarters of the only image in the prompt. */
+  function quarters(): number[][] {
+    const { image } = engine.works.at(-1)!.prefix.find(({ type }) => type === 'image') as unknown as {
+      image: { width: number; height: number; data: Uint8Array }
+    }
+    const { width, height, data } = image
+    return [0.25, 0.75].flatMap((y) =>
+      [0.25, 0.75].map((x) => {
+        const at = (Math.floor(y * height) * width + Math.floor(x * width)) * 3
+        return [...data.subarray(at, at + 3)]
+      }),
+    )
+  }
+
+  const forms: [string, BitmapSpec][] = [
+    ['1 bit', { bits: 1 }],
+    ['2 bits', { bits: 2 }],
+    ['4 bits', { bits: 4 }],
+    ['8 bits', { bits: 8 }],
+    ['16 bits', { bits: 16 }],
+    ['16 bits with masks', { bits: 16, masks: [0xf800, 0x7e0, 0x1f] }],
+    ['24 bits', { bits: 24 }],
+    ['32 bits', { bits: 32 }],
+    ['32 bits with masks', { bits: 32, masks: [0xff, 0xff00, 0xff0000] }],
+    ['32 bits with masks of 10 bits', { bits: 32, masks: [0x3ff00000, 0xffc00, 0x3ff] }],
+    ['OS/2', { bits: 24, header: 12 }],
+    ['OS/2 with 8 bits', { bits: 8, header: 12 }],
+    ['from the top', { bits: 24, topDown: true }],
+    ['from the top with 4 bits', { bits: 4, topDown: true }],
+    ['runs of 8 bits', { bits: 8, runs: true }],
+    ['runs of 4 bits', { bits: 4, runs: true }],
+    ['version 3', { bits: 32, header: 56, masks: [0xff0000, 0xff00, 0xff, 0xff000000] }],
+    ['version 4', { bits: 32, header: 108, masks: [0xff0000, 0xff00, 0xff, 0xff000000] }],
+    ['version 5', { bits: 24, header: 124 }],
+    [
+      'version 5 that is transparent throughout',
+      { bits: 32, header: 124, masks: [0xff0000, 0xff00, 0xff, 0xff000000], alpha: 0 },
+    ],
+  ]
+  test.each(forms)('BMP: %s', async (_name, spec) => {
+    expect(await seen(await ask(image(bytesUrl(makeBitmap(spec)))))).toBe(1)
+    // One bit has two colours.
+    const wanted = spec.bits === 1 ? [QUARTERS[0], QUARTERS[1], QUARTERS[0], QUARTERS[1]] : QUARTERS
+    expect(quarters()).toEqual(wanted.map((colour) => [...colour]))
+  })
+
+  test('BMP: what is transparent stands on white', async () => {
+    const masks = [0xff0000, 0xff00, 0xff, 0xff000000]
+    expect(await seen(await ask(image(bytesUrl(makeBitmap({ bits: 32, header: 124, masks, alpha: 0.5 })))))).toBe(1)
+    for (const [index, colour] of quarters().entries()) {
+      for (const [channel, value] of colour.entries()) {
+        expect(Math.abs(value - (255 + QUARTERS[index]![channel]!) / 2)).toBeLessThan(3)
+      }
+    }
+  })
+
+  const whole = makeBitmap({ bits: 24 })
+  test.each([
+    ['a size beyond the limit', makeBitmap({ bits: 24, width: 2 ** 30, height: 2 ** 30 }), /too large: 1073741824 x/],
+    [
+      'runs of a size beyond the limit',
+      makeBitmap({ bits: 8, runs: true, width: 60_000, height: 60_000 }),
+      /too large/,
+    ],
+    ['a size beyond its bytes', makeBitmap({ bits: 24, width: 4000, height: 4000 }), /damaged or truncated/],
+    ['no width', makeBitmap({ bits: 24, width: 0 }), /damaged/],
+    ['a negative width', makeBitmap({ bits: 24, width: -98 }), /damaged/],
+    ['half of its bytes', whole.subarray(0, whole.length / 2), /damaged or truncated/],
+    ['half of its runs', makeBitmap({ bits: 8, runs: true }).subarray(0, 1500), /damaged or truncated/],
+    ['half of its header', whole.subarray(0, 30), /damaged/],
+    ['a JPEG inside', Buffer.from(whole).fill(4, 30, 31), /compression 4 are not supported: convert it to PNG/],
+  ])('BMP with %s is refused', async (_name, bytes, message) => {
+    const response = await ask(image(bytesUrl(bytes)))
+    expect([response.status, (await errorOf(response)).message]).toEqual([400, expect.stringMatching(message)])
+  })
+
+  test('BMP of random bytes is answered or refused, as those of any format are', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...forms),
+        fc.array(fc.tuple(fc.nat(70), fc.nat(255)), { maxLength: 4 }),
+        async ([, spec], edits) => {
+          const bytes = makeBitmap(spec)
+          for (const [at, byte] of edits) if (at > 1 && at !== 14) bytes[at] = byte
+          expect([200, 400]).toContain((await ask(image(bytesUrl(bytes)))).status)
+        },
+      ),
+      { numRuns: 40 },
+    )
+  })
+
+  test('AVIF', async () => {
+    const avif = await sharp(png).avif({ lossless: true }).toBuffer()
+    expect(await seen(await ask(image(bytesUrl(avif))))).toBe(1)
+    for (const [channel, value] of colour().entries()) {
+      expect(Math.abs(value - Object.values(COLOUR)[channel]!)).toBeLessThan(6)
+    }
+    const response = await ask(image(bytesUrl(avif.subarray(0, avif.length - 20))))
+    expect([response.status, (await errorOf(response)).message]).toEqual([400, expect.stringMatching(/damaged/)])
+  })
+
+  test('both are uploaded as other images are', async () => {
+    for (const [name, type, bytes] of [
+      ['a.bmp', 'image/bmp', whole],
+      ['a.avif', 'image/avif', await sharp(png).avif().toBuffer()],
+    ] as const) {
+      const form = new FormData()
+      form.set('purpose', 'vision')
+      form.set('file', new Blob([new Uint8Array(bytes)], { type }), name)
+      const headers = { authorization: `Bearer ${KEY}` }
+      const file = await fetch(`${server.url}/v1/files`, { method: 'POST', body: form, headers })
+      const { id } = await jsonOf<{ id: string }>(file)
+      expect(await seen(await ask({ type: 'image_file_id', image_file_id: { file_id: id } }))).toBe(1)
+      expect((await server.get(`/v1/files/${id}/content`)).headers.get('content-type')).toBe(type)
+    }
+  })
+
+  /** The same sound as RF64 or BW64: its sizes are in a chunk of their own. */
+  function asRf64(mark: string): Buffer {
+    const ds64 = Buffer.alloc(36)
+    ds64.write('ds64', 'latin1')
+    ds64.writeUInt32LE(28, 4)
+    const from = wav.indexOf('fmt ')
+    const data = wav.indexOf('data', from)
+    ds64.writeBigUInt64LE(BigInt(wav.length + 28), 8)
+    ds64.writeBigUInt64LE(BigInt(wav.readUInt32LE(data + 4)), 16)
+    const rest = Buffer.from(wav.subarray(from))
+    rest.writeUInt32LE(0xffff_ffff, data - from + 4)
+    return Buffer.concat([Buffer.from(`${mark}\xff\xff\xff\xffWAVE`, 'latin1'), ds64, rest])
+  }
+  const samples = () => {
+    const part = engine.works.at(-1)!.prefix.find(({ type }) => type === 'audio') as unknown as {
+      samples: Float32Array
+    }
+    return part.samples
+  }
+
+  test.each(['RF64', 'BW64', 'W64'])('%s', async (name) => {
+    const tones = Float32Array.from({ length: 16_000 }, (_, i) => tone(i / 16_000))
+    const bytes = name === 'W64' ? await makeAudio({ format: 'w64', samples: tones, rate: 16_000 }) : asRf64(name)
+    const hear = (data: Uint8Array) =>
+      ask({ type: 'input_audio', input_audio: { data: base64(data), format: 'x-wav' } })
+    expect(await seen(await hear(wav))).toBe(1)
+    const usual = samples()
+    expect(await seen(await hear(bytes))).toBe(1)
+    expect(samples()).toEqual(usual)
+  })
+
+  test.each<[string, Buffer, string]>([
+    [
+      'image/heic',
+      Buffer.from('\0\0\0\x18ftypheic\0\0\0\0mif1heic', 'latin1'),
+      'no decoder for HEIC: convert it to PNG or JPEG',
+    ],
+    ['image/x-icon', Buffer.from([0, 0, 1, 0, 1, 0, 16, 16]), 'convert it to PNG or JPEG'],
+    [
+      'image/x-tga',
+      Buffer.from([0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 24, 32, 0, 0]),
+      'convert it to PNG or JPEG',
+    ],
+    ['image/vnd.adobe.photoshop', Buffer.from('8BPS\0\x01'), 'convert it to PNG or JPEG'],
+    ['image/jxl', Buffer.from([0xff, 0x0a, 0xfa]), 'convert it to PNG or JPEG'],
+    ['image/jxl', Buffer.from('\0\0\0\x0cJXL \r\n', 'latin1'), 'convert it to PNG or JPEG'],
+    ['image/svg+xml', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'), 'render it to PNG'],
+    ['image/tiff', Buffer.from('II*\0', 'latin1'), 'send each page as PNG or JPEG'],
+    ['application/pdf', Buffer.from('%PDF-1.7'), 'send its pages as images'],
+    ['an unknown type', Buffer.from('BM is how this text begins'), 'image/avif'],
+  ])('%s is refused, and the error says what to do', async (type, bytes, advice) => {
+    const response = await ask(image(bytesUrl(bytes)))
+    const message = `Unsupported image: the data is ${type}; supported types are image/png, image/jpeg, image/webp, image/bmp, `
+    const error = await errorOf(response)
+    expect([response.status, error.message.slice(0, message.length)]).toEqual([400, message])
+    expect(error.message).toContain(advice)
+  })
 })

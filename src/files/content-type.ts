@@ -1,5 +1,5 @@
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
+import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
 
 /** The type of batches' inputs and outputs. */
 export const JSON_LINES = 'application/jsonl'
@@ -11,6 +11,8 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'image/jpg': 'image/jpeg',
   'image/pjpeg': 'image/jpeg',
   'image/x-png': 'image/png',
+  'image/x-bmp': 'image/bmp',
+  'image/x-ms-bmp': 'image/bmp',
   'audio/x-wav': 'audio/wav',
   'audio/wave': 'audio/wav',
   'audio/vnd.wave': 'audio/wav',
@@ -66,7 +68,8 @@ function unsupported(name: string, claim: string | null): ApiError {
   if (!isKnown && claim !== null && isSupported(claim)) return differs(claim, 'its bytes are of an unknown type')
   const shown = isKnown ? name : (claim ?? 'application/octet-stream')
   const also = claim === null || claim === shown ? '' : ` (declared as '${claim}')`
-  return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${SUPPORTED.join(', ')}`, 'file')
+  const types = `${SUPPORTED.join(', ')}${adviceFor(shown)}`
+  return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${types}`, 'file')
 }
 
 function isSupported(claim: string): boolean {

@@ -8,7 +8,15 @@ export { MediaLoader, type MediaLoaderOptions, type MediaMeter } from './media-l
 export type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 export { locate, type MediaReference } from './media-source.ts'
 export type { MediaStage, MediaTrace } from './media-trace.ts'
-export { HEAD_BYTES, MEDIA_TYPES, type MediaKind, type MediaType, mediaType, typeName } from './media-type.ts'
+export {
+  adviceFor,
+  HEAD_BYTES,
+  MEDIA_TYPES,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+} from './media-type.ts'
 export type { RgbImage, Size } from './pixels.ts'
 export { encodePng } from './png.ts'
 export { imageTokens, isPrepared, targetSize } from './resize.ts'
