@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { booleanOf } from '../lib/boolean-text.ts'
+import { booleanOf } from './boolean-text.ts'
 
 /*
  * The types of settings. The environment has only text, which is parsed to the type. The file may hold a value of the

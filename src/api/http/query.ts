@@ -1,4 +1,4 @@
-import { booleanOf } from '../../lib/boolean-text.ts'
+import { booleanOf } from '../../config/boolean-text.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
 
 /** A boolean of a query, false by default. @throws ApiError 400 for anything else, or for several. */
