@@ -1,5 +1,6 @@
 export { promptAudioTokens, SAMPLE_RATE } from './audio-tokens.ts'
 export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid } from './coordinates.ts'
+export { decodeBitmap, isBitmap, readBitmapHeader } from './decoding/bitmap.ts'
 export { isDecodable, isFFmpegInstalled } from './decoding/ffmpeg-package.ts'
 export type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
 export { IMAGE_DETAILS, type ImageDetail, type ImageTarget, targetFor } from './image-detail.ts'
