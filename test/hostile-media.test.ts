@@ -213,7 +213,6 @@ describe('images', () => {
     ],
     ['application/pdf', '%PDF-1.7\n'],
     ['image/heic', '\0\0\0\x18ftypheic\0\0\0\0mif1heic'],
-    ['image/avif', '\0\0\0\x18ftypavif\0\0\0\0mif1avif'],
     ['image/tiff', 'II*\0'],
     ['text/html', '<!DOCTYPE html><title>Sign in</title>'],
     ['video/mp4', '\0\0\0\x18ftypisom\0\0\0\0'],

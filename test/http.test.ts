@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { text } from 'node:stream/consumers'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -46,8 +48,20 @@ describe('the API key', () => {
     }
   })
 
-  test.each(['/', '/healthz', '/readyz', '/openapi.json'])('%s needs no key', async (path) => {
-    expect((await fetch(server.url + path)).status).toBe(200)
+  test.each(['/', '/healthz', '/health', '/v1/health', '/ping', '/readyz', '/openapi.json'])(
+    '%s needs no key',
+    async (path) => {
+      expect((await fetch(server.url + path)).status).toBe(200)
+    },
+  )
+
+  test.each(['/health', '/v1/health', '/ping'])('%s answers as /healthz does', async (path) => {
+    const asked = await fetch(server.url + path)
+    const healthz = await fetch(`${server.url}/healthz`)
+    expect([asked.status, await asked.text()]).toEqual([healthz.status, await healthz.text()])
+    const head = await fetch(server.url + path, { method: 'HEAD', headers: { authorization: 'Bearer wrong' } })
+    expect([head.status, await head.text()]).toEqual([200, ''])
+    expect((await server.post(path, {})).status).toBe(405)
   })
 
   test('/ says what this is, and its links lead somewhere', async () => {
@@ -60,11 +74,91 @@ describe('the API key', () => {
   })
 })
 
+describe('a client that ends its side after the request', () => {
+  const request = (version: string, fields: object) => {
+    const body = JSON.stringify({ ...hello, ...fields })
+    const head = [
+      `POST ${chat} HTTP/${version}`,
+      'host: a',
+      `authorization: Bearer ${KEY}`,
+      'content-type: application/json',
+      `content-length: ${Buffer.byteLength(body)}`,
+    ]
+    return `${head.join('\r\n')}\r\n\r\n${body}`
+  }
+  const open = () => {
+    const { hostname, port } = new URL(server.url)
+    return connect({ port: Number(port), host: hostname, allowHalfOpen: true }).on('error', () => {})
+  }
+  const usual = new FakeEngine().script
+  beforeEach(() => {
+    server.engine.works.length = 0
+    server.engine.aborts.length = 0
+  })
+  afterEach(() => {
+    server.engine.script = usual
+  })
+
+  test.each([
+    ['1.1', false, 0],
+    ['1.1', false, 60],
+    ['1.1', true, 60],
+    ['1.0', false, 60],
+    ['1.0', true, 60],
+  ])('gets its whole reply (HTTP/%s, stream %s, %i ms for each text)', async (version, stream, delayMs) => {
+    server.engine.script = { texts: ['One ', 'two ', 'three ', 'four ', 'five.'], delayMs }
+    const socket = open()
+    socket.end(request(version, { stream }))
+    const reply = await text(socket)
+    expect(reply).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+    expect(reply.match(/HTTP\/1\.1/g)).toHaveLength(1)
+    expect(reply).toContain(stream ? 'five.' : 'One two three four five.')
+    if (stream) expect(reply).toContain('data: [DONE]')
+    expect(server.engine.aborts).toEqual([])
+  })
+
+  test('gets the reply to each request that it has pipelined', async () => {
+    server.engine.script = { texts: ['One ', 'two.'], delayMs: 40 }
+    const socket = open()
+    socket.end(request('1.1', {}) + request('1.1', { stream: true }) + request('1.1', { model: 'none' }))
+    const reply = await text(socket)
+    expect(reply.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 400'])
+  })
+
+  test('gets an error for half a request', async () => {
+    const socket = open()
+    socket.end(request('1.1', {}).slice(0, -1))
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 .*The request is not valid HTTP/s)
+    expect(server.engine.works).toEqual([])
+  })
+
+  test.each([
+    ['1.1', false, 'before the reply'],
+    ['1.1', true, 'before the reply'],
+    ['1.1', true, 'in the reply'],
+    ['1.0', false, 'before the reply'],
+    ['1.0', true, 'in the reply'],
+  ])('and leaves: the work stops (HTTP/%s, stream %s, %s)', async (version, stream, when) => {
+    const silent = when === 'before the reply'
+    server.engine.script = { texts: silent ? [] : ['tick '], delayMs: silent ? 2 ** 30 : 5, endless: true }
+    const socket = open()
+    socket.write(request(version, { stream }))
+    await expect.poll(() => server.engine.works.length).toBe(1)
+    if (!silent) await once(socket, 'data')
+    socket.end()
+    await once(socket, 'finish')
+    // As an operating system does it for a program that ends.
+    socket.destroy()
+    await expect.poll(() => server.engine.aborts.length, { timeout: 20_000 }).toBe(1)
+    expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientDisconnected' })
+  })
+})
+
 describe('paths and methods', () => {
   test.each([
     ['GET', '/v1'],
     ['POST', '/v1/completions'],
-    ['GET', '/v1/models/a/b'],
+    ['GET', '/v1/files/a/b'],
   ])('unknown: %s %s', async (method, path) => {
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
     expect(response.status).toBe(404)

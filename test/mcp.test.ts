@@ -9,6 +9,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeBitmap } from './support/bitmap.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
@@ -127,6 +128,46 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
       const { content } = await call(tool, args)
       expect(content.at(-1)!.text).toBe('pages.tif has 2 pages, of which only the first is looked at')
     }
+  })
+
+  test('looks at the page that is named', async () => {
+    const pages = [0, 255].map((shade) => new Uint8Array(64 * 64).fill(shade))
+    await writeFile(join(root, 'two.tif'), makeTiff({ width: 64, height: 64, channels: 1, pages }))
+    for (const [tool, args] of [
+      ['look', { question: 'What is it?', media: ['two.tif'] }],
+      ['detect', { image: 'two.tif' }],
+      ['read', { image: 'two.tif' }],
+      ['decide', { media: ['two.tif'], questions: [{ question: 'Is it dark?' }] }],
+    ] as const) {
+      const { content, isError } = await call(tool, { ...args, page: 2 })
+      expect([tool, isError ?? false, content.length]).toEqual([tool, false, 1])
+      const beyond = await call(tool, { ...args, page: 3 })
+      expect([beyond.isError, beyond.content[0]!.text]).toEqual([true, 'two.tif has no page 3'])
+    }
+    const several = await call('look', { question: 'What?', media: ['two.tif', 'shapes.png'], page: 2 })
+    expect([several.isError, several.content[0]!.text]).toEqual([true, 'page: expected a single file'])
+  })
+
+  test('says what the server leaves out of a picture, in the result', async () => {
+    const frames = Buffer.alloc(64 * 64 * 2 * 3, 90).fill(200, 64 * 64 * 3)
+    const webp = await sharp(frames, { raw: { width: 64, height: 128, channels: 3, pageHeight: 64 } })
+      .webp({ loop: 0, delay: [100, 100] })
+      .toBuffer()
+    await writeFile(join(root, 'moving.webp'), webp)
+    for (const [tool, args] of [
+      ['look', { question: 'What is it?', media: ['moving.webp'] }],
+      ['detect', { image: 'moving.webp' }],
+    ] as const) {
+      const { content } = await call(tool, args)
+      expect(content.at(-1)!.text).toMatch(/only the first is looked at/)
+      expect(content).toHaveLength(2)
+    }
+  })
+
+  test('takes BMP', async () => {
+    await writeFile(join(root, 'a.bmp'), makeBitmap({ bits: 24 }))
+    const { isError } = await call('detect', { image: 'a.bmp', draw: true })
+    expect(isError ?? false).toBe(false)
   })
 
   test('detect, with a drawing that agents can take', async () => {

@@ -83,7 +83,43 @@ test('a path may end with a slash', async () => {
   expect(await (await server.get('/v1/models/service-mk1.5/')).json()).toEqual(plain)
 })
 
-test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is rejected', async (value) => {
+test('an id with a slash is found with the slash bare and encoded', async () => {
+  const other = await startTestServer({ environment: { LOOKOUT_ALIASES: 'user/repo:Q4=service-mk1.5' } })
+  try {
+    const paths = ['user%2Frepo%3AQ4', 'user%2Frepo:Q4', 'user/repo:Q4', 'user/repo%3AQ4', 'user/repo:Q4/']
+    for (const path of paths) {
+      const found = await other.get(`/v1/models/${path}`)
+      expect([path, found.status, (await jsonOf(found)).id]).toEqual([path, 200, 'service-mk1.5'])
+      const headers = { 'anthropic-version': '2023-06-01' }
+      expect(await jsonOf(await other.get(`/v1/models/${path}`, headers))).toMatchObject({ type: 'model' })
+      const deleted = await fetch(`${other.url}/v1/models/${path}`, {
+        method: 'DELETE',
+        headers: { authorization: `Bearer ${KEY}` },
+      })
+      expect((await errorOf(deleted)).message).toMatch(/is one of the server's settings and cannot be deleted/)
+    }
+    const none = await other.get('/v1/models/user/other:Q4?extended=true')
+    expect([none.status, await errorOf(none)]).toEqual([
+      404,
+      expect.objectContaining({ code: 'model_not_found', message: "The model 'user/other:Q4' does not exist" }),
+    ])
+  } finally {
+    await other.close()
+  }
+})
+
+test.each(['1', 'yes', 'TRUE', 'True', 'on', 'T', 'y'])('extended=%s means true', async (value) => {
+  for (const path of ['/v1/models', '/v1/models/service-mk1.5']) {
+    const said = await jsonOf(await server.get(`${path}?extended=${value}`))
+    expect(said).toEqual(await jsonOf(await server.get(`${path}?extended=true`)))
+  }
+})
+
+test.each(['0', 'no', 'FALSE', 'False', 'off'])('extended=%s means false', async (value) => {
+  expect(await jsonOf(await server.get(`/v1/models/service-mk1.5?extended=${value}`))).not.toHaveProperty('name')
+})
+
+test.each(['2', 'maybe', '', 'true&extended=true'])('extended=%s is rejected', async (value) => {
   for (const path of ['/v1/models', '/v1/models/service-mk1']) {
     const response = await server.get(`${path}?extended=${value}`)
     expect(response.status).toBe(400)

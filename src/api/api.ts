@@ -20,6 +20,7 @@ import { distinguishConventions } from './http/conventions.ts'
 import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
+import { answerHalfClosed } from './http/half-close.ts'
 import { addHealth } from './http/health.ts'
 import type { LineRequests } from './http/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
@@ -28,6 +29,7 @@ import { limitRates } from './http/rate-limits.ts'
 import { clientRequestId, idHeaders, logRequests, newTraceId } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { traceRequests } from './http/request-traces.ts'
+import { ownUrl } from './http/request-url.ts'
 import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
@@ -97,6 +99,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     requestIdHeader: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
     http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4) },
+    rewriteUrl: ({ url = '' }) => ownUrl(url),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
@@ -116,6 +119,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   options.lines.track(app)
   lingerBeforeClose(app, options)
+  answerHalfClosed(app)
   logRequests(app, options.logger)
   addSecurityHeaders(app)
   allowOrigins(app, options.corsOrigins)

@@ -123,12 +123,21 @@ export class LookoutClient {
   readonly #onWait: (seconds: number, reason: string) => void
   readonly #onNote: (note: string) => void
 
-  constructor({ url, key, isBackground = false, onWait = () => {}, onNote = () => {} }: ClientOptions) {
+  readonly #options: ClientOptions
+
+  constructor(options: ClientOptions) {
+    const { url, key, isBackground = false, onWait = () => {}, onNote = () => {} } = options
+    this.#options = options
     this.url = url
     this.#isBackground = isBackground
     this.#key = key
     this.#onWait = onWait
     this.#onNote = onNote
+  }
+
+  /** The same server, whose notes go elsewhere. */
+  noting(onNote: (note: string) => void): LookoutClient {
+    return new LookoutClient({ ...this.#options, onNote })
   }
 
   async models(): Promise<readonly ModelEntry[]> {

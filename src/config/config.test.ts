@@ -48,7 +48,19 @@ test('reads every setting, and takes an empty one as not set', () => {
   })
 })
 
+test.each(['on', 'ON', 'true', 'True', '1', 'yes'])('%s switches on', (text) => {
+  const config = readConfig({ LOOKOUT_OLLAMA: text, LOOKOUT_DOCS: text, LOOKOUT_RATE_LIMITS: text })
+  expect([config.ollama, config.docs, config.rateLimits]).toEqual([true, true, readConfig({}).rateLimits])
+})
+
+test.each(['off', 'OFF', 'false', 'False', '0', 'no'])('%s switches off', (text) => {
+  const config = readConfig({ LOOKOUT_STUDIO: text, LOOKOUT_DOCS: text, LOOKOUT_RATE_LIMITS: text })
+  expect([config.studio, config.docs, config.rateLimits]).toEqual([false, false, null])
+})
+
 test.each([
+  ['LOOKOUT_STUDIO', 'maybe'],
+  ['LOOKOUT_OLLAMA', '2'],
   ['LOOKOUT_PORT', '80x'],
   ['LOOKOUT_PORT', '70000'],
   ['LOOKOUT_PORT', '-1'],

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { booleanOf } from './boolean-text.ts'
 
 /*
  * The types of settings. The environment has only text, which is parsed to the type. The file may hold a value of the
@@ -40,6 +41,21 @@ export function list() {
 
 export function choice<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `expected ${values.slice(0, -1).join(', ')} or ${values.at(-1)}`)
+}
+
+export function onOff() {
+  return z.preprocess(
+    (given) => {
+      const value = switched(given)
+      return value === null ? given : value ? 'on' : 'off'
+    },
+    choice(['on', 'off']),
+  )
+}
+
+/** What means on or off, in all usual spellings; null for anything else. */
+export function switched(given: unknown): boolean | null {
+  return typeof given === 'boolean' ? given : typeof given === 'string' ? booleanOf(given) : null
 }
 
 export function address(protocols: readonly string[]) {

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { BACKENDS } from './backend.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
-import { address, choice, list, number, parsePairs, port, text } from './setting-types.ts'
+import { address, choice, list, number, onOff, parsePairs, port, switched, text } from './setting-types.ts'
 import { findShippedCard } from './shipped-model.ts'
 
 interface About {
@@ -108,8 +108,9 @@ export const settingsSchema = z.object({
     }),
   rate_limits: z
     .preprocess((given) => {
-      if (given === true || given === 'on') return {}
-      return given === false || given === 'off' ? null : parsePairs(given)
+      const value = switched(given)
+      if (value !== null) return value ? {} : null
+      return parsePairs(given)
     }, z
       .partialRecord(
         z.enum(BUCKETS),
@@ -122,13 +123,13 @@ export const settingsSchema = z.object({
       help: 'requests per minute for each organisation: on, off, or the limits that differ (chat=600,models=60)',
       default: 'on',
     }),
-  studio: choice(['on', 'off'])
+  studio: onOff()
     .default('on')
     .register(ABOUT, { help: 'whether to serve the Studio, a page for browsers, at /studio' }),
-  docs: choice(['on', 'off'])
+  docs: onOff()
     .default('on')
     .register(ABOUT, { help: 'whether to serve the reference of the API, a page for browsers, at /docs' }),
-  ollama: choice(['on', 'off']).default('off').register(ABOUT, {
+  ollama: onOff().default('off').register(ABOUT, {
     help: "whether to answer Ollama's clients at /api, which send no key: those of this machine, for organisation 'default'. Needs a loopback host",
   }),
   cors_origins: list()

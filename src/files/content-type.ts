@@ -1,5 +1,5 @@
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
+import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
 
 /** The type of batches' inputs and outputs. */
 export const JSON_LINES = 'application/jsonl'
@@ -11,15 +11,24 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'image/jpg': 'image/jpeg',
   'image/pjpeg': 'image/jpeg',
   'image/x-png': 'image/png',
+  'image/x-bmp': 'image/bmp',
+  'image/x-ms-bmp': 'image/bmp',
   'audio/x-wav': 'audio/wav',
   'audio/wave': 'audio/wav',
   'audio/vnd.wave': 'audio/wav',
   'audio/mp3': 'audio/mpeg',
   'audio/x-mp3': 'audio/mpeg',
   'audio/x-flac': 'audio/flac',
+  'audio/x-pn-wav': 'audio/wav',
+  'audio/mpeg3': 'audio/mpeg',
+  'audio/x-mpeg': 'audio/mpeg',
   'audio/webm': 'video/webm',
   'audio/mp4': 'video/mp4',
+  'video/x-m4v': 'video/mp4',
+  'video/m4v': 'video/mp4',
 }
+/** The same container in two dialects. Clients tell them apart by the file's name. */
+const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime']
 /** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
@@ -31,8 +40,13 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
   const claim = claimOf(declared)
   if (type === null) throw unsupported(typeName(head), claim)
-  if (claim !== null && (ALIASES[claim] ?? claim) !== type) throw differs(claim, `is '${type}'`)
+  if (claim !== null && !names(claim, type)) throw differs(claim, `is '${type}'`)
   return type
+}
+
+function names(claim: string, type: MediaType): boolean {
+  const claimed = ALIASES[claim] ?? claim
+  return claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))
 }
 
 /** Whether the client says that a file is media that can be uploaded. */
@@ -54,7 +68,8 @@ function unsupported(name: string, claim: string | null): ApiError {
   if (!isKnown && claim !== null && isSupported(claim)) return differs(claim, 'its bytes are of an unknown type')
   const shown = isKnown ? name : (claim ?? 'application/octet-stream')
   const also = claim === null || claim === shown ? '' : ` (declared as '${claim}')`
-  return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${SUPPORTED.join(', ')}`, 'file')
+  const types = `${SUPPORTED.join(', ')}${adviceFor(shown)}`
+  return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${types}`, 'file')
 }
 
 function isSupported(claim: string): boolean {

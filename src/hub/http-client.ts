@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { EnvHttpProxyAgent, request } from 'undici'
 import { failureReason } from '../lib/fetch-failure.ts'
 import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } from '../lib/public-address.ts'
-import { version } from '../lib/version.ts'
+import { userAgent } from '../lib/version.ts'
 import { HubError } from './hub-error.ts'
 import type { HubSettings } from './hub-settings.ts'
 import type { Tuning } from './tuning.ts'
@@ -110,7 +110,7 @@ export class HttpClient {
   async #send(url: URL, dispatcher: EnvHttpProxyAgent, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
     const { endpoint, token } = this.#settings
     const own = url.origin === endpoint.origin && token !== null ? { authorization: `Bearer ${token}` } : {}
-    const all = { 'user-agent': `lookout/${await version()}`, 'accept-encoding': 'identity', ...headers, ...own }
+    const all = { 'user-agent': await userAgent(), 'accept-encoding': 'identity', ...headers, ...own }
     try {
       return await request(url.href, { dispatcher, signal, headers: all })
     } catch (error) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { rawItems, rawMember, rawMembers } from './raw-json.ts'
+import { compactJson, rawItems, rawMember, rawMembers } from './raw-json.ts'
 
 /** Any JSON text without duplicate keys, including white space and spellings that `JSON.stringify` does not produce. */
 const blank = fc.constantFrom('', ' ', '\n', '\t\r\n')
@@ -69,4 +69,22 @@ test('order and spelling stay', () => {
 test('reads a long text only once', () => {
   const text = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)},"b":"${'\\\\'.repeat(1_000_000)}","c":"${'\\"'.repeat(1_000_000)}"}`
   expect(rawMembers(text)?.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
+})
+
+test('compact JSON says the same, without white space', () => {
+  fc.assert(
+    fc.property(json, (text) => {
+      const compact = compactJson(text)
+      expect(JSON.parse(compact)).toEqual(JSON.parse(text))
+      expect(compactJson(JSON.stringify(JSON.parse(text), null, 2))).toBe(JSON.stringify(JSON.parse(text)))
+      expect(compact.length).toBeLessThanOrEqual(text.length)
+    }),
+  )
+})
+
+test.each([
+  ['{ "10" : 12345678901234567890 , "2":1.0e2 }', '{"10":12345678901234567890,"2":1.0e2}'],
+  ['["\\u00e9 \\" x", " a "]', '["é \\" x"," a "]'],
+])('compact %s', (text, compact) => {
+  expect(compactJson(text)).toBe(compact)
 })

@@ -45,6 +45,26 @@ export function rawMember(text: string, key: string): string | null {
   return rawMembers(text)?.findLast((member) => member.key === key)?.value ?? null
 }
 
+/** The text as `JSON.stringify` writes it, but for numbers and the order of keys, which stay as they are. */
+export function compactJson(text: string): string {
+  let compact = ''
+  for (let at = 0; at < text.length; ) {
+    const isString = text[at] === '"'
+    const end = isString ? endOfString(text, at) : endOf(text, at)
+    const piece = text.slice(at, end)
+    if (isString && piece.includes('\\')) compact += JSON.stringify(JSON.parse(piece))
+    else if (isString || !/\s/.test(piece[0]!)) compact += piece
+    at = end
+  }
+  return compact
+}
+
+function endOf(text: string, at: number): number {
+  BETWEEN.lastIndex = at
+  BETWEEN.test(text)
+  return BETWEEN.lastIndex
+}
+
 class Reader {
   readonly #text: string
   #at = 0
@@ -90,6 +110,7 @@ class Reader {
   }
 }
 
+const BETWEEN = /[ \t\n\r]+|[^" \t\n\r]+/y
 const BLANKS = /[ \t\n\r]*/y
 const SCALAR = /[^ \t\n\r,:\]}]*/y
 const PLAIN = /[^"{}[\]]*/y

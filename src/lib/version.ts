@@ -4,3 +4,8 @@ export async function version(): Promise<string> {
   const file = new URL('../../package.json', import.meta.url)
   return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
 }
+
+/** How this program names itself to other servers. Some refuse requests that do not say what sends them. */
+export async function userAgent(): Promise<string> {
+  return `Lookout/${await version()} (self-hosted inference server)`
+}

@@ -1,7 +1,15 @@
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { invalidRequest, serviceUnavailable } from '../lib/errors.ts'
-import { HEAD_BYTES, MEDIA_TYPES, type MediaKind, type MediaType, mediaType, typeName } from './media-type.ts'
+import {
+  adviceFor,
+  HEAD_BYTES,
+  MEDIA_TYPES,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+} from './media-type.ts'
 import type { SpooledFile } from './spool.ts'
 
 const RETRY_AFTER_S = 10
@@ -63,7 +71,7 @@ function supportedKind(head: Uint8Array, param: string): MediaKind {
   const type = mediaType(head)
   if (type !== null) return type.split('/', 1)[0] as MediaKind
   throw invalidRequest(
-    `Unsupported media: the data is ${typeName(head)}; supported types are ${SUPPORTED.join(', ')}`,
+    `Unsupported media: the data is ${typeName(head)}; supported types are ${SUPPORTED.join(', ')}${adviceFor(typeName(head))}`,
     param,
   )
 }

@@ -3,6 +3,8 @@ import type { Agent } from 'undici'
 import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { failureReason, isOwnFailure } from '../lib/fetch-failure.ts'
 import { ForbiddenAddress, guardedLookup, type HostResolver, isPublic, literalAddress } from '../lib/public-address.ts'
+import { userAgent } from '../lib/version.ts'
+import { decoderOf, InvalidEncoding } from './content-encoding.ts'
 
 export { type HostResolver, isPublic } from '../lib/public-address.ts'
 
@@ -26,6 +28,10 @@ export interface Fetch {
 
 const RETRY_AFTER_S = 5
 const MAX_REDIRECTS = 3
+/**
+ * Sent with every request, after redirects too. Media are compressed already; a host may compress them again all the same.
+ */
+const OWN_HEADERS = { accept: 'image/*, video/*, audio/*, */*;q=0.5', 'accept-encoding': 'identity' }
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /**
@@ -50,7 +56,7 @@ export class GuardedFetcher {
   async *fetch(url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
-    const headers = { ...options.headers, accept: '*/*' }
+    const headers = { ...options.headers, ...OWN_HEADERS, 'user-agent': await userAgent() }
     let target = url
     try {
       this.#client ??= openClient(this.#policy)
@@ -70,8 +76,7 @@ export class GuardedFetcher {
           discard(response.body)
           throw unreachable(url, `HTTP ${response.statusCode}`, param)
         }
-        const announced = Number(response.headers['content-length'] ?? 0)
-        return yield* this.#read(response.body, announced, url, options)
+        return yield* this.#read(response, url, options)
       }
       throw unreachable(url, `more than ${MAX_REDIRECTS} redirects`, param)
     } catch (error) {
@@ -105,21 +110,41 @@ export class GuardedFetcher {
     return false
   }
 
-  async *#read(
-    body: AsyncIterable<Uint8Array>,
-    announced: number,
-    url: URL,
-    options: Fetch,
-  ): AsyncGenerator<Uint8Array, void, void> {
+  async *#read({ body, headers }: Answer, url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { maxBytes, param } = options
     const tooLarge = () => unreachable(url, `larger than ${Math.floor(maxBytes / 2 ** 20)} MiB`, param)
-    if (announced > maxBytes) throw tooLarge()
-    let size = 0
-    for await (const piece of body) {
-      size += piece.byteLength
-      if (size > maxBytes) throw tooLarge()
-      yield piece
+    try {
+      const encoding = String(headers['content-encoding'] ?? '')
+      const decode = decoderOf(encoding)
+      if (decode === null) {
+        throw unreachable(url, `its Content-Encoding, '${encoding.slice(0, 50)}', is not supported`, param)
+      }
+      if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge()
+      // A few compressed bytes can hold many, and many can hold none: both are limited.
+      yield* upTo(maxBytes, decode(upTo(maxBytes, body, tooLarge)), tooLarge)
+    } catch (error) {
+      throw error instanceof InvalidEncoding ? unreachable(url, error.message, param, error) : error
+    } finally {
+      discard(body)
     }
+  }
+}
+
+interface Answer {
+  readonly body: Readable
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+}
+
+async function* upTo(
+  limit: number,
+  pieces: AsyncIterable<Uint8Array>,
+  tooLarge: () => ApiError,
+): AsyncGenerator<Uint8Array, void, void> {
+  let size = 0
+  for await (const piece of pieces) {
+    size += piece.byteLength
+    if (size > limit) throw tooLarge()
+    yield piece
   }
 }
 

@@ -21,6 +21,7 @@ import { locate } from './media-source.ts'
 import type { MediaStage } from './media-trace.ts'
 import {
   type AudioType,
+  adviceFor,
   HEAD_BYTES,
   MEDIA_TYPES,
   type MediaKind,
@@ -252,7 +253,9 @@ function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param:
   const supported = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
   if (type !== null && supported.includes(type)) return
   const advice =
-    type === 'video/quicktime' && kind === 'video' ? '; QuickTime is accepted as an uploaded file only' : ''
+    type === 'video/quicktime' && kind === 'video'
+      ? '; QuickTime is accepted as an uploaded file only'
+      : adviceFor(typeName(bytes))
   const message = `Unsupported ${kind}: the data is ${typeName(bytes)}; supported types are ${supported.join(', ')}${advice}`
   throw invalidRequest(message, param)
 }

@@ -1,12 +1,17 @@
 import { invalidRequest } from '../lib/errors.ts'
 import type { InlineMedia } from './inline-media.ts'
 
-const DATA_URL = /^data:[^,]*,/i
+/** What ends the head of a data URL with base64. Browsers allow blanks in it. */
+const BASE64_MARK = /; *base64[ \t\n\f\r]*,/i
+/** Heads are shorter. Looking further would take long for a text without a mark. */
+const HEAD_CHARACTERS = 1_024
+/** A head up to a comma in the value of a parameter. */
+const OPEN_PARAMETER = /;[^;,=]+=[^;,]*$/
 const NOT_BASE64 = /[^A-Za-z0-9+/]/
 
 /** A client's reference to media. */
 export type MediaReference =
-  /** http(s) or a base64 data URL, in any spelling that a WHATWG parser accepts. */
+  /** http(s) or a data URL, in any spelling that a WHATWG parser accepts. */
   | { readonly type: 'url'; readonly url: string }
   | { readonly type: 'base64'; readonly data: string }
   | { readonly type: 'inline'; readonly media: InlineMedia }
@@ -38,13 +43,27 @@ export function locate(reference: MediaReference, param: string): Located {
   return stored === undefined ? { type: 'address', url } : { type: 'file', id: stored }
 }
 
+/**
+ * Decodes a data URL as the Fetch standard has it. The type that it declares is ignored. Beyond the standard, commas may
+ * stand in the values of parameters: `FileReader` writes `data:video/webm;codecs=vp8,opus;base64,` of what `MediaRecorder`
+ * has recorded.
+ */
 function decodeDataUrl(url: string, param: string): Uint8Array {
-  const head = DATA_URL.exec(url)?.[0]
-  if (!head || !/;base64,$/i.test(head)) {
-    throw invalidRequest('A data URL must have the form data:<type>;base64,<data>', param)
+  const comma = url.indexOf(',')
+  if (comma === -1) throw invalidRequest('A data URL must have the form data:<type>;base64,<data>', param)
+  const fragment = url.indexOf('#', comma)
+  const whole = fragment === -1 ? url : url.slice(0, fragment)
+  const mark = BASE64_MARK.exec(whole.slice(0, HEAD_CHARACTERS))
+  if (mark !== null && isHead(whole, comma, mark.index)) {
+    const body = whole.slice(mark.index + mark[0].length)
+    return decodeBase64(body.includes('%') ? decodePercent(body).toString('latin1') : body, param)
   }
-  const body = url.slice(head.length)
-  return decodeBase64(body.includes('%') ? decodePercent(body, param) : body, param)
+  return notEmpty(decodePercent(whole.slice(comma + 1).replace(/[\t\n\r]/g, '')), param)
+}
+
+/** Whether all before the mark is a type with its parameters, rather than the beginning of a text that quotes a data URL. */
+function isHead(url: string, comma: number, mark: number): boolean {
+  return comma > mark || (OPEN_PARAMETER.test(url.slice(0, comma)) && !/[<>%]/.test(url.slice(comma, mark)))
 }
 
 function decodeBase64(text: string, param: string): Uint8Array {
@@ -79,10 +98,24 @@ function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
   return bytes
 }
 
-function decodePercent(body: string, param: string): string {
-  try {
-    return decodeURIComponent(body)
-  } catch (cause) {
-    throw invalidRequest('The data is not valid base64', param, { cause })
+/** Bytes of a text, in UTF-8, in which `%41` stands for a byte. A sign without two hexadecimal digits stands for itself. */
+function decodePercent(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  let length = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!
+    const code = byte === PERCENT ? 16 * digitOf(bytes[at + 1]) + digitOf(bytes[at + 2]) : Number.NaN
+    bytes[length++] = Number.isNaN(code) ? byte : code
+    if (!Number.isNaN(code)) at += 2
   }
+  return bytes.subarray(0, length)
+}
+
+const PERCENT = 0x25
+
+/** NaN for what is no hexadecimal digit. */
+function digitOf(code = 0): number {
+  if (code >= 0x30 && code <= 0x39) return code - 0x30
+  const letter = code | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : Number.NaN
 }

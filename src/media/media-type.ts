@@ -1,15 +1,15 @@
-/** The contract's media types, detected from the bytes. Declared types and file names are ignored. */
-export type ImageType = 'image/png' | 'image/jpeg' | 'image/webp'
+/** The contract's media types and a few more, detected from the bytes. Declared types and file names are ignored. */
+export type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
-export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac'
+export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac' | 'audio/x-w64'
 export type MediaType = ImageType | VideoType | AudioType
 export type MediaKind = 'image' | 'video' | 'audio'
 
 /** All types that can be uploaded. QuickTime videos are accepted by upload only. */
 export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
-  image: ['image/png', 'image/jpeg', 'image/webp'],
+  image: ['image/png', 'image/jpeg', 'image/webp', 'image/bmp', 'image/avif'],
   video: ['video/mp4', 'video/webm', 'video/quicktime'],
-  audio: ['audio/wav', 'audio/mpeg', 'audio/flac'],
+  audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/x-w64'],
 }
 
 /** Number of bytes at the start of a file that determine its type. */
@@ -27,12 +27,16 @@ export function mediaType(bytes: Uint8Array): MediaType | null {
 /** Names the type. Knows many unsupported types as well, so that an error can name what was sent. */
 export function typeName(bytes: Uint8Array): string {
   for (const [name, offset, expected] of SIGNATURES) if (startsWith(bytes, offset, expected)) return name
-  if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, 12)))
+  if (startsWith(bytes, 0, ascii('BM')) && BITMAP_HEADERS.includes(bytes[14]!)) return 'image/bmp'
+  if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, HEAD_BYTES)))
   if (startsWith(bytes, 0, [0x1a, 0x45, 0xdf, 0xa3])) return documentName(bytes)
+  // WAVE files of more than 4 GB, as recorders of broadcasters write them at any length.
+  if (['RF64', 'BW64'].includes(latin1(bytes.subarray(0, 4))) && startsWith(bytes, 8, ascii('WAVE'))) return 'audio/wav'
   if (startsWith(bytes, 0, ascii('RIFF'))) return RIFF_NAMES[latin1(bytes.subarray(8, 12))] ?? 'an unknown type'
   // QuickTime videos need not begin with their brand.
   if (['moov', 'mdat', 'wide', 'skip', 'pnot'].includes(latin1(bytes.subarray(4, 8)))) return 'video/quicktime'
   if (isMp3Frame(bytes)) return 'audio/mpeg'
+  if (isTarga(bytes)) return 'image/x-tga'
   const text = latin1(bytes.subarray(0, HEAD_BYTES))
   if (/^(\xef\xbb\xbf)?\s*<(\?xml|svg|!doctype svg)/i.test(text)) return 'image/svg+xml'
   if (/^(\xef\xbb\xbf)?\s*<(!doctype html|html)/i.test(text)) return 'text/html'
@@ -47,11 +51,19 @@ const SIGNATURES: readonly (readonly [name: string, offset: number, bytes: reado
   ['audio/mpeg', 0, ascii('ID3')],
   ['audio/ogg', 0, ascii('OggS')],
   ['image/gif', 0, ascii('GIF8')],
-  ['image/bmp', 0, ascii('BM')],
+  ['image/vnd.adobe.photoshop', 0, ascii('8BPS')],
+  ['image/jxl', 0, [0xff, 0x0a]],
+  ['image/jxl', 0, [0, 0, 0, 0x0c, ...ascii('JXL ')]],
+  ['image/jp2', 0, [0, 0, 0, 0x0c, ...ascii('jP  ')]],
+  ['image/x-icon', 0, [0, 0, 1, 0]],
+  ['audio/x-w64', 0, [...ascii('riff'), 0x2e, 0x91, 0xcf, 0x11]],
   ['image/tiff', 0, [0x49, 0x49, 0x2a, 0x00]],
   ['image/tiff', 0, [0x4d, 0x4d, 0x00, 0x2a]],
   ['application/pdf', 0, ascii('%PDF')],
 ]
+
+/** Sizes of the header that follows the file's own; each has its other bytes 0. */
+const BITMAP_HEADERS = [12, 16, 40, 52, 56, 64, 108, 124]
 
 const RIFF_NAMES: Readonly<Record<string, string>> = {
   WEBP: 'image/webp',
@@ -59,10 +71,14 @@ const RIFF_NAMES: Readonly<Record<string, string>> = {
   'AVI ': 'video/x-msvideo',
 }
 
-/** The MP4 container is used for many other types. */
-function brandName(brand: string): string {
+/**
+ * The MP4 container is used for many other types.
+ * @param brands the main one, a version, and those that the file is compatible with.
+ */
+function brandName(brands: string): string {
+  const brand = brands.slice(0, 4)
   if (brand === 'qt  ') return 'video/quicktime'
-  if (brand === 'avif' || brand === 'avis') return 'image/avif'
+  if (brand === 'avif' || brand === 'avis' || (brand === 'mif1' && brands.includes('avif'))) return 'image/avif'
   if (brand.startsWith('hei') || brand.startsWith('hev') || brand === 'mif1' || brand === 'msf1') return 'image/heic'
   if (brand === 'M4A ' || brand === 'M4B ') return 'audio/mp4'
   if (brand === 'M4V ') return 'video/x-m4v'
@@ -85,6 +101,38 @@ function isMp3Frame(bytes: Uint8Array): boolean {
   const bitrate = third >> 4
   const rate = (third >> 2) & 3
   return version !== 1 && layer === 1 && bitrate !== 15 && bitrate !== 0 && rate !== 3
+}
+
+/** Targa files begin with no mark: the fields of the header must fit each other. */
+function isTarga(bytes: Uint8Array): boolean {
+  const [, hasColours, kind] = bytes
+  const isIndexed = kind === 1 || kind === 9
+  const isDirect = kind === 2 || kind === 3 || kind === 10 || kind === 11
+  if (!(isIndexed && hasColours === 1) && !(isDirect && hasColours === 0)) return false
+  return bytes.length > 18 && [8, 15, 16, 24, 32].includes(bytes[16]!) && (bytes[17]! & 0xc0) === 0
+}
+
+/** What to do with a file of a type that is not supported, to follow the list of those that are; empty for most. */
+export function adviceFor(name: string): string {
+  const advice = ADVICE[name]
+  return advice === undefined ? '' : `; ${advice}`
+}
+
+const CONVERT = 'convert it to PNG or JPEG'
+const ADVICE: Readonly<Record<string, string>> = {
+  'image/heic': `this server has no decoder for HEIC: ${CONVERT} (an iPhone writes JPEG with the camera format Most Compatible)`,
+  'image/gif': 'send the frames that matter as PNG',
+  'image/tiff': 'send each page as PNG or JPEG',
+  'image/svg+xml': 'render it to PNG',
+  'image/x-icon': CONVERT,
+  'image/x-tga': CONVERT,
+  'image/vnd.adobe.photoshop': CONVERT,
+  'image/jxl': CONVERT,
+  'image/jp2': CONVERT,
+  'application/pdf': 'send its pages as images',
+  'audio/ogg': 'convert it to WAV, MP3 or FLAC',
+  'audio/mp4': 'convert it to WAV, MP3 or FLAC',
+  'audio/aac': 'convert it to WAV, MP3 or FLAC',
 }
 
 function startsWith(bytes: Uint8Array, offset: number, expected: readonly number[]): boolean {

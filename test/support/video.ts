@@ -32,7 +32,7 @@ export interface VideoSpec {
 }
 
 export interface AudioSpec {
-  readonly format: 'wav' | 'mp3' | 'flac' | 'adts'
+  readonly format: 'wav' | 'w64' | 'mp3' | 'flac' | 'adts'
   readonly samples: Float32Array
   readonly rate: number
   readonly channels?: 1 | 2
@@ -72,7 +72,7 @@ export async function makeVideo(video: VideoSpec): Promise<Buffer> {
 }
 
 export async function makeAudio({ format, samples, rate, channels = 1 }: AudioSpec): Promise<Buffer> {
-  const codec = { wav: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
+  const codec = { wav: 'pcm_s16le', w64: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
   return mux(format, false, (output) => [audioTrack(output, { samples, rate, channels, codec })])
 }
 

@@ -183,7 +183,7 @@ function partOf(block: ResultPartBody): ContentPart {
 function imageOf(source: ImageSourceBody): ContentPart {
   switch (source.type) {
     case 'base64':
-      return { type: 'image_url', image_url: { url: dataUrl(source.data, source.media_type) } }
+      return { type: 'image_url', image_url: { url: dataUrl(source.data) } }
     case 'url':
       return { type: 'image_url', image_url: { url: source.url } }
     case 'file':
@@ -192,6 +192,6 @@ function imageOf(source: ImageSourceBody): ContentPart {
 }
 
 /** Large data is already decoded, and some clients send a data URL. */
-function dataUrl(data: MediaUrl, type: string): MediaUrl {
-  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:${type};base64,${data}` : data
+function dataUrl(data: MediaUrl): MediaUrl {
+  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
 }

@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
+import { probeHalfClosed } from './half-close.ts'
 
 /** Well below the 60 s after which clients give up on a silent connection. */
 const KEEP_ALIVE_MS = 15_000
@@ -28,9 +29,11 @@ export class EventStream {
     // Node would give the kernel each chunk in four parts, which costs twice as much as one.
     this.#framed = this.#raw.chunkedEncoding
     this.#raw.chunkedEncoding = false
-    this.#keepAlive = setInterval(() => {
+    const comment = () => {
       if (!this.#raw.writableNeedDrain) this.#write(': keep-alive\n\n')
-    }, keepAliveMs)
+    }
+    this.#keepAlive = setInterval(comment, keepAliveMs)
+    probeHalfClosed(this.#raw, comment)
     this.#raw.once('close', () => clearInterval(this.#keepAlive))
   }
 

@@ -50,6 +50,6 @@ async function describeServer({ hasStudio, hasReference }: Pages): Promise<About
       ready: OPEN_PATHS.ready,
       models: '/v1/models',
     },
-    authentication: 'Every path under /v1 needs the header Authorization: Bearer <API key>',
+    authentication: 'Every path under /v1 but /v1/health needs the header Authorization: Bearer <API key>',
   }
 }

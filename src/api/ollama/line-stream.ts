@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { drained } from '../http/event-stream.ts'
+import { probeHalfClosed } from '../http/half-close.ts'
 
 /** A stream of JSON, a value on each line. It takes the response over from Fastify. */
 export class LineStream {
@@ -13,6 +14,8 @@ export class LineStream {
     this.#raw = reply.raw
     this.#raw.writeHead(200, { ...headers, 'content-type': 'application/x-ndjson', 'cache-control': 'no-cache' })
     this.#raw.flushHeaders()
+    // Clients take a blank before a value, but not an empty line.
+    probeHalfClosed(this.#raw, () => this.#raw.write(' '))
   }
 
   /** @returns null when the client can take more; else a promise that resolves when it can, or has disconnected. */

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../conversation/index.ts'
-import { invalidRequest } from '../../lib/errors.ts'
-import { namesOf } from '../../lib/param.ts'
+import { invalidRequest, say } from '../../lib/errors.ts'
+import { namesOf, type Path } from '../../lib/param.ts'
 import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
@@ -18,7 +18,7 @@ export function readChatBody(
 
 /** @throws ApiError for fields that exclude each other. */
 export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
-  const choice = body.tool_choice ?? 'auto'
+  const tools = toolsOf(body)
   const options = toReplyOptions(body)
   const { seed = null } = body
   return {
@@ -26,20 +26,57 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
     // Clients may send larger numbers than an engine takes.
     ...(seed === null ? {} : { sampling: { ...options.sampling, seed: seed >>> 0 } }),
     messages: body.messages,
-    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+    tools: tools.map(({ tool: { name, description = null }, index }) => ({
       name,
       description,
       parameters: rawParameters[index] ?? null,
     })),
-    toolUse: {
-      choice: typeof choice === 'object' ? { name: choice.function.name } : choice,
-      parallel: body.parallel_tool_calls ?? true,
-    },
+    toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body),
-    names: body.response_format?.type === 'json_object' ? OBJECT_SCHEMA : undefined,
+    names: paramNames(
+      body,
+      tools.map(({ index }) => index),
+    ),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     streamed: body.stream === true,
     choices: body.n ?? 1,
+  }
+}
+
+type DeclaredFunction = NonNullable<ChatRequestBody['tools']>[number]['function']
+
+/** The functions that the model may call, and their places among the tools. @throws ApiError 400 for one that is not there. */
+function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: DeclaredFunction; index: number }[] {
+  const all = (tools ?? []).map(({ function: tool }, index) => ({ tool, index }))
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return all
+  const names = new Set(all.map(({ tool }) => tool.name))
+  const allowed = choice.allowed_tools.tools.map((tool) => tool.function.name)
+  const unknown = allowed.findIndex((name) => !names.has(name))
+  if (unknown !== -1) {
+    throw invalidRequest(say`${CHOICE} allows '${allowed[unknown]!.slice(0, 100)}', which is not in ${['tools']}`, [
+      ...CHOICE,
+      ...['allowed_tools', 'tools'],
+      unknown,
+    ])
+  }
+  return all.filter(({ tool }) => allowed.includes(tool.name))
+}
+
+const CHOICE = ['tool_choice']
+
+function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUse']['choice'] {
+  if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'
+  return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode
+}
+
+/** @param tools of each tool that the model may call, its index in the request. */
+function paramNames({ response_format: format, tools: all }: ChatRequestBody, tools: readonly number[]) {
+  const names = format?.type === 'json_object' ? OBJECT_SCHEMA : undefined
+  if (tools.length === (all ?? []).length) return names
+  return (path: Path): Path => {
+    const [list, index, ...rest] = path
+    if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...rest]
+    return names?.(path) ?? path
   }
 }
 

@@ -55,16 +55,16 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
 }
 
 async function upload(request: FastifyRequest, reply: FastifyReply, options: FilesApiOptions): Promise<FileBody> {
-  const { files, shutdown } = options
+  const { files, shutdown, compatibility } = options
   const principal = principalOf(request)
-  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw)))
+  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
   const signal = requestSignal(reply, shutdown)
   const stop = () => request.raw.destroy(signal.reason as Error)
   signal.addEventListener('abort', stop, { once: true })
   try {
     const { draft, file } = await receiveUpload(request.raw, files)
     try {
-      return toBody(await files.keep(principal, draft, file), options.compatibility)
+      return toBody(await files.keep(principal, draft, file), compatibility)
     } catch (error) {
       await draft.discard()
       throw error

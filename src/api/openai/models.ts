@@ -5,6 +5,7 @@ import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { isDecodable } from '../../media/index.ts'
+import { queryBoolean } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { DeletedModelBody, ExtendedModelBody, ModelBody } from './wire/models.ts'
 
@@ -60,10 +61,7 @@ function describer(
   query: unknown,
   compatibility: Compatibility,
 ): (model: ServedModel) => ModelBody | ExtendedModelBody {
-  const extended = (query as Record<string, unknown>).extended
-  if (extended === undefined || extended === 'false') return toModel
-  if (extended === 'true') return (model) => toExtendedModel(model, compatibility)
-  throw invalidRequest("Invalid 'extended': expected true or false", 'extended')
+  return queryBoolean(query, 'extended') ? (model) => toExtendedModel(model, compatibility) : toModel
 }
 
 function modelNotFound(id: string): ApiError {

@@ -3,6 +3,7 @@ import { basename } from 'node:path/posix'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
+import type { Compatibility } from '../../config/compatibility.ts'
 import {
   contentTypeOf,
   type Files,
@@ -21,6 +22,7 @@ import type { Draft } from '../../storage/index.ts'
 
 /** Most bytes of a form besides its file. */
 const FORM_BYTES = 64 * 1024
+const MOST_BYTES = MAX_BATCH_FILE_BYTES + FORM_BYTES
 /** How JSON Lines begin, of which Latin-1 shows a byte order mark as three characters. */
 const JSON_LINES_HEAD = /^(\xef\xbb\xbf)?\s*\{/
 const MAX_FILENAME_CHARACTERS = 255
@@ -37,14 +39,20 @@ export interface ReceivedUpload {
   readonly file: NewFile
 }
 
-/** The declared length of an upload, in bytes. @throws ApiError 411 when it is missing, 413 when it is too large. */
-export function declaredLength(request: IncomingMessage): number {
-  const length = request.headers['content-length']
+/**
+ * The declared length of an upload, in bytes.
+ * @returns 0 for an upload in chunks, which counts as it arrives.
+ * @throws ApiError 411 when the contract requires a length and there is none, 413 when it is too large.
+ */
+export function declaredLength(request: IncomingMessage, compatibility: Compatibility): number {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
   if (length === undefined) {
+    // OpenAI's Node client cannot know the length of a stream.
+    if (compatibility === 'openai' && encoding !== undefined) return 0
     throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
   }
   // Which limit applies shows only when the file begins.
-  if (Number(length) > MAX_BATCH_FILE_BYTES + FORM_BYTES) throw tooLarge(MAX_BATCH_FILE_BYTES)
+  if (Number(length) > MOST_BYTES) throw tooLarge(MAX_BATCH_FILE_BYTES)
   return Number(length)
 }
 
@@ -71,7 +79,7 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
   form.on('file', (_name, stream, filename, _encoding, declared) => {
     streams.push(stream)
     stream.on('error', () => {})
-    const least = leastFileBytes(Number(request.headers['content-length']))
+    const least = leastFileBytes(Number(request.headers['content-length'] ?? 0))
     const received = receiveFile(stream, { filename, declared, least, purpose: () => fields.get('purpose') }, files)
     // Rethrown below, where `feed` fails or the result is awaited.
     received.catch((error) => form.destroy(error))
@@ -133,11 +141,18 @@ async function feed(request: IncomingMessage, form: ReturnType<typeof openForm>)
   request.once('close', onClose)
   // The 'close' event reports the same.
   request.on('error', () => {})
+  let bytes = 0
+  const count = (piece: Buffer) => {
+    bytes += piece.length
+    if (bytes > MOST_BYTES) form.destroy(tooLarge(MAX_BATCH_FILE_BYTES))
+  }
+  request.on('data', count)
   request.pipe(form)
   try {
     await Promise.race([finished(form), cut.promise])
   } finally {
     request.unpipe(form)
+    request.off('data', count)
     request.off('close', onClose)
   }
 }

@@ -30,7 +30,7 @@ export interface Picture extends Medium {
 export class MediaError extends ConfigError {}
 
 const TAKEN =
-  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
 export const STDIN_NAME = 'standard input'
 
 /** What a medium is read from. */
@@ -123,7 +123,7 @@ export async function readStandardInput(page: number | null = null): Promise<Med
   return text
 }
 
-const PICTURE_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|svg)$/i
+const PICTURE_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i
 
 /**
  * The pictures in a folder, by name: what is one, and what is called one but is empty or cannot be read. What is in
@@ -212,16 +212,16 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
   const isTaken = mediaType(given.subarray(0, HEAD_BYTES)) !== null
-  // The server takes three formats; the others become PNG.
+  // What the server does not take becomes PNG.
   const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {
     if (isTaken) throw new MediaError(`${name} is damaged`)
     throw new MediaError(`${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
   })
   if (paged === null) throw new MediaError(`${name} has no page ${page}`)
   const { bytes, pages } = paged
-  if (page === null && pages > 1) {
-    // Of formats that it takes, the server says so itself.
-    const tell = onPages ?? (isTaken ? () => {} : () => note(`${firstOf(name, pages)}: --page N takes another`))
+  // Of formats that it takes, the server says so itself.
+  if (page === null && pages > 1 && !isTaken) {
+    const tell = onPages ?? (() => note(`${firstOf(name, pages)}: --page N takes another`))
     tell(pages)
   }
   const size = await pictureSize(bytes).catch(() => {

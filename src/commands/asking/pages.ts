@@ -1,4 +1,5 @@
 import sharp from 'sharp'
+import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/index.ts'
 
 /** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
 export interface Paged {
@@ -18,10 +19,19 @@ const TWELVE_BITS = 4095
  * @throws Error for bytes that cannot be decoded.
  */
 export async function pageOf(given: Buffer, page: number, isTaken: boolean): Promise<Paged | null> {
+  if (isBitmap(given)) return page === 1 ? { bytes: await bitmapToPng(given), pages: 1 } : null
   const { pages = 1 } = await sharp(given).metadata()
   if (page > pages) return null
   if (isTaken && page === 1) return { bytes: given, pages }
   return { bytes: await toPng(given, page), pages }
+}
+
+/** The server takes BMP, but the library, which says how large a picture is and draws on it, does not. */
+async function bitmapToPng(given: Buffer): Promise<Buffer> {
+  const { data, width, height } = decodeBitmap(given, readBitmapHeader(given))
+  return sharp(data, { raw: { width, height, channels: 3 } })
+    .png()
+    .toBuffer()
 }
 
 async function toPng(given: Buffer, page: number): Promise<Buffer> {

@@ -53,12 +53,14 @@ export class AllowedMedia {
   /**
    * @param named a path, absolute or relative to the first folder, a file: address or an http(s) address.
    * @param held keeps the file open until it is disposed of.
+   * @param page which one to take of a picture.
    * @param notes gets what is left out of it.
    * @throws MediaError for what is not allowed, not there, too large or of another type.
    */
-  async open(named: string, { held, notes }: Pick<Call, 'held' | 'notes'>): Promise<Source> {
+  async open(named: string, { held, page, notes }: Pick<Call, 'held' | 'page' | 'notes'>): Promise<Source> {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
+      if (page !== null) throw new MediaError('page needs a file: a picture at an address is not fetched here')
       const { pathname } = new URL(named)
       return { type: 'address', url: named, kind: /\.(mp4|webm|mov)$/i.test(pathname) ? 'video' : 'image' }
     }
@@ -66,7 +68,7 @@ export class AllowedMedia {
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
     const takesPictures = file.byteLength <= MOST_PICTURE_BYTES
     const onPages = (pages: number) => notes.push(firstOf(named, pages))
-    return { type: 'medium', medium: await readMedium(file, { takesPictures, onPages }) }
+    return { type: 'medium', medium: await readMedium(file, { takesPictures, page, onPages }) }
   }
 
   async #file(named: string): Promise<HeldFile> {

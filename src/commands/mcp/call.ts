@@ -7,6 +7,8 @@ export interface Call {
   readonly media: AllowedMedia
   /** The files that it has opened, which are closed when it ends. */
   readonly held: AsyncDisposableStack
+  /** Which page of its picture is looked at, from 1; null for the first, with a note where there are more. */
+  readonly page: number | null
   /** What the client is to know beside the result. */
   readonly notes: string[]
   /** Fires when the client has cancelled the call, or has left. */

@@ -139,7 +139,9 @@ export class Eyes {
       const asked = await this.#place(call)
       call.signal.throwIfAborted()
       await using uploads = new AsyncDisposableStack()
-      return await work(asked, uploads)
+      // What the server leaves out of the media is part of the answer: an agent reads no log.
+      const client = asked.client.noting((note) => call.notes.push(note))
+      return await work({ ...asked, client }, uploads)
     }
     const done = run()
     this.#calls.add(done)

@@ -22,7 +22,13 @@ const media = z
   .array(file)
   .min(1)
   .max(MOST_MEDIA)
-  .describe('Pictures (PNG, JPEG, WebP, GIF, TIFF, AVIF, SVG), videos (MP4, WebM, QuickTime) or sounds.')
+  .describe('Pictures (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP, SVG), videos (MP4, WebM, QuickTime) or sounds.')
+const page = z
+  .int()
+  .min(1)
+  .max(100_000)
+  .optional()
+  .describe('Which page of a TIFF, or frame of an animation, from 1. The first by default. Only for a single file.')
 const text = z.string().min(1).max(20_000)
 const complete = z.boolean().describe('False where the reply was cut off.')
 
@@ -66,12 +72,12 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
     {
       title: 'Look at pictures, videos or sounds',
       description: 'Answers a question about pictures, videos or sounds in words. All of them belong to one question.',
-      inputSchema: z.strictObject({ question: text, media }),
+      inputSchema: z.strictObject({ question: text, media, page }),
       outputSchema: z.object({ answer: z.string(), complete }),
       annotations: READ_ONLY,
     },
-    ({ question, media }, context) =>
-      respond(context, media, async (call) => {
+    ({ question, media, page }, context) =>
+      respond(context, media, page, async (call) => {
         const seen = await eyes.look(call, question, media)
         return { content: [{ type: 'text', text: seen.answer }], structuredContent: seen }
       }),
@@ -84,6 +90,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       description: 'Finds objects in a picture and says where they are. Without categories, every object.',
       inputSchema: z.strictObject({
         image: file,
+        page,
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
         draw: z.boolean().optional().describe('Whether to return the picture with the places drawn, too.'),
@@ -100,8 +107,8 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       }),
       annotations: READ_ONLY,
     },
-    ({ image, categories = [], output = 'box', draw = false }, context) =>
-      respond(context, [image], async (call) => {
+    ({ image, page, categories = [], output = 'box', draw = false }, context) =>
+      respond(context, [image], page, async (call) => {
         const how = { points: output === 'point', draws: draw }
         const { drawing, ...found } = await eyes.detect(call, image, categories, how)
         return {
@@ -122,12 +129,12 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       title: 'Answer typed questions with probabilities',
       description:
         'Answers up to 100 questions about the same media with probabilities: yes or no, one of several options, or a level.',
-      inputSchema: z.strictObject({ media, questions: z.array(question).min(1).max(100) }),
+      inputSchema: z.strictObject({ media, page, questions: z.array(question).min(1).max(100) }),
       outputSchema: z.object({ answers: z.array(answer) }),
       annotations: READ_ONLY,
     },
-    ({ media, questions }, context) =>
-      respond(context, media, async (call) => {
+    ({ media, page, questions }, context) =>
+      respond(context, media, page, async (call) => {
         const answers = (await eyes.decide(call, media, questions.map(toQuestion))) as readonly Decided[]
         const decided = { answers: answers.map(toAnswer) }
         return { content: [{ type: 'text', text: JSON.stringify(decided) }], structuredContent: decided }
@@ -141,6 +148,7 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       description: 'Reads the text in a picture: all of it as it stands, or into fields that you name.',
       inputSchema: z.strictObject({
         image: file,
+        page,
         fields: z
           .record(z.string().min(1).max(100), z.string().max(1000))
           .refine((fields) => Object.keys(fields).length > 0, 'expected a field')
@@ -155,8 +163,8 @@ export function createMcpServer(eyes: Eyes, folders: Folders, version: string): 
       }),
       annotations: READ_ONLY,
     },
-    ({ image, fields }, context) =>
-      respond(context, [image], async (call) => {
+    ({ image, page, fields }, context) =>
+      respond(context, [image], page, async (call) => {
         const seen = await eyes.read(call, image, fields ?? null)
         return { content: [{ type: 'text', text: seen.text }], structuredContent: seen }
       }),
@@ -168,20 +176,23 @@ type Answerer = (
   context: ServerContext,
   /** Of the files and addresses that it is about. */
   names: readonly string[],
+  page: number | undefined,
   run: (call: Call) => Promise<CallToolResult>,
 ) => Promise<CallToolResult | InputRequiredResult>
 
 /** What a tool gives, or what is wrong with the call in words that an agent can act upon. */
 function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Answerer {
-  return async (context, names, run) => {
+  return async (context, names, given, run) => {
+    const page = given ?? null
     const signal = signalOf(context)
     try {
+      if (page !== null && names.length > 1) throw new ConfigError('page: expected a single file')
       const media = names.every(isAddress) ? await AllowedMedia.of([]) : await folders(context)
       if (!(media instanceof AllowedMedia)) return media
       using progress = new CallProgress(context)
       await using held = new AsyncDisposableStack()
       const notes: string[] = []
-      const result = await run({ media, held, notes, signal, say: (stage) => progress.say(stage) })
+      const result = await run({ media, held, page, notes, signal, say: (stage) => progress.say(stage) })
       return { ...result, content: [...result.content, ...notes.map((text) => ({ type: 'text' as const, text }))] }
     } catch (error) {
       return toProblem(error, signal)

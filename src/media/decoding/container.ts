@@ -25,6 +25,7 @@ const DEMUXERS: Readonly<Record<VideoType | AudioType, string>> = {
   'audio/wav': 'wav',
   'audio/mpeg': 'mp3',
   'audio/flac': 'flac',
+  'audio/x-w64': 'w64',
 }
 
 /** The codecs that cameras, browsers and recorders write. Rare old codecs are more of a risk than a help. */

@@ -1,8 +1,9 @@
-import sharp, { type Metadata } from 'sharp'
+import sharp, { type Metadata, type Sharp } from 'sharp'
 import { tuneImages } from '../../lib/memory.ts'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
+import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import type { DecodedImage, ImageTask } from './protocol.ts'
@@ -19,25 +20,18 @@ const FAR = 4
 const NEAR = 2
 
 tuneImages(sharp)
-// Only the contract's types may be decoded, although the library supports more.
+// Only the types of `MEDIA_TYPES` may be decoded, although the library supports more.
 sharp.block({ operation: ['VipsForeignLoad'] })
-sharp.unblock({ operation: ['VipsForeignLoadJpegBuffer', 'VipsForeignLoadPngBuffer', 'VipsForeignLoadWebpBuffer'] })
+sharp.unblock({
+  operation: ['Jpeg', 'Png', 'Webp', 'Heif'].map((format) => `VipsForeignLoad${format}Buffer`),
+})
 
 export async function decodeImage(
   { data: source, target: wanted, region }: ImageTask<ByteSource>,
   grant: () => Promise<void>,
 ): Promise<DecodedImage> {
   const bytes = source.all()
-  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
-  const meta = await input.metadata().catch(() => {
-    throw new InvalidMedia('The image is damaged or invalid')
-  })
-  if (meta.width * meta.height > MAX_PIXELS) {
-    throw new InvalidMedia(
-      `The image is too large: ${meta.width} x ${meta.height} pixels; the limit is ${MAX_PIXELS / 1e6} megapixels`,
-    )
-  }
-  if (meta.width * meta.height > LARGE_PIXELS) await grant()
+  const { input, meta } = isBitmap(bytes) ? await openBitmap(bytes, grant) : await open(bytes, grant)
   // EXIF orientations 5 to 8 include a quarter turn.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
@@ -62,6 +56,39 @@ export async function decodeImage(
   const frames = framesOf(bytes, meta)
   const notes = frames > 1 ? [`An image is an animation of ${frames} frames, of which only the first is looked at`] : []
   return { image: resizeBicubic(upright, target), original, notes }
+}
+
+/** An image that is ready to be decoded, and not too large. */
+interface OpenImage {
+  readonly input: Sharp
+  readonly meta: Metadata
+}
+
+async function open(bytes: Uint8Array, grant: () => Promise<void>): Promise<OpenImage> {
+  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
+  const meta = await input.metadata().catch(() => {
+    throw new InvalidMedia('The image is damaged or invalid')
+  })
+  await admit(meta, grant)
+  return { input, meta }
+}
+
+/** The library has no decoder for BMP. */
+async function openBitmap(bytes: Uint8Array, grant: () => Promise<void>): Promise<OpenImage> {
+  const header = readBitmapHeader(bytes)
+  await admit(header, grant)
+  const { data, width, height } = decodeBitmap(bytes, header)
+  const input = sharp(data, { limitInputPixels: false, raw: { width, height, channels: 3 } })
+  return { input, meta: await input.metadata() }
+}
+
+async function admit({ width, height }: Size, grant: () => Promise<void>): Promise<void> {
+  if (width * height > MAX_PIXELS) {
+    throw new InvalidMedia(
+      `The image is too large: ${width} x ${height} pixels; the limit is ${MAX_PIXELS / 1e6} megapixels`,
+    )
+  }
+  if (width * height > LARGE_PIXELS) await grant()
 }
 
 /** Where an animated PNG says how many frames it has: in a chunk before its pixels. */

@@ -22,7 +22,7 @@ const imageSource = z
     z
       .object({
         type: z.literal('base64'),
-        media_type: z.enum(['image/jpeg', 'image/png', 'image/gif', 'image/webp']),
+        media_type: z.string().describe('Only a hint: the bytes say what they are.'),
         data: base64Data,
       })
       .register(requestSchemas, { id: 'Base64ImageSource' }),

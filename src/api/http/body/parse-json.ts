@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { rawItems, rawMember } from '../../../lib/raw-json.ts'
 import { parseBody } from '../wire/parse.ts'
+import { copyOf, reduceSeeds, restoreTexts } from './client-texts.ts'
 import { type InlineBytes, takeInlineMedia } from './inline-bytes.ts'
 import { checkShape } from './json-shape.ts'
 
@@ -23,7 +24,10 @@ export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, take
   if (bytes.length === 0) throw invalidRequest('The request body is empty; a JSON object is expected', null)
   checkShape(bytes)
   const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
-  const value = parseBody(schema, withoutIdleChoice(parsed(text)))
+  const body = parsed(text)
+  reduceSeeds(body, text)
+  const value = parseBody(schema, withoutIdleChoice(body))
+  restoreTexts(value as object, text)
   const tools = hasTools(value) ? (value.tools as readonly Declared[]) : []
   const rawParameters = rawParametersOf(tools, text)
   emptyParameters(tools)
@@ -86,8 +90,4 @@ interface Declared {
   parameters?: object | null
   input_schema?: object
   readonly function?: Declared
-}
-
-function copyOf(text: string): string {
-  return Buffer.from(text, 'utf16le').toString('utf16le')
 }

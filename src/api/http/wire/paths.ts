@@ -25,7 +25,7 @@ export const SERVER_PATHS: Paths = {
     get: operation({
       ...OPEN,
       id: 'checkLiveness',
-      summary: 'Whether the process is alive',
+      summary: 'Whether the process is alive; also at `/health`, `/v1/health` and `/ping`',
       replies: { 200: { description: 'It is.', content: json('Liveness') } },
     }),
   },

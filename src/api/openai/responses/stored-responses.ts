@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
 import type { Responses, StoredResponse } from '../../../responses/index.ts'
 import { principalOf } from '../../http/auth.ts'
+import { queryBoolean } from '../../http/query.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { itemsOf } from './response-source.ts'
 import type { InputItemListBody } from './wire/input-items.ts'
@@ -39,8 +40,7 @@ export function addStoredResponses(app: FastifyInstance, { responses }: StoredOp
 }
 
 async function retrieve(request: FastifyRequest, responses: Responses): Promise<ResponseBody> {
-  const { stream } = request.query as Record<string, unknown>
-  if (stream !== undefined && stream !== 'false') {
+  if (queryBoolean(request.query, 'stream')) {
     throw invalidRequest('A response that is complete cannot be streamed', 'stream')
   }
   const { body } = await found(request, responses)

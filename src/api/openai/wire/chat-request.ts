@@ -4,7 +4,7 @@ import { clientMap, jsonSchema } from '../../http/wire/client-json.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
-import { logprobs, replyOptions, topLogprobs } from './reply-options.ts'
+import { anyEffort, logprobs, replyOptions, topLogprobs } from './reply-options.ts'
 import { toolNameIssue } from './tool-names.ts'
 
 const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
@@ -45,6 +45,18 @@ const toolChoice = z
       .register(requestSchemas, { id: 'NamedToolChoice' }),
   ])
   .register(requestSchemas, { id: 'ToolChoice' })
+
+/** Of the tools, those that the model may call. */
+const allowedTools = z.object({
+  type: z.literal('allowed_tools'),
+  allowed_tools: z.object({
+    mode: z.enum(['auto', 'required']),
+    tools: z
+      .array(z.object({ type: z.literal('function'), function: functionName }))
+      .min(1)
+      .max(MOST_TOOLS),
+  }),
+})
 
 const namedSchema = z
   .object({
@@ -100,7 +112,9 @@ export const openAiChatRequest = chatRequest
   .extend({
     n: z.int().min(1).max(MOST_CHOICES).nullish(),
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    reasoning_effort: anyEffort.nullish(),
     stream_options: openAiStreamOptions.nullish(),
+    tool_choice: z.union([...toolChoice.options, allowedTools]).nullish(),
     logprobs,
     top_logprobs: topLogprobs,
     ...openAiFields,

@@ -78,7 +78,7 @@ const videoFrames = z
 
 const audioData: z.ZodType<MediaUrl, string> = z.string().min(1)
 const inputAudio = z
-  .object({ data: audioData, format: z.enum(['wav', 'mp3', 'flac']) })
+  .object({ data: audioData, format: z.enum(['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac']) })
   .register(requestSchemas, { id: 'InputAudio' })
 
 export const userPart = z

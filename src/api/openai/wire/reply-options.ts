@@ -18,13 +18,22 @@ const MOST_LOGPROBS = 20
 export const logprobs = z.boolean().nullish()
 export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
 
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
+/** Efforts that only some of OpenAI's models have. Here there is none above high. */
+const HIGHER = ['xhigh', 'max'] as const
+
+/** An effort, as OpenAI's clients may name it. */
+export const anyEffort = z
+  .enum([...EFFORTS, ...HIGHER])
+  .transform((effort) => (effort === 'xhigh' || effort === 'max' ? 'high' : effort))
+
 /** Fields that control how a reply is generated, the same in chat and multilook requests. */
 export const replyOptions = {
   frequency_penalty: penalty,
   presence_penalty: penalty,
   max_completion_tokens: z.int().min(0).nullish(),
   max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullish(),
+  reasoning_effort: z.enum(EFFORTS).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   // Anything else counts as left out: the contract has them ignored, not refused.
   logprobs: logprobs.catch(undefined),

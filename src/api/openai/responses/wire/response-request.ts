@@ -4,7 +4,7 @@ import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
 import { limitCalls, MOST_MESSAGES } from '../../wire/messages.ts'
 import { pairs } from '../../wire/openai-fields.ts'
-import { replyOptions, topLogprobs } from '../../wire/reply-options.ts'
+import { anyEffort, replyOptions, topLogprobs } from '../../wire/reply-options.ts'
 import { toolNameIssue } from '../../wire/tool-names.ts'
 import { type InputItemBody, inputItem } from './items.ts'
 
@@ -100,7 +100,7 @@ const text = z
 
 const reasoning = z
   .object({
-    effort: replyOptions.reasoning_effort,
+    effort: anyEffort.nullish(),
     summary: z
       .enum(['auto', 'concise', 'detailed'])
       .nullish()

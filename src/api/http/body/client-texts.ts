@@ -1,0 +1,103 @@
+import { compactJson, rawItems, rawMember, rawMembers } from '../../../lib/raw-json.ts'
+
+/**
+ * Puts JSON of the client's, which its schema has made a text of (`asText`), back as the client wrote it: parsing loses the
+ * order of integer-like keys and the digits of large numbers, and the model is shown both.
+ */
+export function restoreTexts(body: object, text: string): void {
+  const root: Node = new Map()
+  for (const place of textsIn(body as Fields)) add(root, place)
+  if (root.size > 0) restore(root, text)
+}
+
+type Fields = Record<string | number, unknown>
+
+interface Place {
+  readonly holder: Fields
+  readonly path: readonly [string | number, ...(string | number)[]]
+}
+
+/** Places by the keys that lead to them, so that each part of the text is read once. */
+type Node = Map<string | number, Node | Fields>
+
+function add(root: Node, { holder, path }: Place): void {
+  let node = root
+  for (const key of path.slice(0, -1)) {
+    const next = (node.get(key) as Node | undefined) ?? new Map()
+    node.set(key, next)
+    node = next
+  }
+  node.set(path.at(-1)!, holder)
+}
+
+function restore(node: Node, text: string): void {
+  const items = rawItems(text)
+  const parts = items === null ? rawMembers(text)!.map(({ key, value }) => [key, value] as const) : [...items.entries()]
+  for (const [key, value] of parts) {
+    const next = node.get(key)
+    if (next instanceof Map) restore(next, value)
+    // A text of the client's stays one. A copy, because a slice would keep the whole body in memory.
+    else if (next !== undefined && !value.startsWith('"')) next[key] = copyOf(compactJson(value))
+  }
+}
+
+export function copyOf(text: string): string {
+  return Buffer.from(text, 'utf16le').toString('utf16le')
+}
+
+/** Calls in messages of Anthropic and Ollama, and what decisions are about. */
+function* textsIn({ messages, input, questions }: Fields): Generator<Place> {
+  for (const [at, message] of items(messages)) {
+    for (const [part, block] of items(message.content)) {
+      if (block.type === 'tool_use') yield { holder: block, path: ['messages', at, 'content', part, 'input'] }
+    }
+    for (const [index, call] of items(message.tool_calls)) {
+      const path = ['messages', at, 'tool_calls', index, 'function', 'arguments'] as const
+      yield { holder: call.function as Fields, path: [...path] }
+    }
+  }
+  for (const [list, turns, key] of [
+    ['input', input, 'content'],
+    ['questions', questions, 'instructions'],
+  ] as const) {
+    for (const [at, turn] of items(turns)) {
+      for (const [part, block] of items(turn[key])) {
+        if (block.type === 'input_json') yield { holder: block, path: [list, at, key, part, 'data'] }
+      }
+    }
+  }
+}
+
+function* items(list: unknown): Generator<[number, Fields]> {
+  if (!Array.isArray(list)) return
+  for (const [index, item] of list.entries()) {
+    if (typeof item === 'object' && item !== null) yield [index, item as Fields]
+  }
+}
+
+/**
+ * Reduces seeds that JavaScript would round to 32 bits, from their digits: another seed must not give the same replies only
+ * because it is close.
+ */
+export function reduceSeeds(body: unknown, text: string): void {
+  if (typeof body !== 'object' || body === null) return
+  const { options } = body as Fields
+  if (isRounded(body)) reduce(body, rawMember(text, 'seed')!)
+  if (isRounded(options)) reduce(options, rawMember(rawMember(text, 'options')!, 'seed')!)
+}
+
+interface Seeded {
+  seed: number
+}
+
+/** Clients draw seeds of 64 bits; longer ones are no seeds. */
+const MOST_DIGITS = 40
+
+function isRounded(holder: unknown): holder is Seeded {
+  const { seed } = (holder ?? {}) as Partial<Seeded>
+  return typeof seed === 'number' && Number.isInteger(seed) && !Number.isSafeInteger(seed)
+}
+
+function reduce(holder: Seeded, digits: string): void {
+  if (digits.length <= MOST_DIGITS && /^-?\d+$/.test(digits)) holder.seed = Number(BigInt.asUintN(32, BigInt(digits)))
+}

@@ -1,0 +1,63 @@
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+
+/** Time after which a client is probed that has ended its side; each later pause is twice as long. */
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 15_000
+/** How every response begins, whatever its status and the version of the request. */
+const BEGINNING = 'HTTP/1.1 '
+
+/**
+ * Answers clients that end their side of the connection once they have sent their request, as `nc -N` does. A client that
+ * has left looks the same until something is sent to it: its machine then resets the connection, and the response closes.
+ */
+export function answerHalfClosed(app: FastifyInstance): void {
+  // Node's types do not have it.
+  Object.assign(app.server, { httpAllowHalfOpen: true })
+  // Each pipelined request listens.
+  app.server.on('connection', (socket: Socket) => socket.setMaxListeners(0))
+  app.addHook('onRequest', (request, { raw }, done) => {
+    if (request.line === null) probeHalfClosed(raw, beginningOf(raw))
+    done()
+  })
+}
+
+/** Calls `probe`, which sends something that changes no reply, at intervals once the client has ended its side. */
+export function probeHalfClosed(response: ServerResponse, probe: () => void): void {
+  const { socket } = response.req
+  let timer: NodeJS.Timeout | null = null
+  const begin = (pause = FIRST_PAUSE_MS) => {
+    timer = setTimeout(() => {
+      if (!response.writableNeedDrain) probe()
+      begin(Math.min(2 * pause, LONGEST_PAUSE_MS))
+    }, pause)
+  }
+  const onEnd = () => begin()
+  if (socket.readableEnded) begin()
+  else socket.once('end', onEnd)
+  response.once('close', () => {
+    socket.off('end', onEnd)
+    if (timer !== null) clearTimeout(timer)
+  })
+}
+
+/** A probe that sends the response's first characters, one at a time, before its head. Interim responses would show. */
+function beginningOf(response: ServerResponse & { _header?: string }): () => void {
+  const { writeHead } = response
+  let sent = 0
+  return () => {
+    // Pipelined requests get the socket one after another.
+    if (response.headersSent || response.socket === null || sent === BEGINNING.length) return
+    if (sent === 0) response.writeHead = writeRest
+    response.socket.write(BEGINNING[sent]!)
+    sent++
+  }
+
+  function writeRest(...head: unknown[]): ServerResponse {
+    Reflect.apply(writeHead, response, head)
+    // Node makes the whole head at once, and sends it with the first bytes of the body.
+    response._header = response._header!.slice(sent)
+    return response
+  }
+}

@@ -1,0 +1,16 @@
+import { OPEN_PATHS } from './auth.ts'
+
+/**
+ * Where other servers have their check of liveness, which load tools and probes ask: vLLM, SGLang and TGI; llama-server,
+ * for clients that know only a base URL with `/v1`; SageMaker.
+ */
+const LIVENESS = /^\/(health|v1\/health|ping)\/?(?=$|\?)/
+/** An id such as `user/repo:Q4`, whose slash not all clients encode. */
+const MODEL = /^(\/v1\/models\/)([^/?#]+\/[^?#]+)/
+
+/** The URL under which this server has what a request asks for. */
+export function ownUrl(url: string): string {
+  return url
+    .replace(LIVENESS, OPEN_PATHS.live)
+    .replace(MODEL, (_, path: string, id: string) => path + id.replace(/\/$/, '').replaceAll('/', '%2F'))
+}
