@@ -1,7 +1,7 @@
-import { Template } from '@huggingface/jinja'
 import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard } from '../models/card.ts'
 import { PLAIN } from '../templates/built-in.ts'
+import { JinjaTemplate } from '../templates/jinja/template.ts'
 import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
@@ -77,6 +77,6 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
 }
 
 function ownTraits({ chatTemplate }: ModelInfo): TemplateTraits {
-  const template = new Template(chatTemplate ?? PLAIN)
+  const template = new JinjaTemplate(chatTemplate ?? PLAIN)
   return readTraits((variables) => template.render(variables))
 }

@@ -1,6 +1,6 @@
 /** The entry point of a process that reads files of models, and runs their chat templates. */
-import { Template } from '@huggingface/jinja'
 import { answerQuestions } from '../lib/guarded-program.ts'
+import { JinjaTemplate } from '../templates/jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from '../templates/probe.ts'
 import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import { type GgufHeader, metadataOf, parseHead, readGgufHeader, readGgufMetadata } from './gguf.ts'
@@ -27,10 +27,10 @@ export interface TemplateReport {
 /** A rendered prompt holds placeholders for what clients write, so it is far shorter. */
 const MOST_RENDERED = 2 ** 24
 
-let last: { readonly source: string; readonly template: Template } | null = null
+let last: { readonly source: string; readonly template: JinjaTemplate } | null = null
 
-function templateOf(source: string): Template {
-  if (last?.source !== source) last = { source, template: new Template(source) }
+function templateOf(source: string): JinjaTemplate {
+  if (last?.source !== source) last = { source, template: new JinjaTemplate(source) }
   return last.template
 }
 

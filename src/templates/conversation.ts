@@ -33,6 +33,9 @@ export interface TemplateInput {
 /** Whether a template reads `content` as a string or as a list of parts: the wrong one renders to nothing. */
 export type ContentShape = 'string' | 'parts'
 
+/** What a template takes as `tools` where there are none: most take None, and some only that it is undefined. */
+export type NoTools = 'none' | 'undefined'
+
 /** Texts of the special tokens that templates refer to; empty when the model has none. */
 export interface SpecialTokens {
   readonly bosToken: string
@@ -47,6 +50,7 @@ export interface ThinkingSwitch {
 
 export interface ValueOptions {
   readonly shape: ContentShape
+  readonly noTools: NoTools
   readonly tokens: SpecialTokens
   readonly thinking: ThinkingSwitch
 }
@@ -54,7 +58,7 @@ export interface ValueOptions {
 /** The variables of a template that render this conversation, up to where the model's reply begins. */
 export function templateVariables(
   { turns, tools, thinking }: TemplateInput,
-  { shape, tokens, thinking: { on, off } }: ValueOptions,
+  { shape, noTools, tokens, thinking: { on, off } }: ValueOptions,
 ): Record<string, unknown> {
   const declared = tools.map(({ name, description, parameters }) => ({
     type: 'function',
@@ -64,7 +68,9 @@ export function templateVariables(
     bos_token: tokens.bosToken,
     eos_token: tokens.eosToken,
     messages: turns.map((turn) => toMessage(turn, shape)),
-    ...(declared.length === 0 ? {} : { tools: declared }),
+    // Transformers sets both for every conversation.
+    ...(declared.length > 0 ? { tools: declared } : noTools === 'none' ? { tools: null } : {}),
+    documents: null,
     add_generation_prompt: true,
     ...(thinking ? on : off),
   }
@@ -75,7 +81,8 @@ function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, 
   return {
     role,
     content: shape === 'string' ? content : empty ? [] : [{ type: 'text', text: content }],
-    ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
+    // The second is how gpt-oss knows it. Transformers gives both.
+    ...(reasoning === undefined ? {} : { reasoning_content: reasoning, thinking: reasoning }),
     ...(toolCalls.length === 0
       ? {}
       : {

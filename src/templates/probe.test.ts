@@ -1,9 +1,9 @@
-import { Template } from '@huggingface/jinja'
 import { describe, expect, test } from 'vitest'
+import { JinjaTemplate } from './jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from './probe.ts'
 
 function probe(source: string): TemplateFindings {
-  const template = new Template(source)
+  const template = new JinjaTemplate(source)
   return probeTemplate(source, (variables) => template.render(variables))
 }
 

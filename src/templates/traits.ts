@@ -1,5 +1,6 @@
 import {
   type ContentShape,
+  type NoTools,
   type TemplateInput,
   type TemplateValue,
   type ThinkingSwitch,
@@ -19,6 +20,7 @@ export interface ToolForms {
 /** How a template must be called. */
 export interface TemplateTraits {
   readonly shape: ContentShape
+  readonly noTools: NoTools
   /** Null when the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly thinking: ThinkingSwitch
@@ -49,30 +51,40 @@ const SWITCHES: readonly ThinkingSwitch[] = [
  * @throws Error when it does not render a plain conversation.
  */
 export function readTraits(render: Render): TemplateTraits {
-  const shape = contentShape(render)
-  const thinking = thinkingSwitch(render, shape)
-  const call = (input: TemplateInput) => render(templateVariables(input, { shape, tokens: NO_TOKENS, thinking }))
-  return { shape, thinking, toolForms: toolForms(call) }
+  const form = plainForm(render)
+  const thinking = thinkingSwitch(render, form)
+  const call = (input: TemplateInput) => render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
+  return { ...form, thinking, toolForms: toolForms(call) }
 }
 
-function contentShape(render: Render): ContentShape {
+type PlainForm = Pick<TemplateTraits, 'shape' | 'noTools'>
+
+const PLAIN_FORMS: readonly PlainForm[] = [
+  { shape: 'string', noTools: 'none' },
+  { shape: 'parts', noTools: 'none' },
+  { shape: 'string', noTools: 'undefined' },
+  { shape: 'parts', noTools: 'undefined' },
+]
+
+/** How the template renders a plain conversation. */
+function plainForm(render: Render): PlainForm {
   let cause: unknown
-  for (const shape of ['string', 'parts'] as const) {
+  for (const form of PLAIN_FORMS) {
     try {
       const input = { turns: [USER], tools: [], thinking: false }
-      if (render(templateVariables(input, { shape, tokens: NO_TOKENS, thinking: COMMON })).includes(NEEDLE))
-        return shape
+      if (render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking: COMMON })).includes(NEEDLE))
+        return form
     } catch (error) {
-      cause = error
+      cause ??= error
     }
   }
   throw new Error('The chat template does not render a plain conversation', { cause })
 }
 
 /** The first switch that makes a difference; the common one where none does. */
-function thinkingSwitch(render: Render, shape: ContentShape): ThinkingSwitch {
+function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
   const differs = (thinking: ThinkingSwitch) => {
-    const options = { shape, tokens: NO_TOKENS, thinking }
+    const options = { ...form, tokens: NO_TOKENS, thinking }
     const rendered = (on: boolean) => render(templateVariables({ turns: [USER], tools: [], thinking: on }, options))
     try {
       return rendered(true) !== rendered(false)
@@ -112,13 +124,19 @@ function formRendered(
   text: TemplateInput,
   structure: TemplateInput,
 ): ValueForm | null {
-  for (const [form, input] of [['text', text] as const, ['structure', structure] as const]) {
+  const attempt = (input: TemplateInput): string | null => {
     try {
+      const rendered = render(input)
       // The user turn contains one needle; a second one comes from the probed value.
-      if (render(input).split(NEEDLE).length > 2) return form
+      return rendered.split(NEEDLE).length > 2 ? rendered : null
     } catch {
       // A template that iterates over a structure may fail on a text.
+      return null
     }
   }
-  return null
+  const asText = attempt(text)
+  // Between such marks Python writes a text as a value of its own: the template writes a structure as Python does.
+  if (asText !== null && !asText.includes(`'${NEEDLE}'`)) return 'text'
+  if (attempt(structure) !== null) return 'structure'
+  return asText === null ? null : 'text'
 }

@@ -136,14 +136,18 @@ function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
       system.push(...contentOf(placed, media))
     }
-    result.push({ role: 'system', content: slots.put(system) })
+    // Some formats put it into the last turn of a user, and nowhere behind the result of a call.
+    const optional = messages.at(-1)?.message.role === 'tool'
+    result.push({ role: 'system', content: slots.put(system, { optional }) })
   }
   const calls = new Map<string, CalledFunction>()
   const asking = messages.findLast(({ message }) => message.role === 'user')
   for (const placed of messages.slice(leading.length)) {
     const { message } = placed
     const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
-    const content = slots.put([...contentOf(placed, media), ...demand])
+    // Some formats have no place for what a model says beside its calls.
+    const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0
+    const content = slots.put([...contentOf(placed, media), ...demand], { optional })
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
       result.push({ role: 'assistant', content, ...extras })
