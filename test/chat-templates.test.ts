@@ -4,11 +4,14 @@ import { ChatTemplate } from '../src/conversation/prompt/chat-template.ts'
 import { buildPrompt } from '../src/conversation/prompt/prompt.ts'
 import { TemplateProcesses } from '../src/conversation/prompt/template-processes.ts'
 import { type Message, placeMessages } from '../src/conversation/request/message.ts'
+import { templateVariables } from '../src/templates/conversation.ts'
 import { JinjaTemplate } from '../src/templates/jinja/template.ts'
-import { readTraits } from '../src/templates/traits.ts'
+import { probeTemplate } from '../src/templates/probe.ts'
+import { NO_TOKENS, readTraits, USER } from '../src/templates/traits.ts'
 import conversations from './fixtures/chat-conversations.json' with { type: 'json' }
 import table from './fixtures/chat-templates.json' with { type: 'json' }
 import { llamaTemplates } from './support/llama-templates.ts'
+import { READ_MARKS, type ReadMarks } from './support/template-marks.ts'
 
 /*
  * llama.cpp's chat templates, as Hugging Face Transformers renders them. `render_templates.py` writes the table.
@@ -194,6 +197,31 @@ describe("a client's conversation", () => {
       )
       expect(theirs, conversation).toContain(prompt)
     }
+  })
+})
+
+describe('what a template says of its model', () => {
+  test.each([...READ_MARKS])('%s', (name, read) => {
+    const source = templates.get(name)!
+    const jinja = new JinjaTemplate(source)
+    const render = (variables: Record<string, unknown>) => jinja.render(variables)
+    const { thought, toolSyntax } = probeTemplate(source, render)
+    const traits = readTraits(render)
+    const prompt = (thinking: boolean) =>
+      render(templateVariables({ turns: [USER], tools: [], thinking }, { ...traits, tokens: NO_TOKENS }))
+    const [on, off] = [prompt(true), prompt(false)]
+    const found: ReadMarks = {
+      tools: toolSyntax,
+      thought: thought && [thought.begin.trim(), thought.end],
+      switchedBy: on === off ? null : Object.keys(traits.thinking.off)[0]!,
+      opens: thought !== null && on.trimEnd().endsWith(thought.begin.trim()),
+    }
+    expect(found).toEqual(read)
+  })
+
+  test('is read of all that render a plain conversation', () => {
+    const read = new Set([...READ_MARKS.keys(), 'fireworks-ai-llama-3-firefunction-v2.jinja'])
+    expect(read).toEqual(new Set(names))
   })
 })
 

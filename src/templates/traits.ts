@@ -42,9 +42,17 @@ const SWITCHES: readonly ThinkingSwitch[] = [
   COMMON,
   // DeepSeek, Kimi, Granite.
   { on: { thinking: true }, off: { thinking: false } },
-  // Mistral.
+  // Mistral, Cohere.
   { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'none' } },
+  // Hy3 refuses other words.
+  { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'no_think' } },
+  // MiniMax-M3.
+  { on: { thinking_mode: 'enabled' }, off: { thinking_mode: 'disabled' } },
+  // Seed-OSS, whose budget has no limit unless one is set.
+  { on: {}, off: { thinking_budget: 0 } },
 ]
+/** gpt-oss has no word for no thought, and Solar closes a thought at this one. */
+const EFFORT: ThinkingSwitch = { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'low' } }
 
 /**
  * Finds out by rendering short conversations how a template wants to be called.
@@ -83,16 +91,24 @@ function plainForm(render: Render): PlainForm {
 
 /** The first switch that makes a difference; the common one where none does. */
 function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
-  const differs = (thinking: ThinkingSwitch) => {
-    const options = { ...form, tokens: NO_TOKENS, thinking }
-    const rendered = (on: boolean) => render(templateVariables({ turns: [USER], tools: [], thinking: on }, options))
+  const rendered = (thinking: ThinkingSwitch, on: boolean): string | null => {
     try {
-      return rendered(true) !== rendered(false)
+      const options = { ...form, tokens: NO_TOKENS, thinking }
+      return render(templateVariables({ turns: [USER], tools: [], thinking: on }, options))
     } catch {
-      return false
+      return null
     }
   }
-  return SWITCHES.find(differs) ?? COMMON
+  const differs = (thinking: ThinkingSwitch) => {
+    const on = rendered(thinking, true)
+    const off = rendered(thinking, false)
+    return on !== null && off !== null && on !== off
+  }
+  const found = SWITCHES.find(differs)
+  if (found === undefined) return differs(EFFORT) ? EFFORT : COMMON
+  // A word that a template only passes on must be one that its model knows.
+  const passesOn = 'reasoning_effort' in found.off && rendered(found, false)!.includes('Reasoning: none')
+  return passesOn ? EFFORT : found
 }
 
 function toolForms(render: (input: TemplateInput) => string): ToolForms | null {

@@ -11,6 +11,8 @@ const PLACEHOLDER = /\uE000(\d+)([jr]?)\uE001/
 export interface PlaceholderOptions {
   /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
+  /** Whether a text that the template writes as JSON or as Python's `repr` is escaped so; by default with `json`. */
+  readonly escapes?: boolean
   /** Whether the template may leave the placeholder out. */
   readonly optional?: boolean
 }
@@ -19,6 +21,7 @@ interface Placeholder {
   /** Null for the open placeholder, whose content is given to `fill`. */
   readonly parts: readonly PromptPart[] | null
   readonly json: string | null
+  readonly escapes: boolean
   readonly optional: boolean
 }
 
@@ -49,8 +52,9 @@ export class Placeholders {
     return this.#add(null, {})
   }
 
-  #add(parts: readonly PromptPart[] | null, { json = undefined, optional = false }: PlaceholderOptions): string {
-    this.#placeholders.push({ parts, json: json ?? null, optional })
+  #add(parts: readonly PromptPart[] | null, options: PlaceholderOptions): string {
+    const { json = null, escapes = json !== null, optional = false } = options
+    this.#placeholders.push({ parts, json, escapes, optional })
     // All of the same length, so that a template that sorts them keeps their order.
     return `\uE000${String(this.#placeholders.length - 1).padStart(7, '0')}\uE001`
   }
@@ -69,9 +73,9 @@ export class Placeholders {
     const texts = every(0)
     const letters = every(2)
     const filled = every(1).map((number) => this.#placeholders[Number(number)]!)
-    const contents = filled.map(({ parts, json }, i) => {
+    const contents = filled.map(({ parts, json, escapes }, i) => {
       if (json === null || !texts[i]!.endsWith('"') || !texts[i + 1]!.startsWith('"')) {
-        return written(parts ?? open, letters[i]!)
+        return escapes ? written(parts ?? open, letters[i]!) : (parts ?? open)
       }
       texts[i] = texts[i]!.slice(0, -1)
       texts[i + 1] = texts[i + 1]!.slice(1)

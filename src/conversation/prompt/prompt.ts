@@ -147,7 +147,8 @@ function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate
     const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
     // Some formats have no place for what a model says beside its calls.
     const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0
-    const content = slots.put([...contentOf(placed, media), ...demand], { optional })
+    const escapes = message.role === 'tool'
+    const content = slots.put([...contentOf(placed, media), ...demand], { optional, escapes })
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
       result.push({ role: 'assistant', content, ...extras })

@@ -4,7 +4,7 @@ import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export interface ReplyReaderOptions {
-  /** Null for a model that does not reason. */
+  /** Null to read no thoughts. */
   readonly thought: ThoughtMarks | null
   /** Whether the text begins inside the reasoning. */
   readonly thinking: boolean

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { USUAL_THOUGHT } from '../../families/index.ts'
 import type { Branch, Constraint } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
@@ -56,10 +57,11 @@ export class ReplySpec {
 
   /** Creates the reader of one completion. */
   createReader(): ReplyReader {
-    const { thought = null } = this.#model.card
+    const { thought = USUAL_THOUGHT } = this.#model.card
     const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({
-      thought: this.#model.served.reasoning ? thought : null,
+      // A model may think though its card does not promise that.
+      thought,
       thinking: thoughtBudget !== null,
       content: this.#isStructured ? null : bound === null ? this.#contentStage() : this.#callsOrStructure(),
     })
