@@ -38,8 +38,7 @@ describe('the syntax of tool calls', () => {
   })
 
   test.each([
-    ['<tool_call>{{ c.function.name }}\n<arg_key>k</arg_key>{{ c.function.arguments }}</tool_call>', /is not known/],
-    [`<|tool_call_start|>[{{ c.function.name }}(${VALUES})]<|tool_call_end|>`, /is not known/],
+    ['<call name="{{ c.function.name }}">{{ c.function.arguments }}</call>', /is not known/],
     ['{{ raise_exception("no calls") }}', /does not render a call/],
   ])('none where it is another one, with a warning: %s', (call, warning) => {
     const { toolSyntax, warnings } = probe(chat({ call }))

@@ -42,6 +42,8 @@ export interface PromptStyle {
   readonly thought: ThoughtMarks | null
   /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
   readonly marks: readonly string[]
+  /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
+  readonly answer?: string
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
@@ -51,7 +53,8 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
     ...(extensions ? HINT_MARKS : []),
   ]
-  return { template, thought, marks }
+  const channels = toolSyntax ? TOOL_SYNTAXES[toolSyntax].channels : undefined
+  return { template, thought, marks, ...(channels ? { answer: channels.answer } : {}) }
 }
 
 /**
@@ -106,7 +109,7 @@ async function render(
   style: PromptStyle,
 ): Promise<string> {
   const { param, thinking } = source
-  const { template, thought } = style
+  const { template, thought, answer = '' } = style
   const input: TemplateInput = {
     turns: [...turns(source, slots, template), ...more],
     tools: source.tools.map((tool) => declaration(tool, slots, template)),
@@ -114,7 +117,8 @@ async function render(
   }
   const rendered = await template.render(input, param)
   slots.checkAllIn(rendered, param)
-  return thought === null ? rendered : withThought(rendered, thinking, thought)
+  const opened = thought === null ? rendered : withThought(rendered, thinking, thought)
+  return thinking || source.tools.length > 0 ? opened : opened + answer
 }
 
 /** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */

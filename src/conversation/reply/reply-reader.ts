@@ -40,7 +40,7 @@ export class ReplyReader implements TextStage {
   /** What the text so far ends in; `start` where that depends on what follows. */
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
-    return this.#hasContent ? 'content' : 'thought'
+    return this.#hasContent && !this.#content.isThinking ? 'content' : 'thought'
   }
 
   push(text: string): ReplyPiece[] {

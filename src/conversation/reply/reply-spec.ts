@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { USUAL_THOUGHT } from '../../families/index.ts'
-import type { Branch, Constraint } from '../../inference/engine.ts'
+import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/index.ts'
+import type { Branch, Constraint, TagContent } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
 import type { ToolUse } from '../request/chat-request.ts'
 import type { Tool } from '../request/tool.ts'
+import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import { BeginningStage } from './beginning-stage.ts'
 import type { Grounding } from './grounding.ts'
@@ -44,6 +45,16 @@ export class ReplySpec {
     return bound !== null && (tools.length === 0 || toolUse.choice === 'none')
   }
 
+  get #mayCall(): boolean {
+    const { tools, toolUse } = this.#requirements
+    return tools.length > 0 && toolUse.choice !== 'none'
+  }
+
+  get #syntax(): ToolSyntax | null {
+    const { toolSyntax } = this.#model.card
+    return toolSyntax ? TOOL_SYNTAXES[toolSyntax] : null
+  }
+
   /** The engine's limits for a completion of at most `maxTokens`. */
   bounds(maxTokens: number): Pick<Branch, 'maxTokens' | 'constraint' | 'thought'> {
     const { thought: marks } = this.#model.card
@@ -51,8 +62,17 @@ export class ReplySpec {
     return {
       maxTokens,
       ...(this.#constraint === null ? {} : { constraint: this.#constraint }),
-      ...(thoughtBudget === null || !marks ? {} : { thought: thoughtWithin(maxTokens, thoughtBudget, marks) }),
+      ...(thoughtBudget === null || !marks
+        ? {}
+        : { thought: thoughtWithin(maxTokens, thoughtBudget, this.#marksOf(marks)) }),
     }
+  }
+
+  /** Where the model may call a function, it chooses its channel itself. */
+  #marksOf(marks: ThoughtMarks): ThoughtMarks {
+    const answer = this.#syntax?.channels?.answer
+    if (answer === undefined || !this.#mayCall || !marks.closing.endsWith(answer)) return marks
+    return { ...marks, closing: marks.closing.slice(0, -answer.length) }
   }
 
   /** Creates the reader of one completion. */
@@ -68,18 +88,26 @@ export class ReplySpec {
   }
 
   #callsOrStructure(): TextStage {
-    const { begin } = TOOL_SYNTAXES[this.#model.card.toolSyntax!]
-    return new BeginningStage(begin, this.#contentStage())
+    const { begin, around = [], channels } = this.#syntax!
+    return channels ? this.#contentStage() : new BeginningStage([begin, ...around], this.#contentStage())
   }
 
   #contentStage(): TextStage {
-    const { tools, toolUse, grounding } = this.#requirements
-    const { thought, toolSyntax } = this.#model.card
+    const { tools, toolUse, grounding, thoughtBudget } = this.#requirements
+    const { thought } = this.#model.card
+    const calls = { tools, single: isSingle(toolUse), newId: newCallId }
+    const syntax = this.#syntax
     let stage = PLAIN
-    if (tools.length > 0) {
-      const syntax = TOOL_SYNTAXES[toolSyntax!]
-      stage = new ToolCallReader({ syntax, tools, single: isSingle(toolUse), newId: newCallId })
-    }
+    if (syntax?.channels) {
+      const hasThought = thoughtBudget !== null
+      const inAnswer = !hasThought && !this.#mayCall
+      stage = syntax.channels.createReader({
+        ...calls,
+        inAnswer,
+        hasThought,
+        showsThoughts: this.#model.served.reasoning,
+      })
+    } else if (tools.length > 0) stage = new ToolCallReader({ ...calls, syntax: syntax! })
     if (thought && this.#model.served.reasoning) stage = new FilteredStage(stage, () => new MarkerRemover(thought))
     return grounding === null ? stage : new FilteredStage(stage, () => grounding.createFilter())
   }
@@ -87,12 +115,14 @@ export class ReplySpec {
   #tagConstraint(): Constraint | null {
     const { bound, tools, toolUse, grounding } = this.#requirements
     if (tools.length === 0) return grounding?.constraint ?? null
-    const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
+    const { constraint, channels } = this.#syntax!
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
     if (bound !== null && bound.type !== 'triggered_tags' && !forced) {
-      const { param, advisory: _, ...otherwise } = bound
-      return { ...calls, otherwise, ...(param === undefined ? {} : { param }) }
+      const { param, advisory: _, ...content } = bound
+      const otherwise: TagContent = channels ? { type: 'sequence', parts: [channels.answer, content] } : content
+      return { ...constraint(tools, isSingle(toolUse), true), otherwise, ...(param === undefined ? {} : { param }) }
     }
+    const calls = constraint(tools, isSingle(toolUse), forced)
     // Without annotations, since otherwise one of them would satisfy the required tag.
     if (!grounding?.constraint || forced)
       return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }

@@ -1,19 +1,45 @@
 import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { TextStage } from '../reply/reply-piece.ts'
 import type { Tool } from '../request/tool.ts'
 
 /** How a family of models writes tool calls. */
 export interface ToolSyntax {
   /** What every call begins with. */
   readonly begin: string
+  /** Marks around calls. They are never part of a reply's text. */
+  readonly around?: readonly string[]
   /** Marks of the syntax: what others wrote must not be read as one of them. */
   readonly marks: readonly string[]
   /** Reads one call, from behind `begin`. */
   readCall(tools: readonly Tool[]): CallReader
-  /** Free text and calls of these tools; with `single`, the text ends with the first call. */
-  constraint(tools: readonly Tool[], single: boolean): TriggeredTagsConstraint
+  /**
+   * Free text and calls of these tools; with `single`, the text ends with the first call.
+   * @param isFirst whether the reply may only begin with a call.
+   */
+  constraint(tools: readonly Tool[], single: boolean, isFirst?: boolean): TriggeredTagsConstraint
+  /** Given for models that write each reply as messages in channels. */
+  readonly channels?: Channels
 }
 
-/** One call as its text comes. */
+export interface Channels {
+  /** The header of the message that answers. Behind it, the model calls no function. */
+  readonly answer: string
+  createReader(options: ChannelOptions): TextStage
+}
+
+export interface ChannelOptions {
+  readonly tools: readonly Tool[]
+  /** Whether to keep only the first call. */
+  readonly single: boolean
+  /** Whether the text begins behind the header of the answer. */
+  readonly inAnswer: boolean
+  /** Whether a thought has been read before, and whether others are shown. */
+  readonly hasThought: boolean
+  readonly showsThoughts: boolean
+  newId(): string
+}
+
+/** A call, or a list of calls that have one beginning, as the text comes. */
 export interface CallReader {
   push(text: string): CallStep
 }
