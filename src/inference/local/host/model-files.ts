@@ -101,7 +101,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
-  const isUnsaid = template.builtIn !== null && card.engine.chatTemplate === undefined
+  const warning = card.engine.chatTemplate === undefined ? builtInWarning(template) : null
   return {
     info,
     memoryBytes: withoutCaches + caches.prefixCacheBytes + caches.encoderCacheBytes,
@@ -116,7 +116,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     fileBytes: weights,
     quantisation: quantisation(language),
     hasExperts: (number('expert_count') ?? 0) > 0,
-    warnings: isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : [],
+    warnings: warning === null ? [] : [`Model card ${card.file}: ${warning}`],
   }
 }
 
