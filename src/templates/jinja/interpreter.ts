@@ -128,7 +128,7 @@ export class PythonInterpreter extends LibraryInterpreter {
     let text = ''
     for (const [index, item] of items.entries()) {
       const scope = inside(item)
-      scope.setVariable('loop', loopValue(items, index))
+      scope.setVariable('loop', new MapValue(new LoopFields(items, index)))
       try {
         text += this.evaluateBlock(node.body, scope).value
       } catch (error) {
@@ -206,23 +206,44 @@ function assign(target: Node, value: Value, scope: Scope): void {
   for (const [i, inner] of targets.entries()) assign(inner, values[i]!, scope)
 }
 
-function loopValue(items: readonly Value[], index: number): Value {
-  const left = items.length - index
-  const cycle = new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)
-  return new MapValue(
-    new Map<Key, Value>([
-      ['index', integer(index + 1)],
-      ['index0', integer(index)],
-      ['revindex', integer(left)],
-      ['revindex0', integer(left - 1)],
-      ['first', boolean(index === 0)],
-      ['last', boolean(left === 1)],
-      ['length', integer(items.length)],
-      ['previtem', items[index - 1] ?? UNDEFINED],
-      ['nextitem', items[index + 1] ?? UNDEFINED],
-      ['cycle', cycle],
-    ]),
-  )
+/** The fields of `loop`. They are made when they are read: some templates go through all turns for each turn. */
+class LoopFields extends Map<Key, Value> {
+  readonly #items: readonly Value[]
+  readonly #index: number
+
+  constructor(items: readonly Value[], index: number) {
+    super()
+    this.#items = items
+    this.#index = index
+  }
+
+  override get(name: Key): Value | undefined {
+    const items = this.#items
+    const index = this.#index
+    switch (name) {
+      case 'index':
+        return integer(index + 1)
+      case 'index0':
+        return integer(index)
+      case 'revindex':
+        return integer(items.length - index)
+      case 'revindex0':
+        return integer(items.length - index - 1)
+      case 'first':
+        return boolean(index === 0)
+      case 'last':
+        return boolean(index === items.length - 1)
+      case 'length':
+        return integer(items.length)
+      case 'previtem':
+        return items[index - 1]
+      case 'nextitem':
+        return items[index + 1]
+      case 'cycle':
+        return new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)
+    }
+    return undefined
+  }
 }
 
 function itemOf(object: Value, key: Value): Value {
