@@ -1,5 +1,7 @@
 import {
+  type BesideCalls,
   type ContentShape,
+  type Effort,
   type TemplateInput,
   type TemplateValue,
   type ThinkingSwitch,
@@ -22,6 +24,7 @@ export interface TemplateTraits {
   /** Null when the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly thinking: ThinkingSwitch
+  readonly besideCalls?: BesideCalls
 }
 
 /** @param variables those of `templateVariables`. @throws Error when the template rejects them. */
@@ -44,6 +47,12 @@ const SWITCHES: readonly ThinkingSwitch[] = [
   { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'none' } },
 ]
 
+const CHANNELS: ThinkingSwitch = {
+  on: { reasoning_effort: 'medium' },
+  off: { reasoning_effort: 'low' },
+  takesEffort: true,
+}
+
 /**
  * Finds out by rendering short conversations how a template wants to be called.
  * @throws Error when it does not render a plain conversation.
@@ -52,7 +61,8 @@ export function readTraits(render: Render): TemplateTraits {
   const shape = contentShape(render)
   const thinking = thinkingSwitch(render, shape)
   const call = (input: TemplateInput) => render(templateVariables(input, { shape, tokens: NO_TOKENS, thinking }))
-  return { shape, thinking, toolForms: toolForms(call) }
+  const forms = toolForms(call)
+  return { shape, thinking, toolForms: forms, ...(forms === null ? {} : { besideCalls: besideCalls(call, forms) }) }
 }
 
 function contentShape(render: Render): ContentShape {
@@ -80,7 +90,40 @@ function thinkingSwitch(render: Render, shape: ContentShape): ThinkingSwitch {
       return false
     }
   }
-  return SWITCHES.find(differs) ?? COMMON
+  const found = SWITCHES.find(differs)
+  if (found?.on.reasoning_effort === undefined) return found ?? COMMON
+  const options = { shape, tokens: NO_TOKENS, thinking: { ...found, takesEffort: true } }
+  const rendered = (effort: Effort) =>
+    render(templateVariables({ turns: [USER], tools: [], thinking: true, effort }, options))
+  try {
+    if (new Set((['low', 'medium', 'high'] as const).map(rendered)).size < 3) return found
+    // A model with channels always thinks, and knows no other words.
+    const hasChannels = rendered('medium').endsWith('<|start|>assistant')
+    return hasChannels ? CHANNELS : options.thinking
+  } catch {
+    return found
+  }
+}
+
+/** What else a turn with a call may hold. */
+function besideCalls(render: (input: TemplateInput) => string, { arguments: form }: ToolForms): BesideCalls {
+  const values = form === 'text' ? '{}' : {}
+  const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
+    const calls = names.map((name, index) => ({ id: CALL_ID.slice(0, -1) + index, name, arguments: values }))
+    const results = calls.map(({ id, name }): Turn => ({ role: 'tool', content: 'r', answers: { id, name } }))
+    try {
+      const turns: Turn[] = [USER, { role: 'assistant', ...texts, toolCalls: calls }, ...results]
+      const rendered = render({ turns, tools: [], thinking: false })
+      return names.every((name) => rendered.includes(name))
+    } catch {
+      return false
+    }
+  }
+  const [first, second] = ['first-call', 'second-call']
+  return {
+    otherCalls: !takes([first!], { content: '' }) || takes([first!, second!], { content: '' }),
+    bothTexts: !takes([first!], { content: 'x' }) || takes([first!], { content: 'x', reasoning: 'y' }),
+  }
 }
 
 function toolForms(render: (input: TemplateInput) => string): ToolForms | null {
