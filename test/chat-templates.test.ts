@@ -163,10 +163,12 @@ describe("a client's conversation", () => {
       return
     }
     const template = new ChatTemplate({ chatTemplate: source, ...TOKENS })
-    const { thinking, noTools } = readTraits((variables) => jinja.render(variables))
+    const { thinking, noTools, besideCalls } = readTraits((variables) => jinja.render(variables))
     for (const conversation of SENT) {
       const { hasTools, sent, taken } = simplified(CONVERSATIONS[conversation]!)
       if (hasTools && template.toolForms === null) continue
+      // These show one call of a turn, so each gets a turn of its own.
+      if (conversation === 'parallel' && besideCalls?.otherCalls === false) continue
       const theirs = [taken, sent].map((messages) =>
         attempt(() =>
           jinja.render({

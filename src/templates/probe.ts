@@ -58,7 +58,7 @@ const CALLS: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['minimax_m1', /<tool_calls>\s*\{"name":\s*"f"/],
   ['gigachat3', /<\|function_call\|>\{"name":\s*"f"/],
   ['minicpm5', /<function name="f">/],
-  ['functionary', /<function=f>\s*(?:\{|"needle")/],
+  ['functionary', /<function=f>\s*["{]/],
   ['hermes', /<tool_call>\s*\{(?:"arguments":.*,\s*)?"name":\s*"f"/s],
   ['gemma4', /<\|tool_call>call:f\{/],
   ['mistral', /\[TOOL_CALLS\]\s*(?:f\s*(?:\[CALL_ID\][^[]*)?\[ARGS\]|\[\{"name":\s*"f")/],

@@ -1,5 +1,7 @@
 import {
+  type BesideCalls,
   type ContentShape,
+  type Effort,
   type NoTools,
   type TemplateInput,
   type TemplateValue,
@@ -24,6 +26,7 @@ export interface TemplateTraits {
   /** Null when the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly thinking: ThinkingSwitch
+  readonly besideCalls?: BesideCalls
 }
 
 /** @param variables those of `templateVariables`. @throws Error when the template rejects them. */
@@ -51,8 +54,13 @@ const SWITCHES: readonly ThinkingSwitch[] = [
   // Seed-OSS, whose budget has no limit unless one is set.
   { on: {}, off: { thinking_budget: 0 } },
 ]
-/** gpt-oss has no word for no thought, and Solar closes a thought at this one. */
+/** Solar closes a thought at this word. */
 const EFFORT: ThinkingSwitch = { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'low' } }
+const CHANNELS: ThinkingSwitch = {
+  on: { reasoning_effort: 'medium' },
+  off: { reasoning_effort: 'low' },
+  takesEffort: true,
+}
 
 /**
  * Finds out by rendering short conversations how a template wants to be called.
@@ -62,7 +70,8 @@ export function readTraits(render: Render): TemplateTraits {
   const form = plainForm(render)
   const thinking = thinkingSwitch(render, form)
   const call = (input: TemplateInput) => render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
-  return { ...form, thinking, toolForms: toolForms(call) }
+  const forms = toolForms(call)
+  return { ...form, thinking, toolForms: forms, ...(forms === null ? {} : { besideCalls: besideCalls(call, forms) }) }
 }
 
 type PlainForm = Pick<TemplateTraits, 'shape' | 'noTools'>
@@ -91,10 +100,10 @@ function plainForm(render: Render): PlainForm {
 
 /** The first switch that makes a difference; the common one where none does. */
 function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
-  const rendered = (thinking: ThinkingSwitch, on: boolean): string | null => {
+  const rendered = (thinking: ThinkingSwitch, on: boolean, effort?: Effort): string | null => {
     try {
-      const options = { ...form, tokens: NO_TOKENS, thinking }
-      return render(templateVariables({ turns: [USER], tools: [], thinking: on }, options))
+      const input = { turns: [USER], tools: [], thinking: on, ...(effort === undefined ? {} : { effort }) }
+      return render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
     } catch {
       return null
     }
@@ -104,11 +113,34 @@ function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
     const off = rendered(thinking, false)
     return on !== null && off !== null && on !== off
   }
-  const found = SWITCHES.find(differs)
-  if (found === undefined) return differs(EFFORT) ? EFFORT : COMMON
-  // A word that a template only passes on must be one that its model knows.
-  const passesOn = 'reasoning_effort' in found.off && rendered(found, false)!.includes('Reasoning: none')
-  return passesOn ? EFFORT : found
+  const found = [...SWITCHES, EFFORT].find(differs) ?? COMMON
+  if (found.on.reasoning_effort === undefined) return found
+  const asked: ThinkingSwitch = { ...found, takesEffort: true }
+  const efforts = (['low', 'medium', 'high'] as const).map((effort) => rendered(asked, true, effort))
+  if (efforts.includes(null) || new Set(efforts).size < 3) return found
+  // A model with channels always thinks, and knows no other words.
+  return efforts[1]!.endsWith('<|start|>assistant') ? CHANNELS : asked
+}
+
+/** What else a turn with a call may hold. */
+function besideCalls(render: (input: TemplateInput) => string, { arguments: form }: ToolForms): BesideCalls {
+  const values = form === 'text' ? '{}' : {}
+  const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
+    const calls = names.map((name, index) => ({ id: CALL_ID.slice(0, -1) + index, name, arguments: values }))
+    const results = calls.map(({ id, name }): Turn => ({ role: 'tool', content: 'r', answers: { id, name } }))
+    try {
+      const turns: Turn[] = [USER, { role: 'assistant', ...texts, toolCalls: calls }, ...results]
+      const rendered = render({ turns, tools: [], thinking: false })
+      return names.every((name) => rendered.includes(name))
+    } catch {
+      return false
+    }
+  }
+  const [first, second] = ['first-call', 'second-call']
+  return {
+    otherCalls: !takes([first!], { content: '' }) || takes([first!, second!], { content: '' }),
+    bothTexts: !takes([first!], { content: 'x' }) || takes([first!], { content: 'x', reasoning: 'y' }),
+  }
 }
 
 function toolForms(render: (input: TemplateInput) => string): ToolForms | null {

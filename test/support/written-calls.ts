@@ -1,3 +1,7 @@
+import type { TextStage } from '../../src/conversation/reply/reply-piece.ts'
+import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
+import type { Tool } from '../../src/conversation/request/tool.ts'
+import type { ToolSyntax } from '../../src/conversation/tools/syntax.ts'
 import type { ToolSyntaxName } from '../../src/families/index.ts'
 
 type Json = (value: unknown) => string
@@ -119,4 +123,11 @@ export const CALL_WRITERS: Readonly<Record<ToolSyntaxName, Writer>> = {
   functionary: (name, values, json) => `<function=${name}>${json(values)}</function>`,
   gigachat3: (name, values, json) => `<|function_call|>${named(name, values, json)}`,
   olmo3: (name, values) => `<function_calls>${pythonCall(name, values)}</function_calls>`,
+}
+
+/** Reads one call of these tools, and no second one. */
+export function callReader(syntax: ToolSyntax, tools: readonly Tool[]): TextStage {
+  const options = { tools, single: true, newId: () => 'id' }
+  const inChannels = { ...options, inAnswer: false, hasThought: false, showsThoughts: true }
+  return syntax.channels?.createReader(inChannels) ?? new ToolCallReader({ ...options, syntax })
 }

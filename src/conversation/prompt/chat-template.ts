@@ -7,7 +7,7 @@ import { JinjaTemplate } from '../../templates/jinja/template.ts'
 import { readTraits, type TemplateTraits, type ToolForms } from '../../templates/traits.ts'
 import type { TemplateProcesses } from './template-processes.ts'
 
-export type { TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
+export type { Effort, TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
 export type { ToolForms, ValueForm } from '../../templates/traits.ts'
 
 /** Conversations with more turns are long. This many take about ten milliseconds. */

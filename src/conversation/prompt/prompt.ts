@@ -12,8 +12,9 @@ import {
   type ToolMessage,
 } from '../request/message.ts'
 import type { Tool } from '../request/tool.ts'
+import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
-import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
+import type { ChatTemplate, Effort, TemplateInput, Turn } from './chat-template.ts'
 import type { LoadedMedia } from './media-parts.ts'
 import { Placeholders, untrusted } from './placeholders.ts'
 import { templateValue } from './template-values.ts'
@@ -31,6 +32,8 @@ export interface PromptSource {
   readonly tools: readonly Tool[]
   /** Whether the prompt is to end within a thought. */
   readonly thinking: boolean
+  /** How much, where the client says so. */
+  readonly effort?: Effort | undefined
   /** Whether the model sees its earlier thoughts, where the client gives them. */
   readonly replaysReasoning: boolean
 }
@@ -44,6 +47,8 @@ export interface PromptStyle {
   readonly marks: readonly string[]
   /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
   readonly answer?: string
+  /** The ids that its calls have in prompts. */
+  readonly callId?: ToolSyntax['callId']
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
@@ -53,8 +58,8 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
     ...(extensions ? HINT_MARKS : []),
   ]
-  const channels = toolSyntax ? TOOL_SYNTAXES[toolSyntax].channels : undefined
-  return { template, thought, marks, ...(channels ? { answer: channels.answer } : {}) }
+  const { channels, callId }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
+  return { template, thought, marks, ...(channels ? { answer: channels.answer } : {}), ...(callId ? { callId } : {}) }
 }
 
 /**
@@ -108,12 +113,13 @@ async function render(
   slots: Placeholders,
   style: PromptStyle,
 ): Promise<string> {
-  const { param, thinking } = source
+  const { param, thinking, effort } = source
   const { template, thought, answer = '' } = style
   const input: TemplateInput = {
-    turns: [...turns(source, slots, template), ...more],
+    turns: [...turns(source, slots, style), ...more],
     tools: source.tools.map((tool) => declaration(tool, slots, template)),
     thinking,
+    ...(effort === undefined ? {} : { effort }),
   }
   const rendered = await template.render(input, param)
   slots.checkAllIn(rendered, param)
@@ -129,7 +135,7 @@ function withThought(rendered: string, thinking: boolean, { begin, closing }: Th
 }
 
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
-function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate): Turn[] {
+function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): Turn[] {
   const { messages, media, instruction } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
@@ -154,7 +160,7 @@ function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate
     const escapes = message.role === 'tool'
     const content = slots.put([...contentOf(placed, media), ...demand], { optional, escapes })
     if (message.role === 'assistant') {
-      const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
+      const extras = assistantExtras({ message, param: placed.param }, { source, slots, style, calls })
       result.push({ role: 'assistant', content, ...extras })
     } else if (message.role === 'tool') {
       result.push({ role: 'tool', content, answers: calledFunction(message, placed.param, calls) })
@@ -174,21 +180,22 @@ interface CalledFunction {
 interface TurnContext {
   readonly source: PromptSource
   readonly slots: Placeholders
-  readonly template: ChatTemplate
+  readonly style: PromptStyle
   /** By the client's id. */
   readonly calls: Map<string, CalledFunction>
 }
 
 function assistantExtras(
   { message, param }: { message: AssistantMessage; param: Path },
-  { source, slots, template, calls }: TurnContext,
+  { source, slots, style: { template, callId = templateCallId }, calls }: TurnContext,
 ): Pick<Turn, 'reasoning' | 'toolCalls'> {
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
     const place = within(param, 'tool_calls', index, 'function', 'arguments')
     const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
-    const called = { id: templateCallId(calls.size), name: slots.name(call.function.name) }
+    const name = slots.name(call.function.name)
+    const called = { id: callId(calls.size, name), name }
     calls.set(call.id, called)
     return { ...called, arguments: values }
   })

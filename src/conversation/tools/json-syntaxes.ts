@@ -108,19 +108,22 @@ export const functionary = framed({
 })
 
 /** `<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>…`: Kimi K2. */
-export const kimi = framed({
-  begin: '<|tool_call_begin|>',
-  around: ['<|tool_calls_section_begin|>', '<|tool_calls_section_end|>'],
-  marks: ['<|tool_call_argument_begin|>', '<|tool_call_end|>'],
-  layout: {
-    trigger: '<|tool_calls_section_begin|>',
-    section: { begin: '<|tool_calls_section_begin|>', between: '', end: '<|tool_calls_section_end|>' },
-    head: (name) => [`<|tool_call_begin|>functions.${name}:`, COUNTER, '<|tool_call_argument_begin|>'],
-    tail: '<|tool_call_end|>',
-  },
-  header: /^\s*(?:functions\.)?(.+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
-  end: '<|tool_call_end|>',
-})
+export const kimi: ToolSyntax = {
+  callId: (index, name) => `functions.${name}:${index}`,
+  ...framed({
+    begin: '<|tool_call_begin|>',
+    around: ['<|tool_calls_section_begin|>', '<|tool_calls_section_end|>'],
+    marks: ['<|tool_call_argument_begin|>', '<|tool_call_end|>'],
+    layout: {
+      trigger: '<|tool_calls_section_begin|>',
+      section: { begin: '<|tool_calls_section_begin|>', between: '', end: '<|tool_calls_section_end|>' },
+      head: (name) => [`<|tool_call_begin|>functions.${name}:`, COUNTER, '<|tool_call_argument_begin|>'],
+      tail: '<|tool_call_end|>',
+    },
+    header: /^\s*(?:functions\.)?(.+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
+    end: '<|tool_call_end|>',
+  }),
+}
 
 /** The versions of DeepSeek differ in what stands around a name. */
 function deepSeek(before: string, after: string, end: string): ToolSyntax {

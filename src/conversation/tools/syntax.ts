@@ -19,6 +19,8 @@ export interface ToolSyntax {
   constraint(tools: readonly Tool[], single: boolean, isFirst?: boolean): TriggeredTagsConstraint
   /** Given for models that write each reply as messages in channels. */
   readonly channels?: Channels
+  /** The id that a call has in prompts, where models expect a form; the index counts the calls of a conversation. */
+  readonly callId?: (index: number, name: string) => string
 }
 
 export interface Channels {

@@ -2,22 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { accepts, byteAutomaton, generator, randomText } from '../../../test/support/byte-automaton.ts'
 import { combinedArguments, randomArguments, toolsFor } from '../../../test/support/random-tools.ts'
-import { CALL_WRITERS, pythonJson } from '../../../test/support/written-calls.ts'
+import { CALL_WRITERS, callReader, pythonJson } from '../../../test/support/written-calls.ts'
 import type { ToolSyntaxName } from '../../families/index.ts'
 import { MessageCollector } from '../reply/reply.ts'
+import type { ReplyPiece } from '../reply/reply-piece.ts'
 import { schemaValidator } from '../reply/schema-validator.ts'
-import { ToolCallReader } from '../reply/tool-call-reader.ts'
 import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from './syntax.ts'
 import { TOOL_SYNTAXES } from './syntaxes.ts'
 
 /** The message that a text is read as, however it is cut. */
 function read(syntax: ToolSyntax, tools: readonly Tool[], text: string, draw: () => number) {
-  const options = { tools, single: true, newId: () => 'id' }
-  const inChannels = { ...options, inAnswer: false, hasThought: false, showsThoughts: true }
-  const reader = syntax.channels?.createReader(inChannels) ?? new ToolCallReader({ ...options, syntax })
+  const reader = callReader(syntax, tools)
   const collector = new MessageCollector()
-  const take = (pieces: ReturnType<ToolCallReader['push']>) => {
+  const take = (pieces: readonly ReplyPiece[]) => {
     for (const piece of pieces) collector.add(piece)
   }
   for (let at = 0; at < text.length; ) {
