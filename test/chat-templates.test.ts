@@ -166,7 +166,8 @@ describe("a client's conversation", () => {
     const { thinking, noTools, besideCalls } = readTraits((variables) => jinja.render(variables))
     for (const conversation of SENT) {
       const { hasTools, sent, taken } = simplified(CONVERSATIONS[conversation]!)
-      if (hasTools && template.toolForms === null) continue
+      // Without a place for calls they stand in the text of a turn, or there are none.
+      if (hasTools && !template.toolForms?.arguments) continue
       // These show one call of a turn, so each gets a turn of its own.
       if (conversation === 'parallel' && besideCalls?.otherCalls === false) continue
       const theirs = [taken, sent].map((messages) =>

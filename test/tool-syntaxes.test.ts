@@ -244,3 +244,40 @@ test('Kimi sees ids of its own form', async () => {
     await close()
   }
 })
+
+test.each<[ToolSyntaxName, string]>([
+  ['lfm2', '<|tool_call_start|>[weather(city="Bern", days=3), weather(city="Basel")]<|tool_call_end|>'],
+  [
+    'granite',
+    '<|tool_call|>[{"name": "weather", "arguments": {"city":"Bern","days":3}}, {"name": "weather", "arguments": {"city":"Basel"}}]',
+  ],
+])('a template without a place for calls gets them as text: %s', async (syntax, calls) => {
+  const template =
+    '{% if tools %}List of tools: [{{ tools | tojson }}] {% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}'
+  const { server, close } = await start(syntax, template)
+  try {
+    const messages = [
+      user,
+      {
+        role: 'assistant',
+        content: 'Well.',
+        tool_calls: [{ city: 'Bern', days: 3 }, { city: 'Basel' }].map((values, index) => ({
+          id: `call_${index}`,
+          type: 'function',
+          function: { name: 'weather', arguments: JSON.stringify(values) },
+        })),
+      },
+      { role: 'tool', tool_call_id: 'call_0', content: 'sun' },
+      { role: 'tool', tool_call_id: 'call_1', content: 'rain' },
+    ]
+    await replyOf(await server.post('/v1/chat/completions', { model: MODEL, messages, tools: TOOLS }))
+    const prompt = promptText(server.engine)
+    expect(prompt.slice(prompt.indexOf('<|im_start|>assistant'))).toBe(
+      `<|im_start|>assistant\nWell.${calls}<|im_end|><|im_start|>tool\nsun<|im_end|><|im_start|>tool\nrain<|im_end|>`,
+    )
+    const trusted = server.engine.works.at(-1)!.prefix.filter((part) => part.type === 'text' && part.trusted)
+    expect(JSON.stringify(trusted)).not.toContain('Basel')
+  } finally {
+    await close()
+  }
+})

@@ -1,3 +1,4 @@
+import { WRITTEN_SYNTAXES } from '../families/index.ts'
 import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard } from '../models/card.ts'
 import { PLAIN } from '../templates/built-in.ts'
@@ -66,7 +67,9 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
   const field = 'engine.chatTemplate'
   let rendersTools: boolean
   try {
-    rendersTools = (info.templateTraits ?? ownTraits(info)).toolForms !== null
+    const { toolForms } = info.templateTraits ?? ownTraits(info)
+    const isWritten = card.toolSyntax !== undefined && WRITTEN_SYNTAXES.includes(card.toolSyntax)
+    rendersTools = toolForms !== null && (toolForms.arguments !== null || isWritten)
   } catch (error) {
     const { message, cause } = error as Error
     const reason = cause instanceof Error ? `${message}: ${cause.message}` : message

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { CALL_WRITERS, pythonJson } from '../../test/support/written-calls.ts'
 import { JinjaTemplate } from './jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from './probe.ts'
 
@@ -30,6 +31,19 @@ describe('the syntax of tool calls', () => {
     ],
   ])('%s', (syntax, call) => {
     expect(probe(chat({ call }))).toMatchObject({ toolSyntax: syntax, warnings: [] })
+  })
+
+  test.each(Object.entries(CALL_WRITERS))('as models are trained to write it: %s', (syntax, write) => {
+    const call = `${write('f', { city: 'Bern' }, pythonJson)}{{ c.function.arguments | tojson }}`
+    expect(probe(chat({ call })).toolSyntax).toBe(syntax)
+  })
+
+  test.each([
+    ['lfm2', 'List of tools: [{{ tools | tojson }}]'],
+    ['granite', 'Answer with <|tool_call|> and a list. {{ tools | tojson }}'],
+  ])('by the declaration where calls have no place: %s', (syntax, tools) => {
+    const source = `{% if tools %}${tools}{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}`
+    expect(probe(source)).toMatchObject({ toolSyntax: syntax, warnings: [] })
   })
 
   test('none for a template without tools, and nothing to say about it', () => {

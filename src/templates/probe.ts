@@ -65,13 +65,21 @@ const CALLS: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['llama3', /\{"name":\s*"f",\s*"parameters":/],
 ]
 
+/** What templates without a place for calls say of the syntax, where they declare tools. */
+const DECLARED: readonly (readonly [ToolSyntaxName, RegExp])[] = [
+  ['lfm2', /<\|tool_list_start\|>|List of tools: \[/],
+  ['granite', /<\|tool_call\|>/],
+]
+
 function probeTools(
   source: string,
   { toolForms }: TemplateTraits,
   attempt: Attempt,
   warnings: string[],
 ): ToolSyntaxName | null {
-  if (toolForms === null) {
+  const declared = toolForms?.arguments === null ? DECLARED.find(([, pattern]) => pattern.test(source)) : undefined
+  if (declared !== undefined) return declared[0]
+  if (!toolForms?.arguments) {
     if (/\btools\b/.test(source))
       warnings.push('the chat template has tools, but does not render a call and its result: no tool calling')
     return null

@@ -16,7 +16,8 @@ export type ValueForm = 'text' | 'structure'
 /** The forms in which a template expects tools. */
 export interface ToolForms {
   readonly parameters: ValueForm
-  readonly arguments: ValueForm
+  /** Null for a template that shows results and no calls: those then stand in the text of their turn. */
+  readonly arguments: ValueForm | null
 }
 
 /** How a template must be called. */
@@ -71,7 +72,12 @@ export function readTraits(render: Render): TemplateTraits {
   const thinking = thinkingSwitch(render, form)
   const call = (input: TemplateInput) => render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
   const forms = toolForms(call)
-  return { ...form, thinking, toolForms: forms, ...(forms === null ? {} : { besideCalls: besideCalls(call, forms) }) }
+  return {
+    ...form,
+    thinking,
+    toolForms: forms,
+    ...(forms?.arguments ? { besideCalls: besideCalls(call, forms.arguments) } : {}),
+  }
 }
 
 type PlainForm = Pick<TemplateTraits, 'shape' | 'noTools'>
@@ -123,7 +129,7 @@ function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
 }
 
 /** What else a turn with a call may hold. */
-function besideCalls(render: (input: TemplateInput) => string, { arguments: form }: ToolForms): BesideCalls {
+function besideCalls(render: (input: TemplateInput) => string, form: ValueForm): BesideCalls {
   const values = form === 'text' ? '{}' : {}
   const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
     const calls = names.map((name, index) => ({ id: CALL_ID.slice(0, -1) + index, name, arguments: values }))
@@ -147,7 +153,22 @@ function toolForms(render: (input: TemplateInput) => string): ToolForms | null {
   const schema = { type: 'object', properties: { [NEEDLE]: { type: 'string', description: 'd' } }, required: [NEEDLE] }
   const parameters = formRendered(render, declared(NEEDLE), declared(schema))
   const values = formRendered(render, called(NEEDLE), called({ [NEEDLE]: 'v' }))
-  return parameters === null || values === null ? null : { parameters, arguments: values }
+  if (parameters === null || (values === null && !showsResults(render))) return null
+  return { parameters, arguments: values }
+}
+
+function showsResults(render: (input: TemplateInput) => string): boolean {
+  const result: Turn = { role: 'tool', content: 'a-result', answers: { id: CALL_ID, name: 'f' } }
+  try {
+    const rendered = render({
+      turns: [USER, { role: 'assistant', content: 'a-call' }, result],
+      tools: [],
+      thinking: false,
+    })
+    return rendered.includes('a-call') && rendered.includes('a-result')
+  } catch {
+    return false
+  }
 }
 
 function declared(parameters: TemplateValue): TemplateInput {

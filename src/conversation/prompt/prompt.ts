@@ -47,6 +47,8 @@ export interface PromptStyle {
   readonly marks: readonly string[]
   /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
   readonly answer?: string
+  /** Writes calls, for templates that have no place for them. */
+  readonly write?: ToolSyntax['write']
   /** The ids that its calls have in prompts. */
   readonly callId?: ToolSyntax['callId']
 }
@@ -58,8 +60,15 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
     ...(extensions ? HINT_MARKS : []),
   ]
-  const { channels, callId }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
-  return { template, thought, marks, ...(channels ? { answer: channels.answer } : {}), ...(callId ? { callId } : {}) }
+  const { channels, callId, write }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
+  return {
+    template,
+    thought,
+    marks,
+    ...(channels ? { answer: channels.answer } : {}),
+    ...(callId ? { callId } : {}),
+    ...(write && template.toolForms?.arguments === null ? { write } : {}),
+  }
 }
 
 /**
@@ -155,10 +164,11 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
   for (const placed of messages.slice(leading.length)) {
     const { message } = placed
     const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
+    const written = message.role === 'assistant' ? writtenCalls(message, style) : []
     // Some formats have no place for what a model says beside its calls.
-    const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0
+    const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0 && written.length === 0
     const escapes = message.role === 'tool'
-    const content = slots.put([...contentOf(placed, media), ...demand], { optional, escapes })
+    const content = slots.put([...contentOf(placed, media), ...demand, ...written], { optional, escapes })
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, style, calls })
       result.push({ role: 'assistant', content, ...extras })
@@ -169,6 +179,11 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
     }
   }
   return result
+}
+
+function writtenCalls({ tool_calls: calls }: AssistantMessage, { write }: PromptStyle): PromptPart[] {
+  if (!write || !calls || calls.length === 0) return []
+  return write(calls.map((call) => call.function))
 }
 
 /** A call as the template knows it. */
@@ -187,7 +202,7 @@ interface TurnContext {
 
 function assistantExtras(
   { message, param }: { message: AssistantMessage; param: Path },
-  { source, slots, style: { template, callId = templateCallId }, calls }: TurnContext,
+  { source, slots, style: { template, write, callId = templateCallId }, calls }: TurnContext,
 ): Pick<Turn, 'reasoning' | 'toolCalls'> {
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
@@ -201,7 +216,7 @@ function assistantExtras(
   })
   return {
     ...(reasoning === '' ? {} : { reasoning: slots.text(reasoning, { optional: true }) }),
-    ...(toolCalls.length === 0 ? {} : { toolCalls }),
+    ...(toolCalls.length === 0 || write !== undefined ? {} : { toolCalls }),
   }
 }
 

@@ -1,6 +1,6 @@
 import { type CallLayout, COUNTER, callConstraint } from './call-layout.ts'
 import { callsIn, type HeaderReader, JsonCallReader, JsonListReader, jsonHeader, parseJson } from './json-call.ts'
-import type { CallReader, ToolSyntax } from './syntax.ts'
+import type { CallReader, ToolSyntax, WrittenCall } from './syntax.ts'
 
 interface Parts {
   readonly begin: string
@@ -52,12 +52,21 @@ interface ListOptions {
 /** JSON that holds a list of calls. */
 function listed({ begin, end, marks = [], list = ['[', ', ', ']'], head = named, callsOf }: ListOptions): ToolSyntax {
   const [open, between, close] = list
-  return syntax({
+  const own = syntax({
     begin,
     marks: end === '' ? marks : [end, ...marks],
     layout: { trigger: begin, section: { begin: begin + open, between, end: close + end }, head, tail: '}' },
     createReader: () => new JsonListReader(end, callsOf),
   })
+  const written = ({ name, arguments: given }: WrittenCall) => `${named(name)[0]}${given}}`.toWellFormed()
+  return {
+    ...own,
+    write: (calls) => [
+      { type: 'text', text: begin, trusted: true },
+      { type: 'text', text: open + calls.map(written).join(between) + close, trusted: false },
+      ...(end === '' ? [] : [{ type: 'text', text: end, trusted: true } as const]),
+    ],
+  }
 }
 
 const named = (name: string): [string] => [`{"name": ${JSON.stringify(name)}, "arguments": `]

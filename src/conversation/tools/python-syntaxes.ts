@@ -1,6 +1,8 @@
+import { rawMembers } from '../../lib/raw-json.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'
-import type { ToolSyntax } from './syntax.ts'
+import { parseJson } from './json-call.ts'
+import type { ToolSyntax, WrittenCall } from './syntax.ts'
 
 interface Options {
   readonly begin: string
@@ -24,6 +26,11 @@ function pythonic({ begin, end, marks, list: [open, between, close] }: Options):
     marks: [begin, end, ...marks],
     readCall: () => new BlockCallReader({ end, translate: (text) => new PythonCalls(text).read() }),
     constraint: (tools, single) => callConstraint(layout, tools, single),
+    write: (calls) => [
+      { type: 'text', text: begin + open, trusted: true },
+      { type: 'text', text: calls.map(pythonCall).join(between), trusted: false },
+      { type: 'text', text: close + end, trusted: true },
+    ],
   }
 }
 
@@ -42,6 +49,17 @@ export const olmo3 = pythonic({
   marks: [],
   list: ['', '\n', ''],
 })
+
+/** The words of JSON stay: the templates of such models write them too. */
+function pythonCall({ name, arguments: given }: WrittenCall): string {
+  const members = isJson(given) ? rawMembers(given) : null
+  const written = members?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? given
+  return `${name}(${written})`.toWellFormed()
+}
+
+function isJson(text: string): boolean {
+  return parseJson(text) !== undefined
+}
 
 const WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
 const NUMBER = /^[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/

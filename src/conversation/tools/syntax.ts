@@ -1,4 +1,4 @@
-import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { TextPart, TriggeredTagsConstraint } from '../../inference/engine.ts'
 import type { TextStage } from '../reply/reply-piece.ts'
 import type { Tool } from '../request/tool.ts'
 
@@ -19,6 +19,8 @@ export interface ToolSyntax {
   constraint(tools: readonly Tool[], single: boolean, isFirst?: boolean): TriggeredTagsConstraint
   /** Given for models that write each reply as messages in channels. */
   readonly channels?: Channels
+  /** Calls as a turn's text, for templates that have no place for them. */
+  write?(calls: readonly WrittenCall[]): TextPart[]
   /** The id that a call has in prompts, where models expect a form; the index counts the calls of a conversation. */
   readonly callId?: (index: number, name: string) => string
 }
@@ -39,6 +41,12 @@ export interface ChannelOptions {
   readonly hasThought: boolean
   readonly showsThoughts: boolean
   newId(): string
+}
+
+export interface WrittenCall {
+  readonly name: string
+  /** A client's text, which should be JSON. */
+  readonly arguments: string
 }
 
 /** A call, or a list of calls that have one beginning, as the text comes. */
