@@ -41,9 +41,6 @@ export const TOOL_MARKS = {
 export type ToolSyntaxName = keyof typeof TOOL_MARKS
 export const TOOL_SYNTAX_NAMES = Object.keys(TOOL_MARKS) as [ToolSyntaxName, ...ToolSyntaxName[]]
 
-/** Those that models' own templates leave to the text of a turn. */
-export const WRITTEN_SYNTAXES: readonly ToolSyntaxName[] = ['lfm2', 'granite']
-
 function keyed(suffix: string): string[] {
   return ['tool_call', 'arg_key', 'arg_value'].flatMap((name) => [`<${name}${suffix}>`, `</${name}${suffix}>`])
 }

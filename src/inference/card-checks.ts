@@ -1,8 +1,8 @@
-import { WRITTEN_SYNTAXES } from '../families/index.ts'
 import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard } from '../models/card.ts'
 import { PLAIN } from '../templates/built-in.ts'
 import { JinjaTemplate } from '../templates/jinja/template.ts'
+import { takesCalls } from '../templates/probe.ts'
 import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
@@ -67,9 +67,7 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
   const field = 'engine.chatTemplate'
   let rendersTools: boolean
   try {
-    const { toolForms } = info.templateTraits ?? ownTraits(info)
-    const isWritten = card.toolSyntax !== undefined && WRITTEN_SYNTAXES.includes(card.toolSyntax)
-    rendersTools = toolForms !== null && (toolForms.arguments !== null || isWritten)
+    rendersTools = takesCalls(info.templateTraits ?? ownTraits(info), card.toolSyntax)
   } catch (error) {
     const { message, cause } = error as Error
     const reason = cause instanceof Error ? `${message}: ${cause.message}` : message

@@ -71,6 +71,11 @@ const DECLARED: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['granite', /<\|tool_call\|>/],
 ]
 
+/** Whether conversations with calls of this syntax can be rendered. */
+export function takesCalls({ toolForms }: TemplateTraits, syntax: ToolSyntaxName | undefined): boolean {
+  return toolForms !== null && (toolForms.arguments !== null || DECLARED.some(([name]) => name === syntax))
+}
+
 function probeTools(
   source: string,
   { toolForms }: TemplateTraits,

@@ -1,3 +1,4 @@
+import { ChannelReader } from '../../src/conversation/reply/channel-reader.ts'
 import type { TextStage } from '../../src/conversation/reply/reply-piece.ts'
 import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
@@ -129,5 +130,5 @@ export const CALL_WRITERS: Readonly<Record<ToolSyntaxName, Writer>> = {
 export function callReader(syntax: ToolSyntax, tools: readonly Tool[]): TextStage {
   const options = { tools, single: true, newId: () => 'id' }
   const inChannels = { ...options, inAnswer: false, hasThought: false, showsThoughts: true }
-  return syntax.channels?.createReader(inChannels) ?? new ToolCallReader({ ...options, syntax })
+  return syntax.answer ? new ChannelReader(inChannels) : new ToolCallReader({ ...options, syntax })
 }

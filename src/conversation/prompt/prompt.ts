@@ -60,12 +60,12 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
     ...(extensions ? HINT_MARKS : []),
   ]
-  const { channels, callId, write }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
+  const { answer, callId, write }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
   return {
     template,
     thought,
     marks,
-    ...(channels ? { answer: channels.answer } : {}),
+    ...(answer ? { answer } : {}),
     ...(callId ? { callId } : {}),
     ...(write && template.toolForms?.arguments === null ? { write } : {}),
   }

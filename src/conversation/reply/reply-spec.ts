@@ -8,6 +8,7 @@ import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import { BeginningStage } from './beginning-stage.ts'
+import { ChannelReader } from './channel-reader.ts'
 import type { Grounding } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
 import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
@@ -70,7 +71,7 @@ export class ReplySpec {
 
   /** Where the model may call a function, it chooses its channel itself. */
   #marksOf(marks: ThoughtMarks): ThoughtMarks {
-    const answer = this.#syntax?.channels?.answer
+    const answer = this.#syntax?.answer
     if (answer === undefined || !this.#mayCall || !marks.closing.endsWith(answer)) return marks
     return { ...marks, closing: marks.closing.slice(0, -answer.length) }
   }
@@ -88,8 +89,8 @@ export class ReplySpec {
   }
 
   #callsOrStructure(): TextStage {
-    const { begin, around = [], channels } = this.#syntax!
-    return channels ? this.#contentStage() : new BeginningStage([begin, ...around], this.#contentStage())
+    const { begin, around = [], answer } = this.#syntax!
+    return answer ? this.#contentStage() : new BeginningStage([begin, ...around], this.#contentStage())
   }
 
   #contentStage(): TextStage {
@@ -98,10 +99,10 @@ export class ReplySpec {
     const calls = { tools, single: isSingle(toolUse), newId: newCallId }
     const syntax = this.#syntax
     let stage = PLAIN
-    if (syntax?.channels) {
+    if (syntax?.answer) {
       const hasThought = thoughtBudget !== null
       const inAnswer = !hasThought && !this.#mayCall
-      stage = syntax.channels.createReader({
+      stage = new ChannelReader({
         ...calls,
         inAnswer,
         hasThought,
@@ -115,11 +116,11 @@ export class ReplySpec {
   #tagConstraint(): Constraint | null {
     const { bound, tools, toolUse, grounding } = this.#requirements
     if (tools.length === 0) return grounding?.constraint ?? null
-    const { constraint, channels } = this.#syntax!
+    const { constraint, answer } = this.#syntax!
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
     if (bound !== null && bound.type !== 'triggered_tags' && !forced) {
       const { param, advisory: _, ...content } = bound
-      const otherwise: TagContent = channels ? { type: 'sequence', parts: [channels.answer, content] } : content
+      const otherwise: TagContent = answer ? { type: 'sequence', parts: [answer, content] } : content
       return { ...constraint(tools, isSingle(toolUse), true), otherwise, ...(param === undefined ? {} : { param }) }
     }
     const calls = constraint(tools, isSingle(toolUse), forced)

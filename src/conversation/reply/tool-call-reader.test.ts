@@ -109,7 +109,7 @@ function withoutAround({ around = [] }: ToolSyntax, text: string): string {
   return around.reduce((rest, mark) => rest.replaceAll(mark, ''), text)
 }
 
-describe.each(Object.entries(TOOL_SYNTAXES).filter(([, { channels }]) => !channels))('%s', (syntaxName, syntax) => {
+describe.each(Object.entries(TOOL_SYNTAXES).filter(([, { answer }]) => !answer))('%s', (syntaxName, syntax) => {
   const write = (call: Call) => CALL_WRITERS[syntaxName as ToolSyntaxName](call.name, call.values, JSON.stringify)
 
   test('reads back the calls, however the text is chunked', () => {

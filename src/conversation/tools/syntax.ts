@@ -1,5 +1,4 @@
 import type { TextPart, TriggeredTagsConstraint } from '../../inference/engine.ts'
-import type { TextStage } from '../reply/reply-piece.ts'
 import type { Tool } from '../request/tool.ts'
 
 /** How a family of models writes tool calls. */
@@ -17,30 +16,15 @@ export interface ToolSyntax {
    * @param isFirst whether the reply may only begin with a call.
    */
   constraint(tools: readonly Tool[], single: boolean, isFirst?: boolean): TriggeredTagsConstraint
-  /** Given for models that write each reply as messages in channels. */
-  readonly channels?: Channels
+  /**
+   * Given for models that write each reply as messages in channels: the header of the message that answers. Behind it, the
+   * model calls no function.
+   */
+  readonly answer?: string
   /** Calls as a turn's text, for templates that have no place for them. */
   write?(calls: readonly WrittenCall[]): TextPart[]
   /** The id that a call has in prompts, where models expect a form; the index counts the calls of a conversation. */
   readonly callId?: (index: number, name: string) => string
-}
-
-export interface Channels {
-  /** The header of the message that answers. Behind it, the model calls no function. */
-  readonly answer: string
-  createReader(options: ChannelOptions): TextStage
-}
-
-export interface ChannelOptions {
-  readonly tools: readonly Tool[]
-  /** Whether to keep only the first call. */
-  readonly single: boolean
-  /** Whether the text begins behind the header of the answer. */
-  readonly inAnswer: boolean
-  /** Whether a thought has been read before, and whether others are shown. */
-  readonly hasThought: boolean
-  readonly showsThoughts: boolean
-  newId(): string
 }
 
 export interface WrittenCall {
