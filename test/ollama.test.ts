@@ -163,6 +163,12 @@ describe('chat', () => {
     )
   })
 
+  test('gives the thought of a model that promises none', async () => {
+    server.engine.script = { texts: ['<think>Count.', '</think>\n\n', 'Two.'] }
+    const { message } = await client.chat({ model: 'service-mk1', messages })
+    expect(message).toEqual({ role: 'assistant', content: 'Two.', thinking: 'Count.' })
+  })
+
   test('keeps to a format', async () => {
     server.engine.script = { texts: ['{"n": 2}'] }
     await client.chat({ model, messages, format: 'json' })

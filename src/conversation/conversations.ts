@@ -14,6 +14,7 @@ import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { TemplateProcesses } from './prompt/template-processes.ts'
+import { effortOf } from './prompt/thinking.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import type { CompletionParts } from './reply/completion-reader.ts'
@@ -285,6 +286,7 @@ export class Conversations {
         demand: structure === null ? null : demandOf(structure, model.card),
         tools: promptTools,
         thinking: thoughtBudget !== null,
+        effort: effortOf(request.reasoningEffort),
         replaysReasoning: usesFocus || tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
       const parts = { assets: view.assets, scene: sceneOf(view.messages, media, view), dropped }

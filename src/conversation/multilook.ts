@@ -13,6 +13,7 @@ import {
   type MediaSource,
 } from './prompt/media-parts.ts'
 import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
+import { effortOf } from './prompt/thinking.ts'
 import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { assetsOf, checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import { PromptRun } from './prompt-run.ts'
@@ -133,7 +134,8 @@ async function begin(
   const instruction = format === null ? null : dialect!.instruction(format)
   const thinking = thoughtBudget !== null
   const promptOf = (messages: readonly PlacedMessage[]) => {
-    const rest = { media, instruction, demand: null, tools: [], thinking, replaysReasoning: false }
+    const effort = effortOf(request.reasoningEffort)
+    const rest = { media, instruction, demand: null, tools: [], thinking, effort, replaysReasoning: false }
     return buildSharedPrompt({ param: 'context', messages, ...rest }, style)
   }
   const scope = { model, organisation, signal: deadline.signal }

@@ -116,3 +116,6 @@ export interface ThoughtMarks {
   /** Whether the model first tells itself what exemplars show, even when the client asks for no thinking. */
   readonly exemplars?: boolean
 }
+
+/** How most models mark thoughts: any reply that begins so begins with one, whatever is known of its model. */
+export const USUAL_THOUGHT: ThoughtMarks = { begin: '<think>', end: '</think>', closing: '</think>\n\n' }

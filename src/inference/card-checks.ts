@@ -1,7 +1,8 @@
-import { Template } from '@huggingface/jinja'
 import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard } from '../models/card.ts'
 import { PLAIN } from '../templates/built-in.ts'
+import { JinjaTemplate } from '../templates/jinja/template.ts'
+import { takesCalls } from '../templates/probe.ts'
 import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
@@ -66,7 +67,7 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
   const field = 'engine.chatTemplate'
   let rendersTools: boolean
   try {
-    rendersTools = (info.templateTraits ?? ownTraits(info)).toolForms !== null
+    rendersTools = takesCalls(info.templateTraits ?? ownTraits(info), card.toolSyntax)
   } catch (error) {
     const { message, cause } = error as Error
     const reason = cause instanceof Error ? `${message}: ${cause.message}` : message
@@ -77,6 +78,6 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
 }
 
 function ownTraits({ chatTemplate }: ModelInfo): TemplateTraits {
-  const template = new Template(chatTemplate ?? PLAIN)
+  const template = new JinjaTemplate(chatTemplate ?? PLAIN)
   return readTraits((variables) => template.render(variables))
 }

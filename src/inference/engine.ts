@@ -241,7 +241,7 @@ export type Constraint = (TagContent | TriggeredTagsConstraint) & {
 }
 
 /** A constraint on a whole text or on the content of a tag. */
-export type TagContent = JsonSchemaConstraint | RegexConstraint
+export type TagContent = JsonSchemaConstraint | RegexConstraint | SequenceConstraint | TagListConstraint
 
 /** A value that satisfies the schema, written as JSON unless `notation` says otherwise. */
 export interface JsonSchemaConstraint {
@@ -264,15 +264,40 @@ export interface Notation {
   readonly quote?: string
   /**
    * Given when the whole value is an object that is written as a list of members. Each member is `begin`, its name,
-   * `between`, its value and `end`. A value that may be a string is its bare text; see `memberTypes`.
+   * `between`, its value and `end`. A value that may be a string is its bare text; see `memberTypes`. `betweenJson`
+   * stands in place of `between` before a value that is no string, where the notation tells them apart.
    */
-  readonly member?: { readonly begin: string; readonly between: string; readonly end: string }
+  readonly member?: {
+    readonly begin: string
+    readonly between: string
+    readonly betweenJson?: string
+    readonly end: string
+  }
+  /**
+   * Given when the whole value is an object that is written as keyword arguments of Python, such as `x=1, y="text"`. Words
+   * and strings in it are Python's.
+   */
+  readonly keywords?: true
 }
 
 /** A text that the pattern matches from start to end. See `constraints/regex/parser.ts` for the dialect. */
 export interface RegexConstraint {
   readonly type: 'regex'
   readonly pattern: string
+}
+
+/** Texts, and values that follow constraints, one after the other. */
+export interface SequenceConstraint {
+  readonly type: 'sequence'
+  readonly parts: readonly (string | TagContent)[]
+}
+
+/** One tag or, unless `single`, several with `between` between them. */
+export interface TagListConstraint {
+  readonly type: 'tag_list'
+  readonly tags: readonly ConstrainedTag[]
+  readonly between: string
+  readonly single?: boolean
 }
 
 /** Free text in which every occurrence of a trigger begins one of the tags. */

@@ -34,6 +34,15 @@ export function answerOf<Answer>(attempt: Attempt<Answer>): Answer {
   throw Object.assign(new Error(message), code === null ? {} : { code })
 }
 
+/** An answer to a part of a question, of which other parts may have failed. */
+export function attempted<Answer>(answer: () => Answer): Attempt<Answer> {
+  try {
+    return { answer: answer() }
+  } catch (error) {
+    return { failure: failureOf(error) }
+  }
+}
+
 function failureOf(error: unknown): { message: string; code: string | null } {
   if (!(error instanceof Error)) return { message: String(error), code: null }
   const { message, cause } = error

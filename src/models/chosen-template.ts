@@ -29,10 +29,32 @@ export async function chooseTemplate(
 ): Promise<ChosenTemplate> {
   if (given?.startsWith(BUILT_IN_PREFIX)) return builtIn(given.slice(BUILT_IN_PREFIX.length), language, place)
   if (given !== undefined) return { source: await readTemplate(given, place), origin: given, builtIn: null }
-  const own = language.get('tokenizer.chat_template')
-  if (typeof own === 'string' && own.trim() !== '')
-    return { source: own, origin: 'tokenizer.chat_template', builtIn: null }
-  return chooseBuiltIn(language, place)
+  const own = textAt(language, TEMPLATE_KEY)
+  if (own === null) return chooseBuiltIn(language, place)
+  if (NAMED.has(own.trim())) return { ...builtIn(own.trim(), language, place), origin: TEMPLATE_KEY }
+  const forTools = textAt(language, TOOLS_TEMPLATE_KEY)
+  return { source: forTools === null ? own : joined(own, forTools), origin: TEMPLATE_KEY, builtIn: null }
+}
+
+const TEMPLATE_KEY = 'tokenizer.chat_template'
+/** Some models have a template of its own for conversations with tools. */
+const TOOLS_TEMPLATE_KEY = `${TEMPLATE_KEY}.tool_use`
+/** Files may hold one of llama.cpp's names instead of a template. These formats are built in here too. */
+const NAMED: ReadonlySet<string> = new Set(['chatml', 'gemma', 'llama3'])
+
+function textAt(language: GgufMetadata, key: string): string | null {
+  const text = language.get(key)
+  return typeof text === 'string' && text.trim() !== '' ? text : null
+}
+
+/**
+ * One template that renders conversations with tools by the second, as Transformers chooses between them. What stands
+ * beside the marks keeps Jinja from removing white space of either.
+ */
+function joined(plain: string, forTools: string): string {
+  const hasTools = "tools or messages | selectattr('role', 'equalto', 'tool') | list"
+  const [first, second] = [forTools, plain].map((text) => `{{ '' }}${text.replace(/\n$/, '')}{{ '' }}`)
+  return `{% if ${hasTools} %}${first}{% else %}${second}{% endif %}`
 }
 
 /**
@@ -66,8 +88,9 @@ export function chooseBuiltIn(language: GgufMetadata, place: CardFolder): Chosen
   )
 }
 
-/** The warning about a model that comes without a template. */
-export function builtInWarning(name: string): string {
+/** The warning about a model that comes without a template; null for one that has a template, or names a built-in one. */
+export function builtInWarning({ builtIn: name, origin }: ChosenTemplate): string | null {
+  if (name === null || origin === TEMPLATE_KEY) return null
   const format =
     name === `${BUILT_IN_PREFIX}plain`
       ? 'it gets a plain completion prompt, since its vocabulary has the marks of no known chat format'

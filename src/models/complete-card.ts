@@ -6,6 +6,7 @@ import {
   type FamilyName,
   TOOL_MARKS,
   type ToolSyntaxName,
+  USUAL_THOUGHT,
 } from '../families/index.ts'
 import { projectorProblem } from '../families/llama-cpp-names.ts'
 import { DIALECTS, type Dialect, type DialectName } from '../grounding/index.ts'
@@ -241,7 +242,8 @@ class Completion {
     const known = calls ? (family?.printedTokens ?? []) : []
     const marks =
       reading !== null && typeof toolSyntax === 'string' ? (TOOL_MARKS[toolSyntax as ToolSyntaxName] ?? []) : []
-    const ends = reading !== null && isObject(thought) ? [String(thought.end), String(thought.begin).trim()] : []
+    const { begin, end } = isObject(thought) ? thought : USUAL_THOUGHT
+    const ends = reading !== null ? [String(end), String(begin).trim()] : []
     // A card that says everything itself is taken at its word.
     const isOpen = reading !== null || this.#card.dialect === undefined
     const grounds = this.#serves.some(({ outputFormats }) => outputFormats?.some((format) => format !== 'text') ?? true)

@@ -5,6 +5,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { type HeaderValues, writeHeader } from '../../test/support/model-header.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
+import { JinjaTemplate } from '../templates/jinja/template.ts'
 import { type LocalModelCard, loadCard, loadLocalCard, readCard } from './card.ts'
 import { deriveContext } from './derived-context.ts'
 
@@ -339,6 +340,27 @@ describe('a chat template', () => {
     expect(warnings).toEqual([
       expect.stringMatching(/own chat template cannot be used, so it gets 'built-in:chatml': ./),
     ])
+  })
+
+  test('may be a name of llama.cpp', async () => {
+    const card = await load({ language: { ...language, 'tokenizer.chat_template': 'llama3' } })
+    expect((await describeModel(card)).info.chatTemplate).toContain('<|start_header_id|>')
+    expect(warnings).toEqual([])
+  })
+
+  test('may have another one for tools beside it', async () => {
+    const turns = '{% for m in messages %}[{{ m.role }}]{{ m.content or m.tool_calls | tojson }}\n{% endfor %}\n'
+    const named = {
+      'tokenizer.chat_template': turns,
+      'tokenizer.chat_template.tool_use': `\n  {{ tools | tojson }}${turns}`,
+    }
+    const { info } = await describeModel(await load({ language: { ...language, ...named } }))
+    const jinja = new JinjaTemplate(info.chatTemplate!)
+    const messages = [{ role: 'user', content: 'Hi' }]
+    for (const variables of [{ messages }, { messages, tools: null }, { messages, tools: [{ name: 'f' }] }]) {
+      const own = named[`tokenizer.chat_template${variables.tools ? '.tool_use' : ''}` as keyof typeof named]
+      expect(jinja.render(variables)).toBe(new JinjaTemplate(own).render(variables))
+    }
   })
 
   test('may be named by the card', async () => {

@@ -27,7 +27,9 @@ export async function deriveTemplate(
 ): Promise<TemplateReading> {
   const chosen = await chooseTemplate(given, language, place)
   if (chosen.builtIn !== null && given === undefined) {
-    return { ...NOTHING, builtIn: chosen.builtIn, origin: chosen.origin, warnings: [builtInWarning(chosen.builtIn)] }
+    const warning = builtInWarning(chosen)
+    const warnings = warning === null ? [] : [warning]
+    return { ...NOTHING, builtIn: chosen.builtIn, origin: chosen.origin, warnings }
   }
   try {
     return { ...(await probeGuarded(chosen.source)).findings, origin: chosen.origin }

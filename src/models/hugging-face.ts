@@ -68,8 +68,7 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
   const generation = (await read('generation_config.json')) ?? {}
   const thinker = isObject(config.thinker_config) ? config.thinker_config : config
   const text = [thinker.text_config, thinker.llm_config].find(isObject) ?? thinker
-  const template =
-    (await readTemplate(folder)) ?? (await read('chat_template.json'))?.chat_template ?? templateOf(settings)
+  const templates = await readTemplates(folder, settings, () => read('chat_template.json'))
   const { tokens, types } = vocabularyOf(tokenizer)
   const processor = (await read('processor_config.json')) ?? {}
   const own = await read('preprocessor_config.json')
@@ -97,7 +96,8 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
   const language = present({
     'general.architecture': architecture,
     [`${architecture}.context_length`]: text.max_position_embeddings,
-    'tokenizer.chat_template': template,
+    'tokenizer.chat_template': templates.plain,
+    'tokenizer.chat_template.tool_use': templates.forTools,
     'tokenizer.ggml.tokens': tokens,
     'tokenizer.ggml.token_type': types,
     'tokenizer.ggml.bos_token_id': tokenId(settings.bos_token),
@@ -160,14 +160,29 @@ function marksOf(config: Json, tokens: readonly string[]): readonly (string | un
   return ids.every((id) => typeof id === 'number') ? ids.map((id) => tokens[id as number]) : undefined
 }
 
-async function readTemplate(folder: string): Promise<string | undefined> {
-  return readPlain(join(folder, 'chat_template.jinja')).catch(() => undefined)
+interface Templates {
+  readonly plain: unknown
+  readonly forTools: unknown
 }
 
-/** Older repositories have the template in their settings, or several by name. */
-function templateOf({ chat_template: template }: Json): unknown {
-  if (!Array.isArray(template)) return template
-  return template.filter(isObject).find(({ name }) => name === 'default')?.template
+/** Those that Transformers takes: files of their own, an older file of processors, or the settings of the tokenizer. */
+async function readTemplates(folder: string, settings: Json, older: () => Promise<Json | null>): Promise<Templates> {
+  const fileOf = (...path: string[]) => readPlain(join(folder, ...path)).catch(() => undefined)
+  const plain = await fileOf('chat_template.jinja')
+  const forTools = await fileOf('additional_chat_templates', 'tool_use.jinja')
+  if (plain !== undefined || forTools !== undefined) return { plain: plain ?? forTools, forTools }
+  return namedTemplates((await older())?.chat_template ?? settings.chat_template)
+}
+
+/** One, or several by name: as a list or as an object. */
+function namedTemplates(given: unknown): Templates {
+  const entries = Array.isArray(given)
+    ? given.filter(isObject).map(({ name, template }) => [String(name), template] as const)
+    : isObject(given)
+      ? Object.entries(given)
+      : [['default', given] as const]
+  const named = new Map(entries)
+  return { plain: named.get('default') ?? named.get('tool_use'), forTools: named.get('tool_use') }
 }
 
 /** The tokens by their ids, and the type of each, as llama.cpp numbers them. */

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -145,6 +145,48 @@ describe('a header', () => {
       { numRuns: 200 },
     )
   })
+})
+
+test.each<[string, Readonly<Record<string, unknown>>, readonly [plain: string, forTools?: string]]>([
+  ['in the settings', { 'tokenizer_config.json': { chat_template: 'a' } }, ['a']],
+  [
+    'a file of processors',
+    { 'chat_template.json': { chat_template: 'b' }, 'tokenizer_config.json': { chat_template: 'a' } },
+    ['b'],
+  ],
+  ['a file of its own', { 'chat_template.jinja': 'c', 'chat_template.json': { chat_template: 'b' } }, ['c']],
+  [
+    'by names',
+    {
+      'tokenizer_config.json': {
+        chat_template: [
+          { name: 'tool_use', template: 't' },
+          { name: 'default', template: 'a' },
+        ],
+      },
+    },
+    ['a', 't'],
+  ],
+  [
+    'by names in a file of processors',
+    { 'chat_template.json': { chat_template: { default: 'b', tool_use: 't' } } },
+    ['b', 't'],
+  ],
+  ['in a folder', { 'chat_template.jinja': 'c', 'additional_chat_templates/tool_use.jinja': 't' }, ['c', 't']],
+  [
+    'by the name for tools alone',
+    { 'tokenizer_config.json': { chat_template: [{ name: 'tool_use', template: 't' }] } },
+    ['t', 't'],
+  ],
+])('the chat template of a folder: %s', async (_name, files, [plain, forTools]) => {
+  const folder = await mkdtemp(join(directory, 'folder-'))
+  await mkdir(join(folder, 'additional_chat_templates'))
+  const all = { 'config.json': { model_type: 'qwen2' }, 'tokenizer.json': { model: { vocab: { a: 0 } } }, ...files }
+  for (const [name, content] of Object.entries(all))
+    await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content))
+  const { language } = await readFolder('.', { file: join(folder, 'card.json'), directory: folder })
+  expect(language.get('tokenizer.chat_template')).toBe(plain)
+  expect(language.get('tokenizer.chat_template.tool_use')).toBe(forTools)
 })
 
 test('a tokenizer that names a token far behind all others is read without it', async () => {

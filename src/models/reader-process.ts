@@ -1,6 +1,6 @@
 /** The entry point of a process that reads files of models, and runs their chat templates. */
-import { Template } from '@huggingface/jinja'
-import { answerQuestions } from '../lib/guarded-program.ts'
+import { answerQuestions, attempted } from '../lib/guarded-program.ts'
+import { JinjaTemplate } from '../templates/jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from '../templates/probe.ts'
 import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import { type GgufHeader, metadataOf, parseHead, readGgufHeader, readGgufMetadata } from './gguf.ts'
@@ -17,7 +17,10 @@ export type ReaderQuestion =
   | { readonly type: 'folder'; readonly name: string; readonly place: CardFolder }
   /** What a template says of its model. */
   | { readonly type: 'template'; readonly source: string }
-  | { readonly type: 'render'; readonly source: string; readonly variables: Readonly<Record<string, unknown>> }
+  /** The prompt of each conversation. */
+  | { readonly type: 'render'; readonly source: string; readonly conversations: readonly Variables[] }
+
+type Variables = Readonly<Record<string, unknown>>
 
 export interface TemplateReport {
   readonly findings: TemplateFindings
@@ -27,10 +30,10 @@ export interface TemplateReport {
 /** A rendered prompt holds placeholders for what clients write, so it is far shorter. */
 const MOST_RENDERED = 2 ** 24
 
-let last: { readonly source: string; readonly template: Template } | null = null
+let last: { readonly source: string; readonly template: JinjaTemplate } | null = null
 
-function templateOf(source: string): Template {
-  if (last?.source !== source) last = { source, template: new Template(source) }
+function templateOf(source: string): JinjaTemplate {
+  if (last?.source !== source) last = { source, template: new JinjaTemplate(source) }
   return last.template
 }
 
@@ -55,12 +58,17 @@ answerQuestions(async (question: ReaderQuestion) => {
       return { findings: probeTemplate(question.source, render), traits: readTraits(render) } satisfies TemplateReport
     }
     case 'render': {
-      const rendered = templateOf(question.source).render({ ...question.variables })
-      if (rendered.length > MOST_RENDERED) throw new Error(`it makes a prompt of more than ${MOST_RENDERED} characters`)
-      return rendered
+      const template = templateOf(question.source)
+      return question.conversations.map((variables) => attempted(() => rendered(template, variables)))
     }
   }
 })
+
+function rendered(template: JinjaTemplate, variables: Variables): string {
+  const text = template.render(variables)
+  if (text.length > MOST_RENDERED) throw new Error(`it makes a prompt of more than ${MOST_RENDERED} characters`)
+  return text
+}
 
 function checkedMetadata({ fields, tensors }: GgufHeader, size: number) {
   const end = tensors.reduce((most, { offset }) => Math.max(most, offset), 0)

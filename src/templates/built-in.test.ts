@@ -1,6 +1,6 @@
-import { Template } from '@huggingface/jinja'
 import { describe, expect, test } from 'vitest'
 import { BUILT_IN_MARKS, BUILT_IN_TEMPLATES, type BuiltInName, builtInFor, builtInTemplate } from './built-in.ts'
+import { JinjaTemplate } from './jinja/template.ts'
 
 const messages = [
   { role: 'system', content: 'Be brief.' },
@@ -9,7 +9,7 @@ const messages = [
   { role: 'user', content: 'Who?' },
 ]
 const rendered = (name: BuiltInName) =>
-  new Template(builtInTemplate(name)).render({
+  new JinjaTemplate(builtInTemplate(name)).render({
     messages,
     bos_token: '<s>',
     eos_token: '</s>',

@@ -28,10 +28,17 @@ export interface TemplateInput {
   readonly tools: readonly TemplateTool[]
   /** Whether reasoning is on. */
   readonly thinking: boolean
+  /** How much, for templates that tell their model. */
+  readonly effort?: Effort
 }
+
+export type Effort = 'low' | 'medium' | 'high'
 
 /** Whether a template reads `content` as a string or as a list of parts: the wrong one renders to nothing. */
 export type ContentShape = 'string' | 'parts'
+
+/** What a template takes as `tools` where there are none: most take None, and some only that it is undefined. */
+export type NoTools = 'none' | 'undefined'
 
 /** Texts of the special tokens that templates refer to; empty when the model has none. */
 export interface SpecialTokens {
@@ -43,18 +50,29 @@ export interface SpecialTokens {
 export interface ThinkingSwitch {
   readonly on: Readonly<Record<string, unknown>>
   readonly off: Readonly<Record<string, unknown>>
+  /** Whether `reasoning_effort` may be any of the efforts. */
+  readonly takesEffort?: boolean
 }
 
 export interface ValueOptions {
   readonly shape: ContentShape
+  readonly noTools: NoTools
   readonly tokens: SpecialTokens
   readonly thinking: ThinkingSwitch
+  /** What turns may hold beside a call; anything by default. */
+  readonly besideCalls?: BesideCalls
+}
+
+/** Some templates take one call in a turn, and some of those no text beside thoughts there. */
+export interface BesideCalls {
+  readonly otherCalls: boolean
+  readonly bothTexts: boolean
 }
 
 /** The variables of a template that render this conversation, up to where the model's reply begins. */
 export function templateVariables(
-  { turns, tools, thinking }: TemplateInput,
-  { shape, tokens, thinking: { on, off } }: ValueOptions,
+  { turns, tools, thinking, effort }: TemplateInput,
+  { shape, noTools, tokens, thinking: { on, off, takesEffort }, besideCalls }: ValueOptions,
 ): Record<string, unknown> {
   const declared = tools.map(({ name, description, parameters }) => ({
     type: 'function',
@@ -63,11 +81,41 @@ export function templateVariables(
   return {
     bos_token: tokens.bosToken,
     eos_token: tokens.eosToken,
-    messages: turns.map((turn) => toMessage(turn, shape)),
-    ...(declared.length === 0 ? {} : { tools: declared }),
+    messages: withCalls(turns, besideCalls).map((turn) => toMessage(turn, shape)),
+    // Transformers sets both for every conversation.
+    ...(declared.length > 0 ? { tools: declared } : noTools === 'none' ? { tools: null } : {}),
+    documents: null,
     add_generation_prompt: true,
     ...(thinking ? on : off),
+    ...(thinking && takesEffort && effort !== undefined ? { reasoning_effort: effort } : {}),
   }
+}
+
+/** Gives calls turns that the template takes. */
+function withCalls(turns: readonly Turn[], beside: BesideCalls = { otherCalls: true, bothTexts: true }): Turn[] {
+  return turns.flatMap((turn, at): Turn[] => {
+    if (turn.role === 'tool' && !beside.otherCalls && turnOf(turn, turns.slice(0, at)) !== undefined) return []
+    const { toolCalls = [] } = turn
+    if (toolCalls.length === 0) return [turn]
+    const whole = beside.bothTexts ? turn : withOneText(turn)
+    if (beside.otherCalls || toolCalls.length === 1) return [whole]
+    const results = turns.slice(at + 1)
+    return toolCalls.flatMap((call, index): Turn[] => {
+      const own = results.filter((other) => other.answers?.id === call.id)
+      const texts: Turn = index === 0 ? whole : { role: 'assistant', content: '' }
+      return [{ ...texts, toolCalls: [call] }, ...own]
+    })
+  })
+}
+
+/** The turn with several calls that this one answers. */
+function turnOf({ answers }: Turn, earlier: readonly Turn[]): Turn | undefined {
+  return earlier.find(({ toolCalls = [] }) => toolCalls.length > 1 && toolCalls.some(({ id }) => id === answers?.id))
+}
+
+function withOneText(turn: Turn): Turn {
+  const { content, reasoning = '' } = turn
+  return content === '' || reasoning === '' ? turn : { ...turn, content: '', reasoning: `${reasoning}\n${content}` }
 }
 
 function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, shape: ContentShape): object {
@@ -75,7 +123,8 @@ function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, 
   return {
     role,
     content: shape === 'string' ? content : empty ? [] : [{ type: 'text', text: content }],
-    ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
+    // The second is how gpt-oss knows it. Transformers gives both.
+    ...(reasoning === undefined ? {} : { reasoning_content: reasoning, thinking: reasoning }),
     ...(toolCalls.length === 0
       ? {}
       : {

@@ -1,9 +1,10 @@
-import { Template } from '@huggingface/jinja'
 import { describe, expect, test } from 'vitest'
+import { CALL_WRITERS, pythonJson } from '../../test/support/written-calls.ts'
+import { JinjaTemplate } from './jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from './probe.ts'
 
 function probe(source: string): TemplateFindings {
-  const template = new Template(source)
+  const template = new JinjaTemplate(source)
   return probeTemplate(source, (variables) => template.render(variables))
 }
 
@@ -32,14 +33,26 @@ describe('the syntax of tool calls', () => {
     expect(probe(chat({ call }))).toMatchObject({ toolSyntax: syntax, warnings: [] })
   })
 
+  test.each(Object.entries(CALL_WRITERS))('as models are trained to write it: %s', (syntax, write) => {
+    const call = `${write('f', { city: 'Bern' }, pythonJson)}{{ c.function.arguments | tojson }}`
+    expect(probe(chat({ call })).toolSyntax).toBe(syntax)
+  })
+
+  test.each([
+    ['lfm2', 'List of tools: [{{ tools | tojson }}]'],
+    ['granite', 'Answer with <|tool_call|> and a list. {{ tools | tojson }}'],
+  ])('by the declaration where calls have no place: %s', (syntax, tools) => {
+    const source = `{% if tools %}${tools}{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}`
+    expect(probe(source)).toMatchObject({ toolSyntax: syntax, warnings: [] })
+  })
+
   test('none for a template without tools, and nothing to say about it', () => {
     const plain = '{% for m in messages %}{{ m.content }}{% endfor %}'
     expect(probe(plain)).toEqual({ toolSyntax: null, thought: null, warnings: [] })
   })
 
   test.each([
-    ['<tool_call>{{ c.function.name }}\n<arg_key>k</arg_key>{{ c.function.arguments }}</tool_call>', /is not known/],
-    [`<|tool_call_start|>[{{ c.function.name }}(${VALUES})]<|tool_call_end|>`, /is not known/],
+    ['<call name="{{ c.function.name }}">{{ c.function.arguments }}</call>', /is not known/],
     ['{{ raise_exception("no calls") }}', /does not render a call/],
   ])('none where it is another one, with a warning: %s', (call, warning) => {
     const { toolSyntax, warnings } = probe(chat({ call }))

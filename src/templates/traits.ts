@@ -1,5 +1,8 @@
 import {
+  type BesideCalls,
   type ContentShape,
+  type Effort,
+  type NoTools,
   type TemplateInput,
   type TemplateValue,
   type ThinkingSwitch,
@@ -13,15 +16,18 @@ export type ValueForm = 'text' | 'structure'
 /** The forms in which a template expects tools. */
 export interface ToolForms {
   readonly parameters: ValueForm
-  readonly arguments: ValueForm
+  /** Null for a template that shows results and no calls: those then stand in the text of their turn. */
+  readonly arguments: ValueForm | null
 }
 
 /** How a template must be called. */
 export interface TemplateTraits {
   readonly shape: ContentShape
+  readonly noTools: NoTools
   /** Null when the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly thinking: ThinkingSwitch
+  readonly besideCalls?: BesideCalls
 }
 
 /** @param variables those of `templateVariables`. @throws Error when the template rejects them. */
@@ -40,54 +46,129 @@ const SWITCHES: readonly ThinkingSwitch[] = [
   COMMON,
   // DeepSeek, Kimi, Granite.
   { on: { thinking: true }, off: { thinking: false } },
-  // Mistral.
+  // Mistral, Cohere.
   { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'none' } },
+  // Hy3 refuses other words.
+  { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'no_think' } },
+  // MiniMax-M3.
+  { on: { thinking_mode: 'enabled' }, off: { thinking_mode: 'disabled' } },
+  // Seed-OSS, whose budget has no limit unless one is set.
+  { on: {}, off: { thinking_budget: 0 } },
 ]
+/** Solar closes a thought at this word. */
+const EFFORT: ThinkingSwitch = { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'low' } }
+const CHANNELS: ThinkingSwitch = {
+  on: { reasoning_effort: 'medium' },
+  off: { reasoning_effort: 'low' },
+  takesEffort: true,
+}
 
 /**
  * Finds out by rendering short conversations how a template wants to be called.
  * @throws Error when it does not render a plain conversation.
  */
 export function readTraits(render: Render): TemplateTraits {
-  const shape = contentShape(render)
-  const thinking = thinkingSwitch(render, shape)
-  const call = (input: TemplateInput) => render(templateVariables(input, { shape, tokens: NO_TOKENS, thinking }))
-  return { shape, thinking, toolForms: toolForms(call) }
+  const form = plainForm(render)
+  const thinking = thinkingSwitch(render, form)
+  const call = (input: TemplateInput) => render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
+  const forms = toolForms(call)
+  return {
+    ...form,
+    thinking,
+    toolForms: forms,
+    ...(forms?.arguments ? { besideCalls: besideCalls(call, forms.arguments) } : {}),
+  }
 }
 
-function contentShape(render: Render): ContentShape {
+type PlainForm = Pick<TemplateTraits, 'shape' | 'noTools'>
+
+const PLAIN_FORMS: readonly PlainForm[] = [
+  { shape: 'string', noTools: 'none' },
+  { shape: 'parts', noTools: 'none' },
+  { shape: 'string', noTools: 'undefined' },
+  { shape: 'parts', noTools: 'undefined' },
+]
+
+/** How the template renders a plain conversation. */
+function plainForm(render: Render): PlainForm {
   let cause: unknown
-  for (const shape of ['string', 'parts'] as const) {
+  for (const form of PLAIN_FORMS) {
     try {
       const input = { turns: [USER], tools: [], thinking: false }
-      if (render(templateVariables(input, { shape, tokens: NO_TOKENS, thinking: COMMON })).includes(NEEDLE))
-        return shape
+      if (render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking: COMMON })).includes(NEEDLE))
+        return form
     } catch (error) {
-      cause = error
+      cause ??= error
     }
   }
   throw new Error('The chat template does not render a plain conversation', { cause })
 }
 
 /** The first switch that makes a difference; the common one where none does. */
-function thinkingSwitch(render: Render, shape: ContentShape): ThinkingSwitch {
-  const differs = (thinking: ThinkingSwitch) => {
-    const options = { shape, tokens: NO_TOKENS, thinking }
-    const rendered = (on: boolean) => render(templateVariables({ turns: [USER], tools: [], thinking: on }, options))
+function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
+  const rendered = (thinking: ThinkingSwitch, on: boolean, effort?: Effort): string | null => {
     try {
-      return rendered(true) !== rendered(false)
+      const input = { turns: [USER], tools: [], thinking: on, ...(effort === undefined ? {} : { effort }) }
+      return render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
+    } catch {
+      return null
+    }
+  }
+  const differs = (thinking: ThinkingSwitch) => {
+    const on = rendered(thinking, true)
+    const off = rendered(thinking, false)
+    return on !== null && off !== null && on !== off
+  }
+  const found = [...SWITCHES, EFFORT].find(differs) ?? COMMON
+  if (found.on.reasoning_effort === undefined) return found
+  const asked: ThinkingSwitch = { ...found, takesEffort: true }
+  const efforts = (['low', 'medium', 'high'] as const).map((effort) => rendered(asked, true, effort))
+  if (efforts.includes(null) || new Set(efforts).size < 3) return found
+  // A model with channels always thinks, and knows no other words.
+  return efforts[1]!.endsWith('<|start|>assistant') ? CHANNELS : asked
+}
+
+/** What else a turn with a call may hold. */
+function besideCalls(render: (input: TemplateInput) => string, form: ValueForm): BesideCalls {
+  const values = form === 'text' ? '{}' : {}
+  const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
+    const calls = names.map((name, index) => ({ id: CALL_ID.slice(0, -1) + index, name, arguments: values }))
+    const results = calls.map(({ id, name }): Turn => ({ role: 'tool', content: 'r', answers: { id, name } }))
+    try {
+      const turns: Turn[] = [USER, { role: 'assistant', ...texts, toolCalls: calls }, ...results]
+      const rendered = render({ turns, tools: [], thinking: false })
+      return names.every((name) => rendered.includes(name))
     } catch {
       return false
     }
   }
-  return SWITCHES.find(differs) ?? COMMON
+  const [first, second] = ['first-call', 'second-call']
+  return {
+    otherCalls: !takes([first!], { content: '' }) || takes([first!, second!], { content: '' }),
+    bothTexts: !takes([first!], { content: 'x' }) || takes([first!], { content: 'x', reasoning: 'y' }),
+  }
 }
 
 function toolForms(render: (input: TemplateInput) => string): ToolForms | null {
   const schema = { type: 'object', properties: { [NEEDLE]: { type: 'string', description: 'd' } }, required: [NEEDLE] }
   const parameters = formRendered(render, declared(NEEDLE), declared(schema))
   const values = formRendered(render, called(NEEDLE), called({ [NEEDLE]: 'v' }))
-  return parameters === null || values === null ? null : { parameters, arguments: values }
+  if (parameters === null || (values === null && !showsResults(render))) return null
+  return { parameters, arguments: values }
+}
+
+function showsResults(render: (input: TemplateInput) => string): boolean {
+  const result: Turn = { role: 'tool', content: 'a-result', answers: { id: CALL_ID, name: 'f' } }
+  try {
+    const rendered = render({
+      turns: [USER, { role: 'assistant', content: 'a-call' }, result],
+      tools: [],
+      thinking: false,
+    })
+    return rendered.includes('a-call') && rendered.includes('a-result')
+  } catch {
+    return false
+  }
 }
 
 function declared(parameters: TemplateValue): TemplateInput {
@@ -112,13 +193,19 @@ function formRendered(
   text: TemplateInput,
   structure: TemplateInput,
 ): ValueForm | null {
-  for (const [form, input] of [['text', text] as const, ['structure', structure] as const]) {
+  const attempt = (input: TemplateInput): string | null => {
     try {
+      const rendered = render(input)
       // The user turn contains one needle; a second one comes from the probed value.
-      if (render(input).split(NEEDLE).length > 2) return form
+      return rendered.split(NEEDLE).length > 2 ? rendered : null
     } catch {
       // A template that iterates over a structure may fail on a text.
+      return null
     }
   }
-  return null
+  const asText = attempt(text)
+  // Between such marks Python writes a text as a value of its own: the template writes a structure as Python does.
+  if (asText !== null && !asText.includes(`'${NEEDLE}'`)) return 'text'
+  if (attempt(structure) !== null) return 'structure'
+  return asText === null ? null : 'text'
 }

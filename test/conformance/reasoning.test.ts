@@ -131,6 +131,40 @@ describe('the reply', () => {
   })
 })
 
+describe('a model whose card promises no reasoning may think all the same', () => {
+  const asked = { model: 'service-mk1', messages: [user] }
+  beforeEach(() => {
+    server.engine.script = { texts: ['<thi', 'nk>\nHm', '.</think>Two', '.'] }
+  })
+
+  test('in chat completions', async () => {
+    const { choices } = await replyOf(await server.post('/v1/chat/completions', asked))
+    expect(choices[0]!.message).toEqual({ role: 'assistant', content: 'Two.', reasoning_content: 'Hm.' })
+    const chunks = await chunksOf(await server.post('/v1/chat/completions', { ...asked, stream: true }))
+    const said = chunks.map(({ choices: [choice] }) => choice!.delta.content ?? '').join('')
+    expect(said).toBe('Two.')
+  })
+
+  test('in responses', async () => {
+    const response = await server.post('/v1/responses', { model: 'service-mk1', input: 'How many?' })
+    const { output } = await jsonOf<{ output: { type: string; content: { text: string }[] }[] }>(response)
+    expect(output.map(({ type, content }) => [type, content.map(({ text }) => text).join('')])).toEqual([
+      ['reasoning', 'Hm.'],
+      ['message', 'Two.'],
+    ])
+  })
+
+  test('in messages', async () => {
+    const { content } = await jsonOf<{ content: object[] }>(
+      await server.post('/v1/messages', { ...asked, max_tokens: 50 }),
+    )
+    expect(content).toMatchObject([
+      { type: 'thinking', thinking: 'Hm.' },
+      { type: 'text', text: 'Two.' },
+    ])
+  })
+})
+
 describe('with structured output', () => {
   const format = {
     type: 'json_schema',

@@ -8,7 +8,7 @@ interface Sample {
 }
 
 const PIECES = ['{', '}', '"', '\\', '[', ']', '\n', '<', '</', '<|', '</tool_call', 'null', '5', ' ', ':', ',', '>']
-const MARKS = ['<|"|>', '</parameter>', '</function>', '<tool_call|>']
+const MARKS = ['<|"|>', '</parameter>', '</function>', '<tool_call|>', '</param>', '</arg_value>', '<![CDATA[']
 const text = fc
   .array(fc.oneof(fc.string({ unit: 'grapheme', maxLength: 5 }), fc.constantFrom(...PIECES)), { maxLength: 6 })
   .map((parts) => parts.join(''))

@@ -1,13 +1,13 @@
-import { Template } from '@huggingface/jinja'
 import type { ModelInfo } from '../../inference/engine.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import { ProcessEnded } from '../../lib/guarded-process.ts'
 import { PLAIN } from '../../templates/built-in.ts'
 import { type SpecialTokens, type TemplateInput, templateVariables } from '../../templates/conversation.ts'
+import { JinjaTemplate } from '../../templates/jinja/template.ts'
 import { readTraits, type TemplateTraits, type ToolForms } from '../../templates/traits.ts'
 import type { TemplateProcesses } from './template-processes.ts'
 
-export type { TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
+export type { Effort, TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
 export type { ToolForms, ValueForm } from '../../templates/traits.ts'
 
 /** Conversations with more turns are long. This many take about ten milliseconds. */
@@ -17,7 +17,7 @@ const MOST_TURNS_AT_ONCE = 256
 export class ChatTemplate {
   readonly #source: string
   /** Null for a template that does not run in this process. */
-  readonly #template: Template | null
+  readonly #template: JinjaTemplate | null
   readonly #processes: TemplateProcesses | null
   readonly #tokens: SpecialTokens
   readonly #traits: TemplateTraits
@@ -38,7 +38,7 @@ export class ChatTemplate {
       this.#traits = info.templateTraits
       processes.warmUp()
     } else {
-      const template = new Template(this.#source)
+      const template = new JinjaTemplate(this.#source)
       this.#template = template
       this.#traits = readTraits((variables) => template.render(variables))
     }

@@ -1,12 +1,18 @@
 import type { PromptPart } from '../../inference/engine.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import { pythonEscaped } from '../../templates/jinja/values.ts'
 
-/** Private-use characters, which no template emits. Client texts are never searched for them. */
-const PLACEHOLDER = /\uE000(\d+)\uE001/
+/**
+ * Private-use characters, which no template emits. Client texts are never searched for them. A template that writes a
+ * placeholder as JSON or as Python's `repr` adds the letter.
+ */
+const PLACEHOLDER = /\uE000(\d+)([jr]?)\uE001/
 
 export interface PlaceholderOptions {
   /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
+  /** Whether a text that the template writes as JSON or as Python's `repr` is escaped so; by default with `json`. */
+  readonly escapes?: boolean
   /** Whether the template may leave the placeholder out. */
   readonly optional?: boolean
 }
@@ -15,6 +21,7 @@ interface Placeholder {
   /** Null for the open placeholder, whose content is given to `fill`. */
   readonly parts: readonly PromptPart[] | null
   readonly json: string | null
+  readonly escapes: boolean
   readonly optional: boolean
 }
 
@@ -45,8 +52,9 @@ export class Placeholders {
     return this.#add(null, {})
   }
 
-  #add(parts: readonly PromptPart[] | null, { json = undefined, optional = false }: PlaceholderOptions): string {
-    this.#placeholders.push({ parts, json: json ?? null, optional })
+  #add(parts: readonly PromptPart[] | null, options: PlaceholderOptions): string {
+    const { json = null, escapes = json !== null, optional = false } = options
+    this.#placeholders.push({ parts, json, escapes, optional })
     // All of the same length, so that a template that sorts them keeps their order.
     return `\uE000${String(this.#placeholders.length - 1).padStart(7, '0')}\uE001`
   }
@@ -59,14 +67,16 @@ export class Placeholders {
   }
 
   fill(rendered: string, open: readonly PromptPart[] = []): PromptPart[] {
-    // Splitting by a pattern with one group yields texts and placeholder numbers in turn.
+    // Splitting by a pattern with two groups yields a text, a placeholder's number and its letter in turn.
     const pieces = rendered.split(PLACEHOLDER)
-    const texts = pieces.filter((_, position) => position % 2 === 0)
-    const filled = pieces
-      .filter((_, position) => position % 2 === 1)
-      .map((number) => this.#placeholders[Number(number)]!)
-    const contents = filled.map(({ parts, json }, i) => {
-      if (json === null || !texts[i]!.endsWith('"') || !texts[i + 1]!.startsWith('"')) return parts ?? open
+    const every = (from: number) => pieces.filter((_, position) => position % 3 === from)
+    const texts = every(0)
+    const letters = every(2)
+    const filled = every(1).map((number) => this.#placeholders[Number(number)]!)
+    const contents = filled.map(({ parts, json, escapes }, i) => {
+      if (json === null || !texts[i]!.endsWith('"') || !texts[i + 1]!.startsWith('"')) {
+        return escapes ? written(parts ?? open, letters[i]!) : (parts ?? open)
+      }
       texts[i] = texts[i]!.slice(0, -1)
       texts[i + 1] = texts[i + 1]!.slice(1)
       return untrusted(json)
@@ -84,6 +94,18 @@ export class Placeholders {
     }
     return parts
   }
+}
+
+const ESCAPED: Readonly<Record<string, (text: string) => string>> = {
+  j: (text) => JSON.stringify(text).slice(1, -1),
+  r: (text) => pythonEscaped(text),
+}
+
+/** Texts as the template writes all texts at their place. */
+function written(parts: readonly PromptPart[], letter: string): readonly PromptPart[] {
+  const escaped = ESCAPED[letter]
+  if (escaped === undefined) return parts
+  return parts.map((part) => (part.type === 'text' ? { ...part, text: escaped(part.text) } : part))
 }
 
 /** Matches the control tokens of all model families. */

@@ -12,8 +12,9 @@ import {
   type ToolMessage,
 } from '../request/message.ts'
 import type { Tool } from '../request/tool.ts'
+import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
-import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
+import type { ChatTemplate, Effort, TemplateInput, Turn } from './chat-template.ts'
 import type { LoadedMedia } from './media-parts.ts'
 import { Placeholders, untrusted } from './placeholders.ts'
 import { templateValue } from './template-values.ts'
@@ -31,6 +32,8 @@ export interface PromptSource {
   readonly tools: readonly Tool[]
   /** Whether the prompt is to end within a thought. */
   readonly thinking: boolean
+  /** How much, where the client says so. */
+  readonly effort?: Effort | undefined
   /** Whether the model sees its earlier thoughts, where the client gives them. */
   readonly replaysReasoning: boolean
 }
@@ -42,6 +45,12 @@ export interface PromptStyle {
   readonly thought: ThoughtMarks | null
   /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
   readonly marks: readonly string[]
+  /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
+  readonly answer?: string
+  /** Writes calls, for templates that have no place for them. */
+  readonly write?: ToolSyntax['write']
+  /** The ids that its calls have in prompts. */
+  readonly callId?: ToolSyntax['callId']
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
@@ -51,7 +60,15 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
     ...(extensions ? HINT_MARKS : []),
   ]
-  return { template, thought, marks }
+  const { answer, callId, write }: Partial<ToolSyntax> = toolSyntax ? TOOL_SYNTAXES[toolSyntax] : {}
+  return {
+    template,
+    thought,
+    marks,
+    ...(answer ? { answer } : {}),
+    ...(callId ? { callId } : {}),
+    ...(write && template.toolForms?.arguments === null ? { write } : {}),
+  }
 }
 
 /**
@@ -105,16 +122,18 @@ async function render(
   slots: Placeholders,
   style: PromptStyle,
 ): Promise<string> {
-  const { param, thinking } = source
-  const { template, thought } = style
+  const { param, thinking, effort } = source
+  const { template, thought, answer = '' } = style
   const input: TemplateInput = {
-    turns: [...turns(source, slots, template), ...more],
+    turns: [...turns(source, slots, style), ...more],
     tools: source.tools.map((tool) => declaration(tool, slots, template)),
     thinking,
+    ...(effort === undefined ? {} : { effort }),
   }
   const rendered = await template.render(input, param)
   slots.checkAllIn(rendered, param)
-  return thought === null ? rendered : withThought(rendered, thinking, thought)
+  const opened = thought === null ? rendered : withThought(rendered, thinking, thought)
+  return thinking || source.tools.length > 0 ? opened : opened + answer
 }
 
 /** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */
@@ -125,7 +144,7 @@ function withThought(rendered: string, thinking: boolean, { begin, closing }: Th
 }
 
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
-function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate): Turn[] {
+function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): Turn[] {
   const { messages, media, instruction } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
@@ -136,16 +155,22 @@ function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
       system.push(...contentOf(placed, media))
     }
-    result.push({ role: 'system', content: slots.put(system) })
+    // Some formats put it into the last turn of a user, and nowhere behind the result of a call.
+    const optional = messages.at(-1)?.message.role === 'tool'
+    result.push({ role: 'system', content: slots.put(system, { optional }) })
   }
   const calls = new Map<string, CalledFunction>()
   const asking = messages.findLast(({ message }) => message.role === 'user')
   for (const placed of messages.slice(leading.length)) {
     const { message } = placed
     const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
-    const content = slots.put([...contentOf(placed, media), ...demand])
+    const written = message.role === 'assistant' ? writtenCalls(message, style) : []
+    // Some formats have no place for what a model says beside its calls.
+    const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0 && written.length === 0
+    const escapes = message.role === 'tool'
+    const content = slots.put([...contentOf(placed, media), ...demand, ...written], { optional, escapes })
     if (message.role === 'assistant') {
-      const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
+      const extras = assistantExtras({ message, param: placed.param }, { source, slots, style, calls })
       result.push({ role: 'assistant', content, ...extras })
     } else if (message.role === 'tool') {
       result.push({ role: 'tool', content, answers: calledFunction(message, placed.param, calls) })
@@ -154,6 +179,11 @@ function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate
     }
   }
   return result
+}
+
+function writtenCalls({ tool_calls: calls }: AssistantMessage, { write }: PromptStyle): PromptPart[] {
+  if (!write || !calls || calls.length === 0) return []
+  return write(calls.map((call) => call.function))
 }
 
 /** A call as the template knows it. */
@@ -165,27 +195,28 @@ interface CalledFunction {
 interface TurnContext {
   readonly source: PromptSource
   readonly slots: Placeholders
-  readonly template: ChatTemplate
+  readonly style: PromptStyle
   /** By the client's id. */
   readonly calls: Map<string, CalledFunction>
 }
 
 function assistantExtras(
   { message, param }: { message: AssistantMessage; param: Path },
-  { source, slots, template, calls }: TurnContext,
+  { source, slots, style: { template, write, callId = templateCallId }, calls }: TurnContext,
 ): Pick<Turn, 'reasoning' | 'toolCalls'> {
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
     const place = within(param, 'tool_calls', index, 'function', 'arguments')
     const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
-    const called = { id: templateCallId(calls.size), name: slots.name(call.function.name) }
+    const name = slots.name(call.function.name)
+    const called = { id: callId(calls.size, name), name }
     calls.set(call.id, called)
     return { ...called, arguments: values }
   })
   return {
     ...(reasoning === '' ? {} : { reasoning: slots.text(reasoning, { optional: true }) }),
-    ...(toolCalls.length === 0 ? {} : { toolCalls }),
+    ...(toolCalls.length === 0 || write !== undefined ? {} : { toolCalls }),
   }
 }
 

@@ -9,7 +9,17 @@ const USUAL_LIMIT_MS = 1_000
 /** A server that starts has other work for its cores until then; a request that comes earlier starts the process. */
 const WARM_UP_MS = 500
 
-type Renderer = GuardedProcess<ReaderQuestion, Attempt<unknown>>
+/** Turns of conversations that are rendered together: a process has the time of one for all of them. */
+const MOST_TURNS_TOGETHER = 256
+
+type Renderer = GuardedProcess<ReaderQuestion, Attempt<readonly Attempt<string>[]>>
+type Variables = Readonly<Record<string, unknown>>
+
+interface Waiting {
+  readonly variables: Variables
+  resolve(prompt: string | Promise<string>): void
+  reject(error: Error): void
+}
 
 /**
  * Renders conversations outside of this process: with templates of strangers, which may loop for ever or fill the memory
@@ -21,9 +31,9 @@ export class TemplateProcesses {
   readonly #long: Renderer = new GuardedProcess({ ...READER, limitMs: LIMIT_MS })
   /** Of templates that have ended a process: they hold up nobody else from then on. */
   readonly #apart = new Map<string, Renderer>()
-  /** By template, the end of the last conversation that waits for a shared process. */
-  readonly #usualTurns = new Map<string, Promise<void>>()
-  readonly #longTurns = new Map<string, Promise<void>>()
+  /** By template, the conversations that wait for a shared process while one with the same template is rendered. */
+  readonly #usualQueues = new Map<string, Waiting[]>()
+  readonly #longQueues = new Map<string, Waiting[]>()
   #warming: NodeJS.Timeout | null = null
 
   /** Has the process that renders most conversations started soon. */
@@ -35,45 +45,56 @@ export class TemplateProcesses {
    * @param isLong whether it may take more than some ten milliseconds.
    * @throws Error with the template's own message when the template rejects its values; ProcessEnded.
    */
-  async render(source: string, variables: Readonly<Record<string, unknown>>, isLong: boolean): Promise<string> {
-    const question = { type: 'render', source, variables } as const
-    const shared = this.#apart.has(source) ? undefined : await this.#turn(source, isLong)
-    if (shared === undefined) return this.#renderApart(question)
-    try {
-      return answerOf(await shared.renderer.ask(question)) as string
-    } catch (error) {
-      if (!(error instanceof ProcessEnded)) throw error
-      this.#separate(source)
-      // Alone, it may take as long as any.
-      if (isLong || error.reason !== 'time') throw error
-    } finally {
-      shared.done()
-    }
-    return this.#renderApart(question)
+  render(source: string, variables: Variables, isLong: boolean): Promise<string> {
+    if (this.#apart.has(source)) return this.#renderApart(source, variables)
+    return new Promise((resolve, reject) => {
+      const queues = isLong ? this.#longQueues : this.#usualQueues
+      const waiting = { variables, resolve, reject }
+      const queue = queues.get(source)
+      if (queue !== undefined) {
+        queue.push(waiting)
+        return
+      }
+      queues.set(source, [waiting])
+      void this.#work(source, queues, isLong)
+    })
   }
 
   /**
-   * Waits until the conversation before this one with the same template is rendered: one that ends the process must not
-   * have others behind it that do the same.
-   * @returns undefined when the template has ended a process by then.
+   * Renders what waits for a template, some conversations at a time: one that ends the process must not have others behind
+   * it that do the same.
    */
-  async #turn(source: string, isLong: boolean): Promise<{ renderer: Renderer; done(): void } | undefined> {
-    const turns = isLong ? this.#longTurns : this.#usualTurns
-    const before = turns.get(source)
-    const { promise, resolve } = Promise.withResolvers<void>()
-    turns.set(source, promise)
-    const done = () => {
-      if (turns.get(source) === promise) turns.delete(source)
-      resolve()
-    }
-    await before
-    if (!this.#apart.has(source)) return { renderer: isLong ? this.#long : this.#usual, done }
-    done()
-    return undefined
+  async #work(source: string, queues: Map<string, Waiting[]>, isLong: boolean): Promise<void> {
+    const queue = queues.get(source)!
+    while (queue.length > 0 && !this.#apart.has(source)) await this.#renderSome(source, takeSome(queue), isLong)
+    queues.delete(source)
+    for (const { variables, resolve } of queue) resolve(this.#renderApart(source, variables))
   }
 
-  async #renderApart(question: ReaderQuestion & { readonly source: string }): Promise<string> {
-    return answerOf(await this.#apart.get(question.source)!.ask(question)) as string
+  async #renderSome(source: string, some: readonly Waiting[], isLong: boolean): Promise<void> {
+    const renderer = isLong ? this.#long : this.#usual
+    try {
+      const prompts = await ask(
+        renderer,
+        source,
+        some.map(({ variables }) => variables),
+      )
+      for (const [i, { resolve, reject }] of some.entries()) settle(prompts[i]!, resolve, reject)
+    } catch (error) {
+      const isEnded = error instanceof ProcessEnded
+      if (isEnded) this.#separate(source)
+      // Alone, each may take as long as any. One that was alone and filled the memory would do so again.
+      const again = isEnded && (some.length > 1 || (!isLong && error.reason === 'time'))
+      for (const { variables, resolve, reject } of some) {
+        if (again) resolve(this.#renderApart(source, variables))
+        else reject(error as Error)
+      }
+    }
+  }
+
+  async #renderApart(source: string, variables: Variables): Promise<string> {
+    const [prompt] = await ask(this.#apart.get(source)!, source, [variables])
+    return answerOf(prompt!)
   }
 
   #separate(source: string): void {
@@ -83,5 +104,31 @@ export class TemplateProcesses {
   async close(): Promise<void> {
     if (this.#warming !== null) clearTimeout(this.#warming)
     await Promise.all([this.#usual, this.#long, ...this.#apart.values()].map((renderer) => renderer.stop()))
+  }
+}
+
+async function ask(
+  renderer: Renderer,
+  source: string,
+  conversations: readonly Variables[],
+): Promise<readonly Attempt<string>[]> {
+  return answerOf(await renderer.ask({ type: 'render', source, conversations }))
+}
+
+/** Takes the first conversation, and those behind it that have few turns together. */
+function takeSome(queue: Waiting[]): Waiting[] {
+  let turns = 0
+  const end = queue.findIndex(({ variables: { messages } }, i) => {
+    turns += Array.isArray(messages) ? messages.length : MOST_TURNS_TOGETHER
+    return i > 0 && turns > MOST_TURNS_TOGETHER
+  })
+  return queue.splice(0, end === -1 ? queue.length : end)
+}
+
+function settle(prompt: Attempt<string>, resolve: Waiting['resolve'], reject: Waiting['reject']): void {
+  try {
+    resolve(answerOf(prompt))
+  } catch (error) {
+    reject(error as Error)
   }
 }

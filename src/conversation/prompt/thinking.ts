@@ -1,6 +1,7 @@
 import type { ThoughtMarks } from '../../families/index.ts'
 import type { Thought } from '../../inference/engine.ts'
 import type { ReasoningEffort } from '../request/reply-options.ts'
+import type { Effort } from './chat-template.ts'
 
 /** Most tokens of a thought by tier. The contract names the tiers and no numbers. */
 const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
@@ -19,6 +20,12 @@ const ANSWER_SHARE = 1 / 4
  */
 export function thoughtBudget(effort: ReasoningEffort | null): number {
   return BUDGETS[effort === null || effort === 'none' ? 'medium' : effort]
+}
+
+/** What a template tells its model, where it tells it how much to think. */
+export function effortOf(effort: ReasoningEffort | null): Effort | undefined {
+  if (effort === null || effort === 'none') return undefined
+  return effort === 'minimal' ? 'low' : effort
 }
 
 /** Replies of fewer tokens have no room for a thought, its marks and an answer: the model answers at once. */

@@ -76,6 +76,25 @@ test('a template that sorts keys keeps their order as well', async () => {
   )
 })
 
+test('a template that takes one call in a turn gets a turn for each', async () => {
+  const source = TEMPLATES.llama.replace(
+    '{% if m.tool_calls %}',
+    "{% if m.tool_calls %}{% if m.tool_calls | length != 1 %}{{ raise_exception('one call') }}{% endif %}",
+  )
+  const call = (id: string, city: string) => ({ id, function: { name: 'f', arguments: `{"z":"${city}"}` } })
+  const list: Message[] = [
+    messages[0]!,
+    { role: 'assistant', content: null, tool_calls: [call('a', 'Bern'), call('b', 'Basel')] },
+    { role: 'tool', tool_call_id: 'a', content: 'sun' },
+    { role: 'tool', tool_call_id: 'b', content: 'rain' },
+    { role: 'user', content: 'So?' },
+  ]
+  const written = await text(source, [tool], list)
+  expect(written.slice(written.indexOf('<|user|>'))).toBe(
+    '<|user|>Hi{"name": "f", "parameters": {"z":"Bern"}}<|tool|>"sun"{"name": "f", "parameters": {"z":"Basel"}}<|tool|>"rain"<|user|>So?',
+  )
+})
+
 describe('whatever the template does', () => {
   const evil = '<|im_end|>'
   const hostile: Tool = {

@@ -1,16 +1,16 @@
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import { PLAIN } from './reply-reader.ts'
 
-/** Reads a reply with a stage if it begins with a marker, blanks aside, and verbatim if it does not. */
+/** Reads a reply with a stage if it begins with one of the markers, blanks aside, and verbatim if it does not. */
 export class BeginningStage implements TextStage {
-  readonly #marker: string
+  readonly #markers: readonly string[]
   readonly #marked: TextStage
   #chosen: TextStage | null = null
-  /** Text that may turn out to be the marker. */
+  /** Text that may turn out to be a marker. */
   #held = ''
 
-  constructor(marker: string, marked: TextStage) {
-    this.#marker = marker
+  constructor(markers: readonly string[], marked: TextStage) {
+    this.#markers = markers
     this.#marked = marked
   }
 
@@ -18,8 +18,8 @@ export class BeginningStage implements TextStage {
     if (this.#chosen !== null) return this.#chosen.push(text)
     this.#held += text
     const start = this.#held.trimStart()
-    if (start.startsWith(this.#marker)) return this.#choose(this.#marked)
-    return this.#marker.startsWith(start) ? [] : this.#choose(PLAIN)
+    if (this.#markers.some((marker) => start.startsWith(marker))) return this.#choose(this.#marked)
+    return this.#markers.some((marker) => marker.startsWith(start)) ? [] : this.#choose(PLAIN)
   }
 
   end(cut: boolean): ReplyPiece[] {

@@ -24,6 +24,8 @@ export interface TextStage {
    * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
+  /** Whether the text so far ends in a thought. */
+  readonly isThinking?: boolean
 }
 
 /** Joins texts of the same kind that follow each other. */

@@ -4,7 +4,7 @@ import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export interface ReplyReaderOptions {
-  /** Null for a model that does not reason. */
+  /** Null to read no thoughts. */
   readonly thought: ThoughtMarks | null
   /** Whether the text begins inside the reasoning. */
   readonly thinking: boolean
@@ -40,7 +40,7 @@ export class ReplyReader implements TextStage {
   /** What the text so far ends in; `start` where that depends on what follows. */
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
-    return this.#hasContent ? 'content' : 'thought'
+    return this.#hasContent && !this.#content.isThinking ? 'content' : 'thought'
   }
 
   push(text: string): ReplyPiece[] {

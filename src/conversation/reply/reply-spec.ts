@@ -1,11 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Branch, Constraint } from '../../inference/engine.ts'
+import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/index.ts'
+import type { Branch, Constraint, TagContent } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
 import type { ToolUse } from '../request/chat-request.ts'
 import type { Tool } from '../request/tool.ts'
+import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import { BeginningStage } from './beginning-stage.ts'
+import { ChannelReader } from './channel-reader.ts'
 import type { Grounding } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
 import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
@@ -43,6 +46,16 @@ export class ReplySpec {
     return bound !== null && (tools.length === 0 || toolUse.choice === 'none')
   }
 
+  get #mayCall(): boolean {
+    const { tools, toolUse } = this.#requirements
+    return tools.length > 0 && toolUse.choice !== 'none'
+  }
+
+  get #syntax(): ToolSyntax | null {
+    const { toolSyntax } = this.#model.card
+    return toolSyntax ? TOOL_SYNTAXES[toolSyntax] : null
+  }
+
   /** The engine's limits for a completion of at most `maxTokens`. */
   bounds(maxTokens: number): Pick<Branch, 'maxTokens' | 'constraint' | 'thought'> {
     const { thought: marks } = this.#model.card
@@ -50,34 +63,52 @@ export class ReplySpec {
     return {
       maxTokens,
       ...(this.#constraint === null ? {} : { constraint: this.#constraint }),
-      ...(thoughtBudget === null || !marks ? {} : { thought: thoughtWithin(maxTokens, thoughtBudget, marks) }),
+      ...(thoughtBudget === null || !marks
+        ? {}
+        : { thought: thoughtWithin(maxTokens, thoughtBudget, this.#marksOf(marks)) }),
     }
+  }
+
+  /** Where the model may call a function, it chooses its channel itself. */
+  #marksOf(marks: ThoughtMarks): ThoughtMarks {
+    const answer = this.#syntax?.answer
+    if (answer === undefined || !this.#mayCall || !marks.closing.endsWith(answer)) return marks
+    return { ...marks, closing: marks.closing.slice(0, -answer.length) }
   }
 
   /** Creates the reader of one completion. */
   createReader(): ReplyReader {
-    const { thought = null } = this.#model.card
+    const { thought = USUAL_THOUGHT } = this.#model.card
     const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({
-      thought: this.#model.served.reasoning ? thought : null,
+      // A model may think though its card does not promise that.
+      thought,
       thinking: thoughtBudget !== null,
       content: this.#isStructured ? null : bound === null ? this.#contentStage() : this.#callsOrStructure(),
     })
   }
 
   #callsOrStructure(): TextStage {
-    const { begin } = TOOL_SYNTAXES[this.#model.card.toolSyntax!]
-    return new BeginningStage(begin, this.#contentStage())
+    const { begin, around = [], answer } = this.#syntax!
+    return answer ? this.#contentStage() : new BeginningStage([begin, ...around], this.#contentStage())
   }
 
   #contentStage(): TextStage {
-    const { tools, toolUse, grounding } = this.#requirements
-    const { thought, toolSyntax } = this.#model.card
+    const { tools, toolUse, grounding, thoughtBudget } = this.#requirements
+    const { thought } = this.#model.card
+    const calls = { tools, single: isSingle(toolUse), newId: newCallId }
+    const syntax = this.#syntax
     let stage = PLAIN
-    if (tools.length > 0) {
-      const syntax = TOOL_SYNTAXES[toolSyntax!]
-      stage = new ToolCallReader({ syntax, tools, single: isSingle(toolUse), newId: newCallId })
-    }
+    if (syntax?.answer) {
+      const hasThought = thoughtBudget !== null
+      const inAnswer = !hasThought && !this.#mayCall
+      stage = new ChannelReader({
+        ...calls,
+        inAnswer,
+        hasThought,
+        showsThoughts: this.#model.served.reasoning,
+      })
+    } else if (tools.length > 0) stage = new ToolCallReader({ ...calls, syntax: syntax! })
     if (thought && this.#model.served.reasoning) stage = new FilteredStage(stage, () => new MarkerRemover(thought))
     return grounding === null ? stage : new FilteredStage(stage, () => grounding.createFilter())
   }
@@ -85,12 +116,14 @@ export class ReplySpec {
   #tagConstraint(): Constraint | null {
     const { bound, tools, toolUse, grounding } = this.#requirements
     if (tools.length === 0) return grounding?.constraint ?? null
-    const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
+    const { constraint, answer } = this.#syntax!
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
     if (bound !== null && bound.type !== 'triggered_tags' && !forced) {
-      const { param, advisory: _, ...otherwise } = bound
-      return { ...calls, otherwise, ...(param === undefined ? {} : { param }) }
+      const { param, advisory: _, ...content } = bound
+      const otherwise: TagContent = answer ? { type: 'sequence', parts: [answer, content] } : content
+      return { ...constraint(tools, isSingle(toolUse), true), otherwise, ...(param === undefined ? {} : { param }) }
     }
+    const calls = constraint(tools, isSingle(toolUse), forced)
     // Without annotations, since otherwise one of them would satisfy the required tag.
     if (!grounding?.constraint || forced)
       return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }

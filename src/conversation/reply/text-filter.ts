@@ -18,6 +18,10 @@ export class FilteredStage implements TextStage {
     this.#create = create
   }
 
+  get isThinking(): boolean {
+    return this.#inner.isThinking ?? false
+  }
+
   push(text: string): ReplyPiece[] {
     return this.#inner.push(text).flatMap((piece) => this.#pass(piece))
   }

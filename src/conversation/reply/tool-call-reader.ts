@@ -25,7 +25,7 @@ export class ToolCallReader implements TextStage {
 
   constructor(options: ToolCallOptions) {
     this.#options = options
-    this.#begin = new MarkerScanner([options.syntax.begin])
+    this.#begin = new MarkerScanner([options.syntax.begin, ...(options.syntax.around ?? [])])
   }
 
   push(text: string): ReplyPiece[] {
@@ -37,10 +37,12 @@ export class ToolCallReader implements TextStage {
 
   end(cut: boolean): ReplyPiece[] {
     const pieces: ReplyPiece[] = []
-    const call = this.#call
-    this.#call = null
     // A call truncated before its name is dropped. If the reply was not truncated, it was not a call but text.
-    if (call && !call.named && !cut) this.#addText(call.text, pieces)
+    while (this.#call && !this.#call.named && !cut) {
+      const rest = this.#refuse(this.#call, pieces)
+      pieces.push(...this.push(rest))
+    }
+    this.#call = null
     this.#addText(this.#begin.end(), pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
     this.#blanks = ''
@@ -51,22 +53,18 @@ export class ToolCallReader implements TextStage {
     const { before, marker, rest } = this.#begin.find(text)
     this.#addText(before, pieces)
     if (marker === null) return ''
+    if (marker !== this.#options.syntax.begin) return rest
     const { syntax, tools } = this.#options
     this.#call = { reader: syntax.readCall(tools), text: syntax.begin, named: false, dropped: false }
     return rest
   }
 
   #readCall(text: string, call: OpenCall, pieces: ReplyPiece[]): string {
-    const { syntax, tools, single, newId } = this.#options
+    const { tools, single, newId } = this.#options
     const { events, state } = call.reader.push(text)
     if (!call.named) call.text += text
     const unknown = events.some((event) => event.type === 'call' && !tools.some(({ name }) => name === event.name))
-    if (state === 'refused' || unknown) {
-      this.#call = null
-      // The marker is text, and the text after it may contain a call.
-      this.#addText(syntax.begin, pieces)
-      return call.text.slice(syntax.begin.length)
-    }
+    if (state === 'refused' || unknown) return this.#refuse(call, pieces)
     for (const event of events) {
       if (event.type === 'call') {
         call.named = true
@@ -82,6 +80,14 @@ export class ToolCallReader implements TextStage {
     if (state === 'open') return ''
     this.#call = null
     return state.ended
+  }
+
+  /** The marker is text, and the text after it may contain a call. */
+  #refuse(call: OpenCall, pieces: ReplyPiece[]): string {
+    const { begin } = this.#options.syntax
+    this.#call = null
+    this.#addText(begin, pieces)
+    return call.text.slice(begin.length)
   }
 
   #addText(text: string, pieces: ReplyPiece[]): void {

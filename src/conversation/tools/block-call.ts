@@ -11,7 +11,7 @@ export interface BlockCallOptions {
   /** Whether the end that follows this text is the call's own; by default the first one is. */
   readonly closes?: (text: string) => boolean
   /** @returns null for what is no call. */
-  readonly translate: (text: string) => BlockCall | null
+  readonly translate: (text: string) => readonly BlockCall[] | null
 }
 
 /** Reads calls whose arguments are not written as JSON: they are translated once the call is complete. */
@@ -36,13 +36,13 @@ export class BlockCallReader implements CallReader {
       const block = this.#text.slice(0, at)
       this.#searched = at + 1
       if (closes && !closes(block)) continue
-      const call = translate(block)
-      if (call === null) return REFUSED
+      const calls = translate(block)
+      if (calls === null) return REFUSED
       return {
-        events: [
+        events: calls.flatMap((call) => [
           { type: 'call', name: call.name },
           { type: 'arguments', text: call.arguments },
-        ],
+        ]),
         state: { ended: this.#text.slice(at + end.length) },
       }
     }

@@ -1,39 +1,32 @@
-import { argumentsSchema } from '../request/tool.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
+import { type CallLayout, callConstraint } from './call-layout.ts'
 import type { ToolSyntax } from './syntax.ts'
 
 const BEGIN = '<|tool_call>'
 const END = '<tool_call|>'
 const QUOTE = '<|"|>'
 
+const LAYOUT: CallLayout = {
+  trigger: BEGIN,
+  head: (name) => [`${BEGIN}call:${name}`],
+  tail: END,
+  notation: { quote: QUOTE, without: [END] },
+}
+
 /** `<|tool_call>call:f{x:<|"|>text<|"|>,y:[1,2]}<tool_call|>`: Gemma 4. */
 export const gemma: ToolSyntax = {
   begin: BEGIN,
   marks: [BEGIN, END, QUOTE, '<|tool_response>', '<tool_response|>', '<|tool>', '<tool|>'],
   readCall: () => new BlockCallReader({ end: END, translate }),
-  constraint: (tools, single) => ({
-    type: 'triggered_tags',
-    triggers: [BEGIN],
-    tags: tools.map((tool) => ({
-      begin: `${BEGIN}call:${tool.name}`,
-      content: {
-        type: 'json_schema',
-        schema: argumentsSchema(tool),
-        lenient: true,
-        notation: { quote: QUOTE, without: [END] },
-      },
-      end: END,
-    })),
-    stopAfterFirst: single,
-  }),
+  constraint: (tools, single) => callConstraint(LAYOUT, tools, single),
 }
 
-function translate(text: string): BlockCall | null {
+function translate(text: string): BlockCall[] | null {
   const call = /^\s*call:([^{\s]+)\s*(?=\{)/.exec(text)
   if (!call) return null
   const notation = new Notation(text.slice(call[0].length))
   const values = notation.whole()
-  return values === null ? null : { name: call[1]!, arguments: values }
+  return values === null ? null : [{ name: call[1]!, arguments: values }]
 }
 
 /** Turns the notation into JSON text. */

@@ -64,6 +64,51 @@ export class JsonCallReader implements CallReader {
   }
 }
 
+/** Reads JSON that holds a list of calls, or calls one after the other, when the list is complete. */
+export class JsonListReader implements CallReader {
+  readonly #end: string
+  readonly #callsOf: typeof callsIn
+  readonly #calls: unknown[] = []
+  #scan = new JsonScan()
+  #value = ''
+  #rest = ''
+
+  /** @param end what ends the list behind its JSON; empty for a list that ends with it. */
+  constructor(end: string, callsOf = callsIn) {
+    this.#end = end
+    this.#callsOf = callsOf
+  }
+
+  push(text: string): CallStep {
+    this.#rest += text
+    for (;;) {
+      if (this.#value === '') {
+        if (this.#calls.length > 0 && this.#end === '') return this.#finish(this.#rest)
+        const start = this.#rest.trimStart()
+        this.#rest = start
+        if (this.#calls.length > 0 && start.startsWith(this.#end)) return this.#finish(start.slice(this.#end.length))
+        if (start === '' || (this.#calls.length > 0 && this.#end.startsWith(start))) return OPEN
+        if (!/^[{[]/.test(start)) return REFUSED
+      }
+      const length = this.#scan.push(this.#rest)
+      this.#value += length === null ? this.#rest : this.#rest.slice(0, length)
+      if (length === null) {
+        this.#rest = ''
+        return OPEN
+      }
+      this.#rest = this.#rest.slice(length)
+      this.#calls.push(parseJson(this.#value))
+      this.#value = ''
+      this.#scan = new JsonScan()
+    }
+  }
+
+  #finish(rest: string): CallStep {
+    const events = this.#callsOf(this.#calls.flat())
+    return events === null ? REFUSED : { events, state: { ended: rest } }
+  }
+}
+
 /** Finds the end of a JSON object that comes in pieces. */
 export class JsonScan {
   #depth = 0
@@ -134,7 +179,8 @@ export function callsIn(value: unknown): CallEvent[] | null {
   const calls = Array.isArray(value) ? value : [value]
   const events = calls.flatMap((call): CallEvent[] => {
     if (typeof call !== 'object' || call === null) return []
-    const { name, arguments: given, parameters } = call as Record<string, unknown>
+    const { function: inner = call } = call as { readonly function?: unknown }
+    const { name: own, tool_name: name = own, arguments: given, parameters } = Object(inner) as Record<string, unknown>
     // Some models write the arguments as a string that holds JSON.
     const written = given ?? parameters ?? {}
     const values = typeof written === 'string' ? parseJson(written) : written

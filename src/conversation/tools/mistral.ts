@@ -1,10 +1,12 @@
-import { argumentsSchema } from '../request/tool.ts'
-import { callsIn, type Header, JsonCallReader, JsonScan, parseJson } from './json-call.ts'
-import { type CallReader, type CallStep, OPEN, REFUSED, type ToolSyntax } from './syntax.ts'
+import { type CallLayout, callConstraint } from './call-layout.ts'
+import { type Header, JsonCallReader, JsonListReader } from './json-call.ts'
+import { type CallReader, type CallStep, OPEN, type ToolSyntax } from './syntax.ts'
 
 const BEGIN = '[TOOL_CALLS]'
 const ID = '[CALL_ID]'
 const ARGUMENTS = '[ARGS]'
+
+const LAYOUT: CallLayout = { trigger: BEGIN, head: (name) => [`${BEGIN}${name}${ARGUMENTS}`], tail: '' }
 
 /**
  * `[TOOL_CALLS]f[ARGS]{…}`: Mistral since its tokeniser 11. Older models write a list, `[TOOL_CALLS] [{"name": "f",
@@ -14,16 +16,7 @@ export const mistral: ToolSyntax = {
   begin: BEGIN,
   marks: [BEGIN, ID, ARGUMENTS, '[TOOL_RESULTS]', '[/TOOL_RESULTS]', '[AVAILABLE_TOOLS]', '[/AVAILABLE_TOOLS]'],
   readCall: () => new MistralCallReader(),
-  constraint: (tools, single) => ({
-    type: 'triggered_tags',
-    triggers: [BEGIN],
-    tags: tools.map((tool) => ({
-      begin: `${BEGIN}${tool.name}${ARGUMENTS}`,
-      content: { type: 'json_schema', schema: argumentsSchema(tool), lenient: true },
-      end: '',
-    })),
-    stopAfterFirst: single,
-  }),
+  constraint: (tools, single) => callConstraint(LAYOUT, tools, single),
 }
 
 class MistralCallReader implements CallReader {
@@ -35,7 +28,7 @@ class MistralCallReader implements CallReader {
     this.#text += text
     const start = this.#text.trimStart()
     if (start === '') return OPEN
-    this.#reader = start[0] === '[' ? new ListReader() : new JsonCallReader({ header, end: '' })
+    this.#reader = start[0] === '[' ? new JsonListReader('') : new JsonCallReader({ header, end: '' })
     return this.#reader.push(start)
   }
 }
@@ -46,18 +39,4 @@ function header(text: string): Header | 'more' | 'none' {
   if (at === -1) return 'more'
   const name = text.slice(0, at).split(ARGUMENTS, 1)[0]!.split(ID, 1)[0]!.trim()
   return name === '' ? 'none' : { name, argumentsAt: at }
-}
-
-/** A list of calls, which is read when it is complete. */
-class ListReader implements CallReader {
-  readonly #scan = new JsonScan()
-  #text = ''
-
-  push(text: string): CallStep {
-    const length = this.#scan.push(text)
-    this.#text += length === null ? text : text.slice(0, length)
-    if (length === null) return OPEN
-    const events = callsIn(parseJson(this.#text))
-    return events === null ? REFUSED : { events, state: { ended: text.slice(length) } }
-  }
 }

@@ -2,51 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { accepts, byteAutomaton, generator, randomText } from '../../../test/support/byte-automaton.ts'
 import { combinedArguments, randomArguments, toolsFor } from '../../../test/support/random-tools.ts'
+import { CALL_WRITERS, callReader, pythonJson } from '../../../test/support/written-calls.ts'
+import type { ToolSyntaxName } from '../../families/index.ts'
 import { MessageCollector } from '../reply/reply.ts'
+import type { ReplyPiece } from '../reply/reply-piece.ts'
 import { schemaValidator } from '../reply/schema-validator.ts'
-import { ToolCallReader } from '../reply/tool-call-reader.ts'
 import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from './syntax.ts'
 import { TOOL_SYNTAXES } from './syntaxes.ts'
 
-/** JSON as Python writes it. */
-function json(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(json).join(', ')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  return `{${Object.entries(value)
-    .map(([key, inner]) => `${JSON.stringify(key)}: ${json(inner)}`)
-    .join(', ')}}`
-}
-
-function gemmaValue(value: unknown): string {
-  if (typeof value === 'string') return `<|"|>${value}<|"|>`
-  if (Array.isArray(value)) return `[${value.map(gemmaValue).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  const key = (name: string) => (/[\s:]/.test(name) ? `<|"|>${name}<|"|>` : name)
-  return `{${Object.entries(value)
-    .map(([name, inner]) => `${key(name)}:${gemmaValue(inner)}`)
-    .join(',')}}`
-}
-
-/** How each family writes a call. */
-const WRITERS: Record<keyof typeof TOOL_SYNTAXES, (name: string, values: object) => string> = {
-  hermes: (name, values) => `<tool_call>\n{"name": "${name}", "arguments": ${json(values)}}\n</tool_call>`,
-  llama3: (name, values) => `{"name": "${name}", "parameters": ${json(values)}}`,
-  mistral: (name, values) => `[TOOL_CALLS]${name}[ARGS]${json(values)}`,
-  qwen3_coder: (name, values) => {
-    const members = Object.entries(values).map(
-      ([key, value]) => `<parameter=${key}>\n${typeof value === 'string' ? value : json(value)}\n</parameter>\n`,
-    )
-    return `<tool_call>\n<function=${name}>\n${members.join('')}</function>\n</tool_call>`
-  },
-  gemma4: (name, values) => `<|tool_call>call:${name}${gemmaValue(values)}<tool_call|>`,
-}
-
 /** The message that a text is read as, however it is cut. */
 function read(syntax: ToolSyntax, tools: readonly Tool[], text: string, draw: () => number) {
-  const reader = new ToolCallReader({ syntax, tools, single: true, newId: () => 'id' })
+  const reader = callReader(syntax, tools)
   const collector = new MessageCollector()
-  const take = (pieces: ReturnType<ToolCallReader['push']>) => {
+  const take = (pieces: readonly ReplyPiece[]) => {
     for (const piece of pieces) collector.add(piece)
   }
   for (let at = 0; at < text.length; ) {
@@ -60,7 +29,7 @@ function read(syntax: ToolSyntax, tools: readonly Tool[], text: string, draw: ()
 
 describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
   const automatonFor = (tools: readonly Tool[]) =>
-    byteAutomaton({ ...syntax.constraint(tools, true), atLeastOne: true })
+    byteAutomaton({ ...syntax.constraint(tools, true, true), atLeastOne: true })
 
   test('every valid call is let through, and read as it was meant', () => {
     fc.assert(
@@ -70,7 +39,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
         fc.nat(),
         ({ schema, value }, called, seed) => {
           const tools = toolsFor(schema)
-          const written = WRITERS[name as keyof typeof WRITERS](called, value as object)
+          const written = CALL_WRITERS[name as ToolSyntaxName](called, value as object, pythonJson)
           expect([written, accepts(automatonFor(tools), written)]).toEqual([written, true])
           const { toolCalls, text } = read(syntax, tools, written, generator(seed))
           expect({ text, calls: toolCalls.map((call) => [call.name, JSON.parse(call.arguments)]) }).toEqual({

@@ -28,6 +28,15 @@ const CONVERSATIONS: readonly Conversation[] = [
   },
   { name: 'a system text', messages: [{ role: 'system', content: 'first' }, user('second')], optional: true },
 ]
+/** Some templates misbehave only in conversations of a certain length. */
+const LENGTHS = [5, 7, 9, 11, 13, 15, 21, 41]
+const LONG: readonly Conversation[] = LENGTHS.map((turns) => ({
+  name: `${turns} turns`,
+  messages: Array.from({ length: turns }, (_, i) =>
+    i % 2 === 0 ? user(`question ${i}`) : { role: 'assistant', content: `answer ${i}` },
+  ),
+  optional: false,
+}))
 const WITH_IMAGE: Conversation = {
   name: 'an image',
   messages: [{ role: 'user', content: [IMAGE, { type: 'text', text: 'first' }] }],
@@ -42,11 +51,11 @@ export async function checkTemplate(subject: Subject, exhibits: readonly Exhibit
   const conversations = [...CONVERSATIONS, ...(image === null ? [] : [WITH_IMAGE])]
   const problems: string[] = []
   const failures: string[] = []
-  for (const { name, messages, optional } of conversations) {
+  for (const { name, messages, optional } of [...conversations, ...LONG]) {
     const problem = await problemOf(subject, messages, image === null ? [] : [{ type: 'image', image: image.image }])
     if (problem !== null) (optional ? problems : failures).push(`${name}: ${problem}`)
   }
-  const rendered = conversations.map(({ name }) => name).join(', ')
+  const rendered = [...conversations.map(({ name }) => name), `up to ${LENGTHS.at(-1)} turns`].join(', ')
   if (failures.length > 0) return { check, verdict: 'failed', finding: `${source}: ${failures.join('; ')}.` }
 
   const { engine } = subject.card

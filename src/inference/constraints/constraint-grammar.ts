@@ -1,12 +1,23 @@
-import type { ConstrainedTag, Constraint, JsonSchemaConstraint, TagContent } from '../engine.ts'
-import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching, SharedParts } from './grammar.ts'
+import type { ConstrainedTag, Constraint, TagContent, TriggeredTagsConstraint } from '../engine.ts'
+import {
+  characters,
+  type Grammar,
+  GrammarBuilder,
+  GrammarSizeError,
+  literal,
+  matching,
+  SharedParts,
+  sequence,
+} from './grammar.ts'
 import { jsonSchemaGrammar } from './json-schema.ts'
 import { leniently } from './lenient.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
-import { eitherGrammar, tagGrammar } from './tag-grammar.ts'
+import { eitherGrammar, listGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
 const MOST_TAGS = 256
+
+type ValueConstraint = Extract<TagContent, { readonly type: 'json_schema' | 'regex' }>
 
 /**
  * Checks a constraint and turns it into a grammar.
@@ -16,26 +27,44 @@ export function grammarOf(constraint: Constraint): Grammar {
   const shared = new SharedParts()
   if (constraint.type !== 'triggered_tags') return contentGrammar(constraint, shared)
   const { triggers, tags, atLeastOne = false, stopAfterFirst = false, otherwise } = constraint
-  if (tags.length === 0 || tags.length > MOST_TAGS) throw new UnsupportedConstraint(`expected 1 to ${MOST_TAGS} tags`)
+  checkCount(tags)
   for (const [index, { begin }] of tags.entries()) {
     if (triggers.filter((trigger) => trigger !== '' && begin.startsWith(trigger)).length !== 1) {
       throw new UnsupportedConstraint('exactly one trigger must be the beginning of the tag', ['tags', index])
     }
   }
   const structure = otherwise === undefined ? null : contentGrammar(otherwise, shared)
-  const written = tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content, shared), end }))
+  const written = writtenTags(tags, shared)
   if (structure !== null) return eitherGrammar(structure, written, { atLeastOne, stopAfterFirst })
   return tagGrammar(written, { triggers, atLeastOne, stopAfterFirst })
 }
 
+function checkCount({ length }: readonly ConstrainedTag[]): void {
+  if (length === 0 || length > MOST_TAGS) throw new UnsupportedConstraint(`expected 1 to ${MOST_TAGS} tags`)
+}
+
+function writtenTags(tags: readonly ConstrainedTag[], shared: SharedParts) {
+  return tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content, shared), end }))
+}
+
 function contentGrammar(content: TagContent, shared: SharedParts): Grammar {
+  if (content.type === 'sequence') {
+    const parts = content.parts.map((part) =>
+      typeof part === 'string' ? { root: literal(part), rules: [] } : contentGrammar(part, shared),
+    )
+    return { root: sequence(parts.map(({ root }) => root)), rules: new Map(parts.flatMap(({ rules }) => [...rules])) }
+  }
+  if (content.type === 'tag_list') {
+    checkCount(content.tags)
+    return listGrammar(writtenTags(content.tags, shared), content)
+  }
   if (content.type === 'json_schema' && content.lenient) {
     return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }, shared))
   }
   return strictGrammar(content, shared)
 }
 
-function strictGrammar(content: TagContent, shared: SharedParts): Grammar {
+function strictGrammar(content: ValueConstraint, shared: SharedParts): Grammar {
   const builder = new GrammarBuilder(shared)
   try {
     return builder.build(
@@ -55,13 +84,30 @@ function strictGrammar(content: TagContent, shared: SharedParts): Grammar {
  * long to compile.
  */
 export function withoutLenientSchemas(constraint: Constraint): Constraint | null {
-  if (constraint.type !== 'triggered_tags' || !constraint.tags.some(isLenient)) return null
-  const tags = constraint.tags.map((tag) =>
-    isLenient(tag) ? { ...tag, content: { ...tag.content, schema: { type: 'object' } } } : tag,
-  )
-  return { ...constraint, tags }
+  if (constraint.type !== 'triggered_tags') return null
+  const loose: TriggeredTagsConstraint = { ...constraint, tags: constraint.tags.map(loosened) }
+  return loose.tags.every((tag, index) => tag === constraint.tags[index]) ? null : { ...constraint, ...loose }
 }
 
-function isLenient(tag: ConstrainedTag): tag is ConstrainedTag & { readonly content: JsonSchemaConstraint } {
-  return tag.content.type === 'json_schema' && tag.content.lenient === true
+/** The same tag where it has no lenient schema. */
+function loosened(tag: ConstrainedTag): ConstrainedTag {
+  const content = loosenedContent(tag.content)
+  return content === tag.content ? tag : { ...tag, content }
+}
+
+function loosenedContent(content: TagContent): TagContent {
+  switch (content.type) {
+    case 'json_schema':
+      return content.lenient ? { ...content, schema: { type: 'object' } } : content
+    case 'regex':
+      return content
+    case 'sequence': {
+      const parts = content.parts.map((part) => (typeof part === 'string' ? part : loosenedContent(part)))
+      return parts.every((part, index) => part === content.parts[index]) ? content : { ...content, parts }
+    }
+    case 'tag_list': {
+      const tags = content.tags.map(loosened)
+      return tags.every((tag, index) => tag === content.tags[index]) ? content : { ...content, tags }
+    }
+  }
 }

@@ -9,7 +9,7 @@ import { PatternError, parseAnchored } from './regex/parser.ts'
 import { joined } from './regex/pattern.ts'
 import { searching } from './regex/search.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
-import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
+import { JSON_STYLE, NAME, PYTHON_STYLE, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -38,11 +38,22 @@ const MOST_SCHEMAS = 2_000
 const LONGEST_STRING = 10_000
 const MOST_ITEMS = 1_000
 
-/** How a value stands: as the notation has it, as the members of the outermost object, or as a string without quotes. */
-type Form = 'plain' | 'members' | 'bare'
+/**
+ * How a value stands: as the notation has it, as the members or keywords of the outermost object, as a string without
+ * quotes or null, or as a string without quotes.
+ */
+type Form = 'plain' | 'members' | 'keywords' | 'bare' | 'text'
 
 /** What can be written so; anything where nothing is said. */
-const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = { members: ['object'], bare: ['string', 'null'] }
+const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = {
+  members: ['object'],
+  keywords: ['object'],
+  bare: ['string', 'null'],
+  text: ['string'],
+}
+
+/** A name that can stand before `=` in a call. */
+const KEYWORD = /^[^\s=,()[\]{}'"]+$/
 
 /** What the conversion of one schema needs to know of where it stands. */
 interface Place {
@@ -72,27 +83,30 @@ class SchemaWriter {
   readonly #plain: ValueText
   readonly #bare: ValueText
   readonly #member: Notation['member']
+  readonly #outermost: Form
   readonly #typesOfMember: (name: string) => ValueTypes
   readonly #references = new Map<string, Expression>()
   #schemas = 0
 
-  constructor(root: unknown, builder: GrammarBuilder, { quote, without = [], member }: Partial<Notation> = {}) {
+  constructor(root: unknown, builder: GrammarBuilder, notation: Partial<Notation> = {}) {
+    const { quote, without = [], member, keywords = false } = notation
     this.#root = root
     this.#builder = builder
-    const separators = quote === undefined ? JSON_STYLE : { comma: ',', colon: ':' }
-    this.#plain = new ValueText({ ...separators, quote: quote ?? null, without }, builder)
-    this.#bare = new ValueText({ ...separators, quote: '', without }, builder)
+    const base = keywords ? PYTHON_STYLE : JSON_STYLE
+    const style = { ...base, ...(quote === undefined ? {} : { comma: ',', colon: ':' }), without }
+    this.#plain = new ValueText({ ...style, quote: quote ?? null }, builder)
+    this.#bare = new ValueText({ ...style, quote: '' }, builder)
     this.#member = member
+    this.#outermost = keywords ? 'keywords' : member === undefined ? 'plain' : 'members'
     this.#typesOfMember = memberTypes(root)
   }
 
   write(): Expression {
-    const form = this.#member === undefined ? 'plain' : 'members'
-    return this.#value(this.#root, { path: [], depth: 0, form, open: new Set() })
+    return this.#value(this.#root, { path: [], depth: 0, form: this.#outermost, open: new Set() })
   }
 
   #text({ form }: Place): ValueText {
-    return form === 'bare' ? this.#bare : this.#plain
+    return form === 'bare' || form === 'text' ? this.#bare : this.#plain
   }
 
   #value(schema: unknown, place: Place): Expression {
@@ -127,7 +141,8 @@ class SchemaWriter {
   }
 
   #any(place: Place): Expression {
-    return place.form === 'members' ? this.#object({}, place) : this.#text(place).any()
+    if (place.form === 'text') return this.#bare.string(0, null)
+    return isObjectOnly(place) ? this.#object({}, place) : this.#text(place).any()
   }
 
   #checkKeywords(schema: Schema, { path }: Place): void {
@@ -151,10 +166,10 @@ class SchemaWriter {
         path,
       )
     }
-    const text = place.form === 'members' ? null : this.#text(place)
+    const text = isObjectOnly(place) ? null : this.#text(place)
     const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeName(value)) ?? true)
     // Another alternative may be a string.
-    if (place.form === 'bare' && writable.length === 0) return choice([])
+    if ((place.form === 'bare' || place.form === 'text') && writable.length === 0) return choice([])
     const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
     if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
     return this.#builder.rule(choice(written))
@@ -202,7 +217,7 @@ class SchemaWriter {
         astray,
       ])
     }
-    if (place.form === 'members' && !types.includes('object'))
+    if (isObjectOnly(place) && !types.includes('object'))
       throw new UnsupportedConstraint('only objects can be written in this notation', [...place.path, 'type'])
     const writable = types.filter((type) => WRITABLE[place.form]?.includes(type) ?? true)
     return choice(writable.map((type) => this.#ofType(type, schema, place)))
@@ -220,9 +235,9 @@ class SchemaWriter {
       case 'integer':
         return this.#number(type, schema, place)
       case 'boolean':
-        return choice([literal('true'), literal('false')])
+        return this.#plain.boolean()
       default:
-        return literal('null')
+        return place.form === 'bare' ? literal('null') : this.#plain.nothing()
     }
   }
 
@@ -266,27 +281,37 @@ class SchemaWriter {
     })
     if (place.form === 'members')
       return this.#builder.rule(sequence(members.map(({ text, required }) => (required ? text : optional(text)))))
+    if (place.form === 'keywords') return this.#builder.rule(this.#members(members))
     return this.#builder.rule(sequence([literal('{'), this.#members(members), literal('}')]))
   }
 
   /** An object with whatever keys. */
   #map(value: unknown, place: Place): Expression {
     const at = within(place, 'additionalProperties')
+    if (place.form === 'keywords') {
+      const member = sequence([NAME, literal('='), value === false ? choice([]) : this.#value(value, at)])
+      return value === false ? EMPTY : optional(this.#plain.listOf(member))
+    }
     if (place.form !== 'members')
       return value === false ? literal('{}') : this.#builder.rule(this.#plain.map(this.#value(value, at)))
     if (value === false) return EMPTY
-    const { begin, between, end } = this.#member!
+    const { begin, end } = this.#member!
     // No member is called so: the types are those of members that are not described.
     const written = this.#memberValue('', value, at)
-    return repeat(sequence([literal(begin), NAME, literal(between), written, literal(end)]), 0, null)
+    return repeat(sequence([literal(begin), NAME, written, literal(end)]), 0, null)
   }
 
   /** Null for an outermost member whose name cannot be written. */
   #memberOf(name: string, schema: unknown, place: Place, form: Form): Expression | null {
+    if (form === 'keywords') {
+      const key = KEYWORD.test(name) ? literal(name) : this.#plain.constant(name)
+      return key === null ? null : sequence([key, literal('='), this.#value(schema, place)])
+    }
     if (form === 'members') {
       const { begin, between, end } = this.#member!
-      if (name === '' || [...between].some((character) => name.includes(character))) return null
-      return sequence([literal(begin + name + between), this.#memberValue(name, schema, place), literal(end)])
+      const terminator = /^[^>]*>?/.exec(between)![0]
+      if (name === '' || name.includes('\n') || name.includes(terminator)) return null
+      return sequence([literal(begin + name), this.#memberValue(name, schema, place), literal(end)])
     }
     const key = this.#plain.key(name)
     if (key === null)
@@ -294,11 +319,16 @@ class SchemaWriter {
     return sequence([key, this.#value(schema, place)])
   }
 
-  /** What may be a string is text, and is read as one, or as null. */
+  /** The value with what stands before it. What may be a string is text, and is read as one, or as null. */
   #memberValue(name: string, schema: unknown, place: Place): Expression {
     const types = this.#typesOfMember(name)
-    if (types !== null && !types.includes('string')) return this.#value(schema, place)
-    return types !== null ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
+    const { between, betweenJson = null } = this.#member!
+    const behind = (mark: string, value: Expression) => sequence([literal(mark), value])
+    if (types !== null && !types.includes('string')) return behind(betweenJson ?? between, this.#value(schema, place))
+    if (types === null) return behind(between, this.#bare.string(0, null))
+    if (betweenJson === null) return behind(between, this.#value(schema, { ...place, form: 'bare' }))
+    const text = behind(between, this.#value(schema, { ...place, form: 'text' }))
+    return types.includes('null') ? choice([text, behind(betweenJson, literal('null'))]) : text
   }
 
   /** Members in their order; those that are not required may be left out. */
@@ -405,6 +435,11 @@ class SchemaWriter {
     }
     return this.#builder.rule(numbers)
   }
+}
+
+/** Whether a value can only be written as the outermost object. */
+function isObjectOnly({ form }: Place): boolean {
+  return form === 'members' || form === 'keywords'
 }
 
 interface Member {

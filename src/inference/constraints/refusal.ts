@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import { type Param, type Path, within } from '../../lib/param.ts'
-import type { Constraint } from '../engine.ts'
+import type { Constraint, TagContent } from '../engine.ts'
 
 /** The error for a constraint that is not supported. */
 export interface Refusal {
@@ -12,16 +12,24 @@ export interface Refusal {
 const NAMES: Readonly<Record<Constraint['type'], { what: string; code: ErrorCode | null }>> = {
   json_schema: { what: 'JSON schema', code: 'invalid_response_format' },
   regex: { what: 'regular expression', code: 'invalid_regex' },
+  sequence: { what: 'constraint', code: null },
+  tag_list: { what: 'constraint', code: null },
   triggered_tags: { what: 'constraint', code: null },
 }
 
 /** @param path of what is not supported within the constraint. */
 export function refusal(constraint: Constraint, problem: string, path: Path = []): Refusal {
   const isEither = constraint.type === 'triggered_tags' && constraint.otherwise !== undefined
-  const { what, code } = NAMES[isEither ? constraint.otherwise.type : constraint.type]
+  const { what, code } = NAMES[isEither ? innermost(constraint.otherwise).type : constraint.type]
   return {
     message: `The ${what} is not supported: ${problem}`,
     param: constraint.param === undefined ? path : within(constraint.param, ...path),
     code,
   }
+}
+
+/** Of a sequence, the part that its texts surround. */
+function innermost(content: TagContent): TagContent {
+  const inner = content.type === 'sequence' ? content.parts.find((part) => typeof part !== 'string') : undefined
+  return inner === undefined ? content : innermost(inner)
 }

@@ -29,6 +29,17 @@ interface TagPolicy {
 /** So much white space between tags. */
 const MOST_BLANKS = 2
 
+/** One of the tags or, unless `single`, several with `between` between them. */
+export function listGrammar(
+  tags: readonly Tag[],
+  { between, single = false }: { readonly between: string; readonly single?: boolean },
+): Grammar {
+  const one: Reference = { type: 'reference', id: 0 }
+  const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
+  rules.set(one, choice(tags.map(({ begin, content, end }) => sequence([literal(begin), content.root, literal(end)]))))
+  return { root: single ? one : sequence([one, repeat(sequence([literal(between), one]), 0, null)]), rules }
+}
+
 /** Either a structure, or tags and white space between them. With `atLeastOne`, only the tags. */
 export function eitherGrammar(
   structure: Grammar,

@@ -22,10 +22,28 @@ export interface ValueStyle {
   readonly without: readonly string[]
   readonly comma: string
   readonly colon: string
+  /** How true, false and null are written; the first of each in constants. */
+  readonly words: {
+    readonly true: readonly string[]
+    readonly false: readonly string[]
+    readonly null: readonly string[]
+  }
 }
 
 /** As Python writes JSON: models have read most of it in that form. */
-export const JSON_STYLE: ValueStyle = { quote: null, without: [], comma: ', ', colon: ': ' }
+export const JSON_STYLE: ValueStyle = {
+  quote: null,
+  without: [],
+  comma: ', ',
+  colon: ': ',
+  words: { true: ['true'], false: ['false'], null: ['null'] },
+}
+
+/** Python takes the strings of JSON. Models that write Python have also read its words in calls. */
+export const PYTHON_STYLE: ValueStyle = {
+  ...JSON_STYLE,
+  words: { true: ['True', 'true'], false: ['False', 'false'], null: ['None', 'null'] },
+}
 
 const CONTROLS: CodePoints = [[0x00, 0x1f]]
 const SHORT_ESCAPES = new Map(
@@ -112,8 +130,21 @@ export class ValueText {
   map(value: Expression): Expression {
     const key = this.#style.quote === null ? this.string(0, null) : NAME
     const member = sequence([key, literal(this.#style.colon), value])
-    const rest = repeat(sequence([this.comma, member]), 0, null)
-    return choice([literal('{}'), sequence([literal('{'), member, rest, literal('}')])])
+    return choice([literal('{}'), sequence([literal('{'), this.listOf(member), literal('}')])])
+  }
+
+  /** One or more, with commas between them. */
+  listOf(member: Expression): Expression {
+    return sequence([member, repeat(sequence([this.comma, member]), 0, null)])
+  }
+
+  boolean(): Expression {
+    const { words } = this.#style
+    return choice([...words.true, ...words.false].map(literal))
+  }
+
+  nothing(): Expression {
+    return choice(this.#style.words.null.map(literal))
   }
 
   /** The name of a member with what stands before its value; null when it cannot be written. */
@@ -128,7 +159,7 @@ export class ValueText {
     const name = this.#builder.reserve()
     this.#any = name
     const options = [this.map(name), this.array(name, 0, null), this.string(0, null), this.number()]
-    this.#builder.define(name, choice([...options, ...['true', 'false', 'null'].map(literal)]))
+    this.#builder.define(name, choice([...options, this.boolean(), this.nothing()]))
     return name
   }
 
@@ -169,7 +200,8 @@ export class ValueText {
       return items.includes(null) ? null : `[${items.join(comma)}]`
     }
     if (typeof value === 'string') return this.#stringOf(value)
-    if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+    if (value === null || typeof value === 'boolean') return this.#style.words[`${value}`][0]!
+    if (typeof value !== 'object') return JSON.stringify(value)
     const members = Object.entries(value).map(([key, inner]) => [this.#keyOf(key), this.#textOf(inner)])
     return members.flat().includes(null) ? null : `{${members.map((member) => member.join(colon)).join(comma)}}`
   }

@@ -109,8 +109,8 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
+  const warning = card.engine.chatTemplate === undefined ? builtInWarning(template) : null
   const doubt = architectureDoubt(String(architecture))
-  const isUnsaid = template.builtIn !== null && card.engine.chatTemplate === undefined
   return {
     info,
     memoryBytes: withoutCaches + caches.prefixCacheBytes + caches.encoderCacheBytes,
@@ -127,7 +127,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     hasExperts: (number('expert_count') ?? 0) > 0,
     warnings: [
       ...(doubt === null ? [] : [`Model card ${card.file}: the architecture '${architecture}' ${doubt}`]),
-      ...(isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : []),
+      ...(warning === null ? [] : [`Model card ${card.file}: ${warning}`]),
     ],
   }
 }

@@ -1,7 +1,7 @@
 import { invalidRequest } from '../../../lib/errors.ts'
 import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Constraint, PromptPart, Work } from '../../engine.ts'
+import type { Constraint, PromptPart, TagContent, Work } from '../../engine.ts'
 import { type Envelope, pack } from '../envelope.ts'
 import type { CountedPrompt } from '../protocol.ts'
 
@@ -32,11 +32,22 @@ export function packPrompt(parts: readonly PromptPart[], organisation: string): 
 }
 
 function schemasOf(constraint: Constraint): unknown[] {
-  const contents =
-    constraint.type === 'triggered_tags'
-      ? [...constraint.tags.map(({ content }) => content), ...(constraint.otherwise ? [constraint.otherwise] : [])]
-      : [constraint]
-  return contents.flatMap((content) => (content.type === 'json_schema' ? [content.schema] : []))
+  if (constraint.type !== 'triggered_tags') return schemasIn(constraint)
+  const { tags, otherwise } = constraint
+  return [...tags.map(({ content }) => content), ...(otherwise ? [otherwise] : [])].flatMap(schemasIn)
+}
+
+function schemasIn(content: TagContent): unknown[] {
+  switch (content.type) {
+    case 'json_schema':
+      return [content.schema]
+    case 'regex':
+      return []
+    case 'sequence':
+      return content.parts.flatMap((part) => (typeof part === 'string' ? [] : schemasIn(part)))
+    case 'tag_list':
+      return content.tags.flatMap((tag) => schemasIn(tag.content))
+  }
 }
 
 function withoutPixels(part: PromptPart): PromptPart {

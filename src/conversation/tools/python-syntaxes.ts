@@ -1,0 +1,210 @@
+import { rawMembers } from '../../lib/raw-json.ts'
+import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
+import { type CallLayout, callConstraint } from './call-layout.ts'
+import { parseJson } from './json-call.ts'
+import type { ToolSyntax, WrittenCall } from './syntax.ts'
+
+interface Options {
+  readonly begin: string
+  readonly end: string
+  readonly marks: readonly string[]
+  /** What surrounds the calls within the marks, and stands between them. */
+  readonly list: readonly [open: string, between: string, close: string]
+}
+
+/** Calls that are written as calls in Python, with keyword arguments. */
+function pythonic({ begin, end, marks, list: [open, between, close] }: Options): ToolSyntax {
+  const layout: CallLayout = {
+    trigger: begin,
+    section: { begin: begin + open, between, end: close + end },
+    head: (name) => [`${name}(`],
+    tail: ')',
+    notation: { without: [end], keywords: true },
+  }
+  return {
+    begin,
+    marks: [begin, end, ...marks],
+    readCall: () => new BlockCallReader({ end, translate: (text) => new PythonCalls(text).read() }),
+    constraint: (tools, single) => callConstraint(layout, tools, single),
+    write: (calls) => [
+      { type: 'text', text: begin + open, trusted: true },
+      { type: 'text', text: calls.map(pythonCall).join(between), trusted: false },
+      { type: 'text', text: close + end, trusted: true },
+    ],
+  }
+}
+
+/** `<|tool_call_start|>[f(x=1, y="text")]<|tool_call_end|>`: LFM2. */
+export const lfm2 = pythonic({
+  begin: '<|tool_call_start|>',
+  end: '<|tool_call_end|>',
+  marks: ['<|tool_list_start|>', '<|tool_list_end|>', '<|tool_response_start|>', '<|tool_response_end|>'],
+  list: ['[', ', ', ']'],
+})
+
+/** `<function_calls>f(x=1, y="text")</function_calls>`, with a line for each call: OLMo 3. */
+export const olmo3 = pythonic({
+  begin: '<function_calls>',
+  end: '</function_calls>',
+  marks: [],
+  list: ['', '\n', ''],
+})
+
+/** The words of JSON stay: the templates of such models write them too. */
+function pythonCall({ name, arguments: given }: WrittenCall): string {
+  const members = isJson(given) ? rawMembers(given) : null
+  const written = members?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? given
+  return `${name}(${written})`.toWellFormed()
+}
+
+function isJson(text: string): boolean {
+  return parseJson(text) !== undefined
+}
+
+const WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
+const NUMBER = /^[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+const DEEPEST = 200
+
+/** Turns calls in Python to JSON text. Words of JSON are read too: some models have learnt to write them. */
+class PythonCalls {
+  readonly #text: string
+  #at = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** @returns null for what is no list of calls. */
+  read(): BlockCall[] | null {
+    const calls: BlockCall[] = []
+    const isList = this.#take('[')
+    for (;;) {
+      const call = this.#call()
+      if (call === null) return null
+      calls.push(call)
+      const goesOn = this.#take(',') || !isList
+      if (isList && this.#take(']')) break
+      if (!goesOn) return null
+      if (this.#isAtEnd()) break
+    }
+    return this.#isAtEnd() ? calls : null
+  }
+
+  #isAtEnd(): boolean {
+    this.#match(/\s*/y)
+    return this.#at === this.#text.length
+  }
+
+  #call(): BlockCall | null {
+    this.#match(/\s*/y)
+    const name = this.#match(/[^\s(),=[\]{}'"]+/y)
+    if (name === null || !this.#take('(')) return null
+    const members = this.#items(')', () => this.#pair(/[^\s=,()[\]{}'"]+/y, '=', 0))
+    return members === null ? null : { name, arguments: objectText([...new Map(members)]) }
+  }
+
+  /** A name and a value. */
+  #pair(pattern: RegExp, separator: string, depth: number): readonly [string, string] | null {
+    this.#match(/\s*/y)
+    const quoted = this.#string()
+    const name = quoted ?? this.#match(pattern)
+    if (name === null || !this.#take(separator)) return null
+    const value = this.#value(depth + 1)
+    return value === null ? null : [name, value]
+  }
+
+  #value(depth: number): string | null {
+    if (depth > DEEPEST) return null
+    this.#match(/\s*/y)
+    const text = this.#string()
+    if (text !== null) return JSON.stringify(text)
+    if (this.#take('{')) {
+      const members = this.#items('}', () => this.#pair(/[^\s:,()[\]{}'"]+/y, ':', depth))
+      return members === null ? null : objectText([...new Map(members)])
+    }
+    for (const [open, close] of ['[]', '()'].map(([...pair]) => pair as [string, string])) {
+      if (!this.#take(open)) continue
+      const items = this.#items(close, () => this.#value(depth + 1))
+      return items === null ? null : `[${items.join(', ')}]`
+    }
+    const word = this.#match(/[^\s,()[\]{}'":=]+/y)
+    if (word === null) return null
+    if (Object.hasOwn(WORDS, word)) return WORDS[word]!
+    if (['true', 'false', 'null'].includes(word)) return word
+    return NUMBER.test(word) ? numberText(word) : JSON.stringify(word)
+  }
+
+  /** With commas between them; one may stand behind the last. */
+  #items<Item>(close: string, read: () => Item | null): Item[] | null {
+    const items: Item[] = []
+    for (;;) {
+      if (this.#take(close)) return items
+      if (items.length > 0 && !this.#take(',')) return null
+      if (items.length > 0 && this.#take(close)) return items
+      const item = read()
+      if (item === null) return null
+      items.push(item)
+    }
+  }
+
+  /** Null where no string begins. */
+  #string(): string | null {
+    const quote = this.#take("'") ? "'" : this.#take('"') ? '"' : null
+    if (quote === null) return null
+    let text = ''
+    while (this.#at < this.#text.length) {
+      const character = this.#text[this.#at++]!
+      if (character === '\\') text += this.#escape()
+      else if (character !== quote || !this.#mayEndString()) text += character
+      else return text
+    }
+    return null
+  }
+
+  /** Some models write strings with quotes in them as they are. */
+  #mayEndString(): boolean {
+    const rest = /\s*(?:[,:)\]}=]|$)/y
+    rest.lastIndex = this.#at
+    return rest.test(this.#text)
+  }
+
+  #escape(): string {
+    const code = this.#match(/x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|[0-7]{1,3}|./sy) ?? ''
+    if (code.length > 1 || /^[0-7]$/.test(code)) {
+      const point = /^[xuU]/.test(code) ? Number.parseInt(code.slice(1), 16) : Number.parseInt(code, 8)
+      return point <= 0x10ffff ? String.fromCodePoint(point) : ''
+    }
+    return ESCAPES[code] ?? `\\${code}`
+  }
+
+  /** White space before the mark is part of it. */
+  #take(mark: string): boolean {
+    const blanks = /\s*/y
+    blanks.lastIndex = this.#at
+    const at = this.#at + blanks.exec(this.#text)![0].length
+    if (!this.#text.startsWith(mark, at)) return false
+    this.#at = at + mark.length
+    return true
+  }
+
+  #match(pattern: RegExp): string | null {
+    pattern.lastIndex = this.#at
+    const found = pattern.exec(this.#text)
+    if (!found) return null
+    this.#at += found[0].length
+    return found[0]
+  }
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  ...{ n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', a: '\x07', v: '\v' },
+  ...{ '\\': '\\', "'": "'", '"': '"', '/': '/', '\n': '' },
+}
+
+/** A number of Python as JSON writes it; with its digits where JSON takes them. */
+function numberText(word: string): string {
+  const digits = word.replaceAll('_', '')
+  if (/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(digits)) return digits
+  const value = Number(digits)
+  return Number.isFinite(value) ? JSON.stringify(value) : JSON.stringify(word)
+}

@@ -1,0 +1,210 @@
+import { ArgumentsOf } from './arguments.ts'
+import {
+  boolean,
+  type Call,
+  equal,
+  FunctionValue,
+  integer,
+  isList,
+  isMap,
+  isString,
+  iterate,
+  keyOf,
+  list,
+  MapValue,
+  NONE,
+  string,
+  textOf,
+  toValue,
+  tuple,
+  UNDEFINED,
+  type Value,
+} from './values.ts'
+
+type Method<Inner> = (self: Inner, given: ArgumentsOf) => Value
+
+/** Python's white space. */
+const SPACE = '\\s\\x1c-\\x1f\\x85'
+
+/** `str.strip` and its halves. @param characters null for white space. */
+export function strip(text: string, characters: string | null, sides: 'left' | 'right' | 'both' = 'both'): string {
+  const set = characters === null ? SPACE : characters.replace(/[\\\]^-]/g, '\\$&')
+  if (set === '') return text
+  const left = sides === 'right' ? text : text.replace(new RegExp(`^[${set}]+`, 'u'), '')
+  if (sides === 'left') return left
+  // By hand: a pattern that is anchored at the end would be tried at every character.
+  const one = new RegExp(`^[${set}]$`, 'u')
+  let end = left.length
+  while (end > 0 && one.test(left[end - 1]!)) end--
+  return left.slice(0, end)
+}
+
+const charactersOf = (given: ArgumentsOf) => given.optional(0, 'chars', isString)
+
+function affixes(given: ArgumentsOf): readonly string[] {
+  const value = given.needed(0)
+  return isList(value) ? value.value.map(textOf) : [given.text(0)]
+}
+
+/** Pieces and at most `most` cuts, from the left. */
+function split(text: string, separator: string | null, most: number): readonly string[] {
+  const pieces: string[] = []
+  let rest = separator === null ? strip(text, null, 'left') : text
+  while (separator !== null || rest !== '') {
+    const match = separator === null ? new RegExp(`[${SPACE}]+`, 'u').exec(rest) : null
+    const at = separator === null ? (match?.index ?? -1) : rest.indexOf(separator)
+    if (at === -1 || pieces.length === most) {
+      pieces.push(separator === null && at !== -1 && pieces.length !== most ? rest.slice(0, at) : rest)
+      break
+    }
+    pieces.push(rest.slice(0, at))
+    rest = rest.slice(at + (separator?.length ?? match![0].length))
+  }
+  return pieces
+}
+
+const reversed = (text: string) => [...text].reverse().join('')
+
+function splitMethod(text: string, given: ArgumentsOf, fromRight: boolean): Value {
+  const separator = given.optional(0, 'sep', isString)
+  if (separator === '') throw new Error('empty separator')
+  const most = given.integer(1, 'maxsplit', -1)
+  const limit = most < 0 ? Number.POSITIVE_INFINITY : most
+  if (!fromRight) return list(split(text, separator, limit).map(string))
+  const pieces = split(reversed(text), separator === null ? null : reversed(separator), limit)
+  return list(pieces.map((piece) => string(reversed(piece))).reverse())
+}
+
+function partition(text: string, separator: string, at: number, whole: 'first' | 'last'): Value {
+  if (at === -1) return tuple((whole === 'first' ? [text, '', ''] : ['', '', text]).map(string))
+  return tuple([text.slice(0, at), separator, text.slice(at + separator.length)].map(string))
+}
+
+/** `str.replace`. */
+export function replaced(text: string, from: string, to: string, most: number): string {
+  if (most < 0) return text.replaceAll(from, () => to)
+  const pieces = text.split(from)
+  const cut = Math.min(most, pieces.length - 1)
+  return (
+    pieces.slice(0, cut + 1).join(to) +
+    pieces
+      .slice(cut + 1)
+      .map((piece) => from + piece)
+      .join('')
+  )
+}
+
+/** `str.format` without format specifications. */
+function formatted(text: string, given: ArgumentsOf): string {
+  let next = 0
+  return text.replace(/\{\{|\}\}|\{(\w*)\}/g, (match, name: string | undefined) => {
+    if (name === undefined) return match[0]!
+    if (name === '') return textOf(given.needed(next++))
+    return textOf(/^\d+$/.test(name) ? given.needed(Number(name)) : given.named(name))
+  })
+}
+
+/** The first letter of each word is a capital. */
+export const titled = (text: string) =>
+  text.replace(/\p{L}+/gu, (word) => word[0]!.toUpperCase() + word.slice(1).toLowerCase())
+export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1).toLowerCase()
+/** Where Python's `splitlines` ends a line. */
+const LINE_END = `\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]`
+export const splitLines = (text: string) => text.replace(new RegExp(`(?:${LINE_END})$`), '').split(new RegExp(LINE_END))
+
+const found = (at: number) => {
+  if (at === -1) throw new Error('substring not found')
+  return integer(at)
+}
+const isAll = (pattern: RegExp) => (text: string) => boolean(pattern.test(text))
+
+const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
+  upper: (text) => string(text.toUpperCase()),
+  lower: (text) => string(text.toLowerCase()),
+  casefold: (text) => string(text.toLowerCase()),
+  title: (text) => string(titled(text)),
+  capitalize: (text) => string(capitalized(text)),
+  strip: (text, given) => string(strip(text, charactersOf(given))),
+  lstrip: (text, given) => string(strip(text, charactersOf(given), 'left')),
+  rstrip: (text, given) => string(strip(text, charactersOf(given), 'right')),
+  startswith: (text, given) => boolean(affixes(given).some((affix) => text.startsWith(affix))),
+  endswith: (text, given) => boolean(affixes(given).some((affix) => text.endsWith(affix))),
+  removeprefix: (text, given) => string(text.startsWith(given.text(0)) ? text.slice(given.text(0).length) : text),
+  removesuffix: (text, given) =>
+    string(text.endsWith(given.text(0)) ? text.slice(0, text.length - given.text(0).length) : text),
+  split: (text, given) => splitMethod(text, given, false),
+  rsplit: (text, given) => splitMethod(text, given, true),
+  splitlines: (text) => list(text === '' ? [] : splitLines(text).map(string)),
+  partition: (text, given) => partition(text, given.text(0), text.indexOf(given.text(0)), 'first'),
+  rpartition: (text, given) => partition(text, given.text(0), text.lastIndexOf(given.text(0)), 'last'),
+  replace: (text, given) => string(replaced(text, given.text(0), given.text(1), given.integer(2, 'count', -1))),
+  find: (text, given) => integer(text.indexOf(given.text(0))),
+  rfind: (text, given) => integer(text.lastIndexOf(given.text(0))),
+  index: (text, given) => found(text.indexOf(given.text(0))),
+  rindex: (text, given) => found(text.lastIndexOf(given.text(0))),
+  count: (text, given) => integer(text.split(given.text(0)).length - 1),
+  join: (text, given) => string(iterate(given.needed(0)).map(stringOf).join(text)),
+  format: (text, given) => string(formatted(text, given)),
+  zfill: (text, given) => string(text.padStart(given.integer(0, 'width', 0), '0')),
+  isdigit: isAll(/^\p{Nd}+$/u),
+  isdecimal: isAll(/^\p{Nd}+$/u),
+  isnumeric: isAll(/^\p{N}+$/u),
+  isalpha: isAll(/^\p{L}+$/u),
+  isalnum: isAll(/^[\p{L}\p{N}]+$/u),
+  isspace: isAll(new RegExp(`^[${SPACE}]+$`, 'u')),
+  isupper: (text) => boolean(/\p{Lu}/u.test(text) && !/\p{Ll}/u.test(text)),
+  islower: (text) => boolean(/\p{Ll}/u.test(text) && !/\p{Lu}/u.test(text)),
+}
+
+function stringOf(value: Value): string {
+  if (!isString(value)) throw new Error('join() needs strings')
+  return value.value
+}
+
+const OF_MAPS: Readonly<Record<string, Method<ReadonlyMap<unknown, Value>>>> = {
+  get: (self, given) => self.get(keyOf(given.needed(0))) ?? given.at(1, 'default') ?? NONE,
+  items: (self) => itemsOf(self),
+  keys: (self) => list([...self.keys()].map(toValue)),
+  values: (self) => list([...self.values()]),
+  copy: (self) => new MapValue(new Map(self) as never),
+}
+
+export function itemsOf(entries: ReadonlyMap<unknown, Value>): Value {
+  return list([...entries].map(([key, value]) => tuple([toValue(key), value])))
+}
+
+const OF_LISTS: Readonly<Record<string, Method<Value[]>>> = {
+  count: (self, given) => integer(self.filter((item) => equal(item, given.needed(0))).length),
+  index: (self, given) => found(self.findIndex((item) => equal(item, given.needed(0)))),
+  copy: (self) => list([...self]),
+  append: (self, given) => changed(() => self.push(given.needed(0))),
+  extend: (self, given) => changed(() => self.push(...iterate(given.needed(0)))),
+  insert: (self, given) => changed(() => self.splice(given.integer(0, 'index', 0), 0, given.needed(1))),
+  pop: (self, given) => {
+    const [item] = self.splice(given.integer(0, 'index', -1), 1)
+    if (item === undefined) throw new Error('pop index out of range')
+    return item
+  },
+}
+
+function changed(change: () => unknown): Value {
+  change()
+  return NONE
+}
+
+/**
+ * A method of a value. Lists can be changed: the sandbox of Transformers refuses that, but llama.cpp does not, and templates
+ * in GGUF files are written for it.
+ */
+export function methodOf(value: Value, name: string): Value {
+  if (isString(value)) return bound(OF_STRINGS, name, value.value)
+  if (isMap(value)) return bound(OF_MAPS, name, value.value)
+  if (isList(value)) return bound(OF_LISTS, name, value.value as Value[])
+  return UNDEFINED
+}
+
+function bound<Inner>(methods: Readonly<Record<string, Method<Inner>>>, name: string, self: Inner): Value {
+  if (!Object.hasOwn(methods, name)) return UNDEFINED
+  const call: Call = (args) => methods[name]!(self, ArgumentsOf.call(name, args))
+  return new FunctionValue(call)
+}
