@@ -42,6 +42,8 @@ export class ToolCallReader implements TextStage {
       const rest = this.#refuse(this.#call, pieces)
       pieces.push(...this.push(rest))
     }
+    // White space before a call that was dropped is no text either.
+    if (this.#call) this.#blanks = ''
     this.#call = null
     this.#addText(this.#begin.end(), pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
