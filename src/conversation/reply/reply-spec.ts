@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { ignoredKeywords } from '../../inference/constraints/schema-keywords.ts'
 import type { Branch, Constraint } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
@@ -52,6 +53,17 @@ export class ReplySpec {
       ...(this.#constraint === null ? {} : { constraint: this.#constraint }),
       ...(thoughtBudget === null || !marks ? {} : { thought: thoughtWithin(maxTokens, thoughtBudget, marks) }),
     }
+  }
+
+  /** The keywords of the client's schemas that have no effect on the reply; some of them several times. */
+  get ignoredKeywords(): readonly string[] {
+    const constraint = this.#constraint
+    if (constraint === null) return []
+    const contents =
+      constraint.type === 'triggered_tags'
+        ? [constraint.otherwise, ...constraint.tags.map(({ content }) => content)]
+        : [constraint]
+    return contents.flatMap((content) => (content?.type === 'json_schema' ? ignoredKeywords(content.schema) : []))
   }
 
   /** Creates the reader of one completion. */

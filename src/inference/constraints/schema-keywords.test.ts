@@ -21,3 +21,7 @@ test('a schema of any depth is read', () => {
   for (let depth = 0; depth < 100_000; depth++) schema = { items: schema }
   expect(ignoredKeywords(schema)).toEqual(['foo'])
 })
+
+test('a list may hold more schemas than a call takes arguments', () => {
+  expect(ignoredKeywords({ anyOf: [...Array.from({ length: 300_000 }, () => true), { foo: 1 }] })).toEqual(['foo'])
+})

@@ -61,9 +61,10 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
         referred.add(value.split('/', 2)[1]!)
         inner.push(lookUp(schema, value)?.target)
       }
-      inner.push(...schemasIn(value, holds))
+      // Not spread: a client may list more schemas than a call takes arguments.
+      for (const schema of schemasIn(value, holds)) inner.push(schema)
     }
-    open.push(...inner.toReversed())
+    for (const schema of inner.toReversed()) open.push(schema)
   }
   return [...ignored].filter((name) => !referred.has(name) || !isObject(schema) || !Object.hasOwn(schema, name))
 }
