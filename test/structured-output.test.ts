@@ -47,6 +47,17 @@ describe('with a fake engine', () => {
     })
   })
 
+  test('each pattern of a schema is checked, not only the first', async () => {
+    const properties = { code: { type: 'string', pattern: '^[0-9]+$' }, link: { type: 'string', pattern: '^pkg:' } }
+    const response_format = format({ type: 'object', properties })
+    const text = '{"code": "12", "link": "pkg:npm"}'
+    server.engine.script = { texts: [text] }
+    expect(await contentOf(await post({ response_format }))).toBe(text)
+    server.engine.script = { texts: ['{"code": "12", "link": "34"}'] }
+    const response = await post({ response_format })
+    expect([response.status, (await errorOf(response)).code]).toEqual([500, 'output_validation_failed'])
+  })
+
   test.each([
     [{ name: 'answer' }, {}],
     [{ name: 'answer', strict: null, schema: null }, {}],

@@ -47,5 +47,8 @@ function withoutDialect(schema: unknown): boolean | object {
   return rest
 }
 
-/** Searches for patterns exactly as the engine does. */
-const patternEngine = Object.assign((source: string) => new PatternMatcher(parseSearch(source)), { code: '' })
+/** Searches for patterns exactly as the engine does. Ajv takes patterns for the same whose texts are the same. */
+const patternEngine = Object.assign(
+  (source: string) => Object.assign(new PatternMatcher(parseSearch(source)), { toString: () => source }),
+  { code: '' },
+)
