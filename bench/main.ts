@@ -13,6 +13,7 @@ import { attention } from './attention.ts'
 import { batchLines } from './batch-lines.ts'
 import { batches } from './batches.ts'
 import { besideImage } from './beside-image.ts'
+import { bfcl } from './bfcl.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
@@ -80,6 +81,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   vllm,
   'decisions-vllm': decisionsVllm,
   'json-schema': jsonSchema,
+  bfcl,
 }
 
 async function main(): Promise<void> {

@@ -2,7 +2,7 @@
 import { UnsupportedConstraint } from '../../src/inference/constraints/unsupported-constraint.ts'
 import { answerQuestions } from '../../src/lib/guarded-program.ts'
 import { accepts, byteAutomaton, generator, randomText } from '../../test/support/byte-automaton.ts'
-import { judgeOf } from './schema-drafts.ts'
+import { judgeOf } from '../../test/support/schema-drafts.ts'
 
 export type SchemaQuestion =
   | { readonly ask: 'compile'; readonly schema: string }
