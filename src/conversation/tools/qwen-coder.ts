@@ -1,4 +1,3 @@
-import { looseSchema } from '../../inference/constraints/loose-schema.ts'
 import { memberTypes, type ValueTypes } from '../../inference/constraints/value-types.ts'
 import type { Notation } from '../../inference/engine.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
@@ -45,7 +44,7 @@ function translate(text: string, tools: readonly Tool[]): BlockCall | null {
   if (!call) return null
   const name = call[1]!
   const tool = tools.find((other) => other.name === name)
-  const typesOf = memberTypes(tool && looseSchema(argumentsSchema(tool)))
+  const typesOf = memberTypes(tool && argumentsSchema(tool))
   const members = [...call[2]!.matchAll(PARAMETER)].map(
     ([, key, value]) => [key!, jsonOf(value!, typesOf(key!))] as const,
   )

@@ -1,7 +1,6 @@
 import type { ConstrainedTag, Constraint, JsonSchemaConstraint, TagContent } from '../engine.ts'
 import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching, SharedParts } from './grammar.ts'
 import { jsonSchemaGrammar } from './json-schema.ts'
-import { leniently } from './lenient.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
 import { eitherGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
@@ -29,19 +28,25 @@ export function grammarOf(constraint: Constraint): Grammar {
 }
 
 function contentGrammar(content: TagContent, shared: SharedParts): Grammar {
-  if (content.type === 'json_schema' && content.lenient) {
-    return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }, shared))
+  try {
+    return grammarWithin(content, shared)
+  } catch (error) {
+    const isLenient = content.type === 'json_schema' && content.lenient && error instanceof UnsupportedConstraint
+    if (!isLenient) throw error
+    return grammarWithin({ ...content, schema: ANY_OBJECT }, shared)
   }
-  return strictGrammar(content, shared)
 }
 
-function strictGrammar(content: TagContent, shared: SharedParts): Grammar {
+/** What is left of a lenient schema of which nothing can be kept. */
+const ANY_OBJECT = { type: 'object' }
+
+function grammarWithin(content: TagContent, shared: SharedParts): Grammar {
   const builder = new GrammarBuilder(shared)
   try {
     return builder.build(
       content.type === 'regex'
         ? matching(parsePattern(content.pattern), characters)
-        : jsonSchemaGrammar(content.schema, builder, content.notation),
+        : jsonSchemaGrammar(content, builder),
     )
   } catch (error) {
     if (error instanceof GrammarSizeError || error instanceof PatternError)
@@ -57,7 +62,7 @@ function strictGrammar(content: TagContent, shared: SharedParts): Grammar {
 export function withoutLenientSchemas(constraint: Constraint): Constraint | null {
   if (constraint.type !== 'triggered_tags' || !constraint.tags.some(isLenient)) return null
   const tags = constraint.tags.map((tag) =>
-    isLenient(tag) ? { ...tag, content: { ...tag.content, schema: { type: 'object' } } } : tag,
+    isLenient(tag) ? { ...tag, content: { ...tag.content, schema: ANY_OBJECT } } : tag,
   )
   return { ...constraint, tags }
 }

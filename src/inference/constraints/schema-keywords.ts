@@ -62,18 +62,25 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
         inner.push(lookUp(schema, value)?.target)
       }
       // Not spread: a client may list more schemas than a call takes arguments.
-      for (const schema of schemasIn(value, holds)) inner.push(schema)
+      for (const [, schema] of schemasIn(value, holds)) inner.push(schema)
     }
     for (const schema of inner.toReversed()) open.push(schema)
   }
   return [...ignored].filter((name) => !referred.has(name) || !isObject(schema) || !Object.hasOwn(schema, name))
 }
 
-function schemasIn(value: unknown, holds: Holds | undefined): readonly unknown[] {
+/** The schemas behind a keyword, each with its place there. */
+export function schemasIn(
+  value: unknown,
+  holds: Holds | undefined,
+): readonly (readonly [path: readonly (string | number)[], schema: unknown])[] {
   if (holds === undefined || typeof value !== 'object' || value === null) return []
-  if (Array.isArray(value)) return holds === 'list' || holds === 'schema or list' ? value : []
+  if (Array.isArray(value)) {
+    return holds === 'list' || holds === 'schema or list' ? value.map((schema, at) => [[at], schema]) : []
+  }
   if (holds === 'list') return []
-  return holds === 'named' || holds === 'schemas or names' ? Object.values(value) : [value]
+  if (holds === 'schema' || holds === 'schema or list') return [[[], value]]
+  return Object.entries(value).map(([name, schema]) => [[name], schema])
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

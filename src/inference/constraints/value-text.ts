@@ -103,17 +103,36 @@ export class ValueText {
   /** @param min of the items; @param max null for no end. */
   array(item: Expression, min: number, max: number | null): Expression {
     if (max === 0) return literal('[]')
-    const rest = repeat(sequence([this.comma, item]), Math.max(0, min - 1), max === null ? null : max - 1)
-    const filled = sequence([literal('['), item, rest, literal(']')])
+    const filled = sequence([
+      literal('['),
+      item,
+      this.moreItems(item, Math.max(0, min - 1), max === null ? null : max - 1),
+      literal(']'),
+    ])
     return min === 0 ? choice([literal('[]'), filled]) : filled
+  }
+
+  /** Items behind another. */
+  moreItems(item: Expression, min: number, max: number | null): Expression {
+    return repeat(sequence([this.comma, item]), min, max)
   }
 
   /** An object with whatever keys. */
   map(value: Expression): Expression {
-    const key = this.#style.quote === null ? this.string(0, null) : NAME
-    const member = sequence([key, literal(this.#style.colon), value])
+    const member = this.freeMember(null, value)
     const rest = repeat(sequence([this.comma, member]), 0, null)
     return choice([literal('{}'), sequence([literal('{'), member, rest, literal('}')])])
+  }
+
+  /** A member with a key that the schema does not give. @param key as a string; null for any. */
+  freeMember(key: Expression | null, value: Expression): Expression {
+    const any = this.#style.quote === null ? this.string(0, null) : NAME
+    return sequence([key ?? any, literal(this.#style.colon), value])
+  }
+
+  /** Whether keys are written as strings are. */
+  get hasQuotedKeys(): boolean {
+    return this.#style.quote === null
   }
 
   /** The name of a member with what stands before its value; null when it cannot be written. */
