@@ -1,13 +1,10 @@
 import { LONGEST_SCHEMA } from '../../lib/json-depth.ts'
 import type { Notation } from '../engine.ts'
 import { disjoint } from './disjoint.ts'
-import { FORMATS } from './formats.ts'
 import { choice, EMPTY, type Expression, type GrammarBuilder, literal, optional, repeat, sequence } from './grammar.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
 import { isPointer, lookUp, type Target } from './references.ts'
-import { PatternError, parseAnchored } from './regex/parser.ts'
-import { joined } from './regex/pattern.ts'
-import { searching } from './regex/search.ts'
+import { StringTexts } from './string-texts.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
@@ -74,6 +71,7 @@ class SchemaWriter {
   readonly #member: Notation['member']
   readonly #typesOfMember: (name: string) => ValueTypes
   readonly #references = new Map<string, Expression>()
+  readonly #strings = new StringTexts()
   #schemas = 0
 
   constructor(root: unknown, builder: GrammarBuilder, { quote, without = [], member }: Partial<Notation> = {}) {
@@ -360,29 +358,14 @@ class SchemaWriter {
 
   #string(schema: Schema, place: Place): Expression {
     const { path } = place
-    const text = this.#text(place)
     const min = countOf(schema.minLength, LONGEST_STRING, [...path, 'minLength']) ?? 0
     const max = countOf(schema.maxLength, LONGEST_STRING, [...path, 'maxLength'])
-    if (max !== null && max < min)
-      throw new UnsupportedConstraint("'maxLength' is less than 'minLength'", [...path, 'maxLength'])
-    if (schema.pattern === undefined && schema.format === undefined) return text.string(min, max)
-    if (schema.pattern !== undefined && schema.format !== undefined) {
-      throw new UnsupportedConstraint("'format' beside 'pattern' is not supported", [...path, 'format'])
-    }
-    const keyword = schema.pattern === undefined ? 'format' : 'pattern'
-    const at = [...path, keyword]
-    const texts = { anything: text.anything, min, max }
-    const patterns = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at).map((found) => {
-      const pattern = searching(found, texts)
-      if (typeof pattern === 'object') return pattern
-      throw new UnsupportedConstraint(`'${pattern}' is only supported beside '${keyword}' when every match fits it`, [
-        ...path,
-        pattern,
-      ])
-    })
-    const matching = text.matching(joined(patterns))
-    if (matching === null) throw new UnsupportedConstraint('a match may hold what no string holds in this notation', at)
-    return matching
+    const of = (keyword: 'pattern' | 'format') => textsOf(schema[keyword], [...path, keyword])
+    return this.#strings.write(
+      { patterns: of('pattern'), formats: of('format'), minLength: min, maxLength: max },
+      this.#text(place),
+      path,
+    )
   }
 
   #number(type: 'number' | 'integer', schema: Schema, { path }: Place): Expression {
@@ -440,23 +423,10 @@ function resolve(root: unknown, reference: string, path: Path): Target {
   return found
 }
 
-function parse(source: unknown, path: Path) {
-  if (typeof source !== 'string') throw new UnsupportedConstraint(`expected a string, got ${typeName(source)}`, path)
-  try {
-    return parseAnchored(source)
-  } catch (error) {
-    if (error instanceof PatternError) throw new UnsupportedConstraint(error.message, path)
-    throw error
-  }
-}
-
-function formatOf(format: unknown, path: Path): string {
-  const known = Object.keys(FORMATS)
-  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return `^(?:${FORMATS[format]})$`
-  throw new UnsupportedConstraint(
-    `the format ${JSON.stringify(format)} is not supported; these are: ${known.join(', ')}`,
-    path,
-  )
+function textsOf(value: unknown, path: Path): readonly string[] {
+  if (value === undefined) return []
+  if (typeof value === 'string') return [value]
+  throw new UnsupportedConstraint(`expected a string, got ${typeName(value)}`, path)
 }
 
 function impliedTypes(schema: Schema, path: Path): readonly string[] | null {

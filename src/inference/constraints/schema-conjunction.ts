@@ -1,6 +1,5 @@
-import { PatternMatcher } from './regex/matcher.ts'
 import { PatternError } from './regex/parser.ts'
-import { parseSearch } from './regex/search.ts'
+import { SearchMatcher } from './regex/search-matcher.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -205,7 +204,7 @@ export function fits(value: unknown, plain: Plain, fitsAll: (part: unknown, sche
 /** A pattern that is not supported is not kept either. */
 function matches(text: string, pattern: string): boolean {
   try {
-    return new PatternMatcher(parseSearch(pattern)).test(text)
+    return new SearchMatcher(pattern).test(text)
   } catch (error) {
     if (error instanceof PatternError) return true
     throw error
