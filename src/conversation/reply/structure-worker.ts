@@ -1,8 +1,8 @@
 /** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
+import { parsePattern } from '../../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
-import { parsePattern } from '../../inference/constraints/regex/parser.ts'
-import { parseSearch } from '../../inference/constraints/regex/search.ts'
+import { SearchMatcher } from '../../inference/constraints/regex/search-matcher.ts'
 import { READY } from '../../lib/guarded-worker.ts'
 import type { Structure } from '../request/chat-request.ts'
 import { schemaValidator } from './schema-validator.ts'
@@ -49,6 +49,6 @@ function withoutDialect(schema: unknown): boolean | object {
 
 /** Searches for patterns exactly as the engine does. Ajv takes patterns for the same whose texts are the same. */
 const patternEngine = Object.assign(
-  (source: string) => Object.assign(new PatternMatcher(parseSearch(source)), { toString: () => source }),
+  (source: string) => Object.assign(new SearchMatcher(source), { toString: () => source }),
   { code: '' },
 )

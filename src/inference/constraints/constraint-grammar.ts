@@ -1,7 +1,8 @@
 import type { ConstrainedTag, Constraint, JsonSchemaConstraint, TagContent } from '../engine.ts'
 import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching, SharedParts } from './grammar.ts'
 import { jsonSchemaGrammar } from './json-schema.ts'
-import { PatternError, parsePattern } from './regex/parser.ts'
+import { parsePattern } from './regex/anchors.ts'
+import { PatternError } from './regex/parser.ts'
 import { eitherGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 

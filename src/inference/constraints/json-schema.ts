@@ -22,12 +22,13 @@ import {
   type Part,
   type Path,
   type Plain,
+  type Source,
   TYPES,
   together,
   typeOf,
 } from './schema-conjunction.ts'
 import { partOfRoot, SchemaOptions } from './schema-options.ts'
-import { stringText } from './string-text.ts'
+import { StringTexts } from './string-texts.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
@@ -35,6 +36,8 @@ import { memberTypes, type ValueTypes } from './value-types.ts'
 const DEEPEST_NESTING = 40
 const MOST_SCHEMAS = 2_000
 const MOST_ITEMS = 1_000
+/** A longer string is not asked for, nor written where its length is bounded. */
+const LONGEST_STRING = 10_000
 
 /** How a value stands: as the notation has it, as the members of the outermost object, or as a string without quotes. */
 type Form = 'plain' | 'members' | 'bare'
@@ -46,6 +49,8 @@ interface Place {
   readonly depth: number
   readonly form: Form
 }
+
+const NO_BOUNDS: NonNullable<Plain['bounds']> = {}
 
 interface SchemaOfGrammar {
   readonly schema: unknown
@@ -81,6 +86,7 @@ class SchemaWriter {
   readonly #typesOfMember: (name: string) => ValueTypes
   /** What is written, or is being written: then with the rule that it has come to need. Null where nothing is allowed. */
   readonly #places = new Map<string, { rule: Reference | null; written?: Expression | null }>()
+  readonly #strings = new StringTexts()
   #left = MOST_SCHEMAS
 
   constructor(root: unknown, builder: GrammarBuilder, isLenient: boolean, notation: Partial<Notation> = {}) {
@@ -133,10 +139,16 @@ class SchemaWriter {
     }
     const entry: { rule: Reference | null; written?: Expression | null } = { rule: null }
     this.#places.set(key, entry)
-    const written = this.#written(this.#options.of(parts), place)
+    const isForbidden = parts.some(({ schema, negated }) => schema === negated)
+    const written = isForbidden ? this.#forbidden(parts) : this.#written(this.#options.of(parts), place)
     if (entry.rule !== null) this.#builder.define(entry.rule, written ?? choice([]))
     entry.written = written === null ? null : (entry.rule ?? written)
     return entry.written
+  }
+
+  #forbidden(parts: Conjunction): null {
+    const path = parts.find(({ schema, negated }) => schema === negated)!.path
+    return this.#nothing('the schema false allows nothing', path)
   }
 
   #written(all: readonly Plain[], place: Place): Expression | null {
@@ -148,8 +160,7 @@ class SchemaWriter {
     // Constants and types come first in what models read.
     const [{ enum: values = undefined, types = undefined } = {}] = options
     if (values !== undefined) return this.#constants(values, {}, place)
-    const isRoot = place.depth === 0
-    return this.#option(types === undefined ? (isRoot ? { types: ['object'] } : {}) : { types }, place)
+    return this.#option(types === undefined ? {} : { types }, place)
   }
 
   #option(plain: Plain, place: Place): Expression | null {
@@ -195,9 +206,7 @@ class SchemaWriter {
         return type === 'object' ? this.#object(filled, place) : this.#array(filled, place)
       }
       case 'string':
-        return stringText({ ...plain, excluded }, this.#text(place), this.#refuse, (message, path) =>
-          this.#nothing(message, path),
-        )
+        return this.#string({ ...plain, excluded }, place)
       case 'number':
       case 'integer':
         return this.#number(type, { ...plain, excluded })
@@ -207,6 +216,50 @@ class SchemaWriter {
       }
       default:
         return excluded.length === 0 ? literal('null') : null
+    }
+  }
+
+  #string(plain: Plain, place: Place): Expression | null {
+    const { bounds = {}, where = {}, patterns = [], notPatterns = [], formats = [], excluded = [] } = plain
+    const { minLength = 0, maxLength } = bounds
+    const text = this.#text(place)
+    if (minLength > LONGEST_STRING) {
+      this.#refuse(`${minLength} is more than the ${LONGEST_STRING} that are supported`, where.minLength ?? [])
+      return text.string(0, null)
+    }
+    const keywords = {
+      patterns: patterns.map(({ value }) => value),
+      notPatterns: notPatterns.map(({ value }) => value),
+      formats: formats.map(({ value }) => value),
+      minLength,
+      maxLength: maxLength === undefined ? null : Math.min(maxLength, LONGEST_STRING),
+      excluded: excluded as readonly string[],
+    }
+    try {
+      return this.#strings.write(keywords, text, [])
+    } catch (error) {
+      if (!(error instanceof UnsupportedConstraint)) throw error
+      const keyword = String(error.path.at(-1))
+      const sources: Readonly<Record<string, readonly Source<string>[]>> = {
+        pattern: patterns,
+        not: notPatterns,
+        format: formats,
+      }
+      const path = sources[keyword]?.at(-1)?.path ?? where[keyword] ?? []
+      if (error.message.startsWith('no string satisfies') && !this.#isLenient) return this.#nothing(error.message, path)
+      this.#refuse(error.message, path)
+    }
+    // Of two patterns or formats the first is kept.
+    const kept = { ...plain, patterns, formats }
+    switch (keyword) {
+      case 'pattern':
+        return this.#string({ ...kept, patterns: patterns.slice(0, -1) }, place)
+      case 'format':
+        return this.#string({ ...kept, formats: formats.slice(0, -1) }, place)
+      case 'not':
+        return this.#string({ bounds, where, patterns, formats }, place)
+      default:
+        return bounds === NO_BOUNDS ? text.string(0, null) : this.#string({ ...kept, bounds: NO_BOUNDS }, place)
     }
   }
 

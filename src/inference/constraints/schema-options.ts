@@ -1,9 +1,8 @@
 import { FORMATS } from './formats.ts'
 import { inner, KeywordReader, type Refuse } from './keyword-reader.ts'
 import { draftOf, References, ROOT } from './references.ts'
-import { PatternMatcher } from './regex/matcher.ts'
-import { PatternError, parsePattern } from './regex/parser.ts'
-import { parseSearch } from './regex/search.ts'
+import { PatternError } from './regex/parser.ts'
+import { SearchMatcher } from './regex/search-matcher.ts'
 import {
   type ArrayShape,
   type Conjunction,
@@ -63,7 +62,7 @@ export class SchemaOptions {
   readonly #ids = new Map<unknown, number>()
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
-  readonly #matchers = new Map<string, PatternMatcher | null>()
+  readonly #matchers = new Map<string, SearchMatcher | null>()
   #left = MOST_WORK
   #isPeeking = false
   /** Why the last schema allows nothing. */
@@ -447,19 +446,19 @@ function withConstantsTogether(options: readonly Plain[]): readonly Plain[] {
   return options.flatMap((plain) => (plain === constants[0] ? [together] : isConstant(plain) ? [] : [plain]))
 }
 
-function matcherOf(source: string): PatternMatcher | null {
+function matcherOf(source: string): SearchMatcher | null {
   try {
-    return new PatternMatcher(parseSearch(source))
+    return new SearchMatcher(source)
   } catch (error) {
     if (error instanceof PatternError) return null
     throw error
   }
 }
 
-const formats = new Map<string, PatternMatcher>()
+const formats = new Map<string, SearchMatcher>()
 
 function isOfFormat(text: string, format: string): boolean {
-  const matcher = formats.get(format) ?? new PatternMatcher(parsePattern(FORMATS[format]!))
+  const matcher = formats.get(format) ?? new SearchMatcher(`^(?:${FORMATS[format]})$`)
   formats.set(format, matcher)
   return matcher.test(text)
 }

@@ -10,8 +10,11 @@ import {
   repeat,
   sequence,
 } from './grammar.ts'
+import { machineText } from './machine-text.ts'
+import type { Alphabet as RegexAlphabet } from './regex/alphabet.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
-import { charactersOf, type Pattern } from './regex/pattern.ts'
+import { ANYTHING, charactersOf, inOrder, type Pattern } from './regex/pattern.ts'
+import type { StateMachine } from './regex/state-machine.ts'
 import { type Alphabet, textWithout } from './text-without.ts'
 
 /** How values are written. */
@@ -82,6 +85,24 @@ export class ValueText {
       if (this.#marks.some((mark) => difference(setOf(mark), written).length === 0)) return null
     }
     return this.#quoted(matching(pattern, (set) => this.#character(set)))
+  }
+
+  /** Strings of the texts that a state machine accepts. */
+  accepted(machine: StateMachine, alphabet: RegexAlphabet): Expression {
+    return this.#quoted(machineText(machine, alphabet, (set) => this.#character(set), this.#builder))
+  }
+
+  /**
+   * What no string may match, so that no text occurs in it that no string holds. A string of JSON holds an escape in place of
+   * some characters, and a mark may begin within one.
+   */
+  get forbidden(): readonly Pattern[] {
+    const isJson = this.#style.quote === null
+    return this.#marks.map((mark) => {
+      const sets = isJson && mark.includes('\\') ? [ESCAPED] : [...mark].map(setOf)
+      if (isJson && intersection(sets[0]!, IN_ESCAPES).length > 0) sets[0] = union(sets[0]!, ESCAPED)
+      return inOrder([ANYTHING, ...sets.map((set): Pattern => ({ type: 'character', set })), ANYTHING])
+    })
   }
 
   /** Within what a double holds exactly. */
