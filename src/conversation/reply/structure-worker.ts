@@ -1,10 +1,12 @@
 /** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
+import type { ValidateFunction } from 'ajv'
 import { parsePattern } from '../../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
 import { SearchMatcher } from '../../inference/constraints/regex/search-matcher.ts'
 import { READY } from '../../lib/guarded-worker.ts'
 import type { Structure } from '../request/chat-request.ts'
+import { inLatestDraft } from './schema-dialect.ts'
 import { schemaValidator } from './schema-validator.ts'
 
 export interface Claim {
@@ -35,16 +37,18 @@ function problemOf({ text, structure }: Claim): string | null {
 }
 
 function schemaProblem(value: unknown, schema: unknown): string | null {
-  const valid = schemaValidator(withoutDialect(schema), { regExp: patternEngine })
-  if (valid(value)) return null
+  const valid = validatorOf(schema)
+  if (valid === null || valid(value)) return null
   return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
 }
 
-/** Removes `$schema`: no dialect is loaded, and the supported keywords mean the same in all dialects. */
-function withoutDialect(schema: unknown): boolean | object {
-  if (typeof schema !== 'object' || schema === null) return schema === true
-  const { $schema: _, ...rest } = schema as Record<string, unknown>
-  return rest
+/** Null for a schema that Ajv does not take, for which the engine's constraint alone holds. */
+function validatorOf(schema: unknown): ValidateFunction | null {
+  try {
+    return schemaValidator(inLatestDraft(schema), { regExp: patternEngine })
+  } catch {
+    return null
+  }
 }
 
 /** Searches for patterns exactly as the engine does. Ajv takes patterns for the same whose texts are the same. */
