@@ -227,6 +227,8 @@ class SchemaWriter {
       this.#refuse(`${minLength} is more than the ${LONGEST_STRING} that are supported`, where.minLength ?? [])
       return text.string(0, null)
     }
+    if (maxLength !== undefined && maxLength < minLength && !this.#isLenient)
+      return this.#nothing("'maxLength' is less than 'minLength'", where.maxLength ?? [])
     const keywords = {
       patterns: patterns.map(({ value }) => value),
       notPatterns: notPatterns.map(({ value }) => value),
@@ -235,11 +237,12 @@ class SchemaWriter {
       maxLength: maxLength === undefined ? null : Math.min(maxLength, LONGEST_STRING),
       excluded: excluded as readonly string[],
     }
+    let keyword: string
     try {
       return this.#strings.write(keywords, text, [])
     } catch (error) {
       if (!(error instanceof UnsupportedConstraint)) throw error
-      const keyword = String(error.path.at(-1))
+      keyword = String(error.path.at(-1))
       const sources: Readonly<Record<string, readonly Source<string>[]>> = {
         pattern: patterns,
         not: notPatterns,
