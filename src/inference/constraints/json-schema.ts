@@ -357,6 +357,7 @@ class SchemaWriter {
 
   /** What may be a string is text, and is read as one, or as null. */
   #memberValue(name: string, parts: Conjunction, depth: number): Expression | null {
+    if (parts.some(({ schema, negated }) => schema === negated)) return null
     const types = this.#typesOfMember(name)
     if (types !== null && !types.includes('string')) return this.#place(parts, { form: 'plain', depth })
     return types === null ? this.#bare.string(0, null) : this.#place(parts, { form: 'bare', depth })
