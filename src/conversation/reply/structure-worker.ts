@@ -1,12 +1,11 @@
 /** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
-import type { ValidateFunction } from 'ajv'
 import { parsePattern } from '../../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
 import { SearchMatcher } from '../../inference/constraints/regex/search-matcher.ts'
 import { READY } from '../../lib/guarded-worker.ts'
 import type { Structure } from '../request/chat-request.ts'
-import { inLatestDraft } from './schema-dialect.ts'
+import { modernSchema } from './modern-schema.ts'
 import { schemaValidator } from './schema-validator.ts'
 
 export interface Claim {
@@ -29,29 +28,25 @@ function problemOf({ text, structure }: Claim): string | null {
     if (structure.type === 'regex') {
       return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
     }
-    const schema = structure.type === 'json_object' ? { type: 'object' } : structure.schema
-    return schemaProblem(JSON.parse(text), schema)
+    const value = JSON.parse(text) as unknown
+    const valid = validatorOf(structure.type === 'json_object' ? { type: 'object' } : structure.schema)
+    if (valid === null || valid(value)) return null
+    return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
 }
 
-function schemaProblem(value: unknown, schema: unknown): string | null {
-  const valid = validatorOf(schema)
-  if (valid === null || valid(value)) return null
-  return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
-}
-
-/** Null for a schema that Ajv does not take, for which the engine's constraint alone holds. */
-function validatorOf(schema: unknown): ValidateFunction | null {
+/** Null for a schema that the engine follows, and the validator cannot. */
+function validatorOf(schema: unknown) {
   try {
-    return schemaValidator(inLatestDraft(schema), { regExp: patternEngine })
+    return schemaValidator(modernSchema(schema) as object | boolean, { regExp: patternEngine })
   } catch {
     return null
   }
 }
 
-/** Searches for patterns exactly as the engine does. Ajv takes patterns for the same whose texts are the same. */
+/** Searches for patterns exactly as the engine does. The validator tells patterns apart by their text. */
 const patternEngine = Object.assign(
   (source: string) => Object.assign(new SearchMatcher(source), { toString: () => source }),
   { code: '' },

@@ -227,6 +227,8 @@ class SchemaWriter {
       this.#refuse(`${minLength} is more than the ${LONGEST_STRING} that are supported`, where.minLength ?? [])
       return text.string(0, null)
     }
+    if (maxLength !== undefined && maxLength < minLength && !this.#isLenient)
+      return this.#nothing("'maxLength' is less than 'minLength'", where.maxLength ?? [])
     const keywords = {
       patterns: patterns.map(({ value }) => value),
       notPatterns: notPatterns.map(({ value }) => value),
@@ -235,11 +237,12 @@ class SchemaWriter {
       maxLength: maxLength === undefined ? null : Math.min(maxLength, LONGEST_STRING),
       excluded: excluded as readonly string[],
     }
+    let keyword: string
     try {
       return this.#strings.write(keywords, text, [])
     } catch (error) {
       if (!(error instanceof UnsupportedConstraint)) throw error
-      const keyword = String(error.path.at(-1))
+      keyword = String(error.path.at(-1))
       const sources: Readonly<Record<string, readonly Source<string>[]>> = {
         pattern: patterns,
         not: notPatterns,
@@ -354,6 +357,7 @@ class SchemaWriter {
 
   /** What may be a string is text, and is read as one, or as null. */
   #memberValue(name: string, parts: Conjunction, depth: number): Expression | null {
+    if (parts.some(({ schema, negated }) => schema === negated)) return null
     const types = this.#typesOfMember(name)
     if (types !== null && !types.includes('string')) return this.#place(parts, { form: 'plain', depth })
     return types === null ? this.#bare.string(0, null) : this.#place(parts, { form: 'bare', depth })

@@ -159,6 +159,7 @@ export class KeywordReader {
     const shape: ArrayShape = {
       prefix: isTuple ? tuple.map((schema, at) => inner(part, schema, keyword as string, at)) : [],
       ...(rest !== undefined && { rest: inner(part, rest, restKeyword as string) }),
+      isEvaluated: true,
     }
     return {
       ...((isTuple || rest !== undefined) && { arrays: [shape] }),

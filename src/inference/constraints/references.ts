@@ -27,12 +27,15 @@ export class References {
 
   /** Whether `id` identifies schemas, as in draft 4. */
   readonly #takesId: boolean
+  /** Whether it is of a draft up to 7. */
+  readonly #isOlder: boolean
   /** For a schema of no draft: the same where `id` identifies schemas. */
   readonly #ofDraft4: References | null
 
   constructor(root: unknown, takesId = /draft-0[34]/.test(draftOf(root) ?? '')) {
     this.#root = root
     this.#takesId = takesId
+    this.#isOlder = /draft-0[3-7]/.test(draftOf(root) ?? '')
     this.#resources.set(ROOT, { root: { target: root, path: [] }, anchors: new Map() })
     this.#index()
     this.#ofDraft4 = !takesId && draftOf(root) === null ? new References(root, true) : null
@@ -41,6 +44,11 @@ export class References {
   /** The base of a schema, in which its references are read. @param parent the base of the schema around it. */
   baseOf(schema: unknown, parent: string = ROOT): string {
     return this.#bases.get(schema) ?? parent
+  }
+
+  /** Whether no schema inside has a base of its own, so that a dynamic reference is like any other. */
+  get isSingle(): boolean {
+    return this.#bases.size <= (this.#bases.has(this.#root) ? 1 : 0)
   }
 
   /** Null where the reference leads nowhere in the schema. */
@@ -88,10 +96,10 @@ export class References {
 
   /** Notes the identifier and the anchors of a schema. */
   #identify(schema: Schema, path: Target['path'], parent: string): string {
-    // Draft 4 has `id`. Beside a reference it has no effect there.
-    const id = [schema.$id, this.#takesId && typeof schema.$ref !== 'string' ? schema.id : undefined].find(
-      (value) => typeof value === 'string',
-    )
+    // Draft 4 has `id`. Up to draft 7, neither has an effect beside a reference.
+    const isAlone = typeof schema.$ref !== 'string'
+    const ids = [isAlone || !this.#isOlder ? schema.$id : undefined, isAlone && this.#takesId ? schema.id : undefined]
+    const id = ids.find((value) => typeof value === 'string')
     const [address, fragment] = id === undefined ? [parent, ''] : split(absolute(id, parent))
     const here = { target: schema, path }
     if (address !== parent && fragment === '') {

@@ -28,6 +28,8 @@ export interface ArrayShape {
   readonly prefix: readonly Part[]
   /** Of the items behind those. */
   readonly rest?: Part
+  /** Whether `unevaluatedItems` counts what is described here. */
+  readonly isEvaluated: boolean
 }
 
 export interface Contains {
@@ -226,6 +228,16 @@ export function bothTypes(a: Plain['types'], b: Plain['types']): Plain['types'] 
   const narrowed = (types: readonly string[], others: readonly string[]) =>
     types.filter((type) => others.includes(type) || (type === 'integer' && others.includes('number')))
   return [...new Set([...narrowed(a, b), ...narrowed(b, a)])]
+}
+
+/** What a schema below `not` says: it counts for `unevaluatedProperties` and `unevaluatedItems` as if it were not there. */
+export function unevaluated(plain: Plain): Plain {
+  const hidden = <Shape extends ObjectShape | ArrayShape>(shape: Shape): Shape => ({ ...shape, isEvaluated: false })
+  return {
+    ...plain,
+    ...(plain.objects && { objects: plain.objects.map(hidden) }),
+    ...(plain.arrays && { arrays: plain.arrays.map(hidden) }),
+  }
 }
 
 /** What says something of one member. `unevaluatedProperties` does not count it. */

@@ -69,7 +69,7 @@ export function negatedOptions(
   if (schema.items !== undefined && !Array.isArray(schema.items) && schema.prefixItems === undefined)
     options.push({ types: ['array'], contains: [{ part: not(one('items')), min: 1, max: null }] })
   if (schema.contains !== undefined && schema.minContains === undefined && schema.maxContains === undefined)
-    options.push({ types: ['array'], arrays: [{ prefix: [], rest: not(one('contains')) }] })
+    options.push({ types: ['array'], arrays: [{ prefix: [], rest: not(one('contains')), isEvaluated: false }] })
   for (const inside of list('allOf')) options.push(...of([not(inside)]))
   if (Array.isArray(schema.anyOf)) options.push(...of(list('anyOf').map(not)))
   const alternatives = list('oneOf')

@@ -18,6 +18,7 @@ import {
   type Plain,
   together,
   typeOf,
+  unevaluated,
   withoutMember,
 } from './schema-conjunction.ts'
 import { negatedOptions } from './schema-negation.ts'
@@ -211,7 +212,7 @@ export class SchemaOptions {
     const target = this.#targetOf({ ...own, negated: false })
     // Older drafts take a reference alone: what is not its target is neither with what stands beside it.
     if (target !== null) return this.#expanded({ ...target, negated: true })
-    return negatedOptions(own, this.#reader, (parts) => this.of(parts))
+    return negatedOptions(own, this.#reader, (parts) => this.of(parts)).map(unevaluated)
   }
 
   #positive(part: Part): readonly Plain[] {
@@ -250,7 +251,7 @@ export class SchemaOptions {
   }
 
   #not(part: Part): readonly Plain[] {
-    const options = this.#expanded(part)
+    const options = this.#expanded(part).map(unevaluated)
     if (options.length === 0) this.#isNothing("'not' leaves nothing that can be enforced", part.path)
     return options
   }
@@ -349,9 +350,10 @@ export class SchemaOptions {
     return all.map(({ keyword, name, demand }) => () => {
       const isNames = keyword === 'dependentRequired' || Array.isArray(demand)
       const path = [...part.path, keyword, name]
+      // What a schema says counts for `unevaluatedProperties` only beside the member.
       const followed = isNames
         ? [{ required: this.#reader.namesIn(demand, path) }]
-        : this.#expanded(inner(part, demand, keyword, name))
+        : this.#both([{ required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
       return [...followed, withoutMember(name, path)]
     })
   }
@@ -362,7 +364,7 @@ export class SchemaOptions {
     if (unevaluatedProperties === undefined && unevaluatedItems === undefined) return options
     return options.map((plain) => {
       const shapes = (plain.objects ?? []).filter(({ isEvaluated }) => isEvaluated)
-      const arrays = plain.arrays ?? []
+      const arrays = (plain.arrays ?? []).filter(({ isEvaluated }) => isEvaluated)
       const object: ObjectShape = {
         properties: new Map(
           shapes.flatMap(({ properties }) => Array.from(properties, ([name, one]) => [name, always(one)])),
@@ -377,6 +379,7 @@ export class SchemaOptions {
       const array: ArrayShape = {
         prefix: Array.from({ length: longest }, () => inner(part, true, 'unevaluatedItems')),
         rest: inner(part, unevaluatedItems, 'unevaluatedItems'),
+        isEvaluated: true,
       }
       const isObjectOpen =
         unevaluatedProperties !== undefined && shapes.every(({ additional }) => additional === undefined)
@@ -384,7 +387,7 @@ export class SchemaOptions {
       return {
         ...plain,
         ...(isObjectOpen && { objects: [...(plain.objects ?? []), object] }),
-        ...(isArrayOpen && { arrays: [...arrays, array] }),
+        ...(isArrayOpen && { arrays: [...(plain.arrays ?? []), array] }),
       }
     })
   }
@@ -398,6 +401,10 @@ export class SchemaOptions {
     const reference = schema[keyword]
     if (typeof reference !== 'string') {
       this.#refuse('expected a string', at)
+      return null
+    }
+    if (keyword !== '$ref' && !this.#references.isSingle) {
+      this.#refuse(`'${keyword}' is only supported where no schema inside has an '$id'`, at)
       return null
     }
     const found = this.#references.resolve(reference, part.base)
