@@ -1,5 +1,5 @@
 /** Ajv as a judge of documents, by the draft of their schema, with formats asserted. It shares no code with the server. */
-import { Ajv, type ValidateFunction } from 'ajv'
+import { Ajv } from 'ajv'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
@@ -14,58 +14,61 @@ const RECENT = /"(\$defs|prefixItems|dependentRequired|dependentSchemas|unevalua
 
 /** @throws Error where Ajv cannot compile the schema. */
 export function judgeOf(schema: unknown): (value: unknown) => boolean {
-  const draft = draftOf(schema)
-  const written = withoutIds(draft === 4 ? fromDraft4(schema) : schema) as object | boolean
-  const Judge = draft === 2020 ? Ajv2020 : draft === 2019 ? Ajv2019 : Ajv
-  const compile = (unicodeRegExp: boolean): ValidateFunction => {
-    const options = { strict: false, validateSchema: false, ownProperties: true, logger: false, unicodeRegExp } as const
-    const ajv = new Judge(options)
-    addFormats.default(ajv)
-    return ajv.compile(written)
+  const Judge = { 7: Ajv, 2019: Ajv2019, 2020: Ajv2020 }[draftOf(schema)]
+  const written = inNewerForms(schema)
+  let problem: unknown
+  // Identifiers may be no addresses. Patterns with needless escapes are errors in Unicode mode only.
+  for (const form of [written, withoutIds(written)]) {
+    for (const unicodeRegExp of [true, false]) {
+      const options = {
+        strict: false,
+        validateSchema: false,
+        ownProperties: true,
+        logger: false,
+        unicodeRegExp,
+      } as const
+      const ajv = new Judge(options)
+      addFormats.default(ajv)
+      try {
+        return ajv.compile(form as object | boolean)
+      } catch (error) {
+        problem = error
+      }
+    }
   }
-  try {
-    return compile(true)
-  } catch {
-    // Patterns with needless escapes are errors in Unicode mode only.
-    return compile(false)
-  }
+  throw problem
 }
 
 /** Of a schema that does not say so, the latest draft where it uses its keywords. */
-function draftOf(schema: unknown): 4 | 7 | 2019 | 2020 {
+function draftOf(schema: unknown): 7 | 2019 | 2020 {
   const { $schema: named } = (schema ?? {}) as Schema
   if (typeof named === 'string') {
-    if (named.includes('draft-04') || named.includes('draft-03')) return 4
     if (named.includes('2019-09')) return 2019
     if (named.includes('2020-12')) return 2020
     if (named.includes('draft-0')) return 7
   }
-  return RECENT.test(JSON.stringify(schema))
-    ? 2020
-    : /"exclusiveM\w+":(true|false)/.test(JSON.stringify(schema))
-      ? 4
-      : 7
+  return RECENT.test(JSON.stringify(schema)) ? 2020 : 7
 }
 
-/** Without names for schemas by URL, and without a dialect: they stand alone. A reference to such a name finds nothing. */
+/** Without names for schemas: they stand alone. */
 function withoutIds(schema: unknown): unknown {
-  return rewritten(schema, ({ $id: _, id, $schema: __, ...rest }) =>
-    typeof id === 'string' ? rest : { ...rest, ...(id === undefined ? {} : { id }) },
-  )
+  return rewritten(schema, ({ $id: _, ...rest }) => rest)
 }
 
-/** With exclusive bounds as later drafts have them. */
-function fromDraft4(schema: unknown): unknown {
-  return rewritten(schema, (schema) => {
-    const changed: Record<string, unknown> = { ...schema }
+/** What draft 4 and OpenAPI write, as later drafts do, and without a dialect. `nullable` has no effect without a type. */
+function inNewerForms(schema: unknown): unknown {
+  return rewritten(schema, ({ $schema: _, id, nullable, ...rest }) => {
+    const changed: Record<string, unknown> = { ...rest }
+    if (id !== undefined && typeof id !== 'string') changed.id = id
+    if (nullable === true && rest.type !== undefined) changed.nullable = true
     for (const [bound, exclusive] of [
       ['minimum', 'exclusiveMinimum'],
       ['maximum', 'exclusiveMaximum'],
     ] as const) {
-      if (typeof schema[exclusive] !== 'boolean') continue
+      if (typeof rest[exclusive] !== 'boolean') continue
       delete changed[exclusive]
-      if (schema[exclusive] !== true || typeof schema[bound] !== 'number') continue
-      changed[exclusive] = schema[bound]
+      if (rest[exclusive] !== true || typeof rest[bound] !== 'number') continue
+      changed[exclusive] = rest[bound]
       delete changed[bound]
     }
     return changed
