@@ -175,7 +175,7 @@ describe('with the built-in model', () => {
 
   test.each([
     [{ type: 'string', not: {} }, '.not', /'not'/],
-    [{ type: 'string', maxLength: 1e9 }, '.maxLength', /10000/],
+    [{ type: 'string', minLength: 1e9 }, '.minLength', /10000/],
     [{ type: 'strong' }, '.type', /expected one or more of/],
     [{ properties: 5 }, '.properties', /expected an object of schemas/],
   ])('%j is rejected before generation', async (bad, path, message) => {

@@ -167,7 +167,7 @@ describe('JSON schemas', () => {
     [{ type: 'object', patternProperties: {} }, '.patternProperties', /'patternProperties'/],
     [{ type: 'strong' }, '.type', /expected one or more of object/],
     [{ type: 'string', maxLength: 'x' }, '.maxLength', /expected an integer/],
-    [{ type: 'string', maxLength: 1e9 }, '.maxLength', /more than the 10000/],
+    [{ type: 'string', minLength: 1e9 }, '.minLength', /more than the 10000/],
     [{ type: 'string', minLength: -1 }, '.minLength', /not negative/],
     [{ type: 'array', minItems: 1e6 }, '.minItems', /more than the 1000/],
     [{ type: 'string', minimum: 1 }, '.minimum', /says nothing about type string/],

@@ -359,7 +359,7 @@ class SchemaWriter {
   #string(schema: Schema, place: Place): Expression {
     const { path } = place
     const min = countOf(schema.minLength, LONGEST_STRING, [...path, 'minLength']) ?? 0
-    const max = countOf(schema.maxLength, LONGEST_STRING, [...path, 'maxLength'])
+    const max = countOf(schema.maxLength, Number.POSITIVE_INFINITY, [...path, 'maxLength'])
     const of = (keyword: 'pattern' | 'format') => textsOf(schema[keyword], [...path, keyword])
     return this.#strings.write(
       { patterns: of('pattern'), formats: of('format'), minLength: min, maxLength: max },
