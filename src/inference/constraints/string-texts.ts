@@ -57,9 +57,10 @@ interface Condition {
   readonly negated: boolean
 }
 
-/** States of one string, and of all strings of a schema: the grammar grows with them. */
-const MOST_STATES = 2_500
-const MOST_STATES_IN_ALL = 10_000
+/** States of one string: the grammar grows with them. Each takes a third of what is left for all, or the fewest. */
+const MOST_STATES = 2_000
+const MOST_STATES_IN_ALL = 6_000
+const FEWEST_STATES = 300
 /** States of what is combined. */
 const MOST_STATES_BETWEEN = 10_000
 /** Steps for one string, and for all of a schema. */
@@ -117,7 +118,7 @@ export class StringTexts {
     text: ValueText,
     path: Path,
   ): Expression {
-    const states = Math.min(MOST_STATES, Math.ceil(this.#statesLeft / 4))
+    const states = Math.max(FEWEST_STATES, Math.min(MOST_STATES, Math.ceil(this.#statesLeft / 3)))
     const budget = new WorkBudget(Math.min(MOST_WORK, this.#workLeft))
     const forbidden = text.forbidden.map((match) => ({
       ...{ keyword: conditions[0]!.keyword, match, isWhole: true, maxLength: null, negated: true },
