@@ -170,6 +170,12 @@ describe('keywords of one string', () => {
       ['""\nx', '\n\n\nx'],
       ['"x', '""""x'],
     ],
+    [
+      'letters of both cases',
+      { patterns: ['^(?i)straße[^sé]$'] },
+      ['STRAßEk', 'straßeÜ'],
+      ['straßeS', 'straßeſ', 'straßeÉ'],
+    ],
     ['several formats', { formats: ['hostname', 'ipv4'] }, ['10.0.0.1'], ['a.b', '999.0.0.1']],
     ['an unknown format', { formats: ['colour'], maxLength: 3 }, ['abc'], ['abcd']],
     ['a long text', { patterns: ['^[a-z]+$'], maxLength: 100_000 }, ['a'.repeat(10_000)], ['A', 'a'.repeat(10_001)]],

@@ -259,9 +259,8 @@ function withSmallerCounts(syntax: Syntax, most: number): Syntax {
   const inner = (part: Syntax) => withSmallerCounts(part, most)
   switch (syntax.type) {
     case 'character':
-      return syntax
     case 'assertion':
-      return syntax.negated ? syntax : { ...syntax, text: inner(syntax.text) }
+      return syntax
     case 'sequence':
       return { ...syntax, parts: syntax.parts.map(inner) }
     case 'choice':
