@@ -3,7 +3,11 @@ import addFormats from 'ajv-formats'
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
-  const ajv = new Ajv.default({ strict: false, validateSchema: false, ownProperties: true, ...(code && { code }) })
+  // Without a logger, unknown formats are ignored in silence.
+  const ajv = new Ajv.default({
+    ...{ strict: false, validateSchema: false, ownProperties: true, logger: false },
+    ...(code && { code }),
+  })
   addFormats.default(ajv)
   // Ajv's own comparison calls `toString` and `valueOf` if a value has these keys.
   ajv.removeKeyword('enum').addKeyword({
