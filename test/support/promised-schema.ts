@@ -40,7 +40,7 @@ export function promisedSchema(schema: unknown): unknown {
   }
   if (typeof schema.format === 'string') {
     delete promised.format
-    promised.pattern = toRegExp(parsePattern(FORMATS[schema.format]!)).source
+    promised.pattern = toRegExp(parsePattern(FORMATS[schema.format]!.pattern)).source
   }
   return promised
 }

@@ -4,11 +4,9 @@ import { FORMATS } from '../../inference/constraints/formats.ts'
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
+  // Without a logger, unknown formats are ignored in silence.
   const ajv = new Ajv.default({
-    strict: false,
-    validateSchema: false,
-    ownProperties: true,
-    logger: false,
+    ...{ strict: false, validateSchema: false, ownProperties: true, logger: false },
     ...(code && { code }),
   })
   addFormats.default(ajv)

@@ -465,7 +465,7 @@ function matcherOf(source: string): SearchMatcher | null {
 const formats = new Map<string, SearchMatcher>()
 
 function isOfFormat(text: string, format: string): boolean {
-  const matcher = formats.get(format) ?? new SearchMatcher(`^(?:${FORMATS[format]})$`)
+  const matcher = formats.get(format) ?? new SearchMatcher(`^(?:${FORMATS[format]!.pattern})$`)
   formats.set(format, matcher)
   return matcher.test(text)
 }

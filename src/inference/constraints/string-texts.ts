@@ -3,7 +3,7 @@ import type { Expression } from './grammar.ts'
 import { Alphabet } from './regex/alphabet.ts'
 import { anchored } from './regex/anchors.ts'
 import { setOf } from './regex/code-points.ts'
-import { characterSets, stateMachineOf } from './regex/determiniser.ts'
+import { characterSets, Determiniser } from './regex/determiniser.ts'
 import { PatternError, parseSyntax } from './regex/parser.ts'
 import {
   ANYTHING,
@@ -16,8 +16,8 @@ import {
 } from './regex/pattern.ts'
 import { searching, type TextLengths } from './regex/search.ts'
 import {
-  complement,
   distancesToEnd,
+  everything,
   intersection,
   type Limits,
   type StateMachine,
@@ -52,17 +52,22 @@ interface Condition {
   readonly match: Syntax
   /** Whether the whole text must match, and not a part of it. */
   readonly isWhole: boolean
+  /** In characters, of the whole text; null for no end. */
+  readonly maxLength: number | null
   readonly negated: boolean
 }
 
-/** States of one string, and of all strings of a schema: the grammar grows with them. */
-const MOST_STATES = 2_500
-const MOST_STATES_IN_ALL = 10_000
+/** States of one string: the grammar grows with them. Each takes a third of what is left for all, or the fewest. */
+const MOST_STATES = 2_000
+const MOST_STATES_IN_ALL = 6_000
+const FEWEST_STATES = 300
 /** States of what is combined. */
 const MOST_STATES_BETWEEN = 10_000
 /** Steps for one string, and for all of a schema. */
 const MOST_WORK = 1_000_000
 const MOST_WORK_IN_ALL = 4_000_000
+/** Longer texts of a bounded length are not written. */
+const LONGEST_TEXT = 10_000
 /**
  * Where the length counts, a match anywhere in a text is followed from each place where it may begin. That takes long when
  * its own lengths differ by more than this.
@@ -92,13 +97,17 @@ export class StringTexts {
   }
 
   #write(keywords: StringKeywords, text: ValueText, path: Path): Expression {
-    const { minLength: min = 0, maxLength: max = null } = keywords
-    if (max !== null && max < min) {
+    const { minLength: min = 0, maxLength = null } = keywords
+    const max = maxLength === null ? null : Math.min(maxLength, Math.max(min, LONGEST_TEXT))
+    if (maxLength !== null && maxLength < min) {
       throw new UnsupportedConstraint("'maxLength' is less than 'minLength'", [...path, 'maxLength'])
     }
     const conditions = conditionsOf(keywords, path)
     if (conditions.length === 0) return text.string(min, max)
-    const counted = conditions.length === 1 ? withCounts(conditions[0]!, { anything: text.anything, min, max }) : null
+    const counted =
+      conditions.length === 1
+        ? withCounts(alone(conditions[0]!, keywords), { anything: text.anything, min, max })
+        : null
     const written = counted === null ? null : text.matching(counted)
     return written ?? this.#combined(conditions, { min, max }, text, path)
   }
@@ -109,10 +118,10 @@ export class StringTexts {
     text: ValueText,
     path: Path,
   ): Expression {
-    const states = Math.min(MOST_STATES, Math.ceil(this.#statesLeft / 4))
+    const states = Math.max(FEWEST_STATES, Math.min(MOST_STATES, Math.ceil(this.#statesLeft / 3)))
     const budget = new WorkBudget(Math.min(MOST_WORK, this.#workLeft))
     const forbidden = text.forbidden.map((match) => ({
-      ...{ keyword: conditions[0]!.keyword, match, isWhole: true, negated: true },
+      ...{ keyword: conditions[0]!.keyword, match, isWhole: true, maxLength: null, negated: true },
     }))
     const all = [...conditions, ...forbidden]
     const alphabet = new Alphabet(all.flatMap(({ match }) => [...characterSets(match)]))
@@ -123,15 +132,14 @@ export class StringTexts {
     }
     const refusal = (reason: string) => new UnsupportedConstraint(reason + beside(), [...path, keyword])
     try {
-      let machine: StateMachine | null = null
+      let machine = everything(alphabet.classes.length)
       for (const condition of all) {
         keyword = condition.keyword
-        const next = machineOf(condition, alphabet, { states: MOST_STATES_BETWEEN, budget })
-        machine = machine === null ? next : intersection(machine, next, { states: MOST_STATES_BETWEEN, budget })
+        machine = within(machine, condition, alphabet, { states: MOST_STATES_BETWEEN, budget })
         if (isEmpty(machine)) throw refusal(`no string satisfies '${keyword}'`)
       }
       if (max !== null || min > 0) keyword = max === null ? 'minLength' : 'maxLength'
-      const fitting = ofLengths(machine!, min, max, { states, budget })
+      const fitting = ofLengths(machine, min, max, { states, budget })
       if (isEmpty(fitting)) throw refusal(`no string satisfies '${keyword}'`)
       this.#statesLeft -= fitting.accepting.length
       return text.accepted(fitting, alphabet)
@@ -152,22 +160,27 @@ function conditionsOf(keywords: StringKeywords, path: Path): readonly Condition[
     inOrder([...constant].map((character): Pattern => ({ type: 'character', set: setOf(character) }))),
   )
   const search = (keyword: Keyword, source: string, negated: boolean): Condition => ({
-    ...{ keyword, negated, isWhole: false },
+    ...{ keyword, negated, isWhole: false, maxLength: null },
     match: parsed(source, [...path, keyword]),
   })
   return [
-    ...known.map(
-      (format): Condition => ({
-        ...{ keyword: 'format', negated: false, isWhole: true },
-        match: parseSyntax(FORMATS[format]!),
-      }),
-    ),
+    ...known.map((name): Condition => {
+      const { pattern, uncounted = pattern, maxLength = null } = FORMATS[name]!
+      return { keyword: 'format', negated: false, isWhole: true, maxLength, match: parseSyntax(uncounted) }
+    }),
     ...Array.from(new Set(patterns), (source) => search('pattern', source, false)),
     ...Array.from(new Set(notPatterns), (source) => search('not', source, true)),
     ...(constants.length === 0
       ? []
-      : [{ keyword: 'not', match: joined(constants), isWhole: true, negated: true } as const]),
+      : [{ keyword: 'not', match: joined(constants), isWhole: true, maxLength: null, negated: true } as const]),
   ]
+}
+
+/** A condition beside which there are none but lengths. */
+function alone(condition: Condition, { formats = [], maxLength = null }: StringKeywords): Condition {
+  if (condition.keyword !== 'format') return condition
+  const { pattern, counted = pattern } = FORMATS[formats.find((name) => Object.hasOwn(FORMATS, name))!]!
+  return { ...condition, match: parseSyntax(maxLength === null ? pattern : counted) }
 }
 
 function parsed(source: string, path: Path): Syntax {
@@ -203,21 +216,59 @@ function anchoredOrNull(match: Syntax): readonly AnchoredPattern[] | null {
   }
 }
 
-/** Of texts in which a match may begin anywhere only those that begin with it, where all of them take too many states. */
-function machineOf({ match, isWhole, negated }: Condition, alphabet: Alphabet, limits: Limits): StateMachine {
+/**
+ * The texts of a machine that meet a condition. Where all of those in which a pattern is found take too many states, some
+ * of them: those that begin with a match, and those with shorter repetitions.
+ */
+function within(
+  machine: StateMachine,
+  { match, isWhole, maxLength, negated }: Condition,
+  alphabet: Alphabet,
+  limits: Limits,
+): StateMachine {
+  const matching = (syntax: Syntax, within: Limits) =>
+    intersection(machine, new Determiniser(syntax, alphabet, within), { ...within, negated })
   const texts = (...parts: Syntax[]): Syntax => ({ type: 'sequence', parts })
-  if (isWhole || negated) {
-    const machine = stateMachineOf(isWhole ? match : texts(ANYTHING, match, ANYTHING), alphabet, limits)
-    return negated ? complement(machine) : machine
+  if (isWhole) {
+    const found = matching(match, limits)
+    return maxLength === null ? found : withLengths(found, 0, maxLength, limits)
   }
-  const budget = limits.budget.share(0.3)
-  try {
-    return stateMachineOf(texts(ANYTHING, match, ANYTHING), alphabet, { ...limits, budget })
-  } catch (error) {
-    if (!(error instanceof TooManyStatesError)) throw error
-    return stateMachineOf(texts(match, ANYTHING), alphabet, limits)
-  } finally {
-    limits.budget.spend(budget.spent)
+  const search = texts(ANYTHING, match, ANYTHING)
+  if (negated) return matching(search, limits)
+  const tries = [
+    search,
+    texts(match, ANYTHING),
+    texts(ANYTHING, withSmallerCounts(match, 32), ANYTHING),
+    texts(withSmallerCounts(match, 16), ANYTHING),
+  ]
+  for (const syntax of tries) {
+    const budget = limits.budget.share(1 / 3)
+    try {
+      return matching(syntax, { ...limits, budget })
+    } catch (error) {
+      if (!(error instanceof TooManyStatesError)) throw error
+    } finally {
+      limits.budget.spend(Math.min(budget.spent, limits.budget.left))
+    }
+  }
+  throw new TooManyStatesError()
+}
+
+/** Some of the texts: those for which repetitions need not be longer. */
+function withSmallerCounts(syntax: Syntax, most: number): Syntax {
+  const inner = (part: Syntax) => withSmallerCounts(part, most)
+  switch (syntax.type) {
+    case 'character':
+    case 'assertion':
+      return syntax
+    case 'sequence':
+      return { ...syntax, parts: syntax.parts.map(inner) }
+    case 'choice':
+      return { ...syntax, options: syntax.options.map(inner) }
+    case 'repeat': {
+      const { min, max } = syntax
+      return { ...syntax, part: inner(syntax.part), max: max === null ? null : Math.min(max, Math.max(min, most)) }
+    }
   }
 }
 

@@ -9,6 +9,7 @@ import {
   minimised,
   NONE,
   type StateMachine,
+  type Steps,
   TooManyStatesError,
 } from './state-machine.ts'
 
@@ -83,7 +84,7 @@ export function characterSets(syntax: Syntax, found = new Set<CodePoints>()): Se
  * that reads from the start of the text beside the expression. One about the text after a place is a machine that starts
  * there, and that must accept the rest.
  */
-export class Determiniser {
+export class Determiniser implements Steps<State> {
   readonly #alphabet: Alphabet
   readonly #limits: Limits
   readonly #program: Instruction[] = [{ type: 'end' }]
@@ -92,9 +93,10 @@ export class Determiniser {
   readonly #before: readonly StateMachine[]
   readonly #initial: readonly number[]
   readonly #machinesAfter = new Map<string, StateMachine>()
+  readonly #textIds = new Map<Syntax, number>()
   readonly #conditions: Condition[][] = [[]]
   readonly #conditionIds = new Map<string, number>([['', FREE]])
-  readonly #machineIds = new Map<StateMachine, number>()
+  readonly #machines = new Map<StateMachine, { readonly id: number; readonly universal: number }>()
 
   /** @param context the machines of assertions about the text before, and where they stand at the start. */
   constructor(
@@ -115,12 +117,11 @@ export class Determiniser {
   }
 
   machine(): StateMachine {
-    const steps = {
-      keyOf: ({ key }: State) => key,
-      accepts: (state: State) => this.accepts(state),
-      step: (state: State, symbol: number) => this.step(state, symbol),
-    }
-    return minimised(explore(this.#alphabet.classes.length, this.start(), steps, this.#limits))
+    return minimised(explore(this.#alphabet.classes.length, this.start(), this, this.#limits))
+  }
+
+  keyOf({ key }: State): string {
+    return key
   }
 
   start(): State {
@@ -230,12 +231,10 @@ export class Determiniser {
       machine = new Determiniser(text, this.#alphabet, this.#limits, context).machine()
       if (negated) machine = complement(machine)
       this.#machinesAfter.set(key, machine)
-      this.#machineIds.set(machine, this.#machineIds.size)
+      this.#machines.set(machine, { id: this.#machines.size, universal: universalState(machine) })
     }
     return machine
   }
-
-  readonly #textIds = new Map<Syntax, number>()
 
   #idOf(text: Syntax): number {
     const id = this.#textIds.get(text) ?? this.#textIds.size
@@ -244,8 +243,8 @@ export class Determiniser {
   }
 
   #withCondition(conditions: number, machine: StateMachine, state: number): number {
-    if (isUniversal(machine, state)) return conditions
-    const id = this.#machineIds.get(machine)!
+    const { id, universal } = this.#machines.get(machine)!
+    if (state === universal) return conditions
     const known = this.#conditions[conditions]!
     if (known.some((condition) => condition.id === id && condition.state === state)) return conditions
     return this.#intern([...known, { machine, id, state }])
@@ -318,10 +317,11 @@ function machineBefore(text: Syntax, alphabet: Alphabet, limits: Limits): StateM
   return stateMachineOf(text, alphabet, limits)
 }
 
-/** Minimal machines have one state from which everything is accepted. */
-function isUniversal({ classes, next, accepting }: StateMachine, state: number): boolean {
-  if (accepting[state] === 0) return false
-  return next.subarray(state * classes, (state + 1) * classes).every((target) => target === state)
+/** The state of a minimal machine from which everything is accepted; `NONE` where there is none. */
+function universalState({ classes, next, accepting }: StateMachine): number {
+  const isUniversal = (state: number) =>
+    accepting[state] === 1 && next.subarray(state * classes, (state + 1) * classes).every((target) => target === state)
+  return Array.from(accepting.keys()).find(isUniversal) ?? NONE
 }
 
 /** What assertions about the text before a place ask for, apart from those within each other. */

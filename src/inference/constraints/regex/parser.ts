@@ -1,6 +1,6 @@
 import { ALL, type CodePoints, complement, intersection, type Range, setOf, union } from './code-points.ts'
 import { ANYTHING, type Assertion, EMPTY, inOrder, type Syntax } from './pattern.ts'
-import { charactersWith, inBothCases } from './unicode.ts'
+import { charactersWith, withAllCases, withOtherCases } from './unicode.ts'
 
 /** The text is no pattern, or one that this server does not do. The message says what and where. */
 export class PatternError extends Error {}
@@ -274,8 +274,9 @@ class Parser {
       if (range[0] > range[1]) throw this.#error('a range in a class is out of order')
       ranges.push([range])
     }
-    const set = this.#cased(union(...ranges))
-    const known = negated ? complement(set) : intersection(set, ALL)
+    const set = union(...ranges)
+    const excluded = () => complement(this.#flags.i ? withAllCases(set) : set)
+    const known = negated ? excluded() : intersection(this.#cased(set), ALL)
     if (known.length === 0) throw this.#error('the class matches no character')
     return oneOf(known)
   }
@@ -288,7 +289,7 @@ class Parser {
   }
 
   #cased(set: CodePoints): CodePoints {
-    return this.#flags.i ? inBothCases(set) : set
+    return this.#flags.i ? withOtherCases(set) : set
   }
 
   #escape(inClass: boolean): CodePoints {

@@ -30,6 +30,10 @@ export class WorkBudget {
     return this.#spent
   }
 
+  get left(): number {
+    return this.#steps - this.#spent
+  }
+
   /** @throws TooManyStatesError */
   spend(steps: number): void {
     this.#spent += steps
@@ -38,7 +42,7 @@ export class WorkBudget {
 
   /** A budget of its own of what is left. */
   share(part: number): WorkBudget {
-    return new WorkBudget((this.#steps - this.#spent) * part)
+    return new WorkBudget(this.left * part)
   }
 }
 
@@ -49,33 +53,24 @@ export interface Limits {
 }
 
 /** A state machine that grows while it is explored, from state 0 on. */
-export function explore<Key>(
+export function explore<State>(
   classes: number,
-  start: Key,
-  {
-    keyOf,
-    accepts,
-    step,
-  }: {
-    keyOf: (state: Key) => string | number
-    accepts: (state: Key) => boolean
-    /** Null where there is no way on. */
-    step: (state: Key, symbol: number) => Key | null
-  },
+  start: State,
+  machine: Omit<Steps<State>, 'start'>,
   { states, budget }: Limits,
 ): StateMachine {
-  const found: Key[] = [start]
-  const ids = new Map<string | number, number>([[keyOf(start), 0]])
+  const found: State[] = [start]
+  const ids = new Map<string | number, number>([[machine.keyOf(start), 0]])
   const next: number[] = []
   for (let id = 0; id < found.length; id++) {
     budget.spend(classes)
     for (let symbol = 0; symbol < classes; symbol++) {
-      const state = step(found[id]!, symbol)
+      const state = machine.step(found[id]!, symbol)
       if (state === null) {
         next.push(NONE)
         continue
       }
-      const key = keyOf(state)
+      const key = machine.keyOf(state)
       let target = ids.get(key)
       if (target === undefined) {
         if (found.length >= states) throw new TooManyStatesError()
@@ -85,26 +80,55 @@ export function explore<Key>(
       next.push(target)
     }
   }
-  return { classes, next: Int32Array.from(next), accepting: Uint8Array.from(found, (state) => Number(accepts(state))) }
-}
-
-/** The texts that both accept. */
-export function intersection(a: StateMachine, b: StateMachine, limits: Limits): StateMachine {
-  if (a.accepting.length === 0 || b.accepting.length === 0) return { classes: a.classes, ...NOTHING }
-  const count = b.accepting.length
-  const pairs = {
-    keyOf: (pair: number) => pair,
-    accepts: (pair: number) => a.accepting[Math.floor(pair / count)] === 1 && b.accepting[pair % count] === 1,
-    step: (pair: number, symbol: number) => {
-      const first = a.next[Math.floor(pair / count) * a.classes + symbol]!
-      const second = b.next[(pair % count) * a.classes + symbol]!
-      return first === NONE || second === NONE ? null : first * count + second
-    },
+  return {
+    classes,
+    next: Int32Array.from(next),
+    accepting: Uint8Array.from(found, (state) => Number(machine.accepts(state))),
   }
-  return minimised(explore(a.classes, 0, pairs, limits))
 }
 
 const NOTHING = { next: new Int32Array(0), accepting: new Uint8Array(0) }
+
+/** A machine of which only the states that are reached are computed. */
+export interface Steps<State> {
+  keyOf(state: State): string | number
+  start(): State
+  /** Null where there is no way on. */
+  step(state: State, symbol: number): State | null
+  accepts(state: State): boolean
+}
+
+/**
+ * The texts that the machine accepts and the steps as well, or do not where they are negated.
+ * @throws TooManyStatesError
+ */
+export function intersection<State>(
+  machine: StateMachine,
+  steps: Steps<State>,
+  { negated, ...limits }: Limits & { readonly negated: boolean },
+): StateMachine {
+  const { classes, next, accepting } = machine
+  if (accepting.length === 0) return machine
+  const pairs = {
+    keyOf: ([state, beside]: Pair<State>) => `${state} ${beside === null ? '' : steps.keyOf(beside)}`,
+    accepts: ([state, beside]: Pair<State>) =>
+      accepting[state] === 1 && (beside !== null && steps.accepts(beside)) !== negated,
+    step: ([state, beside]: Pair<State>, symbol: number): Pair<State> | null => {
+      const target = next[state * classes + symbol]!
+      if (target === NONE) return null
+      const other = beside === null ? null : steps.step(beside, symbol)
+      return other === null && !negated ? null : [target, other]
+    },
+  }
+  return minimised(explore(classes, [0, steps.start()], pairs, limits))
+}
+
+type Pair<State> = readonly [state: number, beside: State | null]
+
+/** The machine that accepts every text. */
+export function everything(classes: number): StateMachine {
+  return { classes, next: new Int32Array(classes), accepting: Uint8Array.of(1) }
+}
 
 /** The texts that it does not accept. */
 export function complement({ classes, next, accepting }: StateMachine): StateMachine {
