@@ -22,9 +22,6 @@ const SCHEMAS = [...emitted('python').schemas, ...emitted('node').schemas].map(
 const REFUSED: readonly RegExp[] = [
   // Sets of any strings: a grammar does not compare items with each other.
   /'uniqueItems' is only supported for items that the schema lists/,
-  /the format "duration" is not supported/,
-  // A zod address or a pydantic string that several keywords describe.
-  /it takes too many states to keep '(?:maxLength|pattern)' beside 'format'/,
 ]
 /** On a busy machine. */
 const LATE = /it takes longer than 3 s to compile/
