@@ -1,7 +1,8 @@
 /**
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
- * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--processor NAME] [--jobs N]]
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--processor NAME] [--jobs N]
+ *   [--data FOLDER] [--limit N] [--python PROGRAM]]
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -12,6 +13,7 @@ import { attention } from './attention.ts'
 import { batchLines } from './batch-lines.ts'
 import { batches } from './batches.ts'
 import { besideImage } from './beside-image.ts'
+import { bfcl } from './bfcl.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
@@ -21,6 +23,7 @@ import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
 import { flood } from './flood.ts'
 import { frontEnd } from './front-end.ts'
+import { jsonSchema } from './json-schema.ts'
 import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { memorySettings } from './memory-settings.ts'
@@ -35,7 +38,7 @@ import { restart } from './restart.ts'
 import { sampling } from './sampling.ts'
 import { speculation } from './speculation.ts'
 import { studio } from './studio.ts'
-import { type Benchmark, print } from './support/benchmark.ts'
+import { type Benchmark, print, UsageError } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
 import { useProcessor } from './support/processor.ts'
@@ -77,10 +80,9 @@ const BENCHMARKS: Record<string, Benchmark> = {
   studio,
   vllm,
   'decisions-vllm': decisionsVllm,
+  'json-schema': jsonSchema,
+  bfcl,
 }
-
-/** An invalid command line. */
-class UsageError extends Error {}
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
@@ -92,6 +94,9 @@ async function main(): Promise<void> {
       'peer-threads': { type: 'string' },
       jobs: { type: 'string' },
       processor: { type: 'string', default: 'native' },
+      data: { type: 'string' },
+      limit: { type: 'string' },
+      python: { type: 'string' },
     },
   })
   const [name] = positionals
@@ -107,6 +112,9 @@ async function main(): Promise<void> {
     peerThreads: values['peer-threads'] === undefined ? null : positive(values['peer-threads']),
     processor: values.processor,
     jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
+    data: values.data ?? null,
+    limit: values.limit === undefined ? null : positive(values.limit),
+    python: values.python ?? null,
   }
   // `products` compiles what it compares by itself.
   if (values.processor !== 'native' && name !== 'products') await useProcessor(values.processor)

@@ -47,6 +47,59 @@ describe('with a fake engine', () => {
     })
   })
 
+  test.each<[draft: string, schema: object, valid: string, invalid: string]>([
+    ['bounds of draft 4', { id: 'a', type: 'number', minimum: 3, exclusiveMinimum: true }, '4', '3'],
+    [
+      'identifiers of draft 4',
+      {
+        $schema: 'http://json-schema.org/draft-04/schema#',
+        id: 'http://example.com/a',
+        properties: { a: { $ref: 'b' }, c: { $ref: 'http://example.com/a#/definitions/b' } },
+        definitions: { b: { id: 'b', type: 'integer' } },
+      },
+      '{"a": 1, "c": 2}',
+      '{"a": 1, "c": "2"}',
+    ],
+    [
+      'tuples of draft 7',
+      {
+        items: [{ type: 'integer' }, { $ref: '#/items/0' }, { $ref: '#/additionalItems' }],
+        additionalItems: { type: 'string' },
+        type: 'array',
+      },
+      '[1, 2, "a"]',
+      '[1, "a", "a"]',
+    ],
+    ['nullable of OpenAPI', { properties: { a: { type: 'string', nullable: true } } }, '{"a": null}', '{"a": 1}'],
+    ['formats that are not known', { items: { type: 'string', format: 'semver' } }, '["a"]', '[1]'],
+    ['formats of one validator', { items: { type: 'string', format: 'password' } }, '["a"]', '[1]'],
+    [
+      'what validators take for theirs',
+      { $async: true, properties: { a: { type: 'null' } } },
+      '{"a": null}',
+      '{"a": 1}',
+    ],
+    ['anchors', { $ref: '#b', $defs: { b: { $anchor: 'b', type: 'integer' } } }, '1', '"a"'],
+    ['names with signs', { $ref: '#/$defs/a~1b%25', $defs: { 'a/b%': { type: 'integer' } } }, '1', '"a"'],
+  ])('%s are checked as the draft says', async (_, schema, valid, invalid) => {
+    const response_format = format(schema)
+    server.engine.script = { texts: [valid] }
+    expect(await contentOf(await post({ response_format }))).toBe(valid)
+    server.engine.script = { texts: [invalid] }
+    expect((await post({ response_format })).status).toBe(500)
+  })
+
+  test('each pattern of a schema is checked, not only the first', async () => {
+    const properties = { code: { type: 'string', pattern: '^[0-9]+$' }, link: { type: 'string', pattern: '^pkg:' } }
+    const response_format = format({ type: 'object', properties })
+    const text = '{"code": "12", "link": "pkg:npm"}'
+    server.engine.script = { texts: [text] }
+    expect(await contentOf(await post({ response_format }))).toBe(text)
+    server.engine.script = { texts: ['{"code": "12", "link": "34"}'] }
+    const response = await post({ response_format })
+    expect([response.status, (await errorOf(response)).code]).toEqual([500, 'output_validation_failed'])
+  })
+
   test.each([
     [{ name: 'answer' }, {}],
     [{ name: 'answer', strict: null, schema: null }, {}],
@@ -175,7 +228,7 @@ describe('with the built-in model', () => {
 
   test.each([
     [{ type: 'string', not: {} }, '.not', /'not'/],
-    [{ type: 'string', maxLength: 1e9 }, '.maxLength', /10000/],
+    [{ type: 'string', minLength: 1e9 }, '.minLength', /10000/],
     [{ type: 'strong' }, '.type', /expected one or more of/],
     [{ properties: 5 }, '.properties', /expected an object of schemas/],
   ])('%j is rejected before generation', async (bad, path, message) => {

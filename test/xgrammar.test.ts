@@ -117,6 +117,13 @@ const KNOWN: Readonly<Record<string, Constraint>> = {
   'a schema without a finite value': json({ properties: { next: { $ref: '#' } }, required: ['next'] }),
   'short strings': json({ type: 'array', items: { type: 'string', minLength: 2, maxLength: 5 } }),
   formats: json({ anyOf: ['date', 'uuid', 'email', 'ipv6', 'uri'].map((format) => ({ type: 'string', format })) }),
+  'strings of several keywords': json({
+    anyOf: [
+      { type: 'string', format: 'email', pattern: '^[a-z.]+@[a-z.]+$', maxLength: 30 },
+      { type: 'string', pattern: '^(?=.*\\d)(?=.*["\n])(?!.*é).{4,12}$' },
+      { type: 'string', pattern: '^\\p{Lu}+( \\p{Lu}+)*$', maxLength: 9 },
+    ],
+  }),
   'labels with common beginnings': json({ enum: ['re', 'red', 'redo', 'undo', 'un', 'é', 'éé', ''] }),
   'controls and ends of ranges': regex('[\\0-\\x1f\\x7f]|[\\x80-\\u07ff]|[\\u0800-\\uffff]|[\\u{10000}-\\u{10ffff}]'),
   'quotes, brackets and hyphens': regex('["\\\\\\]\\[^-]{3}"\\\\\\]#\\{\\}'),

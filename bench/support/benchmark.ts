@@ -20,7 +20,16 @@ export interface BenchOptions {
   readonly processor: string
   /** Parallel compiler jobs for building the peer. */
   readonly jobs: number
+  /** The folder of the data that a benchmark reads; null where none is named. */
+  readonly data: string | null
+  /** The most schemas or questions of that data; null for the benchmark's own number. */
+  readonly limit: number | null
+  /** A Python with the packages that a benchmark uses; null for none. */
+  readonly python: string | null
 }
+
+/** An invalid command line. */
+export class UsageError extends Error {}
 
 export function print(text: string): void {
   process.stdout.write(`${text}\n`)

@@ -108,7 +108,7 @@ export interface ClientOptions {
   readonly isBackground?: boolean
   /** Told when the server asks to wait, before the client does so. */
   readonly onWait?: (seconds: number, reason: string) => void
-  /** Told what of the media of a request the model did not get. */
+  /** Told what of the media of a request the model did not get, and what of its schemas has no effect. */
   readonly onNote?: (note: string) => void
 }
 
@@ -236,6 +236,8 @@ export class LookoutClient {
       if (response.ok) {
         const note = response.headers.get('x-lookout-note')
         if (note !== null) this.#onNote(note)
+        const ignored = response.headers.get('x-lookout-ignored-keywords')
+        if (ignored !== null) this.#onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
         return response
       }
       const error = await this.#errorOf(response)

@@ -20,7 +20,7 @@ const TOOLS = ['tools']
 const TOOL_CHOICE = ['tool_choice']
 const VISION = ['vision_config']
 
-/** Rejects requests that the model does not support. Unsupported fields are rejected, never ignored. */
+/** Rejects requests that the model does not support. Unsupported fields of a request are rejected, never ignored. */
 export function checkChat(
   request: ChatRequest,
   messages: readonly PlacedMessage[],

@@ -58,6 +58,8 @@ export interface Caller {
   readonly isBackground?: boolean
   /** Follows the media of the request; may be left out. */
   readonly trace?: MediaTrace | undefined
+  /** Gets the keywords of the request's schemas that have no effect, before the engine gets the work; may be left out. */
+  readonly onIgnored?: ((keywords: readonly string[]) => void) | undefined
 }
 
 /** What the prompt of a chat takes. */
@@ -362,7 +364,7 @@ export class Conversations {
   async #workOf(
     { views }: Pick<PreparedChat, 'views'>,
     { sampling, streamed, stops = [], topLogProbs, choices = 1, ...limits }: ReplyLimits,
-    { model, organisation }: Caller,
+    { model, organisation, onIgnored }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
     const style = this.#styles.get(model.card)!
@@ -372,6 +374,7 @@ export class Conversations {
     // One after the other: a conversation that is too long is rejected before all views of it have been made.
     for (const view of views) {
       const { prompt, spec } = view()
+      onIgnored?.(spec.ignoredKeywords)
       const parts = await buildPrompt(prompt, style)
       const measured = new MeasuredPrompt(parts, { model, organisation, signal })
       const maxTokens = await outputBudget([measured], limits, model, prompt.param)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { parsePattern } from '../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../inference/constraints/regex/matcher.ts'
-import { parsePattern } from '../inference/constraints/regex/parser.ts'
 import type { Annotation, Leaf, LeafKind, Prose } from './annotation.ts'
 import type { AnnotationReader, Dialect, Scene } from './dialect.ts'
 import { DIALECTS, type DialectName } from './dialects/index.ts'

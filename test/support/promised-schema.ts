@@ -1,5 +1,5 @@
 import { FORMATS } from '../../src/inference/constraints/formats.ts'
-import { parsePattern } from '../../src/inference/constraints/regex/parser.ts'
+import { parsePattern } from '../../src/inference/constraints/regex/anchors.ts'
 import { toRegExp } from './reg-exp.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -40,7 +40,7 @@ export function promisedSchema(schema: unknown): unknown {
   }
   if (typeof schema.format === 'string') {
     delete promised.format
-    promised.pattern = toRegExp(parsePattern(FORMATS[schema.format]!)).source
+    promised.pattern = toRegExp(parsePattern(FORMATS[schema.format]!.pattern)).source
   }
   return promised
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { MEDIA_NOTES } from './media-notes.ts'
+import { IGNORED_KEYWORDS, MEDIA_NOTES } from './response-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
@@ -18,6 +18,7 @@ const EXPOSED = [
     'content-range',
     'content-disposition',
     MEDIA_NOTES,
+    IGNORED_KEYWORDS,
   ],
   ...['www-authenticate', 'x-typesafe-request-id', 'request-id'],
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],

@@ -6,7 +6,7 @@ import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
-import { followMedia } from './media-notes.ts'
+import { notesOf } from './response-notes.ts'
 
 /** With `background`, a request gives way to those of others, as the lines of batches do. */
 const PRIORITY_HEADER = 'x-lookout-priority'
@@ -82,7 +82,7 @@ export async function meter(
     caller: {
       model: { ...model, engine },
       organisation: principal.organisation,
-      trace: followMedia(request, reply),
+      ...notesOf(request, reply),
       isBackground,
     },
     get tokens() {

@@ -3,7 +3,7 @@ import type { Caller } from '../../conversation/index.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
-import { followMedia } from './media-notes.ts'
+import { notesOf } from './response-notes.ts'
 
 /**
  * Admits a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. Its model stays
@@ -15,5 +15,5 @@ export function unmetered(request: FastifyRequest, reply: FastifyReply, model: S
   const closed = closedSignal(reply)
   if (release !== undefined) closed.addEventListener('abort', release)
   if (closed.aborted) release?.()
-  return { model, organisation: principalOf(request).organisation, trace: followMedia(request, reply) }
+  return { model, organisation: principalOf(request).organisation, ...notesOf(request, reply) }
 }

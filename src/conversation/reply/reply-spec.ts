@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/index.ts'
+import { ignoredKeywords } from '../../inference/constraints/schema-keywords.ts'
 import type { Branch, Constraint, TagContent } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
@@ -76,6 +77,11 @@ export class ReplySpec {
     return { ...marks, closing: marks.closing.slice(0, -answer.length) }
   }
 
+  /** The keywords of the client's schemas that have no effect on the reply; some of them several times. */
+  get ignoredKeywords(): readonly string[] {
+    return this.#constraint === null ? [] : schemasIn(this.#constraint).flatMap(ignoredKeywords)
+  }
+
   /** Creates the reader of one completion. */
   createReader(): ReplyReader {
     const { thought = USUAL_THOUGHT } = this.#model.card
@@ -146,4 +152,22 @@ function isSingle({ choice, parallel }: ToolUse): boolean {
 
 function newCallId(): string {
   return `call_${randomBytes(12).toString('hex')}`
+}
+
+/** The JSON schemas that a constraint consists of; some of them several times. */
+function schemasIn(constraint: Constraint | TagContent): readonly unknown[] {
+  switch (constraint.type) {
+    case 'json_schema':
+      return [constraint.schema]
+    case 'regex':
+      return []
+    case 'sequence':
+      return constraint.parts.flatMap((part) => (typeof part === 'string' ? [] : schemasIn(part)))
+    case 'tag_list':
+      return constraint.tags.flatMap(({ content }) => schemasIn(content))
+    case 'triggered_tags': {
+      const { otherwise, tags } = constraint
+      return [...(otherwise ? [otherwise] : []), ...tags.map(({ content }) => content)].flatMap(schemasIn)
+    }
+  }
 }

@@ -1,10 +1,17 @@
 import Ajv, { type Options, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import { FORMATS } from '../../inference/constraints/formats.ts'
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
-  const ajv = new Ajv.default({ strict: false, validateSchema: false, ownProperties: true, ...(code && { code }) })
+  // Without a logger, unknown formats are ignored in silence.
+  const ajv = new Ajv.default({
+    ...{ strict: false, validateSchema: false, ownProperties: true, logger: false },
+    ...(code && { code }),
+  })
   addFormats.default(ajv)
+  // Replies keep to the formats that the engine knows. Others have no effect.
+  for (const name of Object.keys(ajv.formats)) if (!Object.hasOwn(FORMATS, name)) delete ajv.formats[name]
   // Ajv's own comparison calls `toString` and `valueOf` if a value has these keys.
   ajv.removeKeyword('enum').addKeyword({
     keyword: 'enum',

@@ -1,10 +1,11 @@
 /** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
+import { parsePattern } from '../../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
-import { parsePattern } from '../../inference/constraints/regex/parser.ts'
-import { parseSearch } from '../../inference/constraints/regex/search.ts'
+import { SearchMatcher } from '../../inference/constraints/regex/search-matcher.ts'
 import { READY } from '../../lib/guarded-worker.ts'
 import type { Structure } from '../request/chat-request.ts'
+import { modernSchema } from './modern-schema.ts'
 import { schemaValidator } from './schema-validator.ts'
 
 export interface Claim {
@@ -27,25 +28,26 @@ function problemOf({ text, structure }: Claim): string | null {
     if (structure.type === 'regex') {
       return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
     }
-    const schema = structure.type === 'json_object' ? { type: 'object' } : structure.schema
-    return schemaProblem(JSON.parse(text), schema)
+    const value = JSON.parse(text) as unknown
+    const valid = validatorOf(structure.type === 'json_object' ? { type: 'object' } : structure.schema)
+    if (valid === null || valid(value)) return null
+    return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
 }
 
-function schemaProblem(value: unknown, schema: unknown): string | null {
-  const valid = schemaValidator(withoutDialect(schema), { regExp: patternEngine })
-  if (valid(value)) return null
-  return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
+/** Null for a schema that the engine follows, and the validator cannot. */
+function validatorOf(schema: unknown) {
+  try {
+    return schemaValidator(modernSchema(schema) as object | boolean, { regExp: patternEngine })
+  } catch {
+    return null
+  }
 }
 
-/** Removes `$schema`: no dialect is loaded, and the supported keywords mean the same in all dialects. */
-function withoutDialect(schema: unknown): boolean | object {
-  if (typeof schema !== 'object' || schema === null) return schema === true
-  const { $schema: _, ...rest } = schema as Record<string, unknown>
-  return rest
-}
-
-/** Searches for patterns exactly as the engine does. */
-const patternEngine = Object.assign((source: string) => new PatternMatcher(parseSearch(source)), { code: '' })
+/** Searches for patterns exactly as the engine does. The validator tells patterns apart by their text. */
+const patternEngine = Object.assign(
+  (source: string) => Object.assign(new SearchMatcher(source), { toString: () => source }),
+  { code: '' },
+)

@@ -1,4 +1,3 @@
-import { looseSchema } from '../../inference/constraints/loose-schema.ts'
 import { memberTypes, type ValueTypes } from '../../inference/constraints/value-types.ts'
 import type { Notation } from '../../inference/engine.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
@@ -52,7 +51,7 @@ function translate(text: string, { call, parameter }: Options, tools: readonly T
   const { name, body = '' } = found as { name: string; body?: string }
   if (body.replaceAll(parameter, '').trim() !== '') return null
   const tool = tools.find((other) => other.name === name)
-  const typesOf = memberTypes(tool && looseSchema(argumentsSchema(tool)))
+  const typesOf = memberTypes(tool && argumentsSchema(tool))
   const given = [...body.matchAll(parameter)].map(({ groups }) => {
     const { name: key, value, string } = groups as { name: string; value: string; string?: 'true' | 'false' }
     return [key, argumentOf(value, typesOf(key), string)] as const

@@ -6,7 +6,7 @@ import type { Constraint, TagContent, TriggeredTagsConstraint } from '../engine.
 import { Automaton } from './automaton.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import type { Matcher } from './matcher.ts'
-import { parsePattern } from './regex/parser.ts'
+import { parsePattern } from './regex/anchors.ts'
 import { TokenTrie, type Vocabulary } from './token-trie.ts'
 import { isPartOfUtf8 } from './utf8.ts'
 

@@ -10,8 +10,8 @@ import {
   sequence,
 } from './grammar.ts'
 import { jsonSchemaGrammar } from './json-schema.ts'
-import { leniently } from './lenient.ts'
-import { PatternError, parsePattern } from './regex/parser.ts'
+import { parsePattern } from './regex/anchors.ts'
+import { PatternError } from './regex/parser.ts'
 import { eitherGrammar, listGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
@@ -58,19 +58,25 @@ function contentGrammar(content: TagContent, shared: SharedParts): Grammar {
     checkCount(content.tags)
     return listGrammar(writtenTags(content.tags, shared), content)
   }
-  if (content.type === 'json_schema' && content.lenient) {
-    return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }, shared))
+  try {
+    return grammarWithin(content, shared)
+  } catch (error) {
+    const isLenient = content.type === 'json_schema' && content.lenient && error instanceof UnsupportedConstraint
+    if (!isLenient) throw error
+    return grammarWithin({ ...content, schema: ANY_OBJECT }, shared)
   }
-  return strictGrammar(content, shared)
 }
 
-function strictGrammar(content: ValueConstraint, shared: SharedParts): Grammar {
+/** What is left of a lenient schema of which nothing can be kept. */
+const ANY_OBJECT = { type: 'object' }
+
+function grammarWithin(content: ValueConstraint, shared: SharedParts): Grammar {
   const builder = new GrammarBuilder(shared)
   try {
     return builder.build(
       content.type === 'regex'
         ? matching(parsePattern(content.pattern), characters)
-        : jsonSchemaGrammar(content.schema, builder, content.notation),
+        : jsonSchemaGrammar(content, builder),
     )
   } catch (error) {
     if (error instanceof GrammarSizeError || error instanceof PatternError)
@@ -98,7 +104,7 @@ function loosened(tag: ConstrainedTag): ConstrainedTag {
 function loosenedContent(content: TagContent): TagContent {
   switch (content.type) {
     case 'json_schema':
-      return content.lenient ? { ...content, schema: { type: 'object' } } : content
+      return content.lenient ? { ...content, schema: ANY_OBJECT } : content
     case 'regex':
       return content
     case 'sequence': {

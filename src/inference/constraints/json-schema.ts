@@ -1,42 +1,43 @@
 import { LONGEST_SCHEMA } from '../../lib/json-depth.ts'
 import type { Notation } from '../engine.ts'
-import { disjoint } from './disjoint.ts'
-import { FORMATS } from './formats.ts'
-import { choice, EMPTY, type Expression, type GrammarBuilder, literal, optional, repeat, sequence } from './grammar.ts'
-import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
-import { isPointer, lookUp, type Target } from './references.ts'
-import { PatternError, parseAnchored } from './regex/parser.ts'
-import { joined } from './regex/pattern.ts'
-import { searching } from './regex/search.ts'
+import {
+  choice,
+  EMPTY,
+  type Expression,
+  type GrammarBuilder,
+  literal,
+  optional,
+  type Reference,
+  repeat,
+  sequence,
+} from './grammar.ts'
+import type { Refuse } from './keyword-reader.ts'
+import { type Member, memberSequence } from './member-sequence.ts'
+import { numbersOf } from './numbers.ts'
+import {
+  type Conjunction,
+  impliedTypes,
+  isObject,
+  itemParts,
+  type Part,
+  type Path,
+  type Plain,
+  type Source,
+  TYPES,
+  together,
+  typeOf,
+} from './schema-conjunction.ts'
+import { partOfRoot, SchemaOptions } from './schema-options.ts'
+import { StringTexts } from './string-texts.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, PYTHON_STYLE, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
 
-type Schema = Readonly<Record<string, unknown>>
-type Path = readonly (string | number)[]
-
-/** Say something about a schema and nothing about its values. */
-const ANNOTATIONS = new Set([
-  ...['title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
-  ...['$schema', '$comment', '$id', '$defs', 'definitions'],
-])
-const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
-  object: ['properties', 'required', 'additionalProperties'],
-  array: ['items', 'prefixItems', 'minItems', 'maxItems'],
-  string: ['minLength', 'maxLength', 'pattern', 'format'],
-  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  boolean: [],
-  null: [],
-}
-/** At most one of them says what a value is; `type` may stand beside the first two. */
-const SHAPES = ['enum', 'const', '$ref', 'anyOf', 'oneOf', 'allOf'] as const
-const KNOWN = new Set([...ANNOTATIONS, ...Object.values(KEYWORDS).flat(), 'type', ...SHAPES])
-
 const DEEPEST_NESTING = 40
 const MOST_SCHEMAS = 2_000
-const LONGEST_STRING = 10_000
 const MOST_ITEMS = 1_000
+/** A longer string is not asked for, nor written where its length is bounded. */
+const LONGEST_STRING = 10_000
 
 /**
  * How a value stands: as the notation has it, as the members or keywords of the outermost object, as a string without
@@ -55,42 +56,56 @@ const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = {
 /** A name that can stand before `=` in a call. */
 const KEYWORD = /^[^\s=,()[\]{}'"]+$/
 
-/** What the conversion of one schema needs to know of where it stands. */
 interface Place {
-  readonly path: Path
   readonly depth: number
   readonly form: Form
-  /** References that led here without a character between: coming back to one of them would never end. */
-  readonly open: ReadonlySet<string>
+}
+
+const NO_BOUNDS: NonNullable<Plain['bounds']> = {}
+
+interface SchemaOfGrammar {
+  readonly schema: unknown
+  readonly notation?: Notation
+  /** Whether what cannot be kept is left out. A schema of which nothing can be kept then stands for any object. */
+  readonly lenient?: boolean
 }
 
 /**
- * Writes a JSON schema as a grammar. What the grammar cannot keep is refused, so nothing in the schema is passed over
- * in silence; what it does keep may be narrower than the schema: one way to write each value, properties in the order
- * of the schema and none that it does not name, unless it describes them.
+ * Writes a JSON schema as a grammar. A keyword that the grammar cannot keep is refused, and one that JSON Schema does not
+ * know has no effect. What the grammar does keep may be narrower than the schema: one way to write each value, properties
+ * in the order of the schema and none that it does not describe, unless it names none.
  * @throws UnsupportedConstraint naming the keyword at fault.
  */
-export function jsonSchemaGrammar(schema: unknown, builder: GrammarBuilder, notation?: Notation): Expression {
+export function jsonSchemaGrammar(
+  { schema, notation, lenient = false }: SchemaOfGrammar,
+  builder: GrammarBuilder,
+): Expression {
   const size = JSON.stringify(schema)?.length ?? 0
   if (size > LONGEST_SCHEMA)
     throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_SCHEMA} are supported`)
-  return new SchemaWriter(schema, builder, notation).write()
+  return new SchemaWriter(schema, builder, lenient, notation).write()
 }
 
 class SchemaWriter {
-  readonly #root: unknown
+  readonly #root: Part
+  readonly #options: SchemaOptions
   readonly #builder: GrammarBuilder
+  readonly #isLenient: boolean
   readonly #plain: ValueText
   readonly #bare: ValueText
   readonly #member: Notation['member']
   readonly #outermost: Form
   readonly #typesOfMember: (name: string) => ValueTypes
-  readonly #references = new Map<string, Expression>()
-  #schemas = 0
+  /** What is written, or is being written: then with the rule that it has come to need. Null where nothing is allowed. */
+  readonly #places = new Map<string, { rule: Reference | null; written?: Expression | null }>()
+  readonly #strings = new StringTexts()
+  #left = MOST_SCHEMAS
 
-  constructor(root: unknown, builder: GrammarBuilder, notation: Partial<Notation> = {}) {
+  constructor(root: unknown, builder: GrammarBuilder, isLenient: boolean, notation: Partial<Notation> = {}) {
     const { quote, without = [], member, keywords = false } = notation
-    this.#root = root
+    this.#root = partOfRoot(root)
+    this.#isLenient = isLenient
+    this.#options = new SchemaOptions(root, this.#refuse, isLenient)
     this.#builder = builder
     const base = keywords ? PYTHON_STYLE : JSON_STYLE
     const style = { ...base, ...(quote === undefined ? {} : { comma: ',', colon: ':' }), without }
@@ -98,342 +113,454 @@ class SchemaWriter {
     this.#bare = new ValueText({ ...style, quote: '' }, builder)
     this.#member = member
     this.#outermost = keywords ? 'keywords' : member === undefined ? 'plain' : 'members'
-    this.#typesOfMember = memberTypes(root)
+    this.#typesOfMember = member === undefined ? () => null : memberTypes(root)
   }
 
   write(): Expression {
-    return this.#value(this.#root, { path: [], depth: 0, form: this.#outermost, open: new Set() })
+    const place = { depth: 0, form: this.#outermost }
+    const root = this.#place(this.#isLenient ? [this.#root, ANY_OBJECT] : [this.#root], place)
+    if (root === null) throw this.#options.nothing ?? new UnsupportedConstraint('the schema allows nothing')
+    return root
+  }
+
+  readonly #refuse: Refuse = (message, path) => {
+    if (!this.#isLenient) throw new UnsupportedConstraint(message, path)
+  }
+
+  /** Notes why nothing is allowed. */
+  #nothing(message: string, path: Path): null {
+    this.#options.nothing = new UnsupportedConstraint(message, path)
+    return null
   }
 
   #text({ form }: Place): ValueText {
     return form === 'bare' || form === 'text' ? this.#bare : this.#plain
   }
 
-  #value(schema: unknown, place: Place): Expression {
-    if (++this.#schemas > MOST_SCHEMAS)
-      throw new UnsupportedConstraint(`more than ${MOST_SCHEMAS} schemas are not supported`)
+  /** Null where no value satisfies all of the parts. */
+  #place(parts: Conjunction, place: Place): Expression | null {
+    const key = `${place.form} ${this.#options.keyOf(parts)}`
+    const known = this.#places.get(key)
+    if (known !== undefined) {
+      if (known.written !== undefined) return known.written
+      // Only from within an object or an array does it come back to itself.
+      known.rule ??= this.#builder.reserve()
+      return known.rule
+    }
+    if (--this.#left < 0) throw new UnsupportedConstraint(`more than ${MOST_SCHEMAS} schemas are not supported`)
     if (place.depth > DEEPEST_NESTING) {
-      throw new UnsupportedConstraint(`schemas nested deeper than ${DEEPEST_NESTING} are not supported`, place.path)
+      throw new UnsupportedConstraint(`schemas nested deeper than ${DEEPEST_NESTING} are not supported`, parts[0]?.path)
     }
-    if (schema === true) return this.#any(place)
-    if (schema === false) throw new UnsupportedConstraint('the schema false allows nothing', place.path)
-    if (!isObject(schema)) throw new UnsupportedConstraint(`expected a schema, got ${typeName(schema)}`, place.path)
-    this.#checkKeywords(schema, place)
-    const shapes = SHAPES.filter((keyword) => schema[keyword] !== undefined)
-    const [shape] = shapes
-    if (shape === undefined) return this.#typed(schema, place)
-    const beside = Object.keys(schema).find(
-      (key) => key !== shape && !ANNOTATIONS.has(key) && !(key === 'type' && (shape === 'enum' || shape === 'const')),
-    )
-    if (beside !== undefined)
-      throw new UnsupportedConstraint(`'${beside}' beside '${shape}' is not supported`, [...place.path, beside])
-    const at = inside(place, shape)
-    switch (shape) {
-      case 'enum':
-        return this.#constants(listOf(schema.enum, at.path), schema, at)
-      case 'const':
-        return this.#constants([schema.const], schema, at)
-      case '$ref':
-        return this.#reference(schema.$ref, at)
-      default:
-        return this.#alternatives(shape, listOf(schema[shape], at.path), at)
-    }
+    const entry: { rule: Reference | null; written?: Expression | null } = { rule: null }
+    this.#places.set(key, entry)
+    const isForbidden = parts.some(({ schema, negated }) => schema === negated)
+    const written = isForbidden ? this.#forbidden(parts) : this.#written(this.#options.of(parts), place)
+    if (entry.rule !== null) this.#builder.define(entry.rule, written ?? choice([]))
+    entry.written = written === null ? null : (entry.rule ?? written)
+    return entry.written
   }
 
-  #any(place: Place): Expression {
-    if (place.form === 'text') return this.#bare.string(0, null)
-    return isObjectOnly(place) ? this.#object({}, place) : this.#text(place).any()
+  #forbidden(parts: Conjunction): null {
+    const path = parts.find(({ schema, negated }) => schema === negated)!.path
+    return this.#nothing('the schema false allows nothing', path)
   }
 
-  #checkKeywords(schema: Schema, { path }: Place): void {
-    for (const key of Object.keys(schema)) {
-      if (!KNOWN.has(key) && !key.startsWith('x-')) {
-        throw new UnsupportedConstraint(`the keyword '${key}' is not supported`, [...path, key])
-      }
-    }
-    if (schema.$id !== undefined && path.length > 0) {
-      throw new UnsupportedConstraint("'$id' is only supported at the top", [...path, '$id'])
-    }
+  #written(all: readonly Plain[], place: Place): Expression | null {
+    const satisfiable = this.#isLenient ? all.filter((plain) => this.#options.isSatisfiable(plain)) : all
+    const options = satisfiable.length > 0 ? satisfiable : all
+    const written = options.map((plain) => this.#option(plain, place)).filter((text) => text !== null)
+    if (written.length > 0) return choice([...new Set(written)])
+    if (!this.#isLenient) return null
+    // Constants and types come first in what models read.
+    const [{ enum: values = undefined, types = undefined } = {}] = options
+    if (values !== undefined) return this.#constants(values, {}, place)
+    return this.#option(types === undefined ? {} : { types }, place)
   }
 
-  #constants(values: readonly unknown[], schema: Schema, place: Place): Expression {
-    const { path } = place
-    const types = schema.type === undefined ? null : typesOf(schema.type, path)
-    const misfit = types === null ? -1 : values.findIndex((value) => !types.some((type) => isOfType(value, type)))
-    if (misfit >= 0) {
-      throw new UnsupportedConstraint(
-        `the value ${JSON.stringify(values[misfit])} is not of type ${types!.join(' or ')}`,
-        path,
-      )
+  #option(plain: Plain, place: Place): Expression | null {
+    if (plain.enum !== undefined) {
+      const values = plain.enum.filter((value) => this.#options.fits(value, plain))
+      if (values.length > 0) return this.#constants(values, plain, place)
+      return this.#nothing("no value of 'enum' is allowed beside it", plain.where?.enum ?? plain.where?.const ?? [])
     }
-    const text = isObjectOnly(place) ? null : this.#text(place)
-    const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeName(value)) ?? true)
-    // Another alternative may be a string.
-    if ((place.form === 'bare' || place.form === 'text') && writable.length === 0) return choice([])
-    const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
-    if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
-    return this.#builder.rule(choice(written))
-  }
-
-  #reference(reference: unknown, place: Place): Expression {
-    if (typeof reference !== 'string') throw new UnsupportedConstraint('expected a string', place.path)
-    if (place.open.has(reference)) throw new UnsupportedConstraint(`'${reference}' refers to itself`, place.path)
-    const key = `${place.form} ${reference}`
-    const known = this.#references.get(key)
-    if (known !== undefined) return known
-    const { target, path } = resolve(this.#root, reference, place.path)
-    const name = this.#builder.reserve()
-    this.#references.set(key, name)
-    const open = new Set([...place.open, reference])
-    // Until its own rule is complete, only a reference from within an object or an array may come back to it.
-    this.#builder.define(name, this.#value(target, { ...place, path, open, depth: place.depth + 1 }))
-    return name
-  }
-
-  #alternatives(keyword: 'anyOf' | 'oneOf' | 'allOf', schemas: readonly unknown[], place: Place): Expression {
-    if (keyword === 'allOf' && schemas.length > 1) {
-      throw new UnsupportedConstraint("'allOf' is only supported with a single schema", place.path)
+    const implied = impliedTypes(plain)
+    const isFree = plain.excluded === undefined && implied.length === 0
+    if (plain.types === undefined && isFree) {
+      if (place.form === 'text') return this.#bare.string(0, null)
+      return isObjectOnly(place) ? this.#object({}, place) : this.#text(place).any()
     }
-    if (keyword === 'oneOf' && !disjoint(schemas, (reference) => resolve(this.#root, reference, place.path).target)) {
-      throw new UnsupportedConstraint(
-        "'oneOf' is only supported where types, constants, or a required constant property tell the schemas apart; use 'anyOf'",
-        place.path,
-      )
-    }
-    return choice(schemas.map((schema, index) => this.#value(schema, inside(place, index))))
-  }
-
-  #typed(schema: Schema, place: Place): Expression {
-    const types =
-      schema.type === undefined ? impliedTypes(schema, place.path) : typesOf(schema.type, [...place.path, 'type'])
-    if (types === null) return this.#any(place)
-    const allowed = types.flatMap((type) => KEYWORDS[type]!)
-    const astray = Object.keys(schema).find(
-      (key) => !allowed.includes(key) && key !== 'type' && !ANNOTATIONS.has(key) && !key.startsWith('x-'),
-    )
-    if (astray !== undefined) {
-      throw new UnsupportedConstraint(`'${astray}' says nothing about type ${types.join(' or ')}`, [
-        ...place.path,
-        astray,
-      ])
-    }
-    if (isObjectOnly(place) && !types.includes('object'))
-      throw new UnsupportedConstraint('only objects can be written in this notation', [...place.path, 'type'])
+    const types = plain.types ?? (implied.length > 0 ? implied : TYPES.filter((type) => type !== 'integer'))
     const writable = types.filter((type) => WRITABLE[place.form]?.includes(type) ?? true)
-    return choice(writable.map((type) => this.#ofType(type, schema, place)))
+    if (writable.length === 0 && isObjectOnly(place))
+      this.#nothing('only objects can be written in this notation', plain.where?.type ?? [])
+    const written = writable.map((type) => this.#ofType(type, plain, place)).filter((text) => text !== null)
+    return written.length === 0 ? null : choice(written)
   }
 
-  #ofType(type: string, schema: Schema, place: Place): Expression {
+  #constants(values: readonly unknown[], { where }: Plain, place: Place): Expression | null {
+    const text = isObjectOnly(place) ? null : this.#text(place)
+    const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeOf(value)) ?? true)
+    // Another alternative may be a string.
+    if ((place.form === 'bare' || place.form === 'text') && writable.length === 0) return null
+    const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
+    if (written.length > 0) return this.#builder.rule(choice(written))
+    return this.#nothing('no value can be written in this notation', where?.enum ?? where?.const ?? [])
+  }
+
+  #ofType(type: string, plain: Plain, place: Place): Expression | null {
+    const excluded = plain.excluded?.filter((value) => typeOf(value) === (type === 'integer' ? 'number' : type)) ?? []
     switch (type) {
       case 'object':
-        return this.#object(schema, place)
-      case 'array':
-        return this.#array(schema, place)
+      case 'array': {
+        const isEmpty = (value: unknown) => Object.keys(value as object).length === 0
+        if (excluded.some((value) => !isEmpty(value)))
+          return this.#isLenient ? this.#ofType(type, { ...plain, excluded: [] }, place) : null
+        const least = { bounds: { [type === 'object' ? 'minProperties' : 'minItems']: 1 } }
+        const filled = excluded.length === 0 ? plain : together(plain, least)
+        if (filled === null) return null
+        return type === 'object' ? this.#object(filled, place) : this.#array(filled, place)
+      }
       case 'string':
-        return this.#string(schema, place)
+        return this.#string({ ...plain, excluded }, place)
       case 'number':
       case 'integer':
-        return this.#number(type, schema, place)
-      case 'boolean':
-        return this.#plain.boolean()
+        return this.#number(type, { ...plain, excluded })
+      case 'boolean': {
+        const left = [true, false].filter((value) => !excluded.includes(value))
+        return left.length === 0 ? null : this.#plain.booleans(left)
+      }
       default:
+        if (excluded.length > 0) return null
         return place.form === 'bare' ? literal('null') : this.#plain.nothing()
     }
   }
 
-  #object(schema: Schema, place: Place): Expression {
-    const { path } = place
-    const required = stringsOf(schema.required, [...path, 'required'])
-    const properties = schema.properties === undefined ? {} : schemasOf(schema.properties, [...path, 'properties'])
-    const additional = schema.additionalProperties
-    if (additional !== undefined && typeof additional !== 'boolean' && !isObject(additional)) {
-      throw new UnsupportedConstraint(`expected a schema, got ${typeName(additional)}`, [
-        ...path,
-        'additionalProperties',
-      ])
+  #string(plain: Plain, place: Place): Expression | null {
+    const { bounds = {}, where = {}, patterns = [], notPatterns = [], formats = [], excluded = [] } = plain
+    const { minLength = 0, maxLength } = bounds
+    const text = this.#text(place)
+    if (minLength > LONGEST_STRING) {
+      this.#refuse(`${minLength} is more than the ${LONGEST_STRING} that are supported`, where.minLength ?? [])
+      return text.string(0, null)
     }
-    const names = new Set([...Object.keys(properties), ...required])
-    if (names.has('__proto__')) {
-      // Validators leave it out, and JavaScript clients would lose it.
-      throw new UnsupportedConstraint("a property '__proto__' is not supported", [
-        ...path,
-        Object.hasOwn(properties, '__proto__') ? 'properties' : 'required',
-      ])
+    if (maxLength !== undefined && maxLength < minLength && !this.#isLenient)
+      return this.#nothing("'maxLength' is less than 'minLength'", where.maxLength ?? [])
+    const keywords = {
+      patterns: patterns.map(({ value }) => value),
+      notPatterns: notPatterns.map(({ value }) => value),
+      formats: formats.map(({ value }) => value),
+      minLength,
+      maxLength: maxLength === undefined ? null : Math.min(maxLength, LONGEST_STRING),
+      excluded: excluded as readonly string[],
     }
-    if (names.size === 0) return this.#map(additional ?? true, place)
-    if (isObject(additional) && Object.keys(properties).length > 0) {
-      throw new UnsupportedConstraint("'additionalProperties' with a schema beside 'properties' is not supported", [
-        ...path,
-        'additionalProperties',
-      ])
-    }
-    const members = [...names].flatMap((name): Member[] => {
-      const described = Object.hasOwn(properties, name)
-      if (!described && additional === false) {
-        throw new UnsupportedConstraint(`'${name}' is required, but the schema allows no such property`, [
-          ...path,
-          'required',
-        ])
+    let keyword: string
+    try {
+      return this.#strings.write(keywords, text, [])
+    } catch (error) {
+      if (!(error instanceof UnsupportedConstraint)) throw error
+      keyword = String(error.path.at(-1))
+      const sources: Readonly<Record<string, readonly Source<string>[]>> = {
+        pattern: patterns,
+        not: notPatterns,
+        format: formats,
       }
-      const at = described ? within(place, 'properties', name) : within(place, 'additionalProperties')
-      const text = this.#memberOf(name, described ? properties[name] : (additional ?? true), at, place.form)
-      return text === null ? [] : [{ text, required: required.includes(name) }]
-    })
-    if (place.form === 'members')
-      return this.#builder.rule(sequence(members.map(({ text, required }) => (required ? text : optional(text)))))
-    if (place.form === 'keywords') return this.#builder.rule(this.#members(members))
-    return this.#builder.rule(sequence([literal('{'), this.#members(members), literal('}')]))
-  }
-
-  /** An object with whatever keys. */
-  #map(value: unknown, place: Place): Expression {
-    const at = within(place, 'additionalProperties')
-    if (place.form === 'keywords') {
-      const member = sequence([NAME, literal('='), value === false ? choice([]) : this.#value(value, at)])
-      return value === false ? EMPTY : optional(this.#plain.listOf(member))
+      const path = sources[keyword]?.at(-1)?.path ?? where[keyword] ?? []
+      if (error.message.startsWith('no string satisfies') && !this.#isLenient) return this.#nothing(error.message, path)
+      this.#refuse(error.message, path)
     }
-    if (place.form !== 'members')
-      return value === false ? literal('{}') : this.#builder.rule(this.#plain.map(this.#value(value, at)))
-    if (value === false) return EMPTY
-    const { begin, end } = this.#member!
-    // No member is called so: the types are those of members that are not described.
-    const written = this.#memberValue('', value, at)
-    return repeat(sequence([literal(begin), NAME, written, literal(end)]), 0, null)
+    // Of two patterns or formats the first is kept.
+    const kept = { ...plain, patterns, formats }
+    switch (keyword) {
+      case 'pattern':
+        return this.#string({ ...kept, patterns: patterns.slice(0, -1) }, place)
+      case 'format':
+        return this.#string({ ...kept, formats: formats.slice(0, -1) }, place)
+      case 'not':
+        return this.#string({ bounds, where, patterns, formats }, place)
+      default:
+        return bounds === NO_BOUNDS ? text.string(0, null) : this.#string({ ...kept, bounds: NO_BOUNDS }, place)
+    }
   }
 
-  /** Null for an outermost member whose name cannot be written. */
-  #memberOf(name: string, schema: unknown, place: Place, form: Form): Expression | null {
-    if (form === 'keywords') {
-      const key = KEYWORD.test(name) ? literal(name) : this.#plain.constant(name)
-      return key === null ? null : sequence([key, literal('='), this.#value(schema, place)])
+  #number(type: 'number' | 'integer', plain: Plain): Expression | null {
+    const { bounds = {}, multiples = [], excluded = [] } = plain
+    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = bounds
+    const range = [minimum, maximum, exclusiveMinimum, exclusiveMaximum]
+    if (range.every((bound) => bound === undefined) && multiples.length === 0 && excluded.length === 0)
+      return type === 'integer' ? this.#plain.integer() : this.#plain.number()
+    const numbers = numbersOf(
+      type,
+      bounds,
+      multiples.map(({ value }) => value),
+      excluded as number[],
+      this.#builder,
+    )
+    if (numbers !== null) return this.#builder.rule(numbers)
+    const last = Object.keys(bounds).findLast((keyword) => keyword.endsWith('imum'))
+    this.#nothing(`no ${type} is within the bounds`, plain.where?.[last ?? 'multipleOf'] ?? multiples[0]?.path ?? [])
+    return this.#isLenient ? this.#number(type, {}) : null
+  }
+
+  #object(plain: Plain, place: Place): Expression | null {
+    const { bounds = {}, required = [], objects = [] } = plain
+    const keys = plain.names === undefined ? null : this.#finiteKeys(plain.names)
+    const described = [...new Set([...objects.flatMap(({ properties }) => [...properties.keys()]), ...required])]
+    const names = described.length === 0 && keys !== null ? keys : described
+    const members: Member[] = []
+    for (const name of names) {
+      const isRequired = required.includes(name)
+      const text = this.#memberText(name, plain, isRequired, place)
+      if (text !== null) members.push({ text, isRequired })
+      else if (isRequired && !isObjectOnly(place) && !this.#isLenient) return null
+    }
+    const others = keys === null ? this.#others(plain, described, members.length, place) : null
+    const counts = { min: bounds.minProperties ?? 0, max: bounds.maxProperties ?? null }
+    if (place.form === 'members') {
+      const list = members.map(({ text, isRequired }) => (isRequired ? text : optional(text)))
+      return this.#builder.rule(sequence([...list, ...(others === null ? [] : [repeat(others, 0, null)])]))
+    }
+    const list =
+      memberSequence(members, others, counts, this.#plain.comma, this.#builder) ??
+      (this.#isLenient
+        ? memberSequence(members, others, { min: 0, max: null }, this.#plain.comma, this.#builder)
+        : null)
+    if (list !== null) {
+      return this.#builder.rule(place.form === 'keywords' ? list : sequence([literal('{'), list, literal('}')]))
+    }
+    const keyword = counts.min > 0 ? 'minProperties' : 'maxProperties'
+    return this.#nothing(`'${keyword}' cannot be kept beside the properties`, plain.where?.[keyword] ?? [])
+  }
+
+  /** The names that a schema of names lists; null where it does not list them. */
+  #finiteKeys(names: Conjunction): readonly string[] | null {
+    const options = this.#options.of(names)
+    if (options.length === 0 || options.some((option) => option.enum === undefined)) return null
+    const values = options.flatMap((option) => option.enum!.filter((value) => this.#options.fits(value, option)))
+    return [...new Set(values)].filter((value): value is string => typeof value === 'string' && value !== '__proto__')
+  }
+
+  /** Null for a member that no value is allowed for, or whose name cannot be written among the outermost. */
+  #memberText(name: string, plain: Plain, isRequired: boolean, { form, depth }: Place): Expression | null {
+    const said = this.#memberParts(plain, name)
+    const parts = this.#isLenient && isRequired ? said.filter(({ schema, negated }) => schema !== negated) : said
+    if (plain.names !== undefined && !this.#options.allows(name, plain.names)) {
+      return this.#nothing(`'${name}' is required, but 'propertyNames' does not allow it`, plain.names[0]!.path)
     }
     if (form === 'members') {
       const { begin, between, end } = this.#member!
       const terminator = /^[^>]*>?/.exec(between)![0]
       if (name === '' || name.includes('\n') || name.includes(terminator)) return null
-      return sequence([literal(begin + name), this.#memberValue(name, schema, place), literal(end)])
+      const value = this.#memberValue(name, parts, depth + 1)
+      return value && sequence([literal(begin + name), value, literal(end)])
     }
-    const key = this.#plain.key(name)
-    if (key === null)
-      throw new UnsupportedConstraint(`the name '${name}' cannot be written in this notation`, place.path)
-    return sequence([key, this.#value(schema, place)])
+    const value = this.#place(parts, { form: 'plain', depth: depth + 1 })
+    if (value === null) {
+      const isForbidden = parts.some(({ schema }) => schema === false)
+      return isForbidden && isRequired
+        ? this.#nothing(`'${name}' is required, but the schema allows no such property`, plain.where?.required ?? [])
+        : null
+    }
+    const key = form === 'keywords' ? this.#keyword(name) : this.#plain.key(name)
+    if (key !== null) return sequence([key, value])
+    if (form === 'keywords') return null
+    throw new UnsupportedConstraint(`the name '${name}' cannot be written in this notation`, parts[0]?.path)
+  }
+
+  /** A name before `=`, as a string where it is none of Python's. */
+  #keyword(name: string): Expression | null {
+    const key = KEYWORD.test(name) ? literal(name) : this.#plain.constant(name)
+    return key && sequence([key, literal('=')])
+  }
+
+  #memberParts(plain: Plain, name: string): Conjunction {
+    for (const { patterns } of plain.objects ?? []) {
+      for (const { source, path } of patterns) {
+        if (this.#options.matches(source, name) === null) this.#refuse('the pattern is not supported', path)
+      }
+    }
+    return this.#options.memberParts(plain, name)
   }
 
   /** The value with what stands before it. What may be a string is text, and is read as one, or as null. */
-  #memberValue(name: string, schema: unknown, place: Place): Expression {
+  #memberValue(name: string, parts: Conjunction, depth: number): Expression | null {
+    if (parts.some(({ schema, negated }) => schema === negated)) return null
     const types = this.#typesOfMember(name)
     const { between, betweenJson = null } = this.#member!
-    const behind = (mark: string, value: Expression) => sequence([literal(mark), value])
-    if (types !== null && !types.includes('string')) return behind(betweenJson ?? between, this.#value(schema, place))
+    const behind = (mark: string, value: Expression | null) => value && sequence([literal(mark), value])
+    const valueAs = (form: Form) => this.#place(parts, { form, depth })
+    if (types !== null && !types.includes('string')) return behind(betweenJson ?? between, valueAs('plain'))
     if (types === null) return behind(between, this.#bare.string(0, null))
-    if (betweenJson === null) return behind(between, this.#value(schema, { ...place, form: 'bare' }))
-    const text = behind(between, this.#value(schema, { ...place, form: 'text' }))
-    return types.includes('null') ? choice([text, behind(betweenJson, literal('null'))]) : text
+    if (betweenJson === null) return behind(between, valueAs('bare'))
+    const text = behind(between, valueAs('text'))
+    if (!types.includes('null')) return text
+    const nothing = behind(betweenJson, literal('null'))
+    return text && nothing ? choice([text, nothing]) : (text ?? nothing)
   }
 
-  /** Members in their order; those that are not required may be left out. */
-  #members(members: readonly Member[]): Expression {
-    // From the end: what may follow a member that is written, and what may follow none.
-    let after = EMPTY
-    let first = EMPTY
-    for (const { text, required } of members.toReversed()) {
-      const start = sequence([text, after])
-      first = this.#builder.rule(required ? start : choice([start, first]))
-      const next = sequence([this.#plain.comma, text, after])
-      after = this.#builder.rule(required ? next : choice([next, after]))
-    }
-    return first
+  /**
+   * One member that the schema does not name. Where it names some, others are written only if it says what they are.
+   * @returns null for none.
+   */
+  #others(plain: Plain, described: readonly string[], written: number, { form, depth }: Place): Expression | null {
+    const shapes = plain.objects ?? []
+    const patterns = [...new Map(shapes.flatMap((shape) => shape.patterns.map((one) => [one.source, one]))).values()]
+    const rest = shapes.flatMap(({ additional }) => additional ?? [])
+    const isSaid = rest.some(({ schema, negated }) => negated || isObject(schema))
+    const groups = patterns.map(({ source, path }) => ({
+      matched: { value: source, path },
+      parts: shapes.flatMap((shape) => {
+        const own = shape.patterns.filter((one) => one.source === source).map(({ part }) => part)
+        return own.length > 0 ? own : (shape.additional ?? [])
+      }),
+    }))
+    const isOpen = isSaid || (described.length === 0 && patterns.length === 0)
+    const all = isOpen ? [...groups, { matched: null, parts: rest }] : groups
+    const members = all.map(({ matched, parts }) => {
+      if (form === 'members') {
+        if (matched !== null || described.length > 0 || plain.names !== undefined) return null
+        // No member is called so: the types are those of members that are not described.
+        const value = this.#memberValue('', parts, depth + 1)
+        const { begin, end } = this.#member!
+        return value && sequence([literal(begin), NAME, value, literal(end)])
+      }
+      const key = this.#key(
+        plain,
+        described,
+        patterns.map(({ source, path }) => ({ value: source, path })),
+        matched,
+      )
+      if (key === undefined) return null
+      const value = this.#place(parts, { form: 'plain', depth: depth + 1 })
+      if (form === 'keywords') return key === null ? value && sequence([NAME, literal('='), value]) : null
+      return value && this.#plain.freeMember(key, this.#builder.rule(value))
+    })
+    const some = members.filter((member) => member !== null)
+    if (some.length === 0 && written > 0) this.#options.nothing = null
+    return some.length === 0 ? null : this.#builder.rule(choice(some))
   }
 
-  #array(schema: Schema, place: Place): Expression {
-    const { path } = place
-    const min = countOf(schema.minItems, MOST_ITEMS, [...path, 'minItems']) ?? 0
-    const max = countOf(schema.maxItems, MOST_ITEMS, [...path, 'maxItems'])
-    if (max !== null && max < min)
-      throw new UnsupportedConstraint("'maxItems' is less than 'minItems'", [...path, 'maxItems'])
-    if (Array.isArray(schema.items)) {
-      throw new UnsupportedConstraint("'items' with a list of schemas is not supported; use 'prefixItems'", [
-        ...path,
-        'items',
-      ])
+  /** A key that is none of some names and matches one pattern of several, or none. Null for any, undefined for none. */
+  #key(
+    { names }: Plain,
+    described: readonly string[],
+    patterns: readonly { readonly value: string; readonly path: Path }[],
+    matched: { readonly value: string; readonly path: Path } | null,
+  ): Expression | null | undefined {
+    const notPatterns = patterns.filter(({ value }) => value !== matched?.value)
+    const own: Plain = {
+      types: ['string'],
+      ...(matched && { patterns: [matched] }),
+      ...(notPatterns.length > 0 && { notPatterns }),
+      ...(described.length > 0 && { excluded: described }),
     }
-    if (schema.prefixItems !== undefined) return this.#tuple(schema, min, max, place)
-    if (schema.items === false) {
-      if (min > 0)
-        throw new UnsupportedConstraint("'minItems' asks for items, but the schema allows none", [...path, 'minItems'])
-      return literal('[]')
-    }
-    const item = this.#value(schema.items ?? true, within(place, 'items'))
-    return this.#builder.rule(this.#plain.array(this.#builder.rule(item), min, max))
+    const options = names === undefined ? [{}] : this.#options.of(names)
+    const keys = options.flatMap((option) => together(option, own) ?? [])
+    const isAny = keys.length === 1 && Object.keys(keys[0]!).every((keyword) => ['types', 'where'].includes(keyword))
+    if (isAny) return null
+    if (!this.#plain.hasQuotedKeys) return undefined
+    const written = keys.map((key) => (key.enum ? null : this.#ofType('string', key, { form: 'plain', depth: 0 })))
+    const some = written.filter((key) => key !== null)
+    return some.length === 0 ? undefined : this.#builder.rule(choice(some))
   }
 
-  /** As many items as there are schemas in `prefixItems`, neither more nor fewer. */
-  #tuple(schema: Schema, min: number, max: number | null, place: Place): Expression {
-    const at = [...place.path, 'prefixItems']
-    const schemas = listOf(schema.prefixItems, at)
-    if (isObject(schema.items)) {
-      throw new UnsupportedConstraint("'items' with a schema beside 'prefixItems' is not supported", [
-        ...place.path,
-        'items',
-      ])
-    }
-    if (schemas.length < min || schemas.length > (max ?? schemas.length)) {
-      throw new UnsupportedConstraint(
-        `only arrays of exactly the ${schemas.length} items of 'prefixItems' are supported`,
-        at,
+  #array(plain: Plain, { depth }: Place): Expression | null {
+    const { bounds = {}, arrays = [], contains = [] } = plain
+    const length = Math.max(0, ...arrays.map(({ prefix }) => prefix.length))
+    const asked = contains.flatMap(({ part, min }) => Array.from({ length: Math.min(min, MOST_ITEMS + 1) }, () => part))
+    const place: Place = { form: 'plain', depth: depth + 1 }
+    if (contains.some(({ max }) => max !== null) && contains.length > 1) {
+      this.#refuse(
+        "'maxContains' is only supported with a single 'contains'",
+        plain.where?.maxContains ?? contains[0]!.part.path,
       )
     }
-    const items = schemas.map((item, index) => this.#value(item, within(place, 'prefixItems', index)))
-    const separated = items.flatMap((item, index) => (index === 0 ? [item] : [this.#plain.comma, item]))
-    return this.#builder.rule(sequence([literal('['), ...separated, literal(']')]))
+    const few = contains.filter(({ max }) => max !== null).map(({ part }) => ({ ...part, negated: !part.negated }))
+    const isOpen = arrays.some(({ rest }) => isObject(rest?.schema)) || length === 0
+    const bad = contains.find(({ min, max }) => max !== null && max < min)
+    if (bad !== undefined && !this.#isLenient)
+      return this.#nothing("'maxContains' is less than 'minContains'", bad.part.path)
+    const min = Math.max(bounds.minItems ?? 0, asked.length)
+    const most = bounds.maxItems ?? (isOpen ? null : Math.max(length, min))
+    const least = bounds.minItems === undefined && length > 0 ? Math.max(min, Math.min(length, most ?? length)) : min
+    if (min > MOST_ITEMS) {
+      this.#refuse(
+        `${min} is more than the ${MOST_ITEMS} that are supported`,
+        plain.where?.minItems ?? contains[0]?.part.path ?? [],
+      )
+      return this.#array({ ...plain, bounds: {}, contains: [] }, { depth, form: 'plain' })
+    }
+    if (plain.uniqueItems) return this.#distinct(plain, least, most, place)
+    // What must be contained comes first.
+    const prefix: Expression[] = []
+    let max = most === null ? null : Math.min(most, MOST_ITEMS)
+    for (let at = 0; at < Math.max(length, asked.length); at++) {
+      const contained = asked[at]
+      const parts = [...itemParts(plain, at), ...(contained === undefined ? few : [contained])]
+      const item = this.#place(parts, place)
+      if (item === null) {
+        max = Math.min(max ?? at, at)
+        break
+      }
+      prefix.push(this.#builder.rule(item))
+    }
+    const rest = max !== null && max <= prefix.length ? null : this.#place([...itemParts(plain, length), ...few], place)
+    if (rest === null) max = Math.min(max ?? prefix.length, prefix.length)
+    if (least > (max ?? least) && min > (max ?? min))
+      return this.#nothing(
+        "'minItems' asks for items, but the schema allows none",
+        plain.where?.minItems ?? plain.where?.items ?? contains[0]?.part.path ?? [],
+      )
+    return this.#items(prefix, rest, Math.min(least, max ?? least), max)
   }
 
-  #string(schema: Schema, place: Place): Expression {
-    const { path } = place
-    const text = this.#text(place)
-    const min = countOf(schema.minLength, LONGEST_STRING, [...path, 'minLength']) ?? 0
-    const max = countOf(schema.maxLength, LONGEST_STRING, [...path, 'maxLength'])
-    if (max !== null && max < min)
-      throw new UnsupportedConstraint("'maxLength' is less than 'minLength'", [...path, 'maxLength'])
-    if (schema.pattern === undefined && schema.format === undefined) return text.string(min, max)
-    if (schema.pattern !== undefined && schema.format !== undefined) {
-      throw new UnsupportedConstraint("'format' beside 'pattern' is not supported", [...path, 'format'])
-    }
-    const keyword = schema.pattern === undefined ? 'format' : 'pattern'
-    const at = [...path, keyword]
-    const texts = { anything: text.anything, min, max }
-    const patterns = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at).map((found) => {
-      const pattern = searching(found, texts)
-      if (typeof pattern === 'object') return pattern
-      throw new UnsupportedConstraint(`'${pattern}' is only supported beside '${keyword}' when every match fits it`, [
-        ...path,
-        pattern,
-      ])
-    })
-    const matching = text.matching(joined(patterns))
-    if (matching === null) throw new UnsupportedConstraint('a match may hold what no string holds in this notation', at)
-    return matching
+  #items(prefix: readonly Expression[], rest: Expression | null, min: number, max: number | null): Expression {
+    if (prefix.length === 0)
+      return rest === null ? literal('[]') : this.#builder.rule(this.#plain.array(this.#builder.rule(rest), min, max))
+    const shown = prefix.slice(0, max ?? prefix.length)
+    const more =
+      rest === null || max === shown.length
+        ? EMPTY
+        : this.#plain.moreItems(
+            this.#builder.rule(rest),
+            Math.max(0, min - shown.length),
+            max === null ? null : max - shown.length,
+          )
+    const list = shown.reduceRight<Expression>((after, item, at) => {
+      const here = sequence([...(at === 0 ? [] : [this.#plain.comma]), item, after])
+      return this.#builder.rule(at < min ? here : optional(here))
+    }, more)
+    return this.#builder.rule(sequence([literal('['), list, literal(']')]))
   }
 
-  #number(type: 'number' | 'integer', schema: Schema, { path }: Place): Expression {
-    const bound = (keyword: string, exclusive: boolean): Bound | null => {
-      const value = schema[keyword]
-      if (value === undefined) return null
-      if (typeof value === 'number') return { value, exclusive }
-      throw new UnsupportedConstraint(`expected a number, got ${typeName(value)}`, [...path, keyword])
+  /** Items that differ. Those that the schema lists come in its order. */
+  #distinct(plain: Plain, min: number, max: number | null, place: Place): Expression | null {
+    const path = plain.where?.uniqueItems ?? []
+    const isPlainList =
+      (plain.contains ?? []).length === 0 && (plain.arrays ?? []).every(({ prefix }) => prefix.length === 0)
+    const options = this.#options.of(itemParts(plain, 0))
+    const values = options.flatMap((option) => this.#valuesOf(option) ?? [undefined])
+    const isListed = isPlainList && !values.includes(undefined)
+    if (!isListed && (max ?? 2) > 1) {
+      this.#refuse("'uniqueItems' is only supported for items that the schema lists", path)
+      return this.#array({ ...plain, uniqueItems: false }, place)
     }
-    const range: NumberRange = {
-      min: tighter(bound('minimum', false), bound('exclusiveMinimum', true), 1),
-      max: tighter(bound('maximum', false), bound('exclusiveMaximum', true), -1),
-    }
-    if (range.min === null && range.max === null)
-      return type === 'integer' ? this.#plain.integer() : this.#plain.number()
-    const numbers = type === 'integer' ? integersWithin(range) : numbersWithin(range)
-    if (numbers === null) {
-      const last = KEYWORDS.number!.findLast((keyword) => schema[keyword] !== undefined)!
-      throw new UnsupportedConstraint(`no ${type} is within the bounds`, [...path, last])
-    }
-    return this.#builder.rule(numbers)
+    if (!isListed) return this.#array({ ...plain, uniqueItems: false }, place)
+    const texts = [...new Set(values.map((value) => JSON.stringify(value)))].map((text) =>
+      this.#plain.constant(JSON.parse(text)),
+    )
+    const members = texts.filter((text) => text !== null).map((text) => ({ text, isRequired: false }))
+    const list = memberSequence(members, null, { min, max }, this.#plain.comma, this.#builder)
+    if (list !== null) return this.#builder.rule(sequence([literal('['), list, literal(']')]))
+    return this.#nothing("'minItems' asks for more items than can differ", plain.where?.minItems ?? path)
+  }
+
+  /** The values of an option of which there are few; null for others. */
+  #valuesOf(plain: Plain): readonly unknown[] | null {
+    if (plain.enum !== undefined) return plain.enum.filter((value) => this.#options.fits(value, plain))
+    const { types = ['string'] } = plain
+    if (types.some((type) => type !== 'boolean' && type !== 'null')) return null
+    const values = [...(types.includes('boolean') ? [true, false] : []), ...(types.includes('null') ? [null] : [])]
+    return values.filter((value) => this.#options.fits(value, plain))
   }
 }
 
@@ -442,116 +569,4 @@ function isObjectOnly({ form }: Place): boolean {
   return form === 'members' || form === 'keywords'
 }
 
-interface Member {
-  readonly text: Expression
-  readonly required: boolean
-}
-
-/** The same place, one step into a keyword. */
-function inside(place: Place, key: string | number): Place {
-  return { ...place, path: [...place.path, key], depth: place.depth + 1 }
-}
-
-/** A place within an object or array: characters have been written since. */
-function within(place: Place, ...keys: (string | number)[]): Place {
-  return { path: [...place.path, ...keys], depth: place.depth + 1, form: 'plain', open: new Set() }
-}
-
-function tighter(a: Bound | null, b: Bound | null, sign: 1 | -1): Bound | null {
-  if (a === null || b === null) return a ?? b
-  return (b.value - a.value) * sign >= 0 ? b : a
-}
-
-/** What a reference stands for, and where in the schema that is. */
-function resolve(root: unknown, reference: string, path: Path): Target {
-  if (!isPointer(reference)) {
-    throw new UnsupportedConstraint(
-      `'${reference}' is not a reference within the schema, only those are supported`,
-      path,
-    )
-  }
-  const found = lookUp(root, reference)
-  if (found === null) throw new UnsupportedConstraint(`'${reference}' refers to nothing`, path)
-  return found
-}
-
-function parse(source: unknown, path: Path) {
-  if (typeof source !== 'string') throw new UnsupportedConstraint(`expected a string, got ${typeName(source)}`, path)
-  try {
-    return parseAnchored(source)
-  } catch (error) {
-    if (error instanceof PatternError) throw new UnsupportedConstraint(error.message, path)
-    throw error
-  }
-}
-
-function formatOf(format: unknown, path: Path): string {
-  const known = Object.keys(FORMATS)
-  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return `^(?:${FORMATS[format]})$`
-  throw new UnsupportedConstraint(
-    `the format ${JSON.stringify(format)} is not supported; these are: ${known.join(', ')}`,
-    path,
-  )
-}
-
-function impliedTypes(schema: Schema, path: Path): readonly string[] | null {
-  const implied = ['object', 'array', 'string', 'number'].filter((type) =>
-    KEYWORDS[type]!.some((keyword) => schema[keyword] !== undefined),
-  )
-  if (implied.length <= 1) return implied.length === 0 ? null : implied
-  throw new UnsupportedConstraint(`keywords about ${implied.join(' and ')} need a 'type'`, path)
-}
-
-function typesOf(type: unknown, path: Path): readonly string[] {
-  const types = Array.isArray(type) ? type : [type]
-  const unknown = types.find((name) => typeof name !== 'string' || !Object.hasOwn(KEYWORDS, name))
-  if (types.length === 0 || unknown !== undefined) {
-    throw new UnsupportedConstraint(
-      `expected one or more of ${Object.keys(KEYWORDS).join(', ')}, got ${JSON.stringify(type)}`,
-      path,
-    )
-  }
-  // Every integer is a number: the two together are one.
-  return [...new Set(types as string[])].filter((name) => name !== 'integer' || !types.includes('number'))
-}
-
-function isOfType(value: unknown, type: string): boolean {
-  if (type === 'integer') return Number.isInteger(value)
-  return typeName(value) === type
-}
-
-function typeName(value: unknown): string {
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'array' : typeof value
-}
-
-function isObject(value: unknown): value is Schema {
-  return typeName(value) === 'object'
-}
-
-function listOf(value: unknown, path: Path): readonly unknown[] {
-  if (!Array.isArray(value)) throw new UnsupportedConstraint(`expected an array, got ${typeName(value)}`, path)
-  if (value.length === 0) throw new UnsupportedConstraint('the array is empty', path)
-  return value
-}
-
-function stringsOf(value: unknown, path: Path): readonly string[] {
-  if (value === undefined) return []
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
-  throw new UnsupportedConstraint('expected an array of strings', path)
-}
-
-function schemasOf(value: unknown, path: Path): Schema {
-  if (isObject(value)) return value
-  throw new UnsupportedConstraint(`expected an object of schemas, got ${typeName(value)}`, path)
-}
-
-function countOf(value: unknown, limit: number, path: Path): number | null {
-  if (value === undefined) return null
-  if (!Number.isInteger(value) || (value as number) < 0) {
-    throw new UnsupportedConstraint(`expected an integer that is not negative, got ${JSON.stringify(value)}`, path)
-  }
-  if ((value as number) > limit)
-    throw new UnsupportedConstraint(`${value} is more than the ${limit} that are supported`, path)
-  return value as number
-}
+const ANY_OBJECT = partOfRoot({ type: 'object' })

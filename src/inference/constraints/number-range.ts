@@ -13,7 +13,7 @@ export interface Bound {
 
 /** What JSON numbers are held to, so that a double holds them: digits before and after the point. */
 const WHOLE_DIGITS = 15
-const LARGEST = 10 ** WHOLE_DIGITS - 1
+export const LARGEST = 10 ** WHOLE_DIGITS - 1
 /** Digits that may follow those that a bound has. */
 const SPARE_DIGITS = 6
 const DIGIT = range('0', '9')
@@ -46,11 +46,11 @@ export function numbersWithin({ min, max }: NumberRange): Expression | null {
   return options.length === 0 ? null : choice(options)
 }
 
-function mirrored({ value, exclusive }: Bound): Bound {
+export function mirrored({ value, exclusive }: Bound): Bound {
   return { value: -value, exclusive }
 }
 
-function nextInteger({ value, exclusive }: Bound): number {
+export function nextInteger({ value, exclusive }: Bound): number {
   return exclusive ? Math.floor(value) + 1 : Math.ceil(value)
 }
 

@@ -1,12 +1,139 @@
+import { KEYWORDS, schemasIn } from './schema-keywords.ts'
+
 export interface Target {
   readonly target: unknown
   /** Where in the root it stands. */
   readonly path: readonly (string | number)[]
 }
 
-/** Whether a reference is a JSON pointer into the schema itself. */
-export function isPointer(reference: string): boolean {
-  return reference === '#' || reference.startsWith('#/')
+/** The base of a schema that has no `$id`. No address of a client is under it. */
+export const ROOT = 'schema:///'
+
+/** A schema that is addressed by its own identifier. */
+interface Resource {
+  readonly root: Target
+  readonly anchors: Map<string, Target>
+}
+
+/**
+ * Finds what the references within a schema stand for: JSON pointers, anchors, and the identifiers of schemas inside it.
+ * Nothing is fetched.
+ */
+export class References {
+  readonly #root: unknown
+  readonly #resources = new Map<string, Resource>()
+  /** Of each schema with its own base. */
+  readonly #bases = new Map<unknown, string>()
+
+  /** Whether `id` identifies schemas, as in draft 4. */
+  readonly #takesId: boolean
+  /** Whether it is of a draft up to 7. */
+  readonly #isOlder: boolean
+  /** For a schema of no draft: the same where `id` identifies schemas. */
+  readonly #ofDraft4: References | null
+
+  constructor(root: unknown, takesId = /draft-0[34]/.test(draftOf(root) ?? '')) {
+    this.#root = root
+    this.#takesId = takesId
+    this.#isOlder = /draft-0[3-7]/.test(draftOf(root) ?? '')
+    this.#resources.set(ROOT, { root: { target: root, path: [] }, anchors: new Map() })
+    this.#index()
+    this.#ofDraft4 = !takesId && draftOf(root) === null ? new References(root, true) : null
+  }
+
+  /** The base of a schema, in which its references are read. @param parent the base of the schema around it. */
+  baseOf(schema: unknown, parent: string = ROOT): string {
+    return this.#bases.get(schema) ?? parent
+  }
+
+  /** Whether no schema inside has a base of its own, so that a dynamic reference is like any other. */
+  get isSingle(): boolean {
+    return this.#bases.size <= (this.#bases.has(this.#root) ? 1 : 0)
+  }
+
+  /** Null where the reference leads nowhere in the schema. */
+  resolve(reference: string, base: string = ROOT): (Target & { readonly base: string }) | null {
+    const [address, fragment] = split(absolute(reference, base))
+    const resource = this.#resources.get(address)
+    if (resource === undefined) return this.#ofDraft4?.resolve(reference, base) ?? null
+    const { target, path } = resource.root
+    if (fragment === '') return { target, path, base: address }
+    if (!fragment.startsWith('/')) {
+      const anchor = resource.anchors.get(decode(fragment))
+      if (anchor === undefined) return this.#ofDraft4?.resolve(reference, base) ?? null
+      return { ...anchor, base: this.baseOf(anchor.target, address) }
+    }
+    const found = lookUp(target, `#${fragment}`)
+    if (found === null) return null
+    return { target: found.target, path: [...path, ...found.path], base: this.#baseOn(target, found.path, address) }
+  }
+
+  /** The base of what a path leads to. */
+  #baseOn(from: unknown, path: Target['path'], base: string): string {
+    let [current, own] = [from, base]
+    for (const key of path) {
+      current = (current as Record<string | number, unknown>)[key]
+      own = this.baseOf(current, own)
+    }
+    return own
+  }
+
+  #index(): void {
+    const open = [{ target: this.#root, path: [] as Target['path'], base: ROOT }]
+    const seen = new Set<unknown>()
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const { target: schema, path } = next
+      if (!isObject(schema) || seen.has(schema)) continue
+      seen.add(schema)
+      const base = this.#identify(schema, path, next.base)
+      for (const [name, value] of Object.entries(schema)) {
+        for (const [key, inner] of schemasIn(value, KEYWORDS.get(name)?.holds)) {
+          open.push({ target: inner, path: [...path, name, ...key], base })
+        }
+      }
+    }
+  }
+
+  /** Notes the identifier and the anchors of a schema. */
+  #identify(schema: Schema, path: Target['path'], parent: string): string {
+    // Draft 4 has `id`. Up to draft 7, neither has an effect beside a reference.
+    const isAlone = typeof schema.$ref !== 'string'
+    const ids = [isAlone || !this.#isOlder ? schema.$id : undefined, isAlone && this.#takesId ? schema.id : undefined]
+    const id = ids.find((value) => typeof value === 'string')
+    const [address, fragment] = id === undefined ? [parent, ''] : split(absolute(id, parent))
+    const here = { target: schema, path }
+    if (address !== parent && fragment === '') {
+      if (!this.#resources.has(address)) this.#resources.set(address, { root: here, anchors: new Map() })
+      this.#bases.set(schema, address)
+    }
+    const base = this.baseOf(schema, parent)
+    for (const anchor of [fragment, schema.$anchor, schema.$dynamicAnchor]) {
+      const { anchors } = this.#resources.get(base)!
+      if (typeof anchor === 'string' && anchor !== '' && !anchors.has(anchor)) anchors.set(anchor, here)
+    }
+    return base
+  }
+}
+
+type Schema = Readonly<Record<string, unknown>>
+
+/** The draft that a schema names; null for none. */
+export function draftOf(root: unknown): string | null {
+  return isObject(root) && typeof root.$schema === 'string' ? root.$schema : null
+}
+
+function isObject(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function absolute(reference: string, base: string): string {
+  if (reference.startsWith('#')) return base + reference
+  return URL.parse(reference, base)?.href ?? reference
+}
+
+function split(address: string): [address: string, fragment: string] {
+  const at = address.indexOf('#')
+  return at < 0 ? [address, ''] : [address.slice(0, at), address.slice(at + 1)]
 }
 
 /** What a JSON pointer stands for; null when it leads nowhere. */
@@ -14,7 +141,7 @@ export function lookUp(root: unknown, pointer: string): Target | null {
   let target = root
   const path: (string | number)[] = []
   for (const part of pointer.split('/').slice(1)) {
-    const key = decode(part)
+    const key = decode(part).replaceAll('~1', '/').replaceAll('~0', '~')
     if (typeof target !== 'object' || target === null || !Object.hasOwn(target, key)) return null
     path.push(Array.isArray(target) ? Number(key) : key)
     target = (target as Record<string, unknown>)[key]
@@ -24,7 +151,7 @@ export function lookUp(root: unknown, pointer: string): Target | null {
 
 function decode(part: string): string {
   try {
-    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    return decodeURIComponent(part)
   } catch {
     return part
   }

@@ -1,227 +1,251 @@
-import { PatternMatcher } from './regex/matcher.ts'
-import { PatternError } from './regex/parser.ts'
-import { parseSearch } from './regex/search.ts'
-
 type Schema = Readonly<Record<string, unknown>>
+export type Path = readonly (string | number)[]
 
-/** Schemas that all describe the same value. */
-export type Conjunction = readonly unknown[]
+/** A schema that a value follows, or the schema that it must not follow. */
+export interface Part {
+  readonly schema: unknown
+  /** Of the schema, in that of the client. */
+  readonly path: Path
+  /** The identifier in whose terms its references are read. */
+  readonly base: string
+  readonly negated: boolean
+}
 
-/** The keywords of one value, in which all that several schemas say of it has come together. */
+/** Parts that all describe the same value. */
+export type Conjunction = readonly Part[]
+
+/** What one schema says of the members of an object. `additional` holds for those that nothing else here describes. */
+export interface ObjectShape {
+  readonly properties: ReadonlyMap<string, Part>
+  readonly patterns: readonly { readonly source: string; readonly part: Part; readonly path: Path }[]
+  readonly additional?: Part
+  /** Whether `unevaluatedProperties` counts what is described here. */
+  readonly isEvaluated: boolean
+}
+
+/** What one schema says of the items of an array. */
+export interface ArrayShape {
+  readonly prefix: readonly Part[]
+  /** Of the items behind those. */
+  readonly rest?: Part
+  /** Whether `unevaluatedItems` counts what is described here. */
+  readonly isEvaluated: boolean
+}
+
+export interface Contains {
+  readonly part: Part
+  readonly min: number
+  readonly max: number | null
+}
+
+export interface Source<Value> {
+  readonly value: Value
+  readonly path: Path
+}
+
+/** The keywords of one value, in which all that several schemas say of it has come together. Absent ones say nothing. */
 export interface Plain {
-  /** Absent for any. */
   readonly types?: readonly string[]
   readonly enum?: readonly unknown[]
-  readonly properties?: ReadonlyMap<string, Conjunction>
+  /** Values that it is not. */
+  readonly excluded?: readonly unknown[]
+  readonly objects?: readonly ObjectShape[]
   readonly required?: readonly string[]
-  readonly additionalProperties?: Conjunction
-  readonly items?: Conjunction
-  readonly prefixItems?: readonly Conjunction[]
-  readonly pattern?: string
-  readonly format?: string
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minItems?: number
-  readonly maxItems?: number
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly exclusiveMinimum?: number
-  readonly exclusiveMaximum?: number
+  readonly names?: Conjunction
+  readonly arrays?: readonly ArrayShape[]
+  readonly contains?: readonly Contains[]
+  readonly uniqueItems?: boolean
+  readonly patterns?: readonly Source<string>[]
+  readonly notPatterns?: readonly Source<string>[]
+  readonly formats?: readonly Source<string>[]
+  readonly multiples?: readonly Source<number>[]
+  readonly bounds?: Readonly<Partial<Record<Bound, number>>>
+  /** Where a keyword stands in the client's schema, for errors. */
+  readonly where?: Readonly<Record<string, Path>>
 }
 
-type Bound = (typeof LOWEST)[number] | (typeof HIGHEST)[number]
+export type Bound = (typeof LOWEST)[number] | (typeof HIGHEST)[number]
 
-const LOWEST = ['minLength', 'minItems', 'minimum', 'exclusiveMinimum'] as const
-const HIGHEST = ['maxLength', 'maxItems', 'maximum', 'exclusiveMaximum'] as const
-const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']
-/** The type that each keyword is about. */
+export const LOWEST = ['minLength', 'minItems', 'minProperties', 'minimum', 'exclusiveMinimum'] as const
+export const HIGHEST = ['maxLength', 'maxItems', 'maxProperties', 'maximum', 'exclusiveMaximum'] as const
+export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']
+/** The type that each part of a `Plain`, or each bound, is about. */
 const ABOUT: Readonly<Record<string, string>> = {
-  ...{ properties: 'object', required: 'object', additionalProperties: 'object' },
-  ...{ items: 'array', prefixItems: 'array', minItems: 'array', maxItems: 'array' },
-  ...{ minLength: 'string', maxLength: 'string', pattern: 'string', format: 'string' },
-  ...{ minimum: 'number', maximum: 'number', exclusiveMinimum: 'number', exclusiveMaximum: 'number' },
+  ...{ objects: 'object', required: 'object', names: 'object', minProperties: 'object', maxProperties: 'object' },
+  ...{ arrays: 'array', contains: 'array', uniqueItems: 'array', minItems: 'array', maxItems: 'array' },
+  ...{ patterns: 'string', notPatterns: 'string', formats: 'string', minLength: 'string', maxLength: 'string' },
+  ...{ multiples: 'number', minimum: 'number', maximum: 'number' },
+  ...{ exclusiveMinimum: 'number', exclusiveMaximum: 'number' },
 }
 
-/** What a schema itself says of a value, in keywords that can be kept. Those of a wrong form are left out. */
-export function alternativeOf(schema: Schema): Plain {
-  const { type, enum: values, properties, required, additionalProperties, items, prefixItems } = schema
-  const { minimum, maximum } = schema
-  const isWhole = Number.isInteger(schema.multipleOf)
-  const named = (Array.isArray(type) ? type : [type]).filter((name) => TYPES.includes(name))
-  const types = named.map((name) => (name === 'number' && isWhole ? 'integer' : name))
-  const constants = Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(values) ? values : []
-  const tuple = Array.isArray(items) ? items : prefixItems
-  const others = Array.isArray(items) ? schema.additionalItems : items
-  const texts = (['pattern', 'format'] as const).filter((keyword) => typeof schema[keyword] === 'string')
-  const bounds = [...LOWEST, ...HIGHEST].filter((keyword) => typeof schema[keyword] === 'number')
-  return relevant({
-    ...(types.length === 0 ? {} : { types }),
-    ...(constants.length === 0 ? {} : { enum: constants }),
-    ...(isSchemaMap(properties) && {
-      properties: new Map(
-        Object.entries(properties).flatMap(([name, inner]) => (isWritable(name) ? [[name, [inner]] as const] : [])),
-      ),
-    }),
-    ...(Array.isArray(required) && { required: required.filter(isWritable) }),
-    ...(additionalProperties === undefined ? {} : { additionalProperties: [additionalProperties] }),
-    ...(Array.isArray(tuple) ? { prefixItems: tuple.map((item) => [item]) } : {}),
-    ...(others === undefined ? {} : { items: [others] }),
-    ...Object.fromEntries([...texts, ...bounds].map((keyword) => [keyword, schema[keyword]])),
-    // In draft 4, the other keyword has the bound.
-    ...(schema.exclusiveMinimum === true && typeof minimum === 'number' ? { exclusiveMinimum: minimum } : {}),
-    ...(schema.exclusiveMaximum === true && typeof maximum === 'number' ? { exclusiveMaximum: maximum } : {}),
-  })
-}
-
-/** What satisfies both; null where nothing can. Of two patterns or formats the first is kept. */
+/** What satisfies both; null where it is plain that nothing does. */
 export function together(a: Plain, b: Plain): Plain | null {
-  const types = typesOfBoth(a.types, b.types)
+  const types = bothTypes(a.types, b.types)
   if (types?.length === 0) return null
+  const excluded = union(a.excluded, b.excluded)
   const values = a.enum === undefined || b.enum === undefined ? (a.enum ?? b.enum) : common(a.enum, b.enum)
-  if (values?.length === 0) return null
-  const required = [...new Set([...(a.required ?? []), ...(b.required ?? [])])]
-  const properties = propertiesOfBoth(a, b, required)
-  const items = joined(a.items, b.items)
-  const prefixItems = tupleOfBoth(a, b)
-  const additionalProperties = joined(a.additionalProperties, b.additionalProperties)
-  return relevant({
-    ...b,
-    ...a,
-    ...(types === undefined ? {} : { types }),
-    ...(values === undefined ? {} : { enum: values }),
-    ...(required.length === 0 ? {} : { required }),
-    ...(properties === undefined ? {} : { properties }),
-    ...(items === undefined ? {} : { items }),
-    ...(prefixItems === undefined ? {} : { prefixItems }),
-    ...(additionalProperties === undefined ? {} : { additionalProperties }),
-    ...Object.fromEntries(LOWEST.flatMap((keyword) => boundOf(keyword, a, b, Math.max))),
-    ...Object.fromEntries(HIGHEST.flatMap((keyword) => boundOf(keyword, a, b, Math.min))),
+  const allowed = values?.filter((value) => (types === undefined || isOfTypes(value, types)) && !isIn(value, excluded))
+  if (allowed?.length === 0) return null
+  const merged: Plain = {
+    ...(types && { types }),
+    ...(allowed && { enum: allowed }),
+    ...joined('objects', a, b),
+    ...joined('required', a, b),
+    ...joined('names', a, b),
+    ...joined('arrays', a, b),
+    ...joined('contains', a, b),
+    ...joined('patterns', a, b),
+    ...joined('notPatterns', a, b),
+    ...joined('formats', a, b),
+    ...joined('multiples', a, b),
+    ...(excluded && { excluded }),
+    ...((a.uniqueItems || b.uniqueItems) && { uniqueItems: true }),
+    ...((a.bounds || b.bounds) && { bounds: boundsOfBoth(a.bounds ?? {}, b.bounds ?? {}) }),
+    ...((a.where || b.where) && { where: { ...b.where, ...a.where } }),
+  }
+  return types?.length === 1 && hasNoRoom(types[0]!, merged) ? null : merged
+}
+
+type Listed =
+  | 'objects'
+  | 'required'
+  | 'names'
+  | 'arrays'
+  | 'contains'
+  | 'patterns'
+  | 'notPatterns'
+  | 'formats'
+  | 'multiples'
+
+function joined(keyword: Listed, a: Plain, b: Plain): object {
+  const all = union<unknown>(a[keyword], b[keyword])
+  return all === undefined ? {} : { [keyword]: all }
+}
+
+function union<Item>(a: readonly Item[] | undefined, b: readonly Item[] | undefined): readonly Item[] | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : [...new Set([...a, ...b])]
+}
+
+function boundsOfBoth(a: NonNullable<Plain['bounds']>, b: NonNullable<Plain['bounds']>): Plain['bounds'] {
+  const tighter = (names: readonly Bound[], pick: (a: number, b: number) => number) =>
+    names.flatMap((name) => {
+      const [first, second] = [a[name] ?? b[name], b[name] ?? a[name]]
+      return first === undefined || second === undefined ? [] : [[name, pick(first, second)]]
+    })
+  return Object.fromEntries([...tighter(LOWEST, Math.max), ...tighter(HIGHEST, Math.min)])
+}
+
+/** Whether the bounds leave no value of a type. */
+export function hasNoRoom(type: string, { bounds = {}, required = [] }: Plain): boolean {
+  switch (type) {
+    case 'string':
+      return (bounds.minLength ?? 0) > (bounds.maxLength ?? Number.POSITIVE_INFINITY)
+    case 'array':
+      return (bounds.minItems ?? 0) > (bounds.maxItems ?? Number.POSITIVE_INFINITY)
+    case 'object':
+      return Math.max(bounds.minProperties ?? 0, required.length) > (bounds.maxProperties ?? Number.POSITIVE_INFINITY)
+    case 'number':
+    case 'integer': {
+      const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY } = bounds
+      const { exclusiveMinimum: above = Number.NEGATIVE_INFINITY, exclusiveMaximum: below = Number.POSITIVE_INFINITY } =
+        bounds
+      return minimum > maximum || above >= maximum || minimum >= below || above >= below
+    }
+    default:
+      return false
+  }
+}
+
+/** The types that the keywords are about. */
+export function impliedTypes(plain: Plain): readonly string[] {
+  return [...new Set([...Object.keys(plain), ...Object.keys(plain.bounds ?? {})].flatMap((name) => ABOUT[name] ?? []))]
+}
+
+/** The parts that say something of a member of that name. @param matches tells whether a pattern is found in a name. */
+export function memberParts(
+  { objects = [] }: Plain,
+  name: string,
+  matches: (source: string, name: string) => boolean,
+): Conjunction {
+  return objects.flatMap(({ properties, patterns, additional }) => {
+    const own = properties.get(name)
+    const found = patterns.filter(({ source }) => matches(source, name)).map(({ part }) => part)
+    const said = own === undefined ? found : [own, ...found]
+    return said.length > 0 || additional === undefined ? said : [additional]
   })
 }
 
-function boundOf(keyword: Bound, a: Plain, b: Plain, tighter: (a: number, b: number) => number): [Bound, number][] {
-  const [first, second] = [a[keyword] ?? b[keyword], b[keyword] ?? a[keyword]]
-  return first === undefined || second === undefined ? [] : [[keyword, tighter(first, second)]]
+/** The parts that say something of an item. */
+export function itemParts({ arrays = [] }: Plain, at: number): Conjunction {
+  return arrays.flatMap(({ prefix, rest }) => prefix[at] ?? rest ?? [])
 }
 
-/** Whether its only type is one whose bounds leave nothing. */
-export function hasNoRoom({ types, ...bounds }: Plain): boolean {
-  if (types?.length !== 1) return false
-  const { minimum = Number.NEGATIVE_INFINITY, maximum = Number.POSITIVE_INFINITY, minLength = 0, minItems = 0 } = bounds
-  const { exclusiveMinimum: above = minimum, exclusiveMaximum: below = maximum } = bounds
-  const isEmpty = Math.max(minimum, above) > Math.min(maximum, below)
-  return isEmpty || minLength > (bounds.maxLength ?? minLength) || minItems > (bounds.maxItems ?? minItems)
+export function isOfTypes(value: unknown, types: readonly string[]): boolean {
+  const type = typeOf(value)
+  return types.includes(type) || (type === 'number' && types.includes('integer') && Number.isInteger(value))
 }
 
-/** Where keywords are about several types and no type is said; a grammar takes those about one for a type. */
-export function impliedTypes(plain: Plain): Plain['types'] {
-  const implied = new Set(Object.keys(plain).flatMap((keyword) => ABOUT[keyword] ?? []))
-  return implied.size > 1 ? [...implied] : undefined
+export function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
 }
 
-/** Without what is about other types than those that it allows. */
-function relevant(plain: Plain): Plain {
-  const { types } = plain
-  if (types === undefined) return plain
-  const numbers = types.includes('integer') ? ['number'] : []
-  const kept = Object.entries(plain).filter(
-    ([keyword]) => ABOUT[keyword] === undefined || [...types, ...numbers].includes(ABOUT[keyword]),
+export function isObject(value: unknown): value is Schema {
+  return typeOf(value) === 'object'
+}
+
+/** The types other than some, as far as names of types can say it. */
+export function otherTypes(types: readonly string[]): readonly string[] {
+  return TYPES.filter((type) => !types.includes(type) && type !== 'integer').filter(
+    (type) => type !== 'number' || !types.includes('integer'),
   )
-  return Object.fromEntries(kept)
 }
 
-function typesOfBoth(a: Plain['types'], b: Plain['types']): Plain['types'] {
+export function isIn(value: unknown, values: readonly unknown[] | undefined): boolean {
+  return values?.some((other) => isEqual(value, other)) ?? false
+}
+
+export function isEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a) !== Array.isArray(b)) return false
+  const [first, second] = [a as Schema, b as Schema]
+  const keys = Object.keys(first)
+  return (
+    keys.length === Object.keys(second).length &&
+    keys.every((key) => Object.hasOwn(second, key) && isEqual(first[key], second[key]))
+  )
+}
+
+function common(a: readonly unknown[], b: readonly unknown[]): readonly unknown[] {
+  const scalars = new Set(b)
+  return a.filter((value) => scalars.has(value) || (typeof value === 'object' && value !== null && isIn(value, b)))
+}
+
+/** Undefined for any type. */
+export function bothTypes(a: Plain['types'], b: Plain['types']): Plain['types'] {
   if (a === undefined || b === undefined) return a ?? b
   const narrowed = (types: readonly string[], others: readonly string[]) =>
     types.filter((type) => others.includes(type) || (type === 'integer' && others.includes('number')))
   return [...new Set([...narrowed(a, b), ...narrowed(b, a)])]
 }
 
-function common(a: readonly unknown[], b: readonly unknown[]): readonly unknown[] {
-  const known = new Set(b.map((value) => JSON.stringify(value)))
-  return a.filter((value) => known.has(JSON.stringify(value)))
-}
-
-function joined(a: Conjunction | undefined, b: Conjunction | undefined): Conjunction | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : [...new Set([...a, ...b])]
-}
-
-/** One that only one of them names is what the other says of all others, unless that forbids what is required. */
-function propertiesOfBoth(a: Plain, b: Plain, required: readonly string[]): Plain['properties'] {
-  if (a.properties === undefined && b.properties === undefined) return undefined
-  const names = new Set([...(a.properties?.keys() ?? []), ...(b.properties?.keys() ?? [])])
-  return new Map(
-    Array.from(names, (name) => {
-      const said = [a, b].flatMap(
-        ({ properties, additionalProperties = [] }) => properties?.get(name) ?? additionalProperties,
-      )
-      const kept = required.includes(name) ? said.filter((schema) => schema !== false) : said
-      return [name, [...new Set(kept.length === 0 ? [true] : kept)]]
-    }),
-  )
-}
-
-function tupleOfBoth(a: Plain, b: Plain): Plain['prefixItems'] {
-  const length = Math.max(a.prefixItems?.length ?? -1, b.prefixItems?.length ?? -1)
-  if (length < 0) return undefined
-  return Array.from(
-    { length },
-    (_, at) => joined(a.prefixItems?.[at] ?? a.items, b.prefixItems?.[at] ?? b.items) ?? [true],
-  )
-}
-
-/**
- * Whether a value satisfies the keywords, constants aside.
- * @param fitsAll tells whether a part of the value satisfies all of some schemas.
- */
-export function fits(value: unknown, plain: Plain, fitsAll: (part: unknown, schemas: Conjunction) => boolean): boolean {
-  const type = typeOf(value)
-  const isAllowed = plain.types?.some((name) => name === type || (name === 'integer' && Number.isInteger(value)))
-  if (isAllowed === false) return false
-  if (typeof value === 'number') {
-    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = plain
-    const isWithin = value >= (minimum ?? value) && value <= (maximum ?? value)
-    const { NEGATIVE_INFINITY: lowest, POSITIVE_INFINITY: highest } = Number
-    return isWithin && value > (exclusiveMinimum ?? lowest) && value < (exclusiveMaximum ?? highest)
-  }
-  if (typeof value === 'string') {
-    const { length } = [...value]
-    const { minLength = 0, maxLength = length, pattern } = plain
-    return length >= minLength && length <= maxLength && (pattern === undefined || matches(value, pattern))
-  }
-  if (Array.isArray(value)) {
-    const { minItems = 0, maxItems = value.length, items = [true], prefixItems = [] } = plain
-    const fit = value.every((item, at) => fitsAll(item, prefixItems[at] ?? items))
-    return fit && value.length >= minItems && value.length <= maxItems
-  }
-  if (typeof value !== 'object' || value === null) return true
-  const { properties, required = [], additionalProperties = [true] } = plain
-  return (
-    required.every((name) => Object.hasOwn(value, name)) &&
-    Object.entries(value).every(([name, inner]) => fitsAll(inner, properties?.get(name) ?? additionalProperties))
-  )
-}
-
-/** A pattern that is not supported is not kept either. */
-function matches(text: string, pattern: string): boolean {
-  try {
-    return new PatternMatcher(parseSearch(pattern)).test(text)
-  } catch (error) {
-    if (error instanceof PatternError) return true
-    throw error
+/** What a schema below `not` says: it counts for `unevaluatedProperties` and `unevaluatedItems` as if it were not there. */
+export function unevaluated(plain: Plain): Plain {
+  const hidden = <Shape extends ObjectShape | ArrayShape>(shape: Shape): Shape => ({ ...shape, isEvaluated: false })
+  return {
+    ...plain,
+    ...(plain.objects && { objects: plain.objects.map(hidden) }),
+    ...(plain.arrays && { arrays: plain.arrays.map(hidden) }),
   }
 }
 
-function typeOf(value: unknown): string {
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'array' : typeof value
+/** What says something of one member. `unevaluatedProperties` does not count it. */
+export function withMember(name: string, part: Part): Plain {
+  return { objects: [{ properties: new Map([[name, part]]), patterns: [], isEvaluated: false }] }
 }
 
-/** A grammar has no property `__proto__`; the others of its object are kept. */
-function isWritable(name: unknown): name is string {
-  return typeof name === 'string' && name !== '__proto__'
-}
-
-function isSchemaMap(value: unknown): value is Schema {
-  return typeOf(value) === 'object'
+/** What says that an object does not have a member. */
+export function withoutMember(name: string, path: Path): Plain {
+  return withMember(name, { schema: false, path, base: '', negated: false })
 }

@@ -10,8 +10,11 @@ import {
   repeat,
   sequence,
 } from './grammar.ts'
+import { machineText } from './machine-text.ts'
+import type { Alphabet as RegexAlphabet } from './regex/alphabet.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
-import { charactersOf, type Pattern } from './regex/pattern.ts'
+import { ANYTHING, charactersOf, inOrder, type Pattern } from './regex/pattern.ts'
+import type { StateMachine } from './regex/state-machine.ts'
 import { type Alphabet, textWithout } from './text-without.ts'
 
 /** How values are written. */
@@ -102,6 +105,24 @@ export class ValueText {
     return this.#quoted(matching(pattern, (set) => this.#character(set)))
   }
 
+  /** Strings of the texts that a state machine accepts. */
+  accepted(machine: StateMachine, alphabet: RegexAlphabet): Expression {
+    return this.#quoted(machineText(machine, alphabet, (set) => this.#character(set), this.#builder))
+  }
+
+  /**
+   * What no string may match, so that no text occurs in it that no string holds. A string of JSON holds an escape in place of
+   * some characters, and a mark may begin within one.
+   */
+  get forbidden(): readonly Pattern[] {
+    const isJson = this.#style.quote === null
+    return this.#marks.map((mark) => {
+      const sets = isJson && mark.includes('\\') ? [ESCAPED] : [...mark].map(setOf)
+      if (isJson && intersection(sets[0]!, IN_ESCAPES).length > 0) sets[0] = union(sets[0]!, ESCAPED)
+      return inOrder([ANYTHING, ...sets.map((set): Pattern => ({ type: 'character', set })), ANYTHING])
+    })
+  }
+
   /** Within what a double holds exactly. */
   integer(): Expression {
     return this.#builder.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
@@ -121,15 +142,23 @@ export class ValueText {
   /** @param min of the items; @param max null for no end. */
   array(item: Expression, min: number, max: number | null): Expression {
     if (max === 0) return literal('[]')
-    const rest = repeat(sequence([this.comma, item]), Math.max(0, min - 1), max === null ? null : max - 1)
-    const filled = sequence([literal('['), item, rest, literal(']')])
+    const filled = sequence([
+      literal('['),
+      item,
+      this.moreItems(item, Math.max(0, min - 1), max === null ? null : max - 1),
+      literal(']'),
+    ])
     return min === 0 ? choice([literal('[]'), filled]) : filled
+  }
+
+  /** Items behind another. */
+  moreItems(item: Expression, min: number, max: number | null): Expression {
+    return repeat(sequence([this.comma, item]), min, max)
   }
 
   /** An object with whatever keys. */
   map(value: Expression): Expression {
-    const key = this.#style.quote === null ? this.string(0, null) : NAME
-    const member = sequence([key, literal(this.#style.colon), value])
+    const member = this.freeMember(null, value)
     return choice([literal('{}'), sequence([literal('{'), this.listOf(member), literal('}')])])
   }
 
@@ -138,13 +167,24 @@ export class ValueText {
     return sequence([member, repeat(sequence([this.comma, member]), 0, null)])
   }
 
-  boolean(): Expression {
+  booleans(values: readonly boolean[] = [true, false]): Expression {
     const { words } = this.#style
-    return choice([...words.true, ...words.false].map(literal))
+    return choice(values.flatMap((value) => words[`${value}`]).map(literal))
   }
 
   nothing(): Expression {
     return choice(this.#style.words.null.map(literal))
+  }
+
+  /** A member with a key that the schema does not give. @param key as a string; null for any. */
+  freeMember(key: Expression | null, value: Expression): Expression {
+    const any = this.#style.quote === null ? this.string(0, null) : NAME
+    return sequence([key ?? any, literal(this.#style.colon), value])
+  }
+
+  /** Whether keys are written as strings are. */
+  get hasQuotedKeys(): boolean {
+    return this.#style.quote === null
   }
 
   /** The name of a member with what stands before its value; null when it cannot be written. */
@@ -159,7 +199,7 @@ export class ValueText {
     const name = this.#builder.reserve()
     this.#any = name
     const options = [this.map(name), this.array(name, 0, null), this.string(0, null), this.number()]
-    this.#builder.define(name, choice([...options, this.boolean(), this.nothing()]))
+    this.#builder.define(name, choice([...options, this.booleans(), this.nothing()]))
     return name
   }
 

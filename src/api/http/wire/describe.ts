@@ -131,6 +131,10 @@ export const HEADERS = {
   'x-lookout-note': header('What of the media the model did not get, in sentences. Absent where it got everything.', {
     type: 'string',
   }),
+  'x-lookout-ignored-keywords': header(
+    'Keywords of the request’s JSON schemas that have no effect, comma-separated. Other characters than ASCII are escaped as in JSON. Absent where there are none.',
+    { type: 'string', example: 'discriminator, x-order, format: semver' },
+  ),
   'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
   'content-disposition': header('The file’s name.', { type: 'string' }),
   'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
@@ -187,7 +191,7 @@ export function operation(described: Operation): object {
     ...EVERYWHERE,
     ...(convention.headers ?? []),
     ...(limited ? LIMITS : []),
-    ...(asksModel ? (['x-lookout-note'] as const) : []),
+    ...(asksModel ? (['x-lookout-note', 'x-lookout-ignored-keywords'] as const) : []),
   ]
   const shapes = [convention.errors].flat() as [string, ...string[]]
   return {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { toRegExp } from '../../../../test/support/reg-exp.ts'
+import { parsePattern } from './anchors.ts'
 import { PatternMatcher } from './matcher.ts'
-import { parsePattern } from './parser.ts'
 
 const PATTERNS = [
   '',

@@ -1,5 +1,6 @@
-import { ALL, type CodePoints, complement, type Range, setOf, union } from './code-points.ts'
-import { type AnchoredPattern, EMPTY, inOrder, isEmpty, joined, type Pattern } from './pattern.ts'
+import { ALL, type CodePoints, complement, intersection, type Range, setOf, union } from './code-points.ts'
+import { ANYTHING, type Assertion, EMPTY, inOrder, type Syntax } from './pattern.ts'
+import { charactersWith, withAllCases, withOtherCases } from './unicode.ts'
 
 /** The text is no pattern, or one that this server does not do. The message says what and where. */
 export class PatternError extends Error {}
@@ -21,7 +22,6 @@ const CLASSES: Readonly<Record<string, CodePoints>> = {
   S: complement(BLANKS),
 }
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 }
-const LOOKAROUNDS = ['?=', '?!', '?<=', '?<!']
 
 const LONGEST_PATTERN = 10_000
 const DEEPEST_NESTING = 50
@@ -30,38 +30,47 @@ const LARGEST_COUNT = 10_000
 /** Characters of the longest text when every unbounded repetition counts once: what a compiled pattern grows with. */
 const LARGEST_EXPANSION = 50_000
 
-/**
- * Parses the regular part of JavaScript's regular expressions, as a pattern of whole texts: no lookaround, no
- * backreferences, no word boundaries, no Unicode properties, and anchors only where a match begins or ends. Classes mean
- * what they mean there.
- * @throws PatternError
- */
-export function parsePattern(source: string): Pattern {
-  return joined(parseAnchored(source).map(({ pattern }) => pattern))
-}
+const WORD_BEFORE: Syntax = inOrder([ANYTHING, { type: 'character', set: WORD }])
+const WORD_AFTER: Syntax = inOrder([{ type: 'character', set: WORD }, ANYTHING])
+/** Names of lookarounds, with the side that they look at. */
+const LOOKAROUNDS = [
+  { name: '(?=', side: 'after', negated: false },
+  { name: '(?!', side: 'after', negated: true },
+  { name: '(?<=', side: 'before', negated: false },
+  { name: '(?<!', side: 'before', negated: true },
+] as const
+/** Other forms of groups and escapes, by the error that names them. */
+const UNSUPPORTED_GROUPS: readonly [form: RegExp, name: string][] = [
+  [/^\?>/, "the atomic group '(?>'"],
+  [/^\?P=/, "the backreference '(?P='"],
+  [/^\?#/, "the comment '(?#'"],
+  [/^\?\(/, "the conditional '(?('"],
+]
 
 /**
- * Parses the same for a search, in which anchors matter. A text is found when one of the patterns matches a part of it that
- * begins and ends where its anchors ask for it.
+ * Parses JavaScript's regular expressions with the flag `u`, except backreferences. Escapes and braces that only other flags
+ * allow are taken where their meaning is clear, as are `\A`, `\Z`, `\z`, `(?P<name>`, `(?i)` and `(?s)` of other languages.
  * @throws PatternError
  */
-export function parseAnchored(source: string): readonly AnchoredPattern[] {
+export function parseSyntax(source: string): Syntax {
   if (source.length > LONGEST_PATTERN) {
     throw new PatternError(`the pattern has ${source.length} characters, at most ${LONGEST_PATTERN} are supported`)
   }
-  const patterns = new Parser(source).parse()
-  const size = patterns.reduce((sum, { pattern }) => sum + expansionOf(pattern), 0)
+  const syntax = new Parser(source).parse()
+  const size = expansionOf(syntax)
   if (size > LARGEST_EXPANSION) {
     throw new PatternError(`its repetitions multiply to ${size} characters, at most ${LARGEST_EXPANSION} are supported`)
   }
-  return patterns
+  return syntax
 }
 
 /** Characters of the longest text when every unbounded repetition counts once. */
-export function expansionOf(pattern: Pattern): number {
+export function expansionOf(pattern: Syntax): number {
   switch (pattern.type) {
     case 'character':
       return 1
+    case 'assertion':
+      return expansionOf(pattern.text)
     case 'sequence':
       return pattern.parts.reduce((sum, part) => sum + expansionOf(part), 0)
     case 'choice':
@@ -71,74 +80,61 @@ export function expansionOf(pattern: Pattern): number {
   }
 }
 
-/** A sequence that is being read. */
-interface Begun {
-  start: boolean
-  end: boolean
-  readonly parts: Pattern[]
+/** How letters and dots are read from here on. */
+interface Flags {
+  /** Whether letters stand for both cases. */
+  readonly i: boolean
+  /** Whether a dot is any character. */
+  readonly s: boolean
 }
 
 class Parser {
   readonly #characters: readonly string[]
   #at = 0
   #depth = 0
+  #flags: Flags = { i: false, s: false }
 
   constructor(source: string) {
     this.#characters = [...source]
   }
 
-  parse(): readonly AnchoredPattern[] {
-    const patterns = this.#choice()
+  parse(): Syntax {
+    const syntax = this.#choice()
     if (this.#at < this.#characters.length) throw this.#error("')' has no '('")
-    return patterns
+    return syntax
   }
 
-  /** Options with the same anchors become one pattern, so there are four at most. */
-  #choice(): readonly AnchoredPattern[] {
-    const options = [...this.#sequence()]
-    while (this.#take('|')) options.push(...this.#sequence())
-    const groups = Map.groupBy(options, ({ start, end }) => `${start} ${end}`)
-    return [...groups.values()].map((group) => ({ ...group[0]!, pattern: joined(group.map(({ pattern }) => pattern)) }))
+  #choice(): Syntax {
+    const flags = this.#flags
+    const options = [this.#sequence()]
+    while (this.#take('|')) options.push(this.#sequence())
+    this.#flags = flags
+    return options.length === 1 ? options[0]! : { type: 'choice', options }
   }
 
-  #sequence(): readonly AnchoredPattern[] {
-    let begun: Begun[] = [{ start: false, end: false, parts: [] }]
+  #sequence(): Syntax {
+    const parts: Syntax[] = []
     for (;;) {
       const next = this.#characters[this.#at]
       if (next === undefined || next === '|' || next === ')') break
-      const options = this.#anchor() ?? this.#repeated()
-      if (options.length > 1)
-        begun = begun.flatMap((before) => options.map(() => ({ ...before, parts: [...before.parts] })))
-      for (const [index, before] of begun.entries()) this.#append(before, options[index % options.length]!)
+      const part = this.#repeated()
+      if (part.type === 'sequence') for (const inner of part.parts) parts.push(inner)
+      else parts.push(part)
     }
-    return begun.map(({ parts, ...anchors }) => ({ ...anchors, pattern: inOrder(parts) }))
+    return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
   }
 
-  #anchor(): readonly AnchoredPattern[] | null {
-    if (this.#take('^')) return [{ ...free(EMPTY), start: true }]
-    return this.#take('$') ? [{ ...free(EMPTY), end: true }] : null
-  }
-
-  #append(before: Begun, { start, end, pattern }: AnchoredPattern): void {
-    const astray = start && before.parts.length > 0 ? '^' : before.end && !isEmpty(pattern) ? '$' : null
-    if (astray !== null) throw this.#error(`'${astray}' is only supported at the ends of the pattern`)
-    before.start ||= start
-    before.end ||= end
-    for (const part of pattern.type === 'sequence' ? pattern.parts : [pattern]) before.parts.push(part)
-  }
-
-  #repeated(): readonly AnchoredPattern[] {
+  #repeated(): Syntax {
+    const at = this.#at
     const part = this.#atom()
     const times = this.#quantifier()
     if (times === null) return part
+    if (part.type === 'assertion' && part.at === at) throw this.#error('nothing to repeat')
     // A lazy repetition matches the same texts.
     this.#take('?')
-    if ('*+?'.includes(this.#characters[this.#at] ?? ' ')) throw this.#error('nothing to repeat')
-    if (part.every(({ start, end }) => !start && !end)) {
-      return part.map(({ pattern }) => free({ type: 'repeat', part: pattern, ...times }))
-    }
-    if (times.min > 0 || times.max !== 1) throw this.#error('an anchor within a repetition is not supported')
-    return [free(EMPTY), ...part]
+    if (this.#characters[this.#at] === '+') throw this.#error('possessive repetitions are not supported')
+    if ('*?'.includes(this.#characters[this.#at] ?? ' ')) throw this.#error('nothing to repeat')
+    return { type: 'repeat', part, ...times }
   }
 
   #quantifier(): { min: number; max: number | null } | null {
@@ -149,7 +145,10 @@ class Parser {
     const end = this.#characters.indexOf('}', this.#at)
     const inner = end < 0 ? '' : this.#characters.slice(this.#at + 1, end).join('')
     const counts = inner.match(/^(\d{1,9})(?:(,)(\d{1,9})?)?$/)
-    if (counts === null) throw this.#error("'{' opens no count; write '\\{' for the character")
+    if (counts === null && /^\s*\d*\s*,?\s*\d*\s*$/.test(inner)) {
+      throw this.#error("'{' opens no count; write '\\{' for the character")
+    }
+    if (counts === null) return null
     const min = Number(counts[1])
     const max = counts[2] === undefined ? min : counts[3] === undefined ? null : Number(counts[3])
     if (max !== null && max < min) throw this.#error(`the count {${inner}} is out of order`)
@@ -158,52 +157,106 @@ class Parser {
     return { min, max }
   }
 
-  #atom(): readonly AnchoredPattern[] {
+  #atom(): Syntax {
+    const at = this.#at
     const character = this.#next()
     switch (character) {
+      case '^':
+        return this.#edge('before', character, at)
+      case '$':
+        return this.#edge('after', character, at)
       case '(':
-        return this.#group()
+        return this.#group(at)
       case '[':
-        return [oneOf(this.#class())]
+        return this.#class()
       case '.':
-        return [oneOf(DOT)]
+        return oneOf(this.#flags.s ? ALL : DOT)
       case '\\':
-        return [oneOf(this.#escape(false))]
+        return this.#boundary(at) ?? oneOf(this.#cased(this.#escape(false)))
       case '*':
       case '+':
       case '?':
         throw this.#error('nothing to repeat')
-      case '{':
-      case '}':
-      case ']':
-        throw this.#error(`'${character}' stands alone; write '\\${character}' for the character`)
       default:
-        return [oneOf(setOf(character))]
+        return oneOf(this.#cased(setOf(character)))
     }
   }
 
-  #group(): readonly AnchoredPattern[] {
-    const rest = this.#characters.slice(this.#at, this.#at + 3).join('')
-    const lookaround = LOOKAROUNDS.find((opening) => rest.startsWith(opening))
-    if (lookaround !== undefined) throw this.#error(`lookaround '(${lookaround}' is not supported`)
-    if (rest.startsWith('?:')) this.#at += 2
-    else if (rest.startsWith('?<')) this.#at = this.#characters.indexOf('>', this.#at) + 1 || this.#unclosed()
-    else if (rest.startsWith('?')) throw this.#error(`'(${rest.slice(0, 2)}' is not supported`)
+  /** An assertion in the form of an escape. */
+  #boundary(at: number): Syntax | null {
+    const letter = this.#characters[this.#at]
+    const name = `\\${letter}`
+    switch (letter) {
+      case 'A':
+        this.#at++
+        return this.#edge('before', name, at)
+      case 'Z':
+      case 'z':
+        this.#at++
+        return this.#edge('after', name, at)
+      case 'b':
+      case 'B': {
+        this.#at++
+        const beside = (side: Assertion['side'], negated: boolean): Syntax => ({
+          ...{ type: 'assertion', name, at, side, negated },
+          text: side === 'before' ? WORD_BEFORE : WORD_AFTER,
+        })
+        const options = [true, false].map((negated) =>
+          inSequence([beside('before', negated), beside('after', letter === 'b' ? !negated : negated)]),
+        )
+        return { type: 'choice', options }
+      }
+      default:
+        return null
+    }
+  }
+
+  #edge(side: Assertion['side'], name: string, at: number): Syntax {
+    return { type: 'assertion', side, text: EMPTY, negated: false, name, at }
+  }
+
+  #group(at: number): Syntax {
+    const rest = this.#characters.slice(this.#at, this.#at + 12).join('')
+    const lookaround = LOOKAROUNDS.find(({ name }) => rest.startsWith(name.slice(1)))
+    const flags = rest.match(/^\?([a-z]+)([:)])/)
+    const isNamed = /^\?P?</.test(rest)
+    if (flags !== null) {
+      const unknown = [...flags[1]!].find((flag) => !'isu'.includes(flag))
+      if (unknown !== undefined) throw this.#error(`the flag '${unknown}' of '(?${flags[1]}' is not supported`)
+      this.#at += flags[0].length
+    } else if (lookaround !== undefined) this.#at += lookaround.name.length - 1
+    else if (rest.startsWith('?:')) this.#at += 2
+    else if (isNamed) this.#at = this.#characters.indexOf('>', this.#at) + 1 || this.#unclosed()
+    else if (rest.startsWith('?') || rest.startsWith('*')) {
+      const known = UNSUPPORTED_GROUPS.find(([form]) => form.test(rest))
+      throw this.#error(`${known?.[1] ?? `'(${rest.slice(0, 2)}'`} is not supported`)
+    }
+    const outer = this.#flags
+    if (flags !== null) this.#flags = { i: outer.i || flags[1]!.includes('i'), s: outer.s || flags[1]!.includes('s') }
+    if (flags?.[2] === ')') return EMPTY
     if (++this.#depth > DEEPEST_NESTING) throw this.#error(`groups deeper than ${DEEPEST_NESTING} are not supported`)
     const inner = this.#choice()
+    this.#flags = outer
     if (!this.#take(')')) this.#unclosed()
     this.#depth--
-    return inner
+    if (lookaround === undefined) return inner
+    const text = inSequence(lookaround.side === 'after' ? [inner, ANYTHING] : [ANYTHING, inner])
+    return { type: 'assertion', ...lookaround, text, at }
   }
 
   #unclosed(): never {
     throw this.#error("'(' is not closed")
   }
 
-  #class(): CodePoints {
+  #class(): Syntax {
     const negated = this.#take('^')
     const ranges: CodePoints[] = []
     while (!this.#take(']')) {
+      const posix = this.#characters
+        .slice(this.#at, this.#at + 12)
+        .join('')
+        .match(/^\[:\^?[a-z]+:\]/)
+      if (posix !== null) throw this.#error(`the class '${posix[0]}' is not supported`)
       const first = this.#member()
       const ranged = this.#characters[this.#at] === '-' && (this.#characters[this.#at + 1] ?? ']') !== ']'
       if (!ranged) {
@@ -211,14 +264,21 @@ class Parser {
         continue
       }
       this.#at++
-      const range: Range = [this.#single(first), this.#single(this.#member())]
+      const last = this.#member()
+      // Beside a class, a hyphen is itself.
+      if (!isSingle(first) || !isSingle(last)) {
+        ranges.push(first, setOf('-'), last)
+        continue
+      }
+      const range: Range = [first[0]![0], last[0]![0]]
       if (range[0] > range[1]) throw this.#error('a range in a class is out of order')
       ranges.push([range])
     }
     const set = union(...ranges)
-    const known = negated ? complement(set) : complement(complement(set))
+    const excluded = () => complement(this.#flags.i ? withAllCases(set) : set)
+    const known = negated ? excluded() : intersection(this.#cased(set), ALL)
     if (known.length === 0) throw this.#error('the class matches no character')
-    return known
+    return oneOf(known)
   }
 
   #member(): CodePoints {
@@ -228,9 +288,8 @@ class Parser {
     return character === '\\' ? this.#escape(true) : setOf(character)
   }
 
-  #single(set: CodePoints): number {
-    if (set.length !== 1 || set[0]![0] !== set[0]![1]) throw this.#error('a range in a class needs single characters')
-    return set[0]![0]
+  #cased(set: CodePoints): CodePoints {
+    return this.#flags.i ? withOtherCases(set) : set
   }
 
   #escape(inClass: boolean): CodePoints {
@@ -239,21 +298,41 @@ class Parser {
     if (inClass && character === 'b') return [[8, 8]]
     if (character === '0' && /\d/.test(this.#characters[this.#at] ?? '')) throw this.#error('octal escape')
     if (Object.hasOwn(CONTROLS, character)) return [[CONTROLS[character]!, CONTROLS[character]!]]
-    if (character === 'x') return this.#codePoint(/^([0-9a-f]{2})/i)
-    if (character === 'u') return this.#codePoint(/^(?:([0-9a-f]{4})|\{([0-9a-f]{1,6})\})/i)
-    // Every other letter or digit means something that is not regular, or nothing.
-    if (/[A-Za-z0-9]/.test(character)) throw this.#error(`'\\${character}' is not supported`)
+    if (character === 'x') return this.#codePoint(/^([0-9a-f]{2})/i, inClass)
+    if (character === 'u') return this.#codePoint(/^(?:([0-9a-f]{4})|\{([0-9a-f]{1,6})\})/i, inClass)
+    if (character === 'p' || character === 'P') return this.#property(character === 'P')
+    if (character === 'c' && /[A-Za-z]/.test(this.#characters[this.#at] ?? '')) {
+      const control = this.#next().charCodeAt(0) % 32
+      return [[control, control]]
+    }
+    if (/[1-9k]/.test(character)) throw this.#error(`the backreference '\\${character}' is not supported`)
+    // Every other letter means something that is not regular, or nothing.
+    if (/[A-Za-z]/.test(character)) throw this.#error(`'\\${character}' is not supported`)
     return setOf(character)
   }
 
-  #codePoint(form: RegExp): CodePoints {
-    const found = this.#characters
-      .slice(this.#at, this.#at + 8)
-      .join('')
-      .match(form)
+  /** Also without braces, as in `\pL`. */
+  #property(negated: boolean): CodePoints {
+    const rest = this.#characters.slice(this.#at, this.#at + 60).join('')
+    const [form, long, short] = rest.match(/^(?:\{([\w=]+)\}|([A-Z]))/) ?? []
+    const set = form === undefined ? null : charactersWith((long ?? short)!)
+    if (set === null) throw this.#error(`the property '\\p${rest.match(/^\{[^}]*\}|^./)?.[0] ?? ''}' is not known`)
+    this.#at += form!.length
+    return negated ? complement(set) : set
+  }
+
+  #codePoint(form: RegExp, inClass: boolean): CodePoints {
+    const rest = this.#characters.slice(this.#at, this.#at + 12).join('')
+    const pair = rest.match(/^(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})/i)
+    if (pair !== null) {
+      this.#at += pair[0].length
+      return setOf(String.fromCharCode(...pair.slice(1).map((unit) => Number.parseInt(unit, 16))))
+    }
+    const found = rest.match(form)
     const value = Number.parseInt(found?.[1] ?? found?.[2] ?? '', 16)
-    if (!ALL.some(([first, last]) => value >= first && value <= last))
-      throw this.#error('the escape names no character')
+    // Half a pair may be the end of a range.
+    const isHalf = value >= 0xd800 && value <= 0xdfff
+    if (!(value <= 0x10ffff) || (isHalf && !inClass)) throw this.#error('the escape names no character')
     this.#at += found![0].length
     return [[value, value]]
   }
@@ -275,10 +354,14 @@ class Parser {
   }
 }
 
-function free(pattern: Pattern): AnchoredPattern {
-  return { start: false, end: false, pattern }
+function oneOf(set: CodePoints): Syntax {
+  return { type: 'character', set }
 }
 
-function oneOf(set: CodePoints): AnchoredPattern {
-  return free({ type: 'character', set })
+function inSequence(parts: readonly Syntax[]): Syntax {
+  return { type: 'sequence', parts }
+}
+
+function isSingle(set: CodePoints): boolean {
+  return set.length === 1 && set[0]![0] === set[0]![1]
 }

@@ -1,4 +1,4 @@
-import { type CodePoints, union } from './code-points.ts'
+import { ALL, type CodePoints, union } from './code-points.ts'
 
 /** A regular expression as a tree. It stands for whole texts: anchors are gone, and `searching` writes what a search skips. */
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
@@ -27,6 +27,28 @@ export interface RepeatPattern {
   readonly max: number | null
 }
 
+/** A regular expression as it is written: a pattern with conditions on what stands before and after a place in the text. */
+export type Syntax =
+  | CharacterPattern
+  | Assertion
+  | { readonly type: 'sequence'; readonly parts: readonly Syntax[] }
+  | { readonly type: 'choice'; readonly options: readonly Syntax[] }
+  | { readonly type: 'repeat'; readonly part: Syntax; readonly min: number; readonly max: number | null }
+
+/** A condition on the whole text before or after a place in it. */
+export interface Assertion {
+  readonly type: 'assertion'
+  readonly side: 'before' | 'after'
+  /** What the text on that side must match as a whole. */
+  readonly text: Syntax
+  /** Whether it must not match. */
+  readonly negated: boolean
+  /** As written, such as `(?=`. */
+  readonly name: string
+  /** Where in the pattern, in characters. */
+  readonly at: number
+}
+
 /** A part of a text, and where it must stand in it. */
 export interface AnchoredPattern {
   /** Whether it begins where the text begins. */
@@ -38,6 +60,9 @@ export interface AnchoredPattern {
 
 /** The empty text. */
 export const EMPTY: Pattern = { type: 'sequence', parts: [] }
+
+/** Any text. */
+export const ANYTHING: Pattern = { type: 'repeat', part: { type: 'character', set: ALL }, min: 0, max: null }
 
 export function isEmpty(pattern: Pattern): boolean {
   return pattern.type === 'sequence' && pattern.parts.length === 0

@@ -1,5 +1,5 @@
-import { ALL, type CodePoints } from './code-points.ts'
-import { expansionOf, parseAnchored } from './parser.ts'
+import type { CodePoints } from './code-points.ts'
+import { expansionOf } from './parser.ts'
 import { type AnchoredPattern, EMPTY, inOrder, isEmpty, joined, lengthsOf, type Pattern } from './pattern.ts'
 
 /** Texts of any characters of a set, of these lengths. */
@@ -13,15 +13,6 @@ export interface TextLengths {
 /** Where the length counts, a match begins within so many characters, and fewer when it is a large pattern. */
 const MOST_BEGINNINGS = 24
 const LARGEST_COPIES = 4_000
-
-/**
- * The whole texts in which a pattern is found.
- * @throws PatternError
- */
-export function parseSearch(source: string): Pattern {
-  const texts = { anything: ALL, min: 0, max: null }
-  return joined(parseAnchored(source).map((found) => searching(found, texts) as Pattern))
-}
 
 /**
  * The whole texts of certain lengths in which a pattern is found. Those of a pattern whose matches differ in length may be
@@ -40,6 +31,8 @@ export function searching(found: AnchoredPattern, texts: TextLengths): Pattern |
     max: most,
   })
   if (start && end) {
+    const fitted = withCounts(match, texts)
+    if (fitted !== null) return fitted
     if (lengths.min < min) return 'minLength'
     return lengths.max > (max ?? Number.POSITIVE_INFINITY) ? 'maxLength' : match
   }
@@ -56,6 +49,29 @@ export function searching(found: AnchoredPattern, texts: TextLengths): Pattern |
     last: most ?? least,
     isEndless: most === null,
   })
+}
+
+/**
+ * The matches of these lengths, where all that differs in length is one repetition of a part that does not.
+ * @returns null for other patterns, and where no match has such a length.
+ */
+function withCounts(match: Pattern, { min, max }: TextLengths): Pattern | null {
+  const parts = match.type === 'sequence' ? match.parts : [match]
+  const lengths = parts.map(lengthsOf)
+  const at = lengths.findIndex((length) => length.min !== length.max)
+  const repeat = parts[at]
+  if (repeat?.type !== 'repeat') return null
+  const round = lengthsOf(repeat.part)
+  const others = lengths.toSpliced(at, 1)
+  if (round.min !== round.max || others.some((length) => length.min !== length.max)) return null
+  const fixed = others.reduce((sum, length) => sum + length.min, 0)
+  const least = Math.max(repeat.min, Math.ceil((min - fixed) / round.min))
+  const most = Math.min(
+    repeat.max ?? Number.POSITIVE_INFINITY,
+    max === null ? Number.POSITIVE_INFINITY : Math.floor((max - fixed) / round.min),
+  )
+  if (least > most) return null
+  return inOrder(parts.with(at, { ...repeat, min: least, max: most === Number.POSITIVE_INFINITY ? null : most }))
 }
 
 interface Beginnings {

@@ -1,0 +1,202 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { accepts, byteAutomaton, generator, randomText } from '../../../test/support/byte-automaton.ts'
+import { modernSchema } from '../../conversation/reply/modern-schema.ts'
+import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
+import { UnsupportedConstraint } from './unsupported-constraint.ts'
+
+const text = { type: 'string' }
+const count = { type: 'integer' }
+const nothing = { type: 'null' }
+
+describe('keywords together', () => {
+  test.each<[schema: unknown, allowed: string[], others: string[]]>([
+    [{ type: 'string', unknown: 1, 'x-more': 2, discriminator: {} }, ['"a"'], ['1']],
+    [{ type: 'integer', minLength: 3, items: false }, ['1'], ['"abc"']],
+    [{ type: 'string', anyOf: [{ const: 'a' }, { const: 1 }] }, ['"a"'], ['1']],
+    [{ type: ['string', 'null'], enum: ['a', null, 3] }, ['"a"', 'null'], ['3']],
+    [{ type: 'string', nullable: true }, ['"a"', 'null'], ['1']],
+    [{ $schema: 'http://json-schema.org/draft-07/schema#', type: 'string', nullable: true }, ['"a"'], ['null']],
+    [{ allOf: [{ minimum: 3 }, { type: 'integer', maximum: 4 }] }, ['3', '4'], ['2', '5']],
+    [
+      { allOf: [{ properties: { a: text } }, { properties: { b: count }, additionalProperties: false }] },
+      ['{}', '{"b": 1}'],
+      ['{"a": "x"}'],
+    ],
+    [{ $ref: '#/$defs/a', minimum: 2, $defs: { a: count } }, ['2'], ['1']],
+    [{ definitions: { a: { id: '#x', type: 'integer' } }, $ref: '#x' }, ['1'], ['"a"']],
+    [
+      { $defs: { a: { $id: 'https://example.com/a', type: 'integer' } }, $ref: 'https://example.com/a' },
+      ['1'],
+      ['"a"'],
+    ],
+    [{ $defs: { a: { $anchor: 'x', type: 'integer' } }, $ref: '#x' }, ['1'], ['"a"']],
+    [{ oneOf: [{ type: 'integer' }, { type: 'number', minimum: 5 }] }, ['4'], ['5']],
+    [
+      {
+        type: 'object',
+        properties: { a: nothing, b: nothing },
+        oneOf: [{ required: ['a'] }, { required: ['b'] }],
+      },
+      ['{"a": null}', '{"b": null}'],
+      ['{}', '{"a": null, "b": null}'],
+    ],
+    [{ enum: ['a', 'b', 'c'], not: { const: 'b' } }, ['"a"', '"c"'], ['"b"']],
+    [{ type: 'string', not: { pattern: '^a' } }, ['"ba"', '""'], ['"ab"']],
+    [{ type: 'integer', not: { minimum: 5 } }, ['4'], ['5']],
+    [
+      {
+        type: 'object',
+        properties: { kind: { enum: ['a', 'b'] }, size: count },
+        required: ['kind'],
+        if: { properties: { kind: { const: 'a' } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+        then: { required: ['size'] },
+      },
+      ['{"kind": "a", "size": 1}', '{"kind": "b"}'],
+      ['{"kind": "a"}'],
+    ],
+    [
+      { type: 'object', properties: { a: nothing, b: nothing }, dependentRequired: { a: ['b'] } },
+      ['{}', '{"b": null}', '{"a": null, "b": null}'],
+      ['{"a": null}'],
+    ],
+    [{ type: 'object', patternProperties: { '^a': count }, additionalProperties: false }, ['{"ab": 1}'], ['{"b": 1}']],
+    [
+      { type: 'object', properties: { a: text }, additionalProperties: count },
+      ['{"a": "x", "b": 1}', '{"b": 1}'],
+      ['{"b": "x"}', '{"a": 1}', '{"b": 1, "a": 1}'],
+    ],
+    [{ type: 'object', properties: { ab: {} }, patternProperties: { b$: count } }, ['{"ab": 1}'], ['{"ab": "x"}']],
+    [{ type: 'object', propertyNames: { enum: ['a', 'b'] } }, ['{"a": 1}', '{"a": 1, "b": 2}'], ['{"c": 1}']],
+    [{ type: 'object', propertyNames: { pattern: '^[ab]+$' } }, ['{"ab": 1}'], ['{"c": 1}']],
+    [
+      { type: 'object', properties: { a: nothing, b: nothing, c: nothing }, minProperties: 1, maxProperties: 2 },
+      ['{"b": null}', '{"a": null, "c": null}'],
+      ['{}', '{"a": null, "b": null, "c": null}'],
+    ],
+    [
+      { allOf: [{ properties: { a: text } }], properties: { b: text }, unevaluatedProperties: false, required: ['a'] },
+      ['{"b": "x", "a": "y"}'],
+      ['{"c": 1}'],
+    ],
+    [{ type: 'integer', multipleOf: 7, minimum: 0, maximum: 100_000 }, ['0', '7', '99995'], ['8', '100002', '-7']],
+    [{ type: 'number', multipleOf: 0.5 }, ['1', '1.5', '-0.5'], ['0.25']],
+    [{ type: 'number', multipleOf: 0.01, minimum: 0, maximum: 2 }, ['0.5', '1.25', '2'], ['0.005', '2.01']],
+    [{ type: 'integer', minimum: 5, exclusiveMinimum: true }, ['6'], ['5']],
+    [
+      { type: 'array', items: [text, count], additionalItems: nothing, minItems: 1 },
+      ['["a"]', '["a", 1, null]'],
+      ['[]'],
+    ],
+    [{ type: 'array', items: count, contains: { minimum: 5 } }, ['[5]', '[7, 1]'], ['[]', '[1]']],
+    [
+      { type: 'array', items: { enum: ['a', 'b', 'c'] }, uniqueItems: true, minItems: 1 },
+      ['["a"]', '["a", "c"]'],
+      ['[]', '["a", "a"]'],
+    ],
+  ])('%j', (schema, allowed, others) => {
+    const grammar = byteAutomaton({ type: 'json_schema', schema })
+    const valid = schemaValidator(modernSchema(schema) as object)
+    for (const value of allowed)
+      expect([value, accepts(grammar, value), valid(JSON.parse(value))]).toEqual([value, true, true])
+    for (const value of others) expect([value, accepts(grammar, value)]).toEqual([value, false])
+  })
+
+  test('thirty dependencies leave what can be written together', () => {
+    const names = Array.from({ length: 30 }, (_, at) => [`a${at}`, `b${at}`] as const)
+    const schema = {
+      type: 'object',
+      properties: Object.fromEntries(
+        names.flatMap(([a, b]) => [
+          [a, nothing],
+          [b, nothing],
+        ]),
+      ),
+      dependentRequired: Object.fromEntries(names.map(([a, b]) => [a, [b]])),
+    }
+    const grammar = byteAutomaton({ type: 'json_schema', schema })
+    expect(accepts(grammar, `{${names.map(([, b]) => `"${b}": null`).join(', ')}}`)).toBe(true)
+    expect(accepts(grammar, '{"a0": null}')).toBe(false)
+  })
+
+  test('alternatives that refer to the same at many levels are one', () => {
+    const level = (at: number) => ({ anyOf: Array.from({ length: 40 }, () => ({ $ref: `#/$defs/l${at + 1}` })) })
+    const levels = Array.from({ length: 9 }, (_, at) => [`l${at}`, level(at)] as const)
+    const schema = { ...level(-1), $defs: Object.fromEntries([...levels, ['l9', count]]) }
+    expect(accepts(byteAutomaton({ type: 'json_schema', schema }), '5')).toBe(true)
+    expect(schemaValidator(modernSchema(schema) as object)('x')).toBe(false)
+  })
+})
+
+const names = fc.constantFrom('a', 'b', 'cd')
+const scalars = fc.constantFrom<unknown>('a', 'bb', 1, 2, 2.5, true, null)
+const keywords = fc.letrec<{ schema: object }>((tie) => {
+  const some = fc.array(tie('schema'), { minLength: 1, maxLength: 3 })
+  const keyword = (name: string, value: fc.Arbitrary<unknown>) => value.map((one) => ({ [name]: one }))
+  return {
+    schema: fc
+      .array(
+        fc.oneof(
+          { maxDepth: 3, withCrossShrink: true },
+          keyword('type', fc.subarray(['object', 'array', 'string', 'integer', 'number', 'null'], { minLength: 1 })),
+          keyword('enum', fc.array(scalars, { minLength: 1, maxLength: 4 })),
+          keyword('minimum', fc.integer({ min: -3, max: 3 })),
+          keyword('maximum', fc.integer({ min: 0, max: 9 })),
+          keyword('multipleOf', fc.constantFrom(2, 3, 0.5)),
+          keyword('maxLength', fc.integer({ min: 0, max: 4 })),
+          keyword('pattern', fc.constantFrom('^a', 'b$', '^[ab]*$')),
+          keyword('required', fc.uniqueArray(names, { maxLength: 2 })),
+          keyword('minProperties', fc.nat(2)),
+          keyword('maxProperties', fc.nat(3)),
+          keyword('minItems', fc.nat(2)),
+          keyword('maxItems', fc.nat(3)),
+          keyword('dependentRequired', fc.dictionary(names, fc.uniqueArray(names, { maxLength: 2 }), { maxKeys: 2 })),
+          keyword('properties', fc.dictionary(names, tie('schema'), { maxKeys: 3 })),
+          keyword('patternProperties', fc.dictionary(fc.constantFrom('^a', 'd$'), tie('schema'), { maxKeys: 2 })),
+          keyword('additionalProperties', fc.oneof(fc.constant(false), tie('schema'))),
+          keyword('unevaluatedProperties', fc.constant(false)),
+          keyword('propertyNames', fc.constantFrom({ pattern: '^[a-c]' }, { maxLength: 2 }, { enum: ['a', 'cd'] })),
+          keyword('dependentSchemas', fc.dictionary(names, tie('schema'), { maxKeys: 1 })),
+          keyword('items', tie('schema')),
+          keyword('prefixItems', some),
+          keyword('contains', tie('schema')),
+          keyword('not', tie('schema')),
+          keyword('allOf', some),
+          keyword('anyOf', some),
+          keyword('oneOf', some),
+          fc.tuple(tie('schema'), tie('schema'), tie('schema')).map(([one, two, three]) => ({
+            ...{ if: one, else: three },
+            // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+            then: two,
+          })),
+        ),
+        { maxLength: 4 },
+      )
+      .map((parts) => Object.assign({}, ...parts) as object),
+  }
+}).schema
+
+test('whatever is let through is valid, for any keywords that stand together', () => {
+  let finished = 0
+  fc.assert(
+    fc.property(keywords, fc.nat(), (schema, seed) => {
+      let grammar: ReturnType<typeof byteAutomaton>
+      try {
+        grammar = byteAutomaton({ type: 'json_schema', schema })
+      } catch (error) {
+        if (error instanceof UnsupportedConstraint) return
+        throw error
+      }
+      const valid = schemaValidator(schema)
+      for (let draw = 0; draw < 3; draw++) {
+        const written = randomText(grammar, generator(seed + draw), 400)
+        if (written === null) continue
+        finished++
+        expect([written, valid(JSON.parse(written)), valid.errors]).toEqual([written, true, null])
+      }
+    }),
+    { numRuns: 300 },
+  )
+  expect(finished).toBeGreaterThan(100)
+})

@@ -1,0 +1,53 @@
+import { choice, EMPTY, type Expression, type GrammarBuilder, optional, repeat, sequence } from './grammar.ts'
+
+export interface Member {
+  readonly text: Expression
+  readonly isRequired: boolean
+}
+
+interface Counts {
+  readonly min: number
+  /** Null for no end. */
+  readonly max: number | null
+}
+
+/** Rules of one sequence: one for each member and each number of members before it that matters. */
+const MOST_RULES = 20_000
+
+/**
+ * Members in their order, of which those that are not required may be left out, and then any number of others.
+ * @param others stands for each of the others; null for none. They count once, because they may be equal.
+ * @returns null where no number of members is within the counts, or the counts cannot be kept.
+ */
+export function memberSequence(
+  members: readonly Member[],
+  others: Expression | null,
+  { min, max }: Counts,
+  comma: Expression,
+  builder: GrammarBuilder,
+): Expression | null {
+  // Of the members that are written before a place, no more are counted than make a difference.
+  const last = Math.max(1, max ?? min)
+  if (members.length * last > MOST_RULES) return null
+  const separated = (text: Expression, count: number) => (count === 0 ? text : sequence([comma, text]))
+  let after: (Expression | null)[] = Array.from({ length: last + 1 }, (_, count) => {
+    const isEnough = count >= min
+    const left = max === null ? null : max - count
+    if (others === null || left === 0) return isEnough ? EMPTY : null
+    if (count + 1 < min) return null
+    const more = repeat(sequence([comma, others]), 0, left === null ? null : left - 1)
+    const some = sequence([separated(others, count), more])
+    return builder.rule(isEnough ? optional(some) : some)
+  })
+  for (const { text, isRequired } of members.toReversed()) {
+    const behind = after
+    after = behind.map((skipped, count) => {
+      const isFull = count === max
+      const next = isFull ? null : (behind[Math.min(count + 1, last)] ?? null)
+      const written = next === null ? null : sequence([separated(text, count), next])
+      const options = [written, isRequired ? null : skipped].filter((option) => option !== null)
+      return options.length === 0 ? null : builder.rule(choice(options))
+    })
+  }
+  return after[0] ?? null
+}

@@ -1,0 +1,346 @@
+/** There is no way on. */
+export const NONE = -1
+
+/** A deterministic automaton over the classes of an alphabet. Every text leads to one state, or to `NONE`. */
+export interface StateMachine {
+  /** How many classes the alphabet has. */
+  readonly classes: number
+  /** The state after each state and class; the text begins at state 0. Without states, no text is accepted. */
+  readonly next: Int32Array
+  /** For each state, whether a text may end there: 1 or 0. */
+  readonly accepting: Uint8Array
+}
+
+export class TooManyStatesError extends Error {
+  constructor() {
+    super('it takes too many states')
+  }
+}
+
+/** How much work may still be done, in steps. */
+export class WorkBudget {
+  readonly #steps: number
+  #spent = 0
+
+  constructor(steps: number) {
+    this.#steps = steps
+  }
+
+  get spent(): number {
+    return this.#spent
+  }
+
+  get left(): number {
+    return this.#steps - this.#spent
+  }
+
+  /** @throws TooManyStatesError */
+  spend(steps: number): void {
+    this.#spent += steps
+    if (this.#spent > this.#steps) throw new TooManyStatesError()
+  }
+
+  /** A budget of its own of what is left. */
+  share(part: number): WorkBudget {
+    return new WorkBudget(this.left * part)
+  }
+}
+
+/** Bounds of what may be computed. */
+export interface Limits {
+  readonly states: number
+  readonly budget: WorkBudget
+}
+
+/** A state machine that grows while it is explored, from state 0 on. */
+export function explore<State>(
+  classes: number,
+  start: State,
+  machine: Omit<Steps<State>, 'start'>,
+  { states, budget }: Limits,
+): StateMachine {
+  const found: State[] = [start]
+  const ids = new Map<string | number, number>([[machine.keyOf(start), 0]])
+  const next: number[] = []
+  for (let id = 0; id < found.length; id++) {
+    budget.spend(classes)
+    for (let symbol = 0; symbol < classes; symbol++) {
+      const state = machine.step(found[id]!, symbol)
+      if (state === null) {
+        next.push(NONE)
+        continue
+      }
+      const key = machine.keyOf(state)
+      let target = ids.get(key)
+      if (target === undefined) {
+        if (found.length >= states) throw new TooManyStatesError()
+        target = found.push(state) - 1
+        ids.set(key, target)
+      }
+      next.push(target)
+    }
+  }
+  return {
+    classes,
+    next: Int32Array.from(next),
+    accepting: Uint8Array.from(found, (state) => Number(machine.accepts(state))),
+  }
+}
+
+const NOTHING = { next: new Int32Array(0), accepting: new Uint8Array(0) }
+
+/** A machine of which only the states that are reached are computed. */
+export interface Steps<State> {
+  keyOf(state: State): string | number
+  start(): State
+  /** Null where there is no way on. */
+  step(state: State, symbol: number): State | null
+  accepts(state: State): boolean
+}
+
+/**
+ * The texts that the machine accepts and the steps as well, or do not where they are negated.
+ * @throws TooManyStatesError
+ */
+export function intersection<State>(
+  machine: StateMachine,
+  steps: Steps<State>,
+  { negated, ...limits }: Limits & { readonly negated: boolean },
+): StateMachine {
+  const { classes, next, accepting } = machine
+  if (accepting.length === 0) return machine
+  const pairs = {
+    keyOf: ([state, beside]: Pair<State>) => `${state} ${beside === null ? '' : steps.keyOf(beside)}`,
+    accepts: ([state, beside]: Pair<State>) =>
+      accepting[state] === 1 && (beside !== null && steps.accepts(beside)) !== negated,
+    step: ([state, beside]: Pair<State>, symbol: number): Pair<State> | null => {
+      const target = next[state * classes + symbol]!
+      if (target === NONE) return null
+      const other = beside === null ? null : steps.step(beside, symbol)
+      return other === null && !negated ? null : [target, other]
+    },
+  }
+  return minimised(explore(classes, [0, steps.start()], pairs, limits))
+}
+
+type Pair<State> = readonly [state: number, beside: State | null]
+
+/** The machine that accepts every text. */
+export function everything(classes: number): StateMachine {
+  return { classes, next: new Int32Array(classes), accepting: Uint8Array.of(1) }
+}
+
+/** The texts that it does not accept. */
+export function complement({ classes, next, accepting }: StateMachine): StateMachine {
+  const count = accepting.length
+  const total = new Int32Array((count + 1) * classes).fill(count)
+  for (const [index, target] of next.entries()) if (target !== NONE) total[index] = target
+  const flipped = new Uint8Array(count + 1).fill(1)
+  for (let state = 0; state < count; state++) flipped[state] = 1 - accepting[state]!
+  // Without states, the one that was added is the first.
+  return minimised({ classes, next: total, accepting: flipped })
+}
+
+/** For each state the length of the shortest text that ends there well; Infinity where there is none. */
+export function distancesToEnd({ classes, next, accepting }: StateMachine): Float64Array {
+  const count = accepting.length
+  const distances = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
+  const sources = Array.from({ length: count }, (): number[] => [])
+  for (const [index, target] of next.entries()) {
+    const source = Math.floor(index / classes)
+    if (target !== NONE && sources[target]!.at(-1) !== source) sources[target]!.push(source)
+  }
+  const open: number[] = []
+  for (let state = 0; state < count; state++) {
+    if (accepting[state] === 0) continue
+    distances[state] = 0
+    open.push(state)
+  }
+  // The array grows while it is gone through.
+  for (const state of open) {
+    for (const source of sources[state]!) {
+      if (distances[source] !== Number.POSITIVE_INFINITY) continue
+      distances[source] = distances[state]! + 1
+      open.push(source)
+    }
+  }
+  return distances
+}
+
+/**
+ * The texts that it accepts of these lengths.
+ * @param max null for no end.
+ */
+export function withLengths(machine: StateMachine, min: number, max: number | null, limits: Limits): StateMachine {
+  if (machine.accepting.length === 0) return machine
+  const { classes, next, accepting } = machine
+  const distances = distancesToEnd(machine)
+  const most = max ?? min
+  const counted = {
+    keyOf: (key: number) => key,
+    accepts: (key: number) => accepting[Math.floor(key / (most + 1))] === 1 && key % (most + 1) >= min,
+    step: (key: number, symbol: number) => {
+      const target = next[Math.floor(key / (most + 1)) * classes + symbol]!
+      const length = (key % (most + 1)) + 1
+      if (target === NONE || (max !== null && length + distances[target]! > max)) return null
+      return target * (most + 1) + Math.min(length, most)
+    },
+  }
+  if (max !== null && distances[0]! > max) return { classes, ...NOTHING }
+  return minimised(explore(classes, 0, counted, limits))
+}
+
+/** The smallest that accepts the same texts, without states that no text can be completed from. (Hopcroft 1971) */
+export function minimised(machine: StateMachine): StateMachine {
+  const { classes } = machine
+  const { next, accepting } = withoutDeadEnds(machine)
+  const count = accepting.length
+  if (count === 0) return { classes, ...NOTHING }
+  // The state behind the last stands for `NONE`.
+  const size = count + 1
+  const partition = new Partition(size)
+  partition.mark(...Array.from(accepting.keys()).filter((state) => accepting[state] === 1))
+  partition.split()
+  partition.mark(count)
+  partition.split()
+  const { starts, sources } = inverse(next, classes, count)
+  const open = new Set(Array.from({ length: partition.count * classes }, (_, index) => index))
+  for (const splitter of open) {
+    open.delete(splitter)
+    const block = Math.floor(splitter / classes)
+    const symbol = splitter % classes
+    for (const state of partition.members(block)) {
+      for (let at = starts[symbol * (size + 1) + state]!; at < starts[symbol * (size + 1) + state + 1]!; at++) {
+        partition.mark(sources[at]!)
+      }
+    }
+    for (const [old, added] of partition.split()) {
+      const isSmaller = partition.sizeOf(added) <= partition.sizeOf(old)
+      for (let other = 0; other < classes; other++) {
+        const known = open.has(old * classes + other)
+        open.add((known || isSmaller ? added : old) * classes + other)
+      }
+    }
+  }
+  return quotient({ classes, next, accepting }, (state) => partition.blockOf(state === NONE ? count : state))
+}
+
+/** The sources of each state by class, `NONE` as the state behind the last. */
+function inverse(next: Int32Array, classes: number, count: number) {
+  const size = count + 1
+  const starts = new Int32Array(classes * (size + 1) + 1)
+  const targetOf = (state: number, symbol: number) => {
+    const target = state === count ? NONE : next[state * classes + symbol]!
+    return target === NONE ? count : target
+  }
+  const sources = new Int32Array(classes * size)
+  let at = 0
+  for (let symbol = 0; symbol < classes; symbol++) {
+    const counts = new Int32Array(size)
+    for (let state = 0; state < size; state++) counts[targetOf(state, symbol)]!++
+    const places = new Int32Array(size)
+    for (let target = 0; target < size; target++) {
+      places[target] = at
+      starts[symbol * (size + 1) + target] = at
+      at += counts[target]!
+    }
+    starts[symbol * (size + 1) + size] = at
+    for (let state = 0; state < size; state++) sources[places[targetOf(state, symbol)]!++] = state
+  }
+  return { starts, sources }
+}
+
+function quotient(machine: StateMachine, blockOf: (state: number) => number): StateMachine {
+  const { classes, next, accepting } = machine
+  const none = blockOf(NONE)
+  const ids = new Map([[blockOf(0), 0]])
+  const states = [0]
+  const merged: number[] = []
+  for (const state of states) {
+    for (let symbol = 0; symbol < classes; symbol++) {
+      const target = next[state * classes + symbol]!
+      const block = blockOf(target)
+      if (block !== none && !ids.has(block)) ids.set(block, states.push(target) - 1)
+      merged.push(block === none ? NONE : ids.get(block)!)
+    }
+  }
+  return { classes, next: Int32Array.from(merged), accepting: Uint8Array.from(states, (state) => accepting[state]!) }
+}
+
+function withoutDeadEnds(machine: StateMachine): StateMachine {
+  const distances = distancesToEnd(machine)
+  const isDead = (state: number) => distances[state] === Number.POSITIVE_INFINITY
+  if (machine.accepting.length === 0 || isDead(0)) return { classes: machine.classes, ...NOTHING }
+  return { ...machine, next: machine.next.map((target) => (target === NONE || isDead(target) ? NONE : target)) }
+}
+
+/** Numbers in blocks that are split by marks. */
+class Partition {
+  readonly #numbers: Int32Array
+  readonly #places: Int32Array
+  readonly #blocks: Int32Array
+  readonly #starts: number[] = [0]
+  readonly #ends: number[]
+  /** How many at the start of a block are marked. */
+  readonly #marked: number[] = [0]
+  #touched: number[] = []
+
+  constructor(size: number) {
+    this.#numbers = Int32Array.from({ length: size }, (_, index) => index)
+    this.#places = this.#numbers.slice()
+    this.#blocks = new Int32Array(size)
+    this.#ends = [size]
+  }
+
+  get count(): number {
+    return this.#starts.length
+  }
+
+  blockOf(number: number): number {
+    return this.#blocks[number]!
+  }
+
+  sizeOf(block: number): number {
+    return this.#ends[block]! - this.#starts[block]!
+  }
+
+  /** A copy: marks move what is in a block. */
+  members(block: number): Int32Array {
+    return this.#numbers.slice(this.#starts[block]!, this.#ends[block]!)
+  }
+
+  mark(...numbers: readonly number[]): void {
+    for (const number of numbers) {
+      const block = this.#blocks[number]!
+      const place = this.#places[number]!
+      const target = this.#starts[block]! + this.#marked[block]!
+      if (place < target) continue
+      if (this.#marked[block] === 0) this.#touched.push(block)
+      const other = this.#numbers[target]!
+      this.#numbers[target] = number
+      this.#places[number] = target
+      this.#numbers[place] = other
+      this.#places[other] = place
+      this.#marked[block]!++
+    }
+  }
+
+  /** Makes blocks of what is marked. @returns the block that each was part of, with the new one. */
+  split(): [old: number, added: number][] {
+    const splits: [number, number][] = []
+    for (const block of this.#touched) {
+      const start = this.#starts[block]!
+      const middle = start + this.#marked[block]!
+      this.#marked[block] = 0
+      if (middle === this.#ends[block]) continue
+      const added = this.#starts.push(start) - 1
+      this.#ends.push(middle)
+      this.#marked.push(0)
+      this.#starts[block] = middle
+      for (let at = start; at < middle; at++) this.#blocks[this.#numbers[at]!] = added
+      splits.push([block, added])
+    }
+    this.#touched = []
+    return splits
+  }
+}

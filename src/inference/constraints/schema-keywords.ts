@@ -1,0 +1,88 @@
+import { FORMATS } from './formats.ts'
+import { lookUp } from './references.ts'
+
+/** What stands behind a keyword: a schema, a list of schemas, schemas by name, or one of these. */
+type Holds = 'schema' | 'list' | 'named' | 'schema or list' | 'schemas or names'
+
+interface Keyword {
+  /** `annotation`: plain text about the schema, which nobody expects to be enforced. `none`: what JSON Schema itself lets pass. */
+  readonly effect: 'enforced' | 'annotation' | 'none'
+  readonly holds?: Holds
+}
+
+const enforced = (names: readonly string[], holds?: Holds) =>
+  names.map((name): [string, Keyword] => [name, { effect: 'enforced', ...(holds && { holds }) }])
+const without = (effect: 'annotation' | 'none', names: readonly string[]) =>
+  names.map((name): [string, Keyword] => [name, { effect }])
+
+/** The keywords of drafts 4 to 2020-12. Every other keyword is unknown, and has no effect. */
+export const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([
+  ...enforced(['type', 'enum', 'const', '$ref', '$anchor', '$dynamicRef', '$recursiveRef', '$dynamicAnchor']),
+  ...enforced(['$recursiveAnchor', 'nullable']),
+  ...enforced(['required', 'dependentRequired', 'minProperties', 'maxProperties']),
+  ...enforced(['minItems', 'maxItems', 'uniqueItems', 'minContains', 'maxContains']),
+  ...enforced(['minLength', 'maxLength', 'pattern', 'format']),
+  ...enforced(['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']),
+  ...enforced(['not', 'if', 'then', 'else'], 'schema'),
+  ...enforced(['additionalProperties', 'propertyNames', 'unevaluatedProperties'], 'schema'),
+  ...enforced(['additionalItems', 'contains', 'unevaluatedItems'], 'schema'),
+  ...enforced(['allOf', 'anyOf', 'oneOf', 'prefixItems'], 'list'),
+  ...enforced(['$defs', 'definitions', 'properties', 'patternProperties', 'dependentSchemas'], 'named'),
+  ...enforced(['items'], 'schema or list'),
+  ...enforced(['dependencies'], 'schemas or names'),
+  ...without('annotation', ['title', 'description', 'default', 'example', 'examples', 'deprecated']),
+  ...without('annotation', ['readOnly', 'writeOnly', '$schema', '$comment', '$id', 'id']),
+  ...without('none', ['contentEncoding', 'contentMediaType', 'contentSchema', '$vocabulary', 'discriminator']),
+])
+
+/**
+ * The names of the keywords in a schema that have no effect, each once and in the order of the schema, except for plain
+ * annotations such as `title`. A format that is not enforced is named with its value: `format: semver`. Its time grows
+ * with the size of the schema only.
+ */
+export function ignoredKeywords(schema: unknown): readonly string[] {
+  const ignored = new Set<string>()
+  const seen = new Set<unknown>()
+  /** Places for definitions under other names, such as OpenAPI's `components`. */
+  const referred = new Set<string>()
+  const open: unknown[] = [schema]
+  while (open.length > 0) {
+    const current = open.pop()
+    if (!isObject(current) || seen.has(current)) continue
+    seen.add(current)
+    const inner: unknown[] = []
+    for (const [name, value] of Object.entries(current)) {
+      const { effect, holds } = KEYWORDS.get(name) ?? { effect: 'none' }
+      if (effect === 'none') ignored.add(name)
+      if (name === 'format' && typeof value === 'string' && !Object.hasOwn(FORMATS, value)) {
+        ignored.add(`format: ${value}`)
+      }
+      if (name === '$ref' && typeof value === 'string' && value.startsWith('#/')) {
+        referred.add(value.split('/', 2)[1]!)
+        inner.push(lookUp(schema, value)?.target)
+      }
+      // Not spread: a client may list more schemas than a call takes arguments.
+      for (const [, schema] of schemasIn(value, holds)) inner.push(schema)
+    }
+    for (const schema of inner.toReversed()) open.push(schema)
+  }
+  return [...ignored].filter((name) => !referred.has(name) || !isObject(schema) || !Object.hasOwn(schema, name))
+}
+
+/** The schemas behind a keyword, each with its place there. */
+export function schemasIn(
+  value: unknown,
+  holds: Holds | undefined,
+): readonly (readonly [path: readonly (string | number)[], schema: unknown])[] {
+  if (holds === undefined || typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value)) {
+    return holds === 'list' || holds === 'schema or list' ? value.map((schema, at) => [[at], schema]) : []
+  }
+  if (holds === 'list') return []
+  if (holds === 'schema' || holds === 'schema or list') return [[[], value]]
+  return Object.entries(value).map(([name, schema]) => [[name], schema])
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
