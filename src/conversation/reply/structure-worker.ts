@@ -29,18 +29,18 @@ function problemOf({ text, structure }: Claim): string | null {
       return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
     }
     const value = JSON.parse(text) as unknown
-    const valid = validatorOf(structure.type === 'json_object' ? { type: 'object' } : structure.schema)
-    if (valid === null || valid(value)) return null
-    return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
+    return schemaProblem(value, structure.type === 'json_object' ? { type: 'object' } : structure.schema)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
 }
 
-/** Null for a schema that the engine follows, and the validator cannot. */
-function validatorOf(schema: unknown) {
+/** The engine follows some schemas that the validator cannot compile or run: then its constraint is all there is. */
+function schemaProblem(value: unknown, schema: unknown): string | null {
   try {
-    return schemaValidator(modernSchema(schema) as object | boolean, { regExp: patternEngine })
+    const valid = schemaValidator(modernSchema(schema) as object | boolean, { regExp: patternEngine })
+    if (valid(value)) return null
+    return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
   } catch {
     return null
   }

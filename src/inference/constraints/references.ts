@@ -1,10 +1,5 @@
+import { decode, lookUp, type Target } from './json-pointer.ts'
 import { KEYWORDS, schemasIn } from './schema-keywords.ts'
-
-export interface Target {
-  readonly target: unknown
-  /** Where in the root it stands. */
-  readonly path: readonly (string | number)[]
-}
 
 /** The base of a schema that has no `$id`. No address of a client is under it. */
 export const ROOT = 'schema:///'
@@ -134,25 +129,4 @@ function absolute(reference: string, base: string): string {
 function split(address: string): [address: string, fragment: string] {
   const at = address.indexOf('#')
   return at < 0 ? [address, ''] : [address.slice(0, at), address.slice(at + 1)]
-}
-
-/** What a JSON pointer stands for; null when it leads nowhere. */
-export function lookUp(root: unknown, pointer: string): Target | null {
-  let target = root
-  const path: (string | number)[] = []
-  for (const part of pointer.split('/').slice(1)) {
-    const key = decode(part).replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof target !== 'object' || target === null || !Object.hasOwn(target, key)) return null
-    path.push(Array.isArray(target) ? Number(key) : key)
-    target = (target as Record<string, unknown>)[key]
-  }
-  return { target, path }
-}
-
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }

@@ -1,5 +1,5 @@
 import { FORMATS } from './formats.ts'
-import { lookUp } from './references.ts'
+import { lookUp } from './json-pointer.ts'
 
 /** What stands behind a keyword: a schema, a list of schemas, schemas by name, or one of these. */
 type Holds = 'schema' | 'list' | 'named' | 'schema or list' | 'schemas or names'

@@ -306,8 +306,8 @@ export class SchemaOptions {
     if (plain.enum !== undefined)
       return plain.enum.some((value) => typeof value === 'object' || this.fits(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
-    const isUntyped = plain.types === undefined && plain.required !== undefined
-    if (levels === 0 || (!isObjectOnly && !isUntyped)) return true
+    // A value of another type satisfies all that is said of members.
+    if (levels === 0 || !isObjectOnly) return true
     return (plain.required ?? []).every((name) => {
       const parts = this.memberParts(plain, name)
       const options = parts.length === 0 ? null : this.#peek(parts)
