@@ -455,7 +455,7 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ['a conversation', { conversation: 'conv_1' }, 'conversation', null, /previous_response_id/],
   ['a stored prompt', { prompt: { id: 'p' } }, 'prompt', null, /not supported/],
   ['truncation', { truncation: 'auto' }, 'truncation', null, /disabled/],
-  ['an effort', { reasoning: { effort: 'max' } }, 'reasoning.effort', null, /expected one of/],
+  ['an effort', { reasoning: { effort: 'utmost' } }, 'reasoning.effort', null, /expected one of/],
   ['too many output tokens', { max_output_tokens: 1e6 }, 'max_output_tokens', null, /^max_output_tokens is 1000000/],
   ['a temperature', { temperature: 3 }, 'temperature', 'invalid_temperature', /at most 2/],
   ['an include', { include: ['x'] }, 'include[0]', null, /expected one of/],

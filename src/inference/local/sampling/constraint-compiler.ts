@@ -22,8 +22,9 @@ const WORKER_FILE = new URL('./compile-worker.ts', import.meta.url)
 const THREADS = 2
 /** Time that a constraint may take to compile, in ms. */
 const LIMIT_MS = 3_000
-/** As JSON. Up to here the worst takes some 30 ms. */
+/** As JSON. Up to here the worst takes some 40 ms, unless automata are intersected: that may take a second. */
 const LONGEST_INLINE = 2048
+const MAY_INTERSECT = /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|multipleOf)"/
 /** Constraints of one organisation that may wait. */
 const MOST_WAITING = 64
 const KEPT_CONSTRAINTS = 64
@@ -65,7 +66,7 @@ export class ConstraintCompiler {
     let compiled = this.#kept.get(key)
     // A Map keeps insertion order: the first is the one unused for longest.
     this.#kept.delete(key)
-    compiled ??= this.#compile(constraint, key.length, organisation)
+    compiled ??= this.#compile(constraint, key, organisation)
     this.#kept.set(key, compiled)
     compiled.catch(() => this.#kept.delete(key))
     for (const oldest of this.#kept.keys()) {
@@ -75,8 +76,8 @@ export class ConstraintCompiler {
     return compiled
   }
 
-  async #compile(constraint: Constraint, length: number, organisation: string): Promise<CompiledConstraint> {
-    const grammar = await this.#grammarOf(constraint, length, organisation)
+  async #compile(constraint: Constraint, key: string, organisation: string): Promise<CompiledConstraint> {
+    const grammar = await this.#grammarOf(constraint, key, organisation)
     this.#trie ??= new TokenTrie(readVocabulary(this.#model))
     if (this.#trie.vocabulary.stopTokens.length === 0)
       throw new UnsupportedConstraint('this model has no token to end a reply with')
@@ -84,8 +85,8 @@ export class ConstraintCompiler {
   }
 
   /** A short constraint takes less time than it would take to another thread. */
-  async #grammarOf(constraint: Constraint, length: number, organisation: string): Promise<Grammar | NodeData> {
-    if (length <= LONGEST_INLINE) return grammarOf(constraint)
+  async #grammarOf(constraint: Constraint, key: string, organisation: string): Promise<Grammar | NodeData> {
+    if (key.length <= LONGEST_INLINE && !MAY_INTERSECT.test(key)) return grammarOf(constraint)
     if (this.#threads.waiting(organisation) >= MOST_WAITING) {
       throw tooMany('Too many constraints are being compiled.', this.#threads.waitMs(organisation) / 1000)
     }
@@ -94,7 +95,7 @@ export class ConstraintCompiler {
     if (result?.type === 'unsupported') throw new UnsupportedConstraint(result.message, result.path)
     if (result?.type === 'failed') throw new Error(result.message)
     const simpler = withoutLenientSchemas(constraint)
-    if (simpler !== null) return this.#grammarOf(simpler, length, organisation)
+    if (simpler !== null) return this.#grammarOf(simpler, JSON.stringify(simpler), organisation)
     throw new UnsupportedConstraint(`it takes longer than ${LIMIT_MS / 1000} s to compile`)
   }
 }
