@@ -252,7 +252,7 @@ describe('the shipped model', () => {
   const privately = { type: 'image_url', image_url: { url: 'http://127.0.0.1:9/a.png' } }
   const refused = {
     type: 'json_schema',
-    json_schema: { name: 'a', schema: { type: 'array', contains: { type: 'string' }, minContains: 3 } },
+    json_schema: { name: 'a', schema: { type: 'array', items: { type: 'string' }, minItems: 3, maxItems: 2 } },
   }
   const long = user(text('a b '.repeat(14_000)))
 
