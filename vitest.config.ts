@@ -58,6 +58,7 @@ const shared = {
   // Only for what hangs: a busy machine may take several times as long as an idle one.
   testTimeout: 120_000,
   hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
   // On a busy machine of continuous integration a wait may run out. The report names each test that needed a second try.
   retry: process.env.CI ? 1 : 0,
 }

@@ -5,6 +5,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { MediaLoader, type MediaLoaderOptions } from '../src/media/index.ts'
+import { makeBitmap } from './support/bitmap.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
@@ -69,8 +70,7 @@ beforeAll(async () => {
   origin = `http://127.0.0.1:${(web.address() as AddressInfo).port}`
   card = await hearingCard()
   engine = new FakeEngine({ modalities: { image: true, audio: true } })
-  const media = new MediaLoader({ allowedHosts: [new URL(origin).host], fetchTimeoutMs: 1500, resolve })
-  server = await startTestServer({ engine, media, environment: { LOOKOUT_MODEL_CARD: card.path } })
+  server = await startServer(60_000)
 })
 afterAll(async () => {
   await server?.close()
@@ -84,6 +84,11 @@ beforeEach(() => {
   asked.length = 0
   engine.works.length = 0
 })
+
+function startServer(fetchTimeoutMs: number): Promise<TestServer> {
+  const media = new MediaLoader({ allowedHosts: [new URL(origin).host], fetchTimeoutMs, resolve })
+  return startTestServer({ engine, media, environment: { LOOKOUT_MODEL_CARD: card.path } })
+}
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 const video = (bytes: Uint8Array) => ({ type: 'video_url', video_url: { url: dataUrl(bytes, 'video/mp4') } })
@@ -121,6 +126,11 @@ async function refused(part: object, message: RegExp, code: string | null = null
 describe('images', () => {
   it('50 kB with 30,000 x 30,000 pixels: rejected before decoding', async () => {
     await refused(image(dataUrl(pngOf(30_000, 30_000, 50_000))), /too large: 30000 x 30000 pixels/)
+  })
+
+  it('a million rows of one pixel, and more: rejected before decoding', async () => {
+    await refused(image(dataUrl(pngOf(1, 1_000_001, 8_000))), /too large: 1 x 1000001 pixels/)
+    await refused(image(dataUrl(makeBitmap({ bits: 8, runs: true, width: 1, height: 99_000_000 }))), /too large/)
   })
 
   it('one pixel: accepted', async () => {
@@ -374,20 +384,8 @@ describe('servers', () => {
     expect(sent * 65_536).toBeLessThan(19 * 2 ** 20)
   })
 
-  it('one byte at a time: fails at the time limit', async () => {
-    routes = {
-      '/drip.png': (_request, response) => {
-        response.writeHead(200)
-        const timer = setInterval(() => response.write('\x89'), 50)
-        response.on('close', () => clearInterval(timer))
-      },
-    }
-    await refused(image(`${origin}/drip.png`), /no response within 1.5 s/)
-  })
-
-  it('no response, and a closed connection: rejected', async () => {
-    routes = { '/mute.png': () => {}, '/cut.png': (_request, response) => void response.socket!.destroy() }
-    await refused(image(`${origin}/mute.png`), /no response within/)
+  it('a closed connection: rejected', async () => {
+    routes = { '/cut.png': (_request, response) => void response.socket!.destroy() }
     await refused(image(`${origin}/cut.png`), /Could not fetch/)
   })
 
@@ -440,6 +438,34 @@ describe('servers', () => {
     routes = { '/same.png': (_request, response) => response.writeHead(200).end(png) }
     expect(await answered(...Array.from({ length: 20 }, () => image(`${origin}/same.png`)))).toHaveLength(20)
     expect(seen).toHaveLength(1)
+  })
+})
+
+describe('servers that take too long', () => {
+  let patient: TestServer
+  beforeAll(async () => {
+    patient = server
+    server = await startServer(1500)
+  })
+  afterAll(async () => {
+    await server.close()
+    server = patient
+  })
+
+  it('one byte at a time: fails at the time limit', async () => {
+    routes = {
+      '/drip.png': (_request, response) => {
+        response.writeHead(200)
+        const timer = setInterval(() => response.write('\x89'), 50)
+        response.on('close', () => clearInterval(timer))
+      },
+    }
+    await refused(image(`${origin}/drip.png`), /no response within 1.5 s/)
+  })
+
+  it('no response: rejected', async () => {
+    routes = { '/mute.png': () => {} }
+    await refused(image(`${origin}/mute.png`), /no response within 1.5 s/)
   })
 })
 

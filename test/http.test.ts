@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -72,6 +73,19 @@ describe('the API key', () => {
     expect(version).toMatch(/^\d+\.\d+\.\d+$/)
     for (const path of Object.values(links)) expect((await server.get(path)).status).toBe(200)
   })
+})
+
+test.each([
+  ['/health', 200],
+  ['/v1/models', 200],
+  ['/v1/models/a/b', 404],
+])('a proxy may name the whole URL of %s', async (path, status) => {
+  const { hostname, port } = new URL(server.url)
+  const asking = get({ hostname, port, path: `http://a.example${path}`, headers: { authorization: `Bearer ${KEY}` } })
+  const [response] = (await once(asking, 'response')) as [IncomingMessage]
+  const body = await text(response)
+  expect(response.statusCode, body).toBe(status)
+  expect(body).toBe(await (await fetch(server.url + path, { headers: { authorization: `Bearer ${KEY}` } })).text())
 })
 
 describe('a client that ends its side after the request', () => {

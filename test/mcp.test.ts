@@ -170,6 +170,12 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(isError ?? false).toBe(false)
   })
 
+  test('refuses a BMP that claims more than memory holds', async () => {
+    await writeFile(join(root, 'bomb.bmp'), makeBitmap({ bits: 8, runs: true, width: 60_000, height: 60_000 }))
+    const { isError, content } = await call('detect', { image: 'bomb.bmp' })
+    expect([isError, content[0]!.text]).toEqual([true, expect.stringMatching(/bomb\.bmp is damaged/)])
+  })
+
   test('detect, with a drawing that agents can take', async () => {
     const image = `file://${join(root, 'shapes.png')}`
     const { content, structuredContent } = await call('detect', { image, categories: ['heart', 'star'], draw: true })

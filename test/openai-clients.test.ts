@@ -262,6 +262,7 @@ describe('allowed_tools', () => {
     [allow('auto', 'mail', 'fly'), 'tool_choice.allowed_tools.tools[1]', /'fly'/],
     [allow('auto'), 'tool_choice.allowed_tools.tools', /at least 1 item/],
     [allow('always', 'mail'), 'tool_choice.allowed_tools.mode', /one of 'auto', 'required'/],
+    [{ type: 'custom', custom: { name: 'mail' } }, 'tool_choice.type', /'function', 'allowed_tools'/],
   ])('%j is refused', async (choice, param, message) => {
     const response = await post(choice)
     expect([response.status, await errorOf(response)]).toEqual([

@@ -344,6 +344,21 @@ describe('the input', () => {
     expect(promptText(server.engine)).not.toContain('weather')
   })
 
+  test('allowed tools must be there', async () => {
+    const choice = (...allowed: object[]) => ({ type: 'allowed_tools', mode: 'auto', tools: allowed })
+    const fly = { type: 'function', name: 'fly' }
+    for (const [given, allowed, param] of [
+      [tools, choice(tools[0]!, fly), 'tool_choice.tools[1]'],
+      [tools, choice(fly), 'tool_choice.tools[0]'],
+      [[{ type: 'web_search' }], choice({ type: 'web_search' }, fly), 'tool_choice.tools[1]'],
+      [tools, choice({ type: 'web_search' }), 'tool_choice.tools'],
+    ] as const) {
+      const refused = await post({ tools: given, tool_choice: allowed })
+      expect([refused.status, (await errorOf(refused)).param]).toEqual([400, param])
+    }
+    await respond({ tools, tool_choice: choice({ type: 'web_search' }, tools[0]!) })
+  })
+
   test('parameters of tools are shown as they are written', async () => {
     const body = `{"model": "${MODEL}", "input": "Hi", "tools": [{"type": "web_search", "parameters": {}},
       {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"2": {}, "1": {"const": 1.0}}}}]}`

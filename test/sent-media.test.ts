@@ -336,6 +336,7 @@ describe('formats beyond those of the contract', () => {
     ['from the top with 4 bits', { bits: 4, topDown: true }],
     ['runs of 8 bits', { bits: 8, runs: true }],
     ['runs of 4 bits', { bits: 4, runs: true }],
+    ['runs without a mark at the end', { bits: 8, runs: true, cut: 2 }],
     ['version 3', { bits: 32, header: 56, masks: [0xff0000, 0xff00, 0xff, 0xff000000] }],
     ['version 4', { bits: 32, header: 108, masks: [0xff0000, 0xff00, 0xff, 0xff000000] }],
     ['version 5', { bits: 24, header: 124 }],

@@ -9,6 +9,8 @@ export interface BitmapSpec {
   readonly runs?: boolean
   /** From 0 to 1, where there is a mask for it. */
   readonly alpha?: number
+  /** Bytes that are missing at the end. */
+  readonly cut?: number
   /** What the header says. */
   readonly width?: number
   readonly height?: number
@@ -57,7 +59,7 @@ export function makeBitmap(spec: BitmapSpec): Buffer {
   }
   const whole = Buffer.concat([head, extra])
   for (const [i, mask] of (masks ?? []).entries()) if (size > 40 || i < 3) whole.writeUInt32LE(mask >>> 0, 54 + 4 * i)
-  return Buffer.concat([whole, palette, body])
+  return Buffer.concat([whole, palette, body.subarray(0, body.length - (spec.cut ?? 0))])
 }
 
 function packed(row: readonly number[], { bits, masks, alpha = 1 }: BitmapSpec): Buffer {

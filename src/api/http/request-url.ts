@@ -8,9 +8,13 @@ const LIVENESS = /^\/(health|v1\/health|ping)\/?(?=$|\?)/
 /** An id such as `user/repo:Q4`, whose slash not all clients encode. */
 const MODEL = /^(\/v1\/models\/)([^/?#]+\/[^?#]+)/
 
+/** What a proxy may put before the path. */
+const ORIGIN = /^https?:\/\/[^/?#]+(?=\/)/i
+
 /** The URL under which this server has what a request asks for. */
 export function ownUrl(url: string): string {
   return url
+    .replace(ORIGIN, '')
     .replace(LIVENESS, OPEN_PATHS.live)
     .replace(MODEL, (_, path: string, id: string) => path + id.replace(/\/$/, '').replaceAll('/', '%2F'))
 }

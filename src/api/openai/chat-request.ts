@@ -49,20 +49,31 @@ type DeclaredFunction = NonNullable<ChatRequestBody['tools']>[number]['function'
 function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: DeclaredFunction; index: number }[] {
   const all = (tools ?? []).map(({ function: tool }, index) => ({ tool, index }))
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return all
-  const names = new Set(all.map(({ tool }) => tool.name))
-  const allowed = choice.allowed_tools.tools.map((tool) => tool.function.name)
-  const unknown = allowed.findIndex((name) => !names.has(name))
-  if (unknown !== -1) {
-    throw invalidRequest(say`${CHOICE} allows '${allowed[unknown]!.slice(0, 100)}', which is not in ${['tools']}`, [
-      ...CHOICE,
-      ...['allowed_tools', 'tools'],
-      unknown,
-    ])
-  }
-  return all.filter(({ tool }) => allowed.includes(tool.name))
+  const names = choice.allowed_tools.tools.map((allowed) => allowed.function.name)
+  return allowedOf(all, names, [...CHOICE, 'allowed_tools', 'tools'])
 }
 
 const CHOICE = ['tool_choice']
+
+/**
+ * The functions with the names that a request allows.
+ * @param names null for what is no function.
+ * @param at where the request has the names.
+ * @throws ApiError 400 for a name that no function has.
+ */
+export function allowedOf<Placed extends { readonly tool: { readonly name: string } }>(
+  functions: readonly Placed[],
+  names: readonly (string | null)[],
+  at: Path,
+): Placed[] {
+  const known = new Set<string | null>(functions.map(({ tool }) => tool.name))
+  const unknown = names.findIndex((name) => name !== null && !known.has(name))
+  if (unknown !== -1) {
+    const name = names[unknown]!.slice(0, 100)
+    throw invalidRequest(say`${CHOICE} allows '${name}', which is not in ${['tools']}`, [...at, unknown])
+  }
+  return functions.filter(({ tool }) => names.includes(tool.name))
+}
 
 function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUse']['choice'] {
   if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'

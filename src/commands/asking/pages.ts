@@ -10,6 +10,8 @@ export interface Paged {
 
 /** The highest value of scientific cameras, which keep 12 bits in 16. */
 const TWELVE_BITS = 4095
+/** The server takes no more. */
+const MOST_BITMAP_PIXELS = 100_000_000
 
 /**
  * One page of a picture, in a format that the server takes.
@@ -28,7 +30,10 @@ export async function pageOf(given: Buffer, page: number, isTaken: boolean): Pro
 
 /** The server takes BMP, but the library, which says how large a picture is and draws on it, does not. */
 async function bitmapToPng(given: Buffer): Promise<Buffer> {
-  const { data, width, height } = decodeBitmap(given, readBitmapHeader(given))
+  const header = readBitmapHeader(given)
+  // A few bytes of runs can claim any size.
+  if (header.width * header.height > MOST_BITMAP_PIXELS) throw new Error('The image is too large')
+  const { data, width, height } = decodeBitmap(given, header)
   return sharp(data, { raw: { width, height, channels: 3 } })
     .png()
     .toBuffer()

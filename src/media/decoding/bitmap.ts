@@ -146,7 +146,8 @@ function runs(bytes: Uint8Array, { width, height, bits, start }: BitmapHeader): 
     if (x < width && y < height) indices[y * width + x] = index
     x++
   }
-  for (let at = start; ; ) {
+  // Not all files have a mark at the end.
+  for (let at = start; y < height; ) {
     if (at + 2 > bytes.length) throw damaged()
     const [count, value] = [bytes[at]!, bytes[at + 1]!]
     at += 2
@@ -154,8 +155,8 @@ function runs(bytes: Uint8Array, { width, height, bits, start }: BitmapHeader): 
       for (let i = 0; i < count; i++) put(bits === 8 ? value : nibble(value, i))
     } else if (value === 0) {
       ;[x, y] = [0, y + 1]
-    } else if (value === 1 || y >= height) {
-      return indices
+    } else if (value === 1) {
+      break
     } else if (value === 2) {
       if (at + 2 > bytes.length) throw damaged()
       ;[x, y] = [x + bytes[at]!, y + bytes[at + 1]!]
@@ -167,6 +168,7 @@ function runs(bytes: Uint8Array, { width, height, bits, start }: BitmapHeader): 
       at += length + (length & 1)
     }
   }
+  return indices
 }
 
 function nibble(byte: number, index: number): number {

@@ -9,6 +9,8 @@ import { InvalidMedia } from './invalid-media.ts'
 import type { DecodedImage, ImageTask } from './protocol.ts'
 
 const MAX_PIXELS = 100_000_000
+/** The library takes microseconds for each row, however short it is. libpng has the same limit. */
+const MAX_SIDE = 1_000_000
 /** For a larger image the library may hold all pixels at once: 370 MiB for a progressive JPEG of 98 megapixels. */
 const LARGE_PIXELS = 24_000_000
 /**
@@ -83,9 +85,9 @@ async function openBitmap(bytes: Uint8Array, grant: () => Promise<void>): Promis
 }
 
 async function admit({ width, height }: Size, grant: () => Promise<void>): Promise<void> {
-  if (width * height > MAX_PIXELS) {
+  if (width * height > MAX_PIXELS || Math.max(width, height) > MAX_SIDE) {
     throw new InvalidMedia(
-      `The image is too large: ${width} x ${height} pixels; the limit is ${MAX_PIXELS / 1e6} megapixels`,
+      `The image is too large: ${width} x ${height} pixels; the limit is ${MAX_PIXELS / 1e6} megapixels, and ${MAX_SIDE} pixels on a side`,
     )
   }
   if (width * height > LARGE_PIXELS) await grant()

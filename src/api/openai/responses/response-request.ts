@@ -2,7 +2,7 @@ import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure, VisionConfig } from '../../../conversation/index.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { structureOfObject } from '../chat-request.ts'
+import { allowedOf, structureOfObject } from '../chat-request.ts'
 import { toReplyOptions } from '../reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
@@ -68,16 +68,16 @@ function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig
   return enabled === true || (effort !== null && effort !== 'none')
 }
 
-/** The functions that the model may call. @throws ApiError 400 when none is left. */
+/** The functions that the model may call. @throws ApiError 400 for one that is not there, and when none is left. */
 export function toolsOf({
   tools,
   tool_choice: choice,
 }: ResponsePromptBody): { tool: FunctionToolBody; index: number }[] {
   const functions = (tools ?? []).flatMap((tool, index) => (isFunction(tool) ? [{ tool, index }] : []))
-  if (functions.length === 0 || typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
-  const names = new Set(choice.tools.filter(({ type }) => type === 'function').map(({ name }) => name))
-  const allowed = functions.filter(({ tool }) => names.has(tool.name))
-  if (allowed.length === 0) {
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
+  const names = choice.tools.map(({ type, name }) => (type === 'function' ? (name ?? '') : null))
+  const allowed = allowedOf(functions, names, ['tool_choice', 'tools'])
+  if (allowed.length === 0 && functions.length > 0) {
     throw invalidRequest('tool_choice allows no function that is in tools', ['tool_choice', 'tools'])
   }
   return allowed

@@ -37,14 +37,11 @@ const tools = z
 
 const functionName = z.object({ name: z.string().min(1) }).register(requestSchemas, { id: 'FunctionName' })
 
-const toolChoice = z
-  .union([
-    z.enum(['none', 'auto', 'required']),
-    z
-      .object({ type: z.literal('function'), function: functionName })
-      .register(requestSchemas, { id: 'NamedToolChoice' }),
-  ])
-  .register(requestSchemas, { id: 'ToolChoice' })
+const choiceMode = z.enum(['none', 'auto', 'required'])
+const namedTool = z
+  .object({ type: z.literal('function'), function: functionName })
+  .register(requestSchemas, { id: 'NamedToolChoice' })
+const toolChoice = z.union([choiceMode, namedTool]).register(requestSchemas, { id: 'ToolChoice' })
 
 /** Of the tools, those that the model may call. */
 const allowedTools = z.object({
@@ -114,7 +111,7 @@ export const openAiChatRequest = chatRequest
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
     reasoning_effort: anyEffort.nullish(),
     stream_options: openAiStreamOptions.nullish(),
-    tool_choice: z.union([...toolChoice.options, allowedTools]).nullish(),
+    tool_choice: z.union([choiceMode, z.discriminatedUnion('type', [namedTool, allowedTools])]).nullish(),
     logprobs,
     top_logprobs: topLogprobs,
     ...openAiFields,
