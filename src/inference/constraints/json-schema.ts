@@ -17,6 +17,7 @@ import { numbersOf } from './numbers.ts'
 import {
   type Conjunction,
   impliedTypes,
+  isIn,
   isObject,
   itemParts,
   type Part,
@@ -545,9 +546,9 @@ class SchemaWriter {
       return this.#array({ ...plain, uniqueItems: false }, place)
     }
     if (!isListed) return this.#array({ ...plain, uniqueItems: false }, place)
-    const texts = [...new Set(values.map((value) => JSON.stringify(value)))].map((text) =>
-      this.#plain.constant(JSON.parse(text)),
-    )
+    const texts = values
+      .filter((value, at) => !isIn(value, values.slice(0, at)))
+      .map((value) => this.#plain.constant(value))
     const members = texts.filter((text) => text !== null).map((text) => ({ text, isRequired: false }))
     const list = memberSequence(members, null, { min, max }, this.#plain.comma, this.#builder)
     if (list !== null) return this.#builder.rule(sequence([literal('['), list, literal(']')]))

@@ -15,6 +15,8 @@ const MOST_LISTED = 2_000
 /** Remainders that an automaton tells apart. */
 const MOST_REMAINDERS = 64
 const MOST_DECIMALS = 9
+/** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole ones. */
+const LARGEST_QUOTIENT = 1e21
 
 /**
  * The numbers that keep some bounds, are multiples of others and none of those excluded. Null when there are none that can
@@ -81,7 +83,7 @@ function multiplesWithin(
   const whole = commonMultiple(step, unit) / unit
   const low = range.min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(range.min))
   const high = range.max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(range.max)))
-  const isExact = divisors.every(dividesWholeNumbers)
+  const isExact = divisors.every((divisor) => dividesWholeNumbers(divisor) && LARGEST / divisor < LARGEST_QUOTIENT)
   const isMultiple = (value: number) => divisors.every((divisor) => Number.isInteger(value / divisor))
   const options: Expression[] = []
   if (isExact && whole <= BigInt(LARGEST)) {
