@@ -192,6 +192,7 @@ test.each<[schema: object, invalid: string]>([
     },
     '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]',
   ],
+  [{ type: 'array', dependentSchemas: { a: { items: {} } }, unevaluatedItems: false }, '[1]'],
   [{ not: { $ref: '#/$defs/a' }, $defs: { a: { anyOf: [text, { $ref: '#/$defs/a' }] } } }, '1'],
 ])('%j does not let through %s', (schema, invalid) => {
   const grammar = grammarOrNull(schema)

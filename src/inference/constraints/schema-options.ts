@@ -395,10 +395,10 @@ export class SchemaOptions {
     return all.map(({ keyword, name, demand }) => () => {
       const isNames = keyword === 'dependentRequired' || Array.isArray(demand)
       const path = [...part.path, keyword, name]
-      // What a schema says counts for `unevaluatedProperties` only beside the member.
+      // What a schema says counts for `unevaluatedProperties` and `unevaluatedItems` only beside the member.
       const followed = isNames
         ? [{ required: this.#reader.namesIn(demand, path) }]
-        : this.#both([{ required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
+        : this.#both([{ types: ['object'], required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
       return [...followed, withoutMember(name, path)]
     })
   }
