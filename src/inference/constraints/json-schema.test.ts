@@ -130,6 +130,12 @@ describe('keywords together', () => {
   })
 })
 
+test('names the keyword beside which no string is left', () => {
+  const schema = { type: 'object', properties: { a: { pattern: '^a$', not: { const: 'a' } } }, required: ['a'] }
+  const named = expect.objectContaining({ suffix: '.properties.a.pattern' })
+  expect(() => byteAutomaton({ type: 'json_schema', schema })).toThrow(named)
+})
+
 /** Two schemas of a member, of which one must hold and not both. */
 function eitherMember(one: object, other: object): object {
   const object = (value: object) => ({ type: 'object', properties: { a: value }, required: ['a'] })

@@ -30,7 +30,7 @@ import {
 } from './schema-conjunction.ts'
 import { partOfRoot, SchemaOptions } from './schema-options.ts'
 import { StringTexts } from './string-texts.ts'
-import { UnsupportedConstraint } from './unsupported-constraint.ts'
+import { Unsatisfiable, UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, PYTHON_STYLE, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
 
@@ -265,8 +265,10 @@ class SchemaWriter {
         not: notPatterns,
         format: formats,
       }
-      const path = sources[keyword]?.at(-1)?.path ?? where[keyword] ?? []
-      if (error.message.startsWith('no string satisfies') && !this.#isLenient) return this.#nothing(error.message, path)
+      // A constant that is not allowed has no path of its own.
+      const source = sources[keyword]?.at(-1) ?? (keyword === 'not' ? [...formats, ...patterns].at(-1) : undefined)
+      const path = source?.path ?? where[keyword] ?? []
+      if (error instanceof Unsatisfiable && !this.#isLenient) return this.#nothing(error.message, path)
       this.#refuse(error.message, path)
     }
     // Of two patterns or formats the first is kept.
