@@ -199,6 +199,7 @@ test.each<[schema: object, invalid: string]>([
     '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]',
   ],
   [{ type: 'array', dependentSchemas: { a: { items: {} } }, unevaluatedItems: false }, '[1]'],
+  [{ enum: [1, 1e20], multipleOf: 0.1 }, '100000000000000000000'],
   [{ not: { $ref: '#/$defs/a' }, $defs: { a: { anyOf: [text, { $ref: '#/$defs/a' }] } } }, '1'],
 ])('%j does not let through %s', (schema, invalid) => {
   const grammar = grammarOrNull(schema)

@@ -18,6 +18,12 @@ const MOST_DECIMALS = 9
 /** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole ones. */
 const LARGEST_QUOTIENT = 1e21
 
+/** Whether validators take a number for a multiple of another. */
+export function isMultiple(value: number, divisor: number): boolean {
+  const quotient = value / divisor
+  return Number.isInteger(quotient) && Math.abs(quotient) < LARGEST_QUOTIENT
+}
+
 /**
  * The numbers that keep some bounds, are multiples of others and none of those excluded. Null when there are none that can
  * be written.
@@ -84,7 +90,7 @@ function multiplesWithin(
   const low = range.min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(range.min))
   const high = range.max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(range.max)))
   const isExact = divisors.every((divisor) => dividesWholeNumbers(divisor) && LARGEST / divisor < LARGEST_QUOTIENT)
-  const isMultiple = (value: number) => divisors.every((divisor) => Number.isInteger(value / divisor))
+  const isCommon = (value: number) => divisors.every((divisor) => isMultiple(value, divisor))
   const options: Expression[] = []
   if (isExact && whole <= BigInt(LARGEST)) {
     const integers = new Multiples(Number(whole), builder).within(low, high)
@@ -92,7 +98,7 @@ function multiplesWithin(
   }
   if (type === 'number' && step % unit !== 0n) {
     const listed = nearest(range, Number(step), Number(unit)).filter(
-      (value) => isWithin(value, range) && isMultiple(value),
+      (value) => isWithin(value, range) && isCommon(value),
     )
     const fractions = listed.filter((value) => !isExact || !Number.isInteger(value))
     if (fractions.length > 0)

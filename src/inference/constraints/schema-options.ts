@@ -1,5 +1,6 @@
 import { FORMATS } from './formats.ts'
 import { inner, KeywordReader, type Refuse } from './keyword-reader.ts'
+import { isMultiple } from './numbers.ts'
 import { draftOf, References, ROOT } from './references.ts'
 import { PatternError } from './regex/parser.ts'
 import { SearchMatcher } from './regex/search-matcher.ts'
@@ -110,7 +111,7 @@ export class SchemaOptions {
         isWithin(value, bounds.minimum ?? Number.NEGATIVE_INFINITY, bounds.maximum) &&
         value > (bounds.exclusiveMinimum ?? Number.NEGATIVE_INFINITY) &&
         value < (bounds.exclusiveMaximum ?? Number.POSITIVE_INFINITY) &&
-        (plain.multiples ?? []).every((multiple) => Number.isInteger(value / multiple.value))
+        (plain.multiples ?? []).every((multiple) => isMultiple(value, multiple.value))
       )
     }
     if (typeof value === 'string')
