@@ -17,6 +17,7 @@ import { numbersOf } from './numbers.ts'
 import {
   type Conjunction,
   impliedTypes,
+  isIn,
   isObject,
   itemParts,
   type Part,
@@ -29,7 +30,7 @@ import {
 } from './schema-conjunction.ts'
 import { partOfRoot, SchemaOptions } from './schema-options.ts'
 import { StringTexts } from './string-texts.ts'
-import { UnsupportedConstraint } from './unsupported-constraint.ts'
+import { Unsatisfiable, UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, PYTHON_STYLE, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
 
@@ -264,8 +265,10 @@ class SchemaWriter {
         not: notPatterns,
         format: formats,
       }
-      const path = sources[keyword]?.at(-1)?.path ?? where[keyword] ?? []
-      if (error.message.startsWith('no string satisfies') && !this.#isLenient) return this.#nothing(error.message, path)
+      // A constant that is not allowed has no path of its own.
+      const source = sources[keyword]?.at(-1) ?? (keyword === 'not' ? [...formats, ...patterns].at(-1) : undefined)
+      const path = source?.path ?? where[keyword] ?? []
+      if (error instanceof Unsatisfiable && !this.#isLenient) return this.#nothing(error.message, path)
       this.#refuse(error.message, path)
     }
     // Of two patterns or formats the first is kept.
@@ -545,9 +548,9 @@ class SchemaWriter {
       return this.#array({ ...plain, uniqueItems: false }, place)
     }
     if (!isListed) return this.#array({ ...plain, uniqueItems: false }, place)
-    const texts = [...new Set(values.map((value) => JSON.stringify(value)))].map((text) =>
-      this.#plain.constant(JSON.parse(text)),
-    )
+    const texts = values
+      .filter((value, at) => !isIn(value, values.slice(0, at)))
+      .map((value) => this.#plain.constant(value))
     const members = texts.filter((text) => text !== null).map((text) => ({ text, isRequired: false }))
     const list = memberSequence(members, null, { min, max }, this.#plain.comma, this.#builder)
     if (list !== null) return this.#builder.rule(sequence([literal('['), list, literal(']')]))

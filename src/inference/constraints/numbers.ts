@@ -15,6 +15,14 @@ const MOST_LISTED = 2_000
 /** Remainders that an automaton tells apart. */
 const MOST_REMAINDERS = 64
 const MOST_DECIMALS = 9
+/** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole ones. */
+const LARGEST_QUOTIENT = 1e21
+
+/** Whether validators take a number for a multiple of another. */
+export function isMultiple(value: number, divisor: number): boolean {
+  const quotient = value / divisor
+  return Number.isInteger(quotient) && Math.abs(quotient) < LARGEST_QUOTIENT
+}
 
 /**
  * The numbers that keep some bounds, are multiples of others and none of those excluded. Null when there are none that can
@@ -81,8 +89,8 @@ function multiplesWithin(
   const whole = commonMultiple(step, unit) / unit
   const low = range.min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(range.min))
   const high = range.max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(range.max)))
-  const isExact = divisors.every(dividesWholeNumbers)
-  const isMultiple = (value: number) => divisors.every((divisor) => Number.isInteger(value / divisor))
+  const isExact = divisors.every((divisor) => dividesWholeNumbers(divisor) && LARGEST / divisor < LARGEST_QUOTIENT)
+  const isCommon = (value: number) => divisors.every((divisor) => isMultiple(value, divisor))
   const options: Expression[] = []
   if (isExact && whole <= BigInt(LARGEST)) {
     const integers = new Multiples(Number(whole), builder).within(low, high)
@@ -90,7 +98,7 @@ function multiplesWithin(
   }
   if (type === 'number' && step % unit !== 0n) {
     const listed = nearest(range, Number(step), Number(unit)).filter(
-      (value) => isWithin(value, range) && isMultiple(value),
+      (value) => isWithin(value, range) && isCommon(value),
     )
     const fractions = listed.filter((value) => !isExact || !Number.isInteger(value))
     if (fractions.length > 0)

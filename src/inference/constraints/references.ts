@@ -23,14 +23,14 @@ export class References {
   /** Whether `id` identifies schemas, as in draft 4. */
   readonly #takesId: boolean
   /** Whether it is of a draft up to 7. */
-  readonly #isOlder: boolean
+  readonly isOlder: boolean
   /** For a schema of no draft: the same where `id` identifies schemas. */
   readonly #ofDraft4: References | null
 
   constructor(root: unknown, takesId = /draft-0[34]/.test(draftOf(root) ?? '')) {
     this.#root = root
     this.#takesId = takesId
-    this.#isOlder = /draft-0[3-7]/.test(draftOf(root) ?? '')
+    this.isOlder = /draft-0[3-7]/.test(draftOf(root) ?? '')
     this.#resources.set(ROOT, { root: { target: root, path: [] }, anchors: new Map() })
     this.#index()
     this.#ofDraft4 = !takesId && draftOf(root) === null ? new References(root, true) : null
@@ -93,7 +93,7 @@ export class References {
   #identify(schema: Schema, path: Target['path'], parent: string): string {
     // Draft 4 has `id`. Up to draft 7, neither has an effect beside a reference.
     const isAlone = typeof schema.$ref !== 'string'
-    const ids = [isAlone || !this.#isOlder ? schema.$id : undefined, isAlone && this.#takesId ? schema.id : undefined]
+    const ids = [isAlone || !this.isOlder ? schema.$id : undefined, isAlone && this.#takesId ? schema.id : undefined]
     const id = ids.find((value) => typeof value === 'string')
     const [address, fragment] = id === undefined ? [parent, ''] : split(absolute(id, parent))
     const here = { target: schema, path }

@@ -9,6 +9,7 @@ import {
   withMember,
   withoutMember,
 } from './schema-conjunction.ts'
+import { KEYWORDS } from './schema-keywords.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -24,6 +25,24 @@ const BROKEN: Readonly<Record<Bound, readonly [type: string, bound: Bound, dista
   maximum: ['number', 'exclusiveMinimum', 0],
   exclusiveMinimum: ['number', 'maximum', 0],
   exclusiveMaximum: ['number', 'minimum', 0],
+}
+
+const SUBSCHEMAS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'items', 'contains']
+const OTHERS = ['enum', 'const', 'required', 'properties', 'pattern', 'nullable']
+const DEPENDENCIES = ['dependencies', 'dependentRequired', 'dependentSchemas']
+const WITHOUT_EFFECT = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor']
+/** Keywords whose negation is written in full. */
+const NEGATED = new Set([...Object.keys(BROKEN), ...SUBSCHEMAS, ...OTHERS, ...DEPENDENCIES, ...WITHOUT_EFFECT, 'type'])
+
+/** Whether `negatedOptions` certainly gives all values that a schema does not allow. */
+export function isFullyNegated(schema: Schema): boolean {
+  const { type, items, contains, oneOf, minContains, maxContains } = schema
+  const isCounted = contains !== undefined && (minContains !== undefined || maxContains !== undefined)
+  const hasManyPairs = Array.isArray(oneOf) && (oneOf.length * (oneOf.length - 1)) / 2 > MOST_PAIRS
+  // No type stands for the numbers that are not whole.
+  const isWhole = [type].flat().includes('integer')
+  if (isWhole || Array.isArray(items) || isCounted || hasManyPairs) return false
+  return Object.keys(schema).every((keyword) => NEGATED.has(keyword) || KEYWORDS.get(keyword)?.effect !== 'enforced')
 }
 
 /**
@@ -83,7 +102,7 @@ export function negatedOptions(
     if (schema.then !== undefined) options.push(...of([one('if'), not(one('then'))]))
     if (schema.else !== undefined) options.push(...of([not(one('if')), not(one('else'))]))
   }
-  for (const keyword of ['dependencies', 'dependentRequired', 'dependentSchemas']) {
+  for (const keyword of DEPENDENCIES) {
     for (const [name, demand] of reader.schemasIn(schema[keyword], [...part.path, keyword])) {
       const missing = Array.isArray(demand)
         ? demand.filter((other) => typeof other === 'string').map((other) => withoutMember(other, part.path))

@@ -1,5 +1,6 @@
 import { FORMATS } from './formats.ts'
 import { inner, KeywordReader, type Refuse } from './keyword-reader.ts'
+import { isMultiple } from './numbers.ts'
 import { draftOf, References, ROOT } from './references.ts'
 import { PatternError } from './regex/parser.ts'
 import { SearchMatcher } from './regex/search-matcher.ts'
@@ -16,12 +17,14 @@ import {
   type Part,
   type Path,
   type Plain,
+  type Source,
   together,
   typeOf,
   unevaluated,
   withoutMember,
 } from './schema-conjunction.ts'
-import { negatedOptions } from './schema-negation.ts'
+import { KEYWORDS } from './schema-keywords.ts'
+import { isFullyNegated, negatedOptions } from './schema-negation.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -64,6 +67,10 @@ export class SchemaOptions {
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
   readonly #matchers = new Map<string, SearchMatcher | null>()
+  /** Of which some options are left out. */
+  readonly #partial = new Set<number>()
+  /** How often options were left out. */
+  #losses = 0
   #left = MOST_WORK
   #isPeeking = false
   /** Why the last schema allows nothing. */
@@ -104,7 +111,7 @@ export class SchemaOptions {
         isWithin(value, bounds.minimum ?? Number.NEGATIVE_INFINITY, bounds.maximum) &&
         value > (bounds.exclusiveMinimum ?? Number.NEGATIVE_INFINITY) &&
         value < (bounds.exclusiveMaximum ?? Number.POSITIVE_INFINITY) &&
-        (plain.multiples ?? []).every((multiple) => Number.isInteger(value / multiple.value))
+        (plain.multiples ?? []).every((multiple) => isMultiple(value, multiple.value))
       )
     }
     if (typeof value === 'string')
@@ -114,14 +121,19 @@ export class SchemaOptions {
         isWithin(value.length, bounds.minItems, bounds.maxItems) &&
         (!plain.uniqueItems || value.every((item, at) => !isIn(item, value.slice(0, at)))) &&
         value.every((item, at) => this.allows(item, itemParts(plain, at))) &&
-        (plain.contains ?? []).every(({ part, min, max }) =>
-          isWithin(value.filter((item) => this.allows(item, [part])).length, min, max ?? undefined),
-        )
+        (plain.contains ?? []).every(({ part, min, max }) => {
+          const others = { ...part, negated: !part.negated }
+          return (
+            value.filter((item) => this.allows(item, [part])).length >= min &&
+            (max === null || value.filter((item) => !this.allows(item, [others])).length <= max)
+          )
+        })
       )
     }
     if (!isObject(value)) return true
     const names = Object.keys(value)
     return (
+      (this.#isLenient || this.#hasKnownPatterns(plain)) &&
       isWithin(names.length, bounds.minProperties, bounds.maxProperties) &&
       (plain.required ?? []).every((name) => Object.hasOwn(value, name)) &&
       names.every((name) => plain.names === undefined || this.allows(name, plain.names)) &&
@@ -141,6 +153,11 @@ export class SchemaOptions {
       this.#matchers.set(source, matcher)
     }
     return matcher?.test(text) ?? null
+  }
+
+  /** Whether it is known which members each schema is about. */
+  #hasKnownPatterns({ objects = [] }: Plain): boolean {
+    return objects.every(({ patterns }) => patterns.every(({ source }) => this.matches(source, '') !== null))
   }
 
   #hasText(value: string, { patterns = [], notPatterns = [], formats = [] }: Plain): boolean {
@@ -166,6 +183,7 @@ export class SchemaOptions {
     const pairs = first.flatMap((a) => second.flatMap((b) => together(a, b) ?? []))
     const multiplies = first.length > 1 && second.length > 1 && pairs.length > Math.max(first.length, second.length)
     if (!multiplies || pairs.length <= MOST_PRODUCTS) return pairs
+    this.#losses++
     return [...pairs.slice(0, MOST_PRODUCTS / 2), ...pairs.slice(-MOST_PRODUCTS / 2)]
   }
 
@@ -177,13 +195,20 @@ export class SchemaOptions {
   #expanded(part: Part): readonly Plain[] {
     const id = this.#idOf(part)
     const known = this.#known.get(id)
-    if (known !== undefined) return known
-    if (this.#open.has(id) && this.#isPeeking) throw new Unfinished()
-    if (this.#open.has(id)) return ANYTHING
+    if (known !== undefined) {
+      if (this.#partial.has(id)) this.#losses++
+      return known
+    }
+    if (this.#open.has(id)) {
+      if (this.#isPeeking) throw new Unfinished()
+      this.#refuse('the schema refers to itself', part.path)
+      return ANYTHING
+    }
     if (this.#open.size > DEEPEST)
       throw new TooComplex(`schemas nested deeper than ${DEEPEST} are not supported`, part.path)
     this.#open.add(id)
     this.#spend(1)
+    const losses = this.#losses
     let options: readonly Plain[]
     try {
       options = this.#optionsOf(part)
@@ -193,6 +218,7 @@ export class SchemaOptions {
     if (options.length > MOST_OPTIONS)
       throw new TooComplex(`more than ${MOST_OPTIONS} alternatives are not supported`, part.path)
     this.#known.set(id, options)
+    if (this.#losses > losses) this.#partial.add(id)
     return options
   }
 
@@ -211,7 +237,11 @@ export class SchemaOptions {
     if (!negated) return this.#positive(own)
     const target = this.#targetOf({ ...own, negated: false })
     // Older drafts take a reference alone: what is not its target is neither with what stands beside it.
-    if (target !== null) return this.#expanded({ ...target, negated: true })
+    if (target !== null) {
+      if (hasOtherKeywords(schema)) this.#losses++
+      return this.#expanded({ ...target, negated: true })
+    }
+    if (!isFullyNegated(schema)) this.#losses++
     return negatedOptions(own, this.#reader, (parts) => this.of(parts)).map(unevaluated)
   }
 
@@ -235,6 +265,8 @@ export class SchemaOptions {
       return []
     }
     const target = this.#targetOf(part)
+    // Validators of older drafts allow more: they take no notice of what stands beside a reference.
+    if (target !== null && this.#references.isOlder && hasOtherKeywords(schema)) this.#losses++
     const [allOf, anyOf, oneOf] = [list('allOf'), list('anyOf'), list('oneOf')]
     const { not, if: condition } = schema
     const options = this.#all([
@@ -270,9 +302,11 @@ export class SchemaOptions {
   }
 
   #one(parts: readonly Part[], path: Path): readonly Plain[] {
-    const lists = parts.map((part) => this.#expanded(this.#aliased(part)))
+    const aliased = parts.map((part) => this.#aliased(part))
+    const lists = aliased.map((part) => this.#expanded(part))
+    const isPartial = aliased.map((part) => this.#partial.has(this.#idOf(part)))
     const constants = onlyConstants(lists)
-    if (constants !== null) {
+    if (constants !== null && !isPartial.includes(true)) {
       const counts = Map.groupBy(constants, (value) => value)
       const once = [...counts].flatMap(([value, list]) => (list.length === 1 ? [value] : []))
       return once.length === 0 ? [] : [{ enum: once }]
@@ -283,8 +317,10 @@ export class SchemaOptions {
         for (const [at, others] of lists.entries()) {
           if (at === index || kept.length === 0) continue
           this.#spend(kept.length * others.length)
-          if (kept.every((one) => others.every((other) => this.#areApart(one, other)))) continue
-          kept = this.#both(kept, this.#expanded({ ...this.#aliased(parts[at]!), negated: true }))
+          // What is left out of the others may be what an option has in common with them.
+          const isApart = !isPartial[at] && kept.every((one) => others.every((other) => this.#areApart(one, other)))
+          if (isApart) continue
+          kept = this.#both(kept, this.#expanded({ ...aliased[at]!, negated: true }))
         }
         return kept
       }),
@@ -300,14 +336,14 @@ export class SchemaOptions {
     return both === null || !this.isSatisfiable(both)
   }
 
-  /** Whether some value satisfies an option, as far as types, bounds, constants and what is required show it. */
+  /** False where types, bounds, constants or what is required show that no value satisfies an option. */
   isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
     if (plain.types?.every((type) => hasNoRoom(type, plain))) return false
     if (plain.enum !== undefined)
-      return plain.enum.some((value) => typeof value === 'object' || this.fits(value, plain))
+      return plain.enum.some((value) => typeof value === 'object' || this.#mayFit(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
     // A value of another type satisfies all that is said of members.
-    if (levels === 0 || !isObjectOnly) return true
+    if (levels === 0 || !isObjectOnly || !this.#hasKnownPatterns(plain)) return true
     return (plain.required ?? []).every((name) => {
       const parts = this.memberParts(plain, name)
       const options = parts.length === 0 ? null : this.#peek(parts)
@@ -315,12 +351,22 @@ export class SchemaOptions {
     })
   }
 
-  /** The options of a member's value; null where they lead back to what is being looked at. */
+  /** Whether a scalar satisfies an option, for all that is known: validators differ in what they take for a format. */
+  #mayFit(value: unknown, plain: Plain): boolean {
+    const isKnown = ({ value: source }: Source<string>) => this.matches(source, '') !== null
+    const { patterns = [], notPatterns = [] } = plain
+    const known = { patterns: patterns.filter(isKnown), notPatterns: notPatterns.filter(isKnown), formats: [] }
+    return this.fits(value, { ...plain, ...known })
+  }
+
+  /** All options of a member's value; null where some are left out, or they lead back to what is being looked at. */
   #peek(parts: Conjunction): readonly Plain[] | null {
     const was = this.#isPeeking
+    const losses = this.#losses
     this.#isPeeking = true
     try {
-      return this.of(parts)
+      const options = this.of(parts)
+      return this.#losses > losses ? null : options
     } catch (error) {
       if (error instanceof Unfinished) return null
       throw error
@@ -350,10 +396,10 @@ export class SchemaOptions {
     return all.map(({ keyword, name, demand }) => () => {
       const isNames = keyword === 'dependentRequired' || Array.isArray(demand)
       const path = [...part.path, keyword, name]
-      // What a schema says counts for `unevaluatedProperties` only beside the member.
+      // What a schema says counts for `unevaluatedProperties` and `unevaluatedItems` only beside the member.
       const followed = isNames
         ? [{ required: this.#reader.namesIn(demand, path) }]
-        : this.#both([{ required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
+        : this.#both([{ types: ['object'], required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
       return [...followed, withoutMember(name, path)]
     })
   }
@@ -384,6 +430,8 @@ export class SchemaOptions {
       const isObjectOpen =
         unevaluatedProperties !== undefined && shapes.every(({ additional }) => additional === undefined)
       const isArrayOpen = unevaluatedItems !== undefined && arrays.every(({ rest }) => rest === undefined)
+      // A value of several options is described by all of them.
+      if (isObjectOpen || isArrayOpen) this.#losses++
       return {
         ...plain,
         ...(isObjectOpen && { objects: [...(plain.objects ?? []), object] }),
@@ -432,6 +480,13 @@ export class SchemaOptions {
     this.#ids.set(schema, id)
     return 2 * id + (negated ? 1 : 0)
   }
+}
+
+/** Whether something that has an effect stands beside a reference. */
+function hasOtherKeywords(schema: Schema): boolean {
+  return Object.keys(schema).some(
+    (keyword) => KEYWORDS.get(keyword)?.effect === 'enforced' && !keyword.startsWith('$') && keyword !== 'definitions',
+  )
 }
 
 /** The constants of options that say nothing else; null where some do. */

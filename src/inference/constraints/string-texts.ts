@@ -25,7 +25,7 @@ import {
   WorkBudget,
   withLengths,
 } from './regex/state-machine.ts'
-import { UnsupportedConstraint } from './unsupported-constraint.ts'
+import { Unsatisfiable, UnsupportedConstraint } from './unsupported-constraint.ts'
 import type { ValueText } from './value-text.ts'
 
 /** What JSON Schema says of a string; all of it must hold. */
@@ -131,16 +131,17 @@ export class StringTexts {
       return others.size === 0 ? '' : ` beside ${Array.from(others, (other) => `'${other}'`).join(' and ')}`
     }
     const refusal = (reason: string) => new UnsupportedConstraint(reason + beside(), [...path, keyword])
+    const noString = () => new Unsatisfiable(`no string satisfies '${keyword}'${beside()}`, [...path, keyword])
     try {
       let machine = everything(alphabet.classes.length)
       for (const condition of all) {
         keyword = condition.keyword
         machine = within(machine, condition, alphabet, { states: MOST_STATES_BETWEEN, budget })
-        if (isEmpty(machine)) throw refusal(`no string satisfies '${keyword}'`)
+        if (isEmpty(machine)) throw noString()
       }
       if (max !== null || min > 0) keyword = max === null ? 'minLength' : 'maxLength'
       const fitting = ofLengths(machine, min, max, { states, budget })
-      if (isEmpty(fitting)) throw refusal(`no string satisfies '${keyword}'`)
+      if (isEmpty(fitting)) throw noString()
       this.#statesLeft -= fitting.accepting.length
       return text.accepted(fitting, alphabet)
     } catch (error) {

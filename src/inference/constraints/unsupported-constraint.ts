@@ -15,3 +15,6 @@ export class UnsupportedConstraint extends Error {
     return this.path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')
   }
 }
+
+/** What the constraint asks for together, nothing satisfies. */
+export class Unsatisfiable extends UnsupportedConstraint {}

@@ -47,11 +47,11 @@ test.each<[string, Constraint]>([
 
 test('what a long constraint may not hold is refused by name, as in a short one', async () => {
   const properties = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`name${i}`, { type: 'string' }]))
-  const schema = { type: 'object', properties: { ...properties, last: { not: {} } } }
+  const schema = { type: 'object', properties: { ...properties, last: { pattern: '(a)\\1' } } }
   const refused = generate(engine, chat, [
     branch({ constraint: { type: 'json_schema', schema, param: 'response_format.json_schema.schema' } }),
   ])
   await expect(refused).rejects.toEqual(
-    apiError({ status: 400, param: 'response_format.json_schema.schema.properties.last.not' }),
+    apiError({ status: 400, param: 'response_format.json_schema.schema.properties.last.pattern' }),
   )
 })
