@@ -125,6 +125,24 @@ describe('every family serves the same contract', () => {
     ])
   })
 
+  test.each<[DialectName, native: string]>([
+    ['internvl', '<ref>a b</ref><box>[[100, 200, 500, 750]]</box>\n<ref>mug; x</ref><box>[[100, 200, 500, 750]]</box>'],
+    ['minicpm-v', '<ref>a b</ref><box>100 200 500 750</box>\n<ref>mug; x</ref><box>100 200 500 750</box>'],
+    ['lighton-ocr', '![a <b>](image_1.png)100,200,500,750\n![mug; x](image_2.png)100,200,500,750'],
+    ['paligemma', '<loc0205><loc0102><loc0768><loc0512> a b> ; <loc0205><loc0102><loc0768><loc0512> mug x'],
+  ])('%s, detect what its notation cannot write', async (dialect, native) => {
+    const server = await speaking(dialect)
+    const categories = ['a <b>', ' mug; x\n']
+    // All of it in the answer about each: an engine that follows the constraint would write one.
+    server.engine.script = { texts: [...native] }
+    const { detections } = await jsonOf<{ detections: { mention: string }[] }>(
+      await server.post('/v1/detect', { media: { type: 'image', image_url: url }, categories }),
+    )
+    expect(detections.map(({ mention }) => mention)).toEqual(categories)
+    for (const { constraint } of server.engine.works.at(-1)!.branches)
+      expect(constraint).toMatchObject({ type: 'regex', pattern: expect.not.stringContaining('a <b>\\(') })
+  })
+
   test('a family without boxes rejects them by name', async () => {
     const server = await speaking('molmo')
     const chat = await server.post('/v1/chat/completions', about({ vision_config: { annotation_format: 'box' } }))

@@ -281,6 +281,13 @@ describe('lookout add and rm', () => {
     })
     const again = await lookout(['add', own])
     expect(again.stdout).toContain(`Replaced the card of own-Q4_K_M (file:${own})`)
+    expect(again.stderr).toContain(
+      `own-Q4_K_M is served text only. If it takes images or audio, add --mmproj ${encoder}\n`,
+    )
+    expect(await lookout(['add', home])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`${home} is a folder: name the GGUF file of the language model in it`),
+    })
     expect((await cardOf('own-Q4_K_M')).engine).toEqual({ model: own })
     expect(await lookout(['add', encoder])).toMatchObject({
       code: 1,

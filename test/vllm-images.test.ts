@@ -130,6 +130,7 @@ test.each<[string, object, RegExp]>([
   ['gemma4', { image: { maxTokens: 260 } }, /image\.maxTokens: must be 280/],
   ['gemma4', { video: { pixelsPerToken: 48, minTokens: 60, maxTokens: 70, ...FRAMES } }, /video: must be left out/],
   ['mistral3', { image: { longestEdge: 1024 } }, /image\.longestEdge: must be 1540/],
+  ['mistral3', { image: { enlarges: true } }, /image\.enlarges: must be left out/],
   ['glm4v', { image: { pixelsPerToken: 32 } }, /image\.pixelsPerToken: must be 28/],
   [
     'glm4v',

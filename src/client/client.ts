@@ -108,7 +108,7 @@ export interface ClientOptions {
   readonly isBackground?: boolean
   /** Told when the server asks to wait, before the client does so. */
   readonly onWait?: (seconds: number, reason: string) => void
-  /** Told what of the media of a request the model did not get, and what of its schemas has no effect. */
+  /** Called with the media that the model did not get, and the parts of schemas that have no effect. */
   readonly onNote?: (note: string) => void
 }
 

@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { addModel } from '../hub/index.ts'
+import { addModel, encodersBeside } from '../hub/index.ts'
 import type { Command } from './command.ts'
 import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
@@ -26,6 +26,11 @@ ${SETTINGS_HELP}`,
     const [id] = card.ids
     if (replaced !== null) process.stdout.write(`Replaced the card of ${id} (${replaced.source ?? replaced.model})\n`)
     await warnOfCard(card.file)
+    const beside = values.mmproj === undefined ? await encodersBeside(positionals[0]!) : []
+    if (beside.length > 0)
+      process.stderr.write(
+        `lookout: ${id} is served text only. If it takes images or audio, add --mmproj ${beside.join(' or ')}\n`,
+      )
     process.stdout.write(`${id} is ready\nCard: ${card.file}\n`)
   },
 }

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { type Config, ConfigError } from '../config/config.ts'
 import { addAliases, withAliases } from '../inference/aliases.ts'
+import { describeCard } from '../inference/engines/engines.ts'
 import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
@@ -48,7 +49,11 @@ export async function readKnownCards(
 
 /** Warns of what a new card leaves out of its model, or only takes to be so. What is wrong with it is said when it is served. */
 export async function warnOfCard(file: string): Promise<void> {
-  await readUnlessFatal(file, () => readCard(file, warn, { load: 'first_use' })).catch(() => null)
+  const describe = async () => {
+    const { card } = await readCard(file, warn, { load: 'first_use' })
+    for (const warning of (await describeCard(card)).warnings) warn(warning)
+  }
+  await readUnlessFatal(file, describe).catch(() => null)
 }
 
 /**

@@ -21,7 +21,8 @@ export interface SearchParts {
 /** Collects the model's answer to one detection question. */
 export class CategoryBranches {
   readonly branch: Branch
-  readonly #labels: readonly string[] | null
+  /** Labels, by the names that the model writes for them; null for any name. */
+  readonly #labels: ReadonlyMap<string, string> | null
   readonly #reply: TextStage
   readonly #reader: AnnotationReader
   readonly #found = new Detections()
@@ -31,9 +32,10 @@ export class CategoryBranches {
 
   constructor({ branch, spec, labels, model, scene }: SearchParts) {
     this.branch = branch
-    this.#labels = labels
+    const { reader, detection } = dialectOf(model.card)
+    this.#labels = labels && new Map(labels.map((label) => [detection.written?.(label) ?? label, label]))
     this.#reply = spec.createReader()
-    this.#reader = dialectOf(model.card).reader(scene)
+    this.#reader = reader(scene)
   }
 
   get leaves(): readonly Leaf[] {
@@ -79,8 +81,13 @@ export class CategoryBranches {
   #keep(pieces: readonly (Prose | Annotation)[]): void {
     for (const piece of pieces) {
       if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
+      if (this.#labels === null) {
+        this.#found.add(piece)
+        continue
+      }
       // An engine that enforces the constraint produces no other labels.
-      if (this.#labels === null || this.#labels.includes(piece.mention ?? '')) this.#found.add(piece)
+      const mention = this.#labels.get(piece.mention ?? '')
+      if (mention !== undefined) this.#found.add({ ...piece, mention })
     }
   }
 }

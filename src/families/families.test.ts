@@ -186,7 +186,9 @@ test('no other file of src knows a family by name', async () => {
   // This project's own name and that of llama.cpp mean other things as well.
   const names = FAMILY_NAMES.filter((name) => name !== 'lookout' && name !== 'llama')
   // By their first word, if that is no word of English.
-  const words = names.map((name) => (/^(?:step|music|muse|unlimited)/.test(name) ? name : /^[a-z]+/.exec(name)![0]))
+  const words = names.map((name) =>
+    /^(?:step|music|muse|unlimited|dots)/.test(name) ? name : /^[a-z]+/.exec(name)![0],
+  )
   const naming: string[] = []
   let files = 0
   for await (const file of glob('src/**/*.{ts,mjs}')) {

@@ -62,6 +62,8 @@ export interface DetectionForms {
   instruction(kind: DetectionKind): string | null
   /** The user's text beside the image. @param labels null for all objects. */
   question(kind: DetectionKind, labels: readonly string[] | null): string
+  /** A label as the notation can write it, and as its reader finds it; left out where that is the label itself. */
+  written?(label: string): string
   /** The answer that the model would have written for these leaves. */
   answer(leaves: readonly Leaf[], scene: Scene): string
   /** The pattern of a whole answer: leaves of one kind whose mentions are among the labels. */
@@ -77,6 +79,11 @@ export interface AnnotationReader {
 
 /** A pattern for the integers 0..1000. */
 export const GRID_NUMBER = '(?:0|[1-9][0-9]{0,2}|1000)'
+
+/** A label without characters that a notation without escapes cannot write, such as its own marks. */
+export function withoutAny(characters: RegExp): (label: string) => string {
+  return (label) => label.replace(characters, ' ').trim()
+}
 
 /** A pattern that matches exactly this text. */
 export function escapePattern(text: string): string {

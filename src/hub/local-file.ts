@@ -1,7 +1,7 @@
-import { realpath, stat } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { readdir, realpath, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { mismatch } from '../families/gguf.ts'
-import { checkParts, partNumber, partPaths, stemOf } from './gguf-names.ts'
+import { checkParts, isProjector, partNumber, partPaths, stemOf } from './gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { HubError } from './hub-error.ts'
 import type { Metadata } from './memory-estimate.ts'
@@ -25,6 +25,7 @@ export async function readLocal(path: string, kind: 'model' | 'projector'): Prom
   const found: { readonly path: string; readonly metadata: Metadata }[] = []
   for (const name of partPaths(resolve(path))) {
     const entry = await stat(name).catch(() => null)
+    if (entry?.isDirectory()) throw new HubError(`${name} is a folder: name the GGUF file of the language model in it`)
     if (!entry?.isFile()) throw new HubError(`${name}: there is no such file`)
     bytes += entry.size
     found.push({ path: name, metadata: await readMetadata(name, entry.size, name) })
@@ -33,6 +34,16 @@ export async function readLocal(path: string, kind: 'model' | 'projector'): Prom
   if (kind === 'model') checkLanguage(first!.metadata, path)
   else checkEncoder(first!.metadata, path)
   return { path: first!.path, bytes, metadata: first!.metadata }
+}
+
+/** Encoders in the folder of a model that was added without one, by their names. */
+export async function encodersBeside(model: string): Promise<readonly string[]> {
+  const folder = dirname(resolve(model))
+  const names = await readdir(folder).catch(() => [])
+  return names
+    .filter(isProjector)
+    .map((name) => join(folder, name))
+    .sort()
 }
 
 /** Makes a card for files of the user's own. */

@@ -47,8 +47,8 @@ function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['ti
 }
 
 /**
- * The size that a processor leaves as it is which enlarges every image, rounding down, until its aspect ratio has no room for
- * another row or column.
+ * A size that the processors of such models do not change. They enlarge every image until its aspect ratio has no room for
+ * another row or column, and round down.
  */
 function filledSize(original: Size, { pixelsPerToken: unit, maxTokens }: ImageLimits): Size {
   let { width, height } = original

@@ -7,7 +7,7 @@ type Grid = readonly [columns: number, rows: number]
 
 /** A sides' ratio beyond which an image is stretched: slices of narrower images would be much larger than a tile. */
 const NARROWEST = 64
-/** An image that is larger than so many tiles is cut. */
+/** An image that is larger than this number of tiles is cut. */
 const LARGE_TILES = 2
 const MOST_TRIES = 4
 

@@ -157,7 +157,7 @@ const openAiEngineSchema = z.strictObject({
   trustedTemplate: z.literal(false).default(false),
 })
 
-/** Of a tile: its side in pixels and its tokens; the tokens of the copy of the whole; pixels that all tiles together have more. */
+/** A tile's side in pixels and its tokens; the tokens of the copy of the whole image; extra pixels where tiles overlap. */
 const tile = {
   side: z.int().positive(),
   tokens: z.int().positive(),
@@ -186,7 +186,7 @@ const tilesSchema = z.discriminatedUnion('grid', [
   }),
   /** Tiles along the longer side. */
   z.strictObject({ grid: z.literal('longest'), ...tile, along: z.int().positive().max(16) }),
-  /** Sides of slices are multiples of so many pixels. */
+  /** Sides of slices are multiples of this number of pixels. */
   z.strictObject({ grid: z.literal('slices'), ...tile, most: mostTiles, unit: z.int().positive() }),
 ])
 
@@ -217,7 +217,7 @@ const cardFields = z.strictObject({
       auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
       /** Every image becomes a square of `maxTokens` tokens. */
       square: z.boolean().optional(),
-      /** No image is enlarged, except to its least tokens, and a longer side is shrunk to so many pixels. */
+      /** No image is enlarged, except to its least tokens, and a longer side is shrunk to this number of pixels. */
       longestEdge: z.int().positive().optional(),
       /** Every image is scaled to `longestEdge`: the token limits change nothing. */
       enlarges: z.literal(true).optional(),

@@ -1,6 +1,12 @@
 import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
-import { BUILT_IN_MARKS, BUILT_IN_PREFIX, builtInFor, builtInTemplate } from '../templates/built-in.ts'
+import {
+  BUILT_IN_MARKS,
+  BUILT_IN_PREFIX,
+  builtInFor,
+  builtInTemplate,
+  LLAMA_CPP_FORMATS,
+} from '../templates/built-in.ts'
 import type { TemplateTraits } from '../templates/traits.ts'
 import { CardError } from './card-error.ts'
 import { probeGuarded } from './model-reader.ts'
@@ -31,7 +37,7 @@ export async function chooseTemplate(
   if (given !== undefined) return { source: await readTemplate(given, place), origin: given, builtIn: null }
   const own = textAt(language, TEMPLATE_KEY)
   if (own === null) return chooseBuiltIn(language, place)
-  if (NAMED.has(own.trim())) return { ...builtIn(own.trim(), language, place), origin: TEMPLATE_KEY }
+  if (LLAMA_CPP_FORMATS.has(own.trim())) return { ...builtIn(own.trim(), language, place), origin: TEMPLATE_KEY }
   const forTools = textAt(language, TOOLS_TEMPLATE_KEY)
   return { source: forTools === null ? own : joined(own, forTools), origin: TEMPLATE_KEY, builtIn: null }
 }
@@ -39,8 +45,6 @@ export async function chooseTemplate(
 const TEMPLATE_KEY = 'tokenizer.chat_template'
 /** Some models have a template of its own for conversations with tools. */
 const TOOLS_TEMPLATE_KEY = `${TEMPLATE_KEY}.tool_use`
-/** Files may hold one of llama.cpp's names instead of a template. These formats are built in here too. */
-const NAMED: ReadonlySet<string> = new Set(['chatml', 'gemma', 'llama3'])
 
 function textAt(language: GgufMetadata, key: string): string | null {
   const text = language.get(key)

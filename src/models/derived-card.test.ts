@@ -201,7 +201,7 @@ describe('a model is served without what is not known of it:', () => {
     expect(card.serves[0]).toMatchObject({ modalities: ['text'], outputFormats: ['text'] })
     expect(warnings).toEqual([
       expect.stringMatching(
-        /how images of dots\.ocr \('dots_ocr'\) are sized is not known here.+without them; .+"image" in the card/,
+        /the image sizes of dots\.ocr \('dots_ocr'\) are neither known nor .+without images\. .+"image" in the card/,
       ),
     ])
   })

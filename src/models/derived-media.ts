@@ -84,7 +84,7 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
     const { projector } = familyMarks({ language: new Map(), encoder })
     const { title } = FAMILIES[family]
     warn(
-      `how images of ${title} ('${projector}') are sized is not known here, nor in its file: the model is served without them; its limits may be given as "image" in the card`,
+      `the image sizes of ${title} ('${projector}') are neither known nor in the encoder's file: the model is served without images. Give the limits as "image" in the card`,
     )
   }
   const shown = runsOnServers(card.engine) ? await headers.encoder() : null
@@ -138,7 +138,7 @@ async function imageOf(
 /** Further keys of a limit where images have fixed sizes, or sizes up to a fixed one. */
 function countedFrom(field: string, { square, longestEdge, enlarges, tiles }: FamilyImageLimits): readonly string[] {
   if (field === 'pixelsPerToken' || field === 'rowEnds' || field === 'auto' || field === 'enlarges') return []
-  // Of tiles whose least number is known, the file says how many there are, and no more.
+  // Where the least number of tiles is known, the file gives only the number of tiles.
   if (tiles?.grid === 'nearest' && tiles.least !== undefined) return ['preproc_min_tiles', 'preproc_max_tiles']
   if (tiles !== undefined) return TILE_KEYS[tiles.grid]
   if (square) return ['image_size']

@@ -51,6 +51,9 @@ export const BUILT_IN_TEMPLATES = {
 } as const
 export type BuiltInName = keyof typeof BUILT_IN_TEMPLATES
 
+/** Formats that llama.cpp knows by the same names. A GGUF file may hold such a name instead of a template. */
+export const LLAMA_CPP_FORMATS: ReadonlySet<string> = new Set<BuiltInName>(['chatml', 'gemma', 'llama3'])
+
 /** Tokens that the vocabulary must have; `plain` needs none. */
 const MARKS: Readonly<Record<BuiltInName, readonly string[]>> = {
   chatml: ['<|im_start|>', '<|im_end|>'],

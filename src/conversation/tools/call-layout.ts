@@ -9,7 +9,7 @@ import { argumentsSchema, type Tool } from '../request/tool.ts'
 
 /** How the calls of a reply are laid out, as constraints write them. */
 export interface CallLayout {
-  /** What announces calls: whatever follows it is held to the layout. */
+  /** The mark that announces calls. Text after it must follow the layout. */
   readonly trigger: string
   /** What surrounds all calls and stands between them; absent where each call stands alone. */
   readonly section?: { readonly begin: string; readonly between: string; readonly end: string }

@@ -107,7 +107,7 @@ export const gigachat = syntax({
     new JsonCallReader({ header: (text) => jsonHeader(text, { opened: false, key: 'arguments' }), end: '}' }),
 })
 
-/** `<function=f>{…}</function>`: Functionary 3.1, and Llama 3.1 where it is told so. */
+/** `<function=f>{…}</function>`: Functionary 3.1, and Llama 3.1 where its template asks for it. */
 export const functionary = framed({
   begin: '<function=',
   marks: ['</function>'],

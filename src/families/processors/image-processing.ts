@@ -43,7 +43,7 @@ export type ImageTokenRule =
       readonly alone?: number
       /** Marks between several tiles and the copy. */
       readonly between?: number
-      /** Tiles overlap and become one grid of squares of so many pixels, of which the last may be cut off. */
+      /** Overlapping tiles become one grid of squares with this side in pixels. The last row and column may be partial. */
       readonly joined?: { readonly side: number }
     }
 

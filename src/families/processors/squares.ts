@@ -7,10 +7,10 @@ import {
   sizeOf,
 } from './image-processing.ts'
 
-/** Images of any aspect ratio, whose sides are multiples of a square's. */
+/** Images of any aspect ratio; their sides are multiples of a square's side. */
 interface PixelRule {
   readonly placeholder: Placeholder
-  /** Frames of which one image counts as so many when pixels are limited. */
+  /** The number of frames that one image counts as in the limits of pixels. */
   readonly frames?: number
 }
 

@@ -1,9 +1,10 @@
 import type { Leaf } from '../annotation.ts'
-import { type Dialect, escapePattern, GRID_NUMBER, type Scene } from '../dialect.ts'
+import { type Dialect, escapePattern, GRID_NUMBER, type Scene, withoutAny } from '../dialect.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 import { boxesIn } from './ref-box.ts'
 
 const BOX = `${GRID_NUMBER}(?:,${GRID_NUMBER}){3}`
+const written = withoutAny(/\s*[[\]\n]+\s*/g)
 const FILE = 'image_[0-9]{1,3}\\.png'
 
 /**
@@ -21,16 +22,17 @@ export const lightOnOcr: Dialect = {
   detection: {
     instruction: () => null,
     question: () => '',
+    written,
     answer: (leaves) => leaves.map(figureOf).join('\n'),
     pattern(_kind, labels) {
-      const name = labels === null ? '[^\\[\\]\\n]+' : `(?:${labels.map(escapePattern).join('|')})`
+      const name = labels === null ? '[^\\[\\]\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
       return `(?:!\\[${name}\\]\\(${FILE}\\)${BOX}\\n?)*`
     },
   },
 }
 
 function figureOf({ mention = '', points }: Leaf, index: number): string {
-  return `![${mention}](image_${(index % 999) + 1}.png)${points.flatMap(({ x, y }) => [x, y]).join(',')}`
+  return `![${written(mention)}](image_${(index % 999) + 1}.png)${points.flatMap(({ x, y }) => [x, y]).join(',')}`
 }
 
 const HEAD = /^!\[([^[\]\n]*)\]\(image_\d{1,3}\.png\)[ \t]*/

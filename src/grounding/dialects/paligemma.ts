@@ -1,11 +1,13 @@
 import type { Leaf } from '../annotation.ts'
-import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
+import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 /** Bins along each side of the image, which location tokens number. */
 const BINS = 1024
 const LOCATION = '<loc(?:0[0-9]{3}|10(?:[01][0-9]|2[0-3]))>'
+
+const written = withoutAny(/\s*[<;\n]+\s*/g)
 
 /** PaliGemma: `<loc0246><loc0229><loc0872><loc0904> car ; ...`: top, left, bottom, right, then the name. */
 export const paligemma: Dialect = {
@@ -21,10 +23,11 @@ export const paligemma: Dialect = {
   reader: (scene) => new SpanReader(new PaliGemmaNotation(scene)),
   detection: {
     instruction: () => null,
-    question: (_kind, labels) => `detect ${labels === null ? 'all objects' : labels.join(' ; ')}`,
+    question: (_kind, labels) => `detect ${labels === null ? 'all objects' : labels.map(written).join(' ; ')}`,
+    written,
     answer: (leaves) => leaves.map(itemOf).join(' ; '),
     pattern(_kind, labels) {
-      const name = labels === null ? '[^<;\\n]+' : `(?:${labels.map(escapePattern).join('|')})`
+      const name = labels === null ? '[^<;\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
       return `(?:${LOCATION.repeat(4)} ${name}(?: ; )?)*`
     },
   },
@@ -34,7 +37,7 @@ function itemOf({ mention = '', points }: Leaf): string {
   const bins = points
     .flatMap(({ x, y }) => [y, x])
     .map((value) => Math.min(Math.round((value / 1000) * BINS), BINS - 1))
-  return `${bins.map((bin) => `<loc${String(bin).padStart(4, '0')}>`).join('')} ${mention}`
+  return `${bins.map((bin) => `<loc${String(bin).padStart(4, '0')}>`).join('')} ${written(mention)}`
 }
 
 const WHOLE = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:(;[ \t]*)(?=[^ \t])|(?=[<\n]))/

@@ -1,5 +1,5 @@
 import type { Leaf } from '../annotation.ts'
-import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
+import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
@@ -23,6 +23,8 @@ export interface RefBoxForm {
 type Marks = readonly [ref: string, refEnd: string, box: string, boxEnd: string]
 const DEFAULT_MARKS: Marks = ['<ref>', '</ref>', '<box>', '</box>']
 
+const written = withoutAny(/\s*[<>\n]+\s*/g)
+
 /** Creates the dialect of a family that writes boxes behind a name. */
 export function refBoxDialect(form: RefBoxForm): Dialect {
   const { marks = DEFAULT_MARKS } = form
@@ -38,10 +40,11 @@ export function refBoxDialect(form: RefBoxForm): Dialect {
     reader: (scene) => new SpanReader(new RefBoxNotation(form, scene)),
     detection: {
       instruction: () => null,
-      question: (_kind, labels) => form.question(labels),
+      question: (_kind, labels) => form.question(labels === null ? null : labels.map(written)),
+      written,
       answer: (leaves) => leaves.map((leaf) => itemOf(leaf, form)).join('\n'),
       pattern(_kind, labels) {
-        const name = labels === null ? '[^<>\\n]+' : `(?:${labels.map((label) => escapePattern(label)).join('|')})`
+        const name = labels === null ? '[^<>\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
         return `(?:${ref}${name}${refEnd}${box}${form.boxes}${boxEnd}\\n?)*`
       },
     },
@@ -51,7 +54,7 @@ export function refBoxDialect(form: RefBoxForm): Dialect {
 function itemOf({ mention = '', points }: Leaf, form: RefBoxForm): string {
   const [ref, refEnd, box, boxEnd] = form.marks ?? DEFAULT_MARKS
   const numbers = points.flatMap(({ x, y }) => [x, y]).map((value) => Math.round((value / 1000) * (form.most ?? 1000)))
-  return `${ref}${mention}${refEnd}${box}${form.write(numbers)}${boxEnd}`
+  return `${ref}${written(mention)}${refEnd}${box}${form.write(numbers)}${boxEnd}`
 }
 
 /** What a span consists of: these texts, and what may stand between them. */

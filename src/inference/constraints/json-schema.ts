@@ -557,7 +557,7 @@ class SchemaWriter {
     return this.#nothing("'minItems' asks for more items than can differ", plain.where?.minItems ?? path)
   }
 
-  /** The values of an option of which there are few; null for others. */
+  /** The values of an option that has only a few; null for others. */
   #valuesOf(plain: Plain): readonly unknown[] | null {
     if (plain.enum !== undefined) return plain.enum.filter((value) => this.#options.fits(value, plain))
     const { types = ['string'] } = plain

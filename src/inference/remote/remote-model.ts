@@ -25,7 +25,7 @@ function checkGeometry(
   reject: (field: string, problem: string) => never,
 ): void {
   const about = 'by config.json and preprocessor_config.json, which the servers use as well'
-  for (const field of ['pixelsPerToken', 'square', 'longestEdge', 'fills', 'tiles'] as const) {
+  for (const field of ['pixelsPerToken', 'square', 'longestEdge', 'enlarges', 'fills', 'tiles'] as const) {
     if (isDeepStrictEqual(image[field], limits[field])) continue
     const wanted = limits[field] === undefined ? 'be left out' : `be ${JSON.stringify(limits[field])}`
     reject(`image.${field}`, `must ${wanted}, ${about}`)
