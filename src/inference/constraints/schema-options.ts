@@ -302,7 +302,7 @@ export class SchemaOptions {
 
   /** Whether some value satisfies an option, as far as types, bounds, constants and what is required show it. */
   isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
-    if (plain.types?.every((type) => hasNoRoom(type, plain))) return false
+    if (plain.isMisfit || plain.types?.every((type) => hasNoRoom(type, plain))) return false
     if (plain.enum !== undefined)
       return plain.enum.some((value) => typeof value === 'object' || this.fits(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
