@@ -41,6 +41,13 @@ describe('keywords together', () => {
       ['{"a": null}', '{"b": null}'],
       ['{}', '{"a": null, "b": null}'],
     ],
+    [{ oneOf: [{ type: 'integer', not: { multipleOf: 2 } }, { type: 'integer' }] }, ['2'], ['1']],
+    [{ oneOf: [{ oneOf: [{ multipleOf: 2 }, count] }, { if: count, else: {} }] }, ['2'], ['1']],
+    [
+      { oneOf: [{ type: 'array', items: { not: { multipleOf: 2 } }, minItems: 1 }, { type: 'array', items: count }] },
+      ['[]'],
+      ['[1]'],
+    ],
     [{ oneOf: [{ required: ['a'] }, { additionalProperties: false, pattern: '^a' }] }, ['"b"'], ['"ab"']],
     [{ enum: ['a', 'b', 'c'], not: { const: 'b' } }, ['"a"', '"c"'], ['"b"']],
     [{ type: 'string', not: { pattern: '^a' } }, ['"ba"', '""'], ['"ab"']],

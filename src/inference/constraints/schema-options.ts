@@ -63,6 +63,8 @@ export class SchemaOptions {
   readonly #ids = new Map<unknown, number>()
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
+  /** Parts that more values satisfy than their options. */
+  readonly #narrowed = new Set<number>()
   readonly #matchers = new Map<string, SearchMatcher | null>()
   #left = MOST_WORK
   #isPeeking = false
@@ -166,6 +168,7 @@ export class SchemaOptions {
     const pairs = first.flatMap((a) => second.flatMap((b) => together(a, b) ?? []))
     const multiplies = first.length > 1 && second.length > 1 && pairs.length > Math.max(first.length, second.length)
     if (!multiplies || pairs.length <= MOST_PRODUCTS) return pairs
+    this.#narrow()
     return [...pairs.slice(0, MOST_PRODUCTS / 2), ...pairs.slice(-MOST_PRODUCTS / 2)]
   }
 
@@ -177,12 +180,16 @@ export class SchemaOptions {
   #expanded(part: Part): readonly Plain[] {
     const id = this.#idOf(part)
     const known = this.#known.get(id)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      if (this.#narrowed.has(id)) this.#narrow()
+      return known
+    }
     if (this.#open.has(id) && this.#isPeeking) throw new Unfinished()
     if (this.#open.has(id)) return ANYTHING
     if (this.#open.size > DEEPEST)
       throw new TooComplex(`schemas nested deeper than ${DEEPEST} are not supported`, part.path)
     this.#open.add(id)
+    if (part.negated && isObject(part.schema)) this.#narrow()
     this.#spend(1)
     let options: readonly Plain[]
     try {
@@ -194,6 +201,11 @@ export class SchemaOptions {
       throw new TooComplex(`more than ${MOST_OPTIONS} alternatives are not supported`, part.path)
     this.#known.set(id, options)
     return options
+  }
+
+  /** Some values of what is being looked at are left out. */
+  #narrow(): void {
+    for (const id of this.#open) this.#narrowed.add(id)
   }
 
   #optionsOf(part: Part): readonly Plain[] {
@@ -270,7 +282,8 @@ export class SchemaOptions {
   }
 
   #one(parts: readonly Part[], path: Path): readonly Plain[] {
-    const lists = parts.map((part) => this.#expanded(this.#aliased(part)))
+    const aliased = parts.map((part) => this.#aliased(part))
+    const lists = aliased.map((part) => this.#expanded(part))
     const constants = onlyConstants(lists)
     if (constants !== null) {
       const counts = Map.groupBy(constants, (value) => value)
@@ -283,8 +296,10 @@ export class SchemaOptions {
         for (const [at, others] of lists.entries()) {
           if (at === index || kept.length === 0) continue
           this.#spend(kept.length * others.length)
-          if (kept.every((one) => others.every((other) => this.#areApart(one, other)))) continue
-          kept = this.#both(kept, this.#expanded({ ...this.#aliased(parts[at]!), negated: true }))
+          const other = aliased[at]!
+          const isWhole = !this.#narrowed.has(this.#idOf(other))
+          if (isWhole && kept.every((one) => others.every((plain) => this.#areApart(one, plain)))) continue
+          kept = this.#both(kept, this.#expanded({ ...other, negated: true }))
         }
         return kept
       }),
@@ -315,12 +330,13 @@ export class SchemaOptions {
     })
   }
 
-  /** The options of a member's value; null where they lead back to what is being looked at. */
+  /** The options of a member's value; null where they are not all, or lead back to what is being looked at. */
   #peek(parts: Conjunction): readonly Plain[] | null {
     const was = this.#isPeeking
     this.#isPeeking = true
     try {
-      return this.of(parts)
+      const options = this.of(parts)
+      return parts.some((part) => this.#narrowed.has(this.#idOf(part))) ? null : options
     } catch (error) {
       if (error instanceof Unfinished) return null
       throw error
