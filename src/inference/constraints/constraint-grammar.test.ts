@@ -354,7 +354,10 @@ describe('a lenient schema', () => {
     ],
     [
       'a required member that no value is valid for',
-      object({ a: { type: 'integer', enum: ['1', '2'] }, b: { type: 'array', items: { type: 'null', const: 1 }, minItems: 1 } }),
+      object({
+        a: { type: 'integer', enum: ['1', '2'] },
+        b: { type: 'array', items: { type: 'null', const: 1 }, minItems: 1 },
+      }),
       ['{"a": "1", "b": [1]}'],
       ['{}', '{"a": 1, "b": []}'],
     ],
