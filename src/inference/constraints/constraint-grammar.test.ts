@@ -428,6 +428,8 @@ describe('a lenient schema', () => {
   test.each([
     ['no schema', 5],
     ['nothing', false],
+    ['more members than there may be', { ...object({ a: text, b: text }), maxProperties: 1 }],
+    ['types that exclude each other', { allOf: [{ type: 'object' }, { type: 'string' }] }],
     [
       'too many schemas',
       {

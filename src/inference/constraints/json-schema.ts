@@ -174,7 +174,9 @@ class SchemaWriter {
     // Constants and types come first in what models read.
     const [{ enum: values = undefined, types = undefined } = {}] = options
     if (values !== undefined) return this.#constants(values, {}, place)
-    return this.#option(types === undefined ? {} : { types }, place)
+    // Arguments are an object, even where nothing satisfies their schema.
+    const fallback = types ?? (place.depth === 0 ? ['object'] : undefined)
+    return this.#option(fallback === undefined ? {} : { types: fallback }, place)
   }
 
   #option(plain: Plain, place: Place): Expression | null {
