@@ -346,11 +346,12 @@ describe('a lenient schema', () => {
           a: { type: 'integer', enum: ['1', '2'] },
           b: { type: 'array', items: { type: 'integer', enum: ['1'] } },
           c: { type: 'object', properties: { d: { type: 'boolean', const: 'x' } }, required: ['d'] },
+          f: { type: 'object', required: ['Z'], propertyNames: { pattern: '^[a-z]$' } },
           e: { anyOf: [{ type: 'integer', enum: ['1'] }, { type: 'null' }] },
         },
       },
       ['{}', '{"b": []}', '{"b": [], "e": null}'],
-      ['{"a": "1"}', '{"b": ["1"]}', '{"c": {"d": "x"}}', '{"e": "1"}'],
+      ['{"a": "1"}', '{"f": {}}', '{"b": ["1"]}', '{"c": {"d": "x"}}', '{"e": "1"}'],
     ],
     [
       'a required member that no value is valid for',

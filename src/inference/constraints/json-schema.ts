@@ -8,7 +8,6 @@ import {
   literal,
   optional,
   type Reference,
-  repeat,
   sequence,
 } from './grammar.ts'
 import type { Refuse } from './keyword-reader.ts'
@@ -317,17 +316,12 @@ class SchemaWriter {
     }
     const others = keys === null ? this.#others(plain, described, members.length, place) : null
     const counts = { min: bounds.minProperties ?? 0, max: bounds.maxProperties ?? null }
-    if (place.form === 'members') {
-      const list = members.map(({ text, isRequired }) => (isRequired ? text : optional(text)))
-      return this.#builder.rule(sequence([...list, ...(others === null ? [] : [repeat(others, 0, null)])]))
-    }
+    const comma = place.form === 'members' ? EMPTY : this.#plain.comma
     const list =
-      memberSequence(members, others, counts, this.#plain.comma, this.#builder) ??
-      (this.#isLenient
-        ? memberSequence(members, others, { min: 0, max: null }, this.#plain.comma, this.#builder)
-        : null)
+      memberSequence(members, others, counts, comma, this.#builder) ??
+      (this.#isLenient ? memberSequence(members, others, { min: 0, max: null }, comma, this.#builder) : null)
     if (list !== null) {
-      return this.#builder.rule(place.form === 'keywords' ? list : sequence([literal('{'), list, literal('}')]))
+      return this.#builder.rule(isObjectOnly(place) ? list : sequence([literal('{'), list, literal('}')]))
     }
     const keyword = counts.min > 0 ? 'minProperties' : 'maxProperties'
     return this.#nothing(`'${keyword}' cannot be kept beside the properties`, plain.where?.[keyword] ?? [])

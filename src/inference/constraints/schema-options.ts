@@ -324,6 +324,7 @@ export class SchemaOptions {
     // A value of another type satisfies all that is said of members.
     if (levels === 0 || !isObjectOnly) return true
     return (plain.required ?? []).every((name) => {
+      if (plain.names !== undefined && !this.allows(name, plain.names)) return false
       const parts = this.memberParts(plain, name)
       const options = parts.length === 0 ? null : this.#peek(parts)
       return options === null || options.some((option) => this.isSatisfiable(option, levels - 1))
