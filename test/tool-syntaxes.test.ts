@@ -172,6 +172,20 @@ describe('channels', () => {
     expect((await ask(texts, { tools: TOOLS })).message).toMatchObject({ content })
   })
 
+  test('log-probabilities are those of the answer, with its header and without those of thoughts', async () => {
+    const { server } = running
+    const written =
+      'Hm.<|end|><|start|>assistant<|channel|>analysis<|message|>More.<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>'
+    server.engine.script = { texts: written.split(/(?=<)|(?<=>)/) }
+    const body = { model: MODEL, messages: [user], reasoning_effort: 'low', logprobs: true }
+    const { choices } = await replyOf(await server.post('/v1/chat/completions', body))
+    expect(choices[0]!.message).toMatchObject({ content: 'Hello.', reasoning_content: 'Hm.\nMore.' })
+    const { logprobs } = choices[0] as unknown as { logprobs: { content: { token: string }[] } }
+    expect(logprobs.content.map(({ token }) => token)).toEqual([
+      ...['<|start|>', 'assistant', '<|channel|>', 'final', '<|message|>', 'Hello.', '<|return|>'],
+    ])
+  })
+
   test('a structure constrains the answer alone', async () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] }
     const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }

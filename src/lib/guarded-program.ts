@@ -1,5 +1,8 @@
 import { READY } from './guarded-process.ts'
 
+/** A message may be a text of the stranger whose work failed. */
+const LONGEST_MESSAGE = 1_000
+
 /** What a question became: its answer, or why there is none. */
 export type Attempt<Answer> =
   | { readonly answer: Answer }
@@ -44,8 +47,12 @@ export function attempted<Answer>(answer: () => Answer): Attempt<Answer> {
 }
 
 function failureOf(error: unknown): { message: string; code: string | null } {
-  if (!(error instanceof Error)) return { message: String(error), code: null }
+  if (!(error instanceof Error)) return { message: bounded(String(error)), code: null }
   const { message, cause } = error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : null
-  return { message: cause instanceof Error ? `${message}: ${cause.message}` : message, code }
+  return { message: bounded(cause instanceof Error ? `${message}: ${cause.message}` : message), code }
+}
+
+function bounded(message: string): string {
+  return message.length <= LONGEST_MESSAGE ? message : `${message.slice(0, LONGEST_MESSAGE).toWellFormed()}…`
 }

@@ -235,6 +235,12 @@ describe('in another process', () => {
     ).rejects.toMatchObject({ status: 400, message: "The model's chat template rejected this conversation: no" })
   })
 
+  test('a reason of any length becomes a short error', async () => {
+    const endless = await foreign(`{{ raise_exception('no' * 9000000) if messages | length > 1 else '' }}${CHATML}`)
+    const error = await endless.render(conversation(2), 'messages').catch((error: Error) => error)
+    expect(error).toMatchObject({ status: 400, param: 'messages', message: expect.stringMatching(/: (?:no){500}…$/) })
+  })
+
   test('one that means to end the server for one conversation ends that request', async () => {
     const trap = '{% if messages | length == 5 %}{% for i in range(4000000000) %}{% endfor %}{% endif %}'
     const [hostile, good] = await Promise.all([foreign(trap + CHATML), foreign(CHATML)])

@@ -33,6 +33,8 @@ export class ChannelReader implements TextStage {
   #hasText = false
   #hasThought: boolean
   #isEmpty = true
+  /** Whether the last message was a thought. */
+  #endsThought = false
 
   constructor(options: ChannelOptions) {
     this.#options = options
@@ -40,8 +42,9 @@ export class ChannelReader implements TextStage {
     this.#hasThought = options.hasThought
   }
 
-  get isThinking(): boolean {
-    return this.#section === 'thought'
+  get isThinking(): boolean | null {
+    if (this.#section !== 'header') return this.#section === 'thought'
+    return this.#header === '' ? this.#endsThought : null
   }
 
   push(text: string): ReplyPiece[] {
@@ -120,6 +123,7 @@ export class ChannelReader implements TextStage {
       pieces.push({ type: 'tool_arguments', index: this.#calls - 1, text: '{}' })
     this.#hasText ||= this.#section === 'text' && !this.#isEmpty
     this.#hasThought ||= this.#section === 'thought' && !this.#isEmpty
+    this.#endsThought = this.#section === 'thought'
     this.#section = 'header'
   }
 }

@@ -24,8 +24,8 @@ export interface TextStage {
    * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
-  /** Whether the text so far ends in a thought. */
-  readonly isThinking?: boolean
+  /** Whether the text so far ends in a thought; null where that depends on what follows. */
+  readonly isThinking?: boolean | null
 }
 
 /** Joins texts of the same kind that follow each other. */

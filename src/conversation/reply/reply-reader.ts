@@ -40,7 +40,9 @@ export class ReplyReader implements TextStage {
   /** What the text so far ends in; `start` where that depends on what follows. */
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
-    return this.#hasContent && !this.#content.isThinking ? 'content' : 'thought'
+    if (!this.#hasContent) return 'thought'
+    const { isThinking } = this.#content
+    return isThinking === null ? 'start' : isThinking ? 'thought' : 'content'
   }
 
   push(text: string): ReplyPiece[] {

@@ -18,8 +18,8 @@ export class FilteredStage implements TextStage {
     this.#create = create
   }
 
-  get isThinking(): boolean {
-    return this.#inner.isThinking ?? false
+  get isThinking(): boolean | null {
+    return this.#inner.isThinking === undefined ? false : this.#inner.isThinking
   }
 
   push(text: string): ReplyPiece[] {

@@ -21,6 +21,8 @@ export class ToolCallReader implements TextStage {
   #call: OpenCall | null = null
   /** White space that is text unless a call follows. */
   #blanks = ''
+  /** Whether a mark around calls, or a call, came last. */
+  #isAmongCalls = false
   #calls = 0
 
   constructor(options: ToolCallOptions) {
@@ -45,7 +47,9 @@ export class ToolCallReader implements TextStage {
     // White space before a call that was dropped is no text either.
     if (this.#call) this.#blanks = ''
     this.#call = null
-    this.#addText(this.#begin.end(), pieces)
+    const held = this.#begin.end()
+    // The beginning of a mark where the next call was to begin.
+    if (!cut || !this.#isAmongCalls) this.#addText(held, pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
     this.#blanks = ''
     return pieces
@@ -55,7 +59,10 @@ export class ToolCallReader implements TextStage {
     const { before, marker, rest } = this.#begin.find(text)
     this.#addText(before, pieces)
     if (marker === null) return ''
-    if (marker !== this.#options.syntax.begin) return rest
+    if (marker !== this.#options.syntax.begin) {
+      this.#isAmongCalls = true
+      return rest
+    }
     const { syntax, tools } = this.#options
     this.#call = { reader: syntax.readCall(tools), text: syntax.begin, named: false, dropped: false }
     return rest
@@ -81,6 +88,7 @@ export class ToolCallReader implements TextStage {
     }
     if (state === 'open') return ''
     this.#call = null
+    this.#isAmongCalls = true
     return state.ended
   }
 
@@ -97,6 +105,7 @@ export class ToolCallReader implements TextStage {
     const kept = held.trimEnd()
     this.#blanks = held.slice(kept.length)
     if (kept === '') return
+    this.#isAmongCalls = false
     pieces.push({ type: 'text', text: kept })
   }
 }

@@ -75,6 +75,19 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     expect(finished).toBeGreaterThan(10)
   })
 
+  test('as many members are written as the schema asks for', () => {
+    const schema = { type: 'object', properties: { a: {}, b: {}, c: {} }, minProperties: 1, maxProperties: 2 }
+    const tools = toolsFor(schema)
+    const automaton = automatonFor(tools)
+    for (let seed = 0; seed < 20; seed++) {
+      const written = randomText(automaton, generator(seed))
+      if (written === null) continue
+      const [call] = read(syntax, tools, written, generator(seed)).toolCalls
+      const count = Object.keys(JSON.parse(call!.arguments)).length
+      expect([written, count >= 1 && count <= 2]).toEqual([written, true])
+    }
+  })
+
   test('a tool of which nothing is described takes any arguments that are well formed', () => {
     const tools: Tool[] = [{ name: 'f', description: null, parameters: '{}' }]
     const automaton = automatonFor(tools)

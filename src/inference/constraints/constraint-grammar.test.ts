@@ -338,6 +338,30 @@ describe('a lenient schema', () => {
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
     ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],
     ['a constant that is not among others', { const: 'a', enum: ['b', 'c'] }, ['"a"'], ['"b"']],
+    [
+      'members and items that no value is valid for',
+      {
+        type: 'object',
+        properties: {
+          a: { type: 'integer', enum: ['1', '2'] },
+          b: { type: 'array', items: { type: 'integer', enum: ['1'] } },
+          c: { type: 'object', properties: { d: { type: 'boolean', const: 'x' } }, required: ['d'] },
+          f: { type: 'object', required: ['Z'], propertyNames: { pattern: '^[a-z]$' } },
+          e: { anyOf: [{ type: 'integer', enum: ['1'] }, { type: 'null' }] },
+        },
+      },
+      ['{}', '{"b": []}', '{"b": [], "e": null}'],
+      ['{"a": "1"}', '{"f": {}}', '{"b": ["1"]}', '{"c": {"d": "x"}}', '{"e": "1"}'],
+    ],
+    [
+      'a required member that no value is valid for',
+      object({
+        a: { type: 'integer', enum: ['1', '2'] },
+        b: { type: 'array', items: { type: 'null', const: 1 }, minItems: 1 },
+      }),
+      ['{"a": "1", "b": [1]}'],
+      ['{}', '{"a": 1, "b": []}'],
+    ],
     ['numbers as text', { type: 'integer', enum: ['1', '2'] }, ['"1"'], ['1']],
     [
       'objects together',
@@ -405,6 +429,8 @@ describe('a lenient schema', () => {
   test.each([
     ['no schema', 5],
     ['nothing', false],
+    ['more members than there may be', { ...object({ a: text, b: text }), maxProperties: 1 }],
+    ['types that exclude each other', { allOf: [{ type: 'object' }, { type: 'string' }] }],
     [
       'too many schemas',
       {

@@ -41,6 +41,18 @@ describe('keywords together', () => {
       ['{"a": null}', '{"b": null}'],
       ['{}', '{"a": null, "b": null}'],
     ],
+    [{ oneOf: [{ type: 'integer', not: { multipleOf: 2 } }, { type: 'integer' }] }, ['2'], ['1']],
+    [{ oneOf: [{ oneOf: [{ multipleOf: 2 }, count] }, { if: count, else: {} }] }, ['2'], ['1']],
+    [
+      {
+        oneOf: [
+          { type: 'array', items: { not: { multipleOf: 2 } }, minItems: 1 },
+          { type: 'array', items: count },
+        ],
+      },
+      ['[]'],
+      ['[1]'],
+    ],
     [{ oneOf: [{ required: ['a'] }, { additionalProperties: false, pattern: '^a' }] }, ['"b"'], ['"ab"']],
     [{ enum: ['a', 'b', 'c'], not: { const: 'b' } }, ['"a"', '"c"'], ['"b"']],
     [{ type: 'string', not: { pattern: '^a' } }, ['"ba"', '""'], ['"ab"']],
@@ -250,7 +262,11 @@ const keywords = fc.letrec<{ schema: object }>((tie) => {
           keyword('dependentSchemas', fc.dictionary(names, tie('schema'), { maxKeys: 1 })),
           keyword('items', tie('schema')),
           keyword('prefixItems', some),
-          keyword('contains', tie('schema')),
+          // Ajv takes '[]' beside 'prefixItems' where it is to contain anything.
+          keyword(
+            'contains',
+            tie('schema').filter((schema) => Object.keys(schema).length > 0),
+          ),
           keyword('not', tie('schema')),
           keyword('allOf', some),
           keyword('anyOf', some),

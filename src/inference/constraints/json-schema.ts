@@ -8,7 +8,6 @@ import {
   literal,
   optional,
   type Reference,
-  repeat,
   sequence,
 } from './grammar.ts'
 import type { Refuse } from './keyword-reader.ts'
@@ -175,7 +174,9 @@ class SchemaWriter {
     // Constants and types come first in what models read.
     const [{ enum: values = undefined, types = undefined } = {}] = options
     if (values !== undefined) return this.#constants(values, {}, place)
-    return this.#option(types === undefined ? {} : { types }, place)
+    // Arguments are an object, even where nothing satisfies their schema.
+    const fallback = types ?? (place.depth === 0 ? ['object'] : undefined)
+    return this.#option(fallback === undefined ? {} : { types: fallback }, place)
   }
 
   #option(plain: Plain, place: Place): Expression | null {
@@ -318,17 +319,12 @@ class SchemaWriter {
     }
     const others = keys === null ? this.#others(plain, described, members.length, place) : null
     const counts = { min: bounds.minProperties ?? 0, max: bounds.maxProperties ?? null }
-    if (place.form === 'members') {
-      const list = members.map(({ text, isRequired }) => (isRequired ? text : optional(text)))
-      return this.#builder.rule(sequence([...list, ...(others === null ? [] : [repeat(others, 0, null)])]))
-    }
+    const comma = place.form === 'members' ? EMPTY : this.#plain.comma
     const list =
-      memberSequence(members, others, counts, this.#plain.comma, this.#builder) ??
-      (this.#isLenient
-        ? memberSequence(members, others, { min: 0, max: null }, this.#plain.comma, this.#builder)
-        : null)
+      memberSequence(members, others, counts, comma, this.#builder) ??
+      (this.#isLenient ? memberSequence(members, others, { min: 0, max: null }, comma, this.#builder) : null)
     if (list !== null) {
-      return this.#builder.rule(place.form === 'keywords' ? list : sequence([literal('{'), list, literal('}')]))
+      return this.#builder.rule(isObjectOnly(place) ? list : sequence([literal('{'), list, literal('}')]))
     }
     const keyword = counts.min > 0 ? 'minProperties' : 'maxProperties'
     return this.#nothing(`'${keyword}' cannot be kept beside the properties`, plain.where?.[keyword] ?? [])
@@ -346,6 +342,7 @@ class SchemaWriter {
   #memberText(name: string, plain: Plain, isRequired: boolean, { form, depth }: Place): Expression | null {
     const said = this.#memberParts(plain, name)
     const parts = this.#isLenient && isRequired ? said.filter(({ schema, negated }) => schema !== negated) : said
+    if (!isRequired && this.#isImpossible(parts)) return null
     if (plain.names !== undefined && !this.#options.allows(name, plain.names)) {
       return this.#nothing(`'${name}' is required, but 'propertyNames' does not allow it`, plain.names[0]!.path)
     }
@@ -367,6 +364,13 @@ class SchemaWriter {
     if (key !== null) return sequence([key, value])
     if (form === 'keywords') return null
     throw new UnsupportedConstraint(`the name '${name}' cannot be written in this notation`, parts[0]?.path)
+  }
+
+  /** Whether no value is valid, so that only what is required is written, as well as it can be. */
+  #isImpossible(parts: Conjunction): boolean {
+    if (!this.#isLenient) return false
+    const options = this.#options.of(parts)
+    return options.length > 0 && !options.some((plain) => this.#options.isSatisfiable(plain))
   }
 
   /** A name before `=`, as a string where it is none of Python's. */
@@ -419,6 +423,7 @@ class SchemaWriter {
     const isOpen = isSaid || (described.length === 0 && patterns.length === 0)
     const all = isOpen ? [...groups, { matched: null, parts: rest }] : groups
     const members = all.map(({ matched, parts }) => {
+      if (this.#isImpossible(parts)) return null
       if (form === 'members') {
         if (matched !== null || described.length > 0 || plain.names !== undefined) return null
         // No member is called so: the types are those of members that are not described.
@@ -499,14 +504,16 @@ class SchemaWriter {
     for (let at = 0; at < Math.max(length, asked.length); at++) {
       const contained = asked[at]
       const parts = [...itemParts(plain, at), ...(contained === undefined ? few : [contained])]
-      const item = this.#place(parts, place)
+      const item = at >= min && this.#isImpossible(parts) ? null : this.#place(parts, place)
       if (item === null) {
         max = Math.min(max ?? at, at)
         break
       }
       prefix.push(this.#builder.rule(item))
     }
-    const rest = max !== null && max <= prefix.length ? null : this.#place([...itemParts(plain, length), ...few], place)
+    const others = [...itemParts(plain, length), ...few]
+    const isFull = max !== null && max <= prefix.length
+    const rest = isFull || (prefix.length >= min && this.#isImpossible(others)) ? null : this.#place(others, place)
     if (rest === null) max = Math.min(max ?? prefix.length, prefix.length)
     if (least > (max ?? least) && min > (max ?? min))
       return this.#nothing(

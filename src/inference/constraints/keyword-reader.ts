@@ -47,6 +47,7 @@ export class KeywordReader {
     const allowed = isMisfit ? values : fitting
     const plain: Plain = {
       ...(types && !isMisfit && { types }),
+      ...(isMisfit && { isMisfit }),
       ...(allowed && { enum: allowed }),
       ...this.#objectOf(part),
       ...this.#arrayOf(part),

@@ -60,6 +60,8 @@ export interface Plain {
   readonly formats?: readonly Source<string>[]
   readonly multiples?: readonly Source<number>[]
   readonly bounds?: Readonly<Partial<Record<Bound, number>>>
+  /** Whether the constants are of other types than the schema allows. */
+  readonly isMisfit?: boolean
   /** Where a keyword stands in the client's schema, for errors. */
   readonly where?: Readonly<Record<string, Path>>
 }
@@ -100,6 +102,7 @@ export function together(a: Plain, b: Plain): Plain | null {
     ...joined('multiples', a, b),
     ...(excluded && { excluded }),
     ...((a.uniqueItems || b.uniqueItems) && { uniqueItems: true }),
+    ...((a.isMisfit || b.isMisfit) && { isMisfit: true }),
     ...((a.bounds || b.bounds) && { bounds: boundsOfBoth(a.bounds ?? {}, b.bounds ?? {}) }),
     ...((a.where || b.where) && { where: { ...b.where, ...a.where } }),
   }

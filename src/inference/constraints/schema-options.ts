@@ -338,13 +338,15 @@ export class SchemaOptions {
 
   /** False where types, bounds, constants or what is required show that no value satisfies an option. */
   isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
-    if (plain.types?.every((type) => hasNoRoom(type, plain))) return false
+    if (plain.isMisfit || plain.types?.every((type) => hasNoRoom(type, plain))) return false
     if (plain.enum !== undefined)
       return plain.enum.some((value) => typeof value === 'object' || this.#mayFit(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
     // A value of another type satisfies all that is said of members.
     if (levels === 0 || !isObjectOnly || !this.#hasKnownPatterns(plain)) return true
     return (plain.required ?? []).every((name) => {
+      const names = plain.names === undefined ? null : this.#peek(plain.names)
+      if (names !== null && !names.some((option) => this.#mayFit(name, option))) return false
       const parts = this.memberParts(plain, name)
       const options = parts.length === 0 ? null : this.#peek(parts)
       return options === null || options.some((option) => this.isSatisfiable(option, levels - 1))
