@@ -82,7 +82,7 @@ test('a schema is kept, and one that cannot be is refused', async () => {
     output_config: { format: { type: 'json_schema', schema } },
   })
   expect(JSON.parse((content[0] as Anthropic.TextBlock).text)).toEqual({ n: expect.any(Number) })
-  const odd = { type: 'object', properties: { n: { type: 'string', format: 'colour' } }, not: { required: ['n'] } }
+  const odd = { type: 'object', properties: { n: { type: 'string', pattern: '(a)\\1' } }, required: ['n'] }
   const refused = client.messages.create({
     ...request,
     output_config: { format: { type: 'json_schema', schema: odd } },

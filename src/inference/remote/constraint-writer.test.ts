@@ -20,7 +20,7 @@ test.each(['(a{1,9}[a-z ]{0,90}){0,60}a\\.', '(?:\\w{1,20}\\s?){1,50}'])(
 )
 
 test.each([
-  [{ type: 'string', format: 'uri' }, false],
+  [{ type: 'string', pattern: '^(?:[a-z]{1,40}-){1,40}$' }, false],
   [{ type: 'string', format: 'uuid' }, true],
 ])('counts of %j are written for llama.cpp only as far as it takes them', async (schema, isCounted) => {
   const { ebnf, gbnf } = await writer.write({ type: 'json_schema', schema }, 'org')

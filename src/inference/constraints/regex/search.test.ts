@@ -55,8 +55,8 @@ describe('a pattern of a schema', () => {
         const automaton = schemaOrNull({ pattern })
         const matcher = new SearchMatcher(pattern)
         for (const text of samples) {
-          // JavaScript's engine also finds an end of no word within a character of two units.
-          if (pattern.includes('\\B') && text.includes('😀')) continue
+          // V8 also finds assertions within a character of two units, where the specification has no place for a match.
+          if (/\\B|\(\?[=!<]/.test(pattern) && text.includes('😀')) continue
           const found = expression.test(text)
           if (automaton === null) {
             expect([pattern, text, found]).toEqual([pattern, text, false])
