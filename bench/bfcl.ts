@@ -16,7 +16,7 @@ import { table } from './support/table.ts'
 /** The sets with one turn and functions to call. */
 const SETS = /^BFCL_v\d+_((?:simple|multiple|parallel|live)(?:_\w+)?)\.json$/
 const QUESTIONS = 126
-/** Of these, so many go to the surfaces that share the path of chats. */
+/** Questions that are also asked of the surfaces that share the path of chats. */
 const QUESTIONS_ELSEWHERE = 30
 const CLIENTS = 4
 const MOST_TOKENS = 400

@@ -117,5 +117,5 @@ export interface ThoughtMarks {
   readonly exemplars?: boolean
 }
 
-/** How most models mark thoughts: any reply that begins so begins with one, whatever is known of its model. */
+/** How most models mark thoughts. A reply of any model that begins with this mark begins with a thought. */
 export const USUAL_THOUGHT: ThoughtMarks = { begin: '<think>', end: '</think>', closing: '</think>\n\n' }

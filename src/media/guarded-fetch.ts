@@ -29,7 +29,7 @@ export interface Fetch {
 const RETRY_AFTER_S = 5
 const MAX_REDIRECTS = 3
 /**
- * Sent with every request, after redirects too. Media are compressed already; a host may compress them again all the same.
+ * Sent with every request, after redirects too. Media are compressed already; some hosts compress them again nevertheless.
  */
 const OWN_HEADERS = { accept: 'image/*, video/*, audio/*, */*;q=0.5', 'accept-encoding': 'identity' }
 const REDIRECTS = new Set([301, 302, 303, 307, 308])

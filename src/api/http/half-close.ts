@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 /** Time after which a client is probed that has ended its side; each later pause is twice as long. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 15_000
-/** How every response begins, whatever its status and the version of the request. */
+/** How every response begins, for any status and any version of the request. */
 const BEGINNING = 'HTTP/1.1 '
 
 /**

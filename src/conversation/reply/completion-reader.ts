@@ -109,7 +109,7 @@ export class CompletionReader {
     const isCut = reason === 'length'
     this.#isCut ||= isCut
     this.#isInterrupted ||= thoughtInterrupted
-    // Those that print nothing have no events; of them, too, only so many count.
+    // Those that print nothing have no events; only a limited number of them count.
     this.#counts[this.#at]! += Math.min(completionTokens - this.#counts[this.#at]!, this.#maxTokens - this.tokens)
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {

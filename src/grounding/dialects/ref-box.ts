@@ -108,7 +108,7 @@ class RefBoxNotation implements Notation {
 }
 
 /**
- * The boxes among numbers in a text, four for each, whatever stands between them.
+ * The boxes among numbers in a text, four for each, with any text between them.
  * @param most the largest coordinate.
  */
 export function boxesIn(text: string, mention: string, scene: Scene, most = 1000): ReturnType<typeof normalised>[] {

@@ -292,7 +292,7 @@ function validatorOrNull(schema: object): ReturnType<typeof schemaValidator> | n
   }
 }
 
-test('whatever is let through is valid, for any keywords that stand together', () => {
+test('every text that is let through is valid, for any keywords that stand together', () => {
   let finished = 0
   fc.assert(
     fc.property(keywords, fc.nat(), (schema, seed) => {

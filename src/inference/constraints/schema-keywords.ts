@@ -5,7 +5,7 @@ import { lookUp } from './json-pointer.ts'
 type Holds = 'schema' | 'list' | 'named' | 'schema or list' | 'schemas or names'
 
 interface Keyword {
-  /** `annotation`: plain text about the schema, which nobody expects to be enforced. `none`: what JSON Schema itself lets pass. */
+  /** `annotation`: plain text about the schema, which is not meant to be enforced. `none`: what JSON Schema itself lets pass. */
   readonly effect: 'enforced' | 'annotation' | 'none'
   readonly holds?: Holds
 }

@@ -199,7 +199,7 @@ export class Determiniser implements Steps<State> {
     return { readings: kept, before, key }
   }
 
-  /** A reading with fewer conditions allows whatever one with more does. */
+  /** A reading with fewer conditions allows all that one with more allows. */
   #withoutImplied(readings: Reading[]): Reading[] {
     const free = new Set(readings.filter(({ conditions }) => conditions === FREE).map(({ at }) => at))
     return free.size === readings.length
