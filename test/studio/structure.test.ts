@@ -92,7 +92,7 @@ describe.skipIf(CHROMIUM === null)('structure in the Studio', () => {
     await page.getByText(`Line ${before.length}, column ${before.at(-1)!.length + 1}`).waitFor()
     expect(await page.locator('.code-lines .current-fault').innerText()).toBe(String(before.length))
     expect(await cursor()).toBe(text.indexOf('"uniqueItems"'))
-    expect(await page.locator('.code-fault').innerText()).toContain("the keyword 'uniqueItems' is not supported")
+    expect(await page.locator('.code-fault').innerText()).toContain("'uniqueItems' is only supported for items")
     expect(await violationsOf(page)).toEqual([])
     await schema().fill(text.replace(',\n        "uniqueItems": true', ''))
     expect(await page.locator('.code-fault').count()).toBe(0)

@@ -66,7 +66,7 @@ function edge(assertion: Assertion): AnchoredPattern {
   const isEdge = !negated && text === EMPTY
   if (!isEdge) {
     const what = name.startsWith('(') ? `lookaround '${name}'` : `'${name}'`
-    throw new PatternError(`${what} is not supported (at character ${at})`)
+    throw new PatternError(`${what} is not supported (at character ${at + 1})`)
   }
   return { start: side === 'before', end: side === 'after', pattern: EMPTY }
 }

@@ -312,7 +312,7 @@ export class Determiniser implements Steps<State> {
 function machineBefore(text: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
   const ahead = firstAfter(text)
   if (ahead !== null) {
-    throw new PatternError(`'${ahead.name}' within a lookbehind is not supported (at character ${ahead.at})`)
+    throw new PatternError(`'${ahead.name}' within a lookbehind is not supported (at character ${ahead.at + 1})`)
   }
   return stateMachineOf(text, alphabet, limits)
 }

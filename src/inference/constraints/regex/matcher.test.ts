@@ -37,3 +37,11 @@ test('takes no longer for patterns that can be matched in many ways', () => {
   expect(new PatternMatcher(parsePattern('.{0,10000}x')).test('a'.repeat(9_000))).toBe(false)
   expect(performance.now() - started).toBeLessThan(2_000)
 })
+
+test.each([
+  ['é[0-9](?=a)', 7],
+  ['😀a\\b', 3],
+  ['a(?<!b)', 2],
+])('%s is refused at character %i', (source, character) => {
+  expect(() => parsePattern(source)).toThrow(`is not supported (at character ${character})`)
+})
