@@ -35,10 +35,13 @@ export const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([
   ...without('none', ['contentEncoding', 'contentMediaType', 'contentSchema', '$vocabulary', 'discriminator']),
 ])
 
+/** Keywords and schemas. A schema of the longest that are enforced has fewer. */
+const MOST_READ = 70_000
+
 /**
  * The names of the keywords in a schema that have no effect, each once and in the order of the schema, except for plain
- * annotations such as `title`. A format that is not enforced is named with its value: `format: semver`. Its time grows
- * with the size of the schema only.
+ * annotations such as `title`. A format that is not enforced is named with its value: `format: semver`. Of a schema that is
+ * larger than any that is enforced, only the beginning is read.
  */
 export function ignoredKeywords(schema: unknown): readonly string[] {
   const ignored = new Set<string>()
@@ -46,12 +49,16 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
   /** Places for definitions under other names, such as OpenAPI's `components`. */
   const referred = new Set<string>()
   const open: unknown[] = [schema]
-  while (open.length > 0) {
+  let left = MOST_READ
+  while (open.length > 0 && left > 0) {
     const current = open.pop()
     if (!isObject(current) || seen.has(current)) continue
     seen.add(current)
     const inner: unknown[] = []
-    for (const [name, value] of Object.entries(current)) {
+    // Not `Object.entries`, which would list all of them first.
+    for (const name in current) {
+      if (--left < 0) break
+      const value = current[name]
       const { effect, holds } = KEYWORDS.get(name) ?? { effect: 'none' }
       if (effect === 'none') ignored.add(name)
       if (name === 'format' && typeof value === 'string' && !Object.hasOwn(FORMATS, value)) {
@@ -62,7 +69,10 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
         inner.push(lookUp(schema, value)?.target)
       }
       // Not spread: a client may list more schemas than a call takes arguments.
-      for (const [, schema] of schemasIn(value, holds)) inner.push(schema)
+      for (const [, schema] of schemasIn(value, holds)) {
+        inner.push(schema)
+        if (inner.length >= left) break
+      }
     }
     for (const schema of inner.toReversed()) open.push(schema)
   }
@@ -70,17 +80,19 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
 }
 
 /** The schemas behind a keyword, each with its place there. */
-export function schemasIn(
+export function* schemasIn(
   value: unknown,
   holds: Holds | undefined,
-): readonly (readonly [path: readonly (string | number)[], schema: unknown])[] {
-  if (holds === undefined || typeof value !== 'object' || value === null) return []
-  if (Array.isArray(value)) {
-    return holds === 'list' || holds === 'schema or list' ? value.map((schema, at) => [[at], schema]) : []
+): Generator<readonly [path: readonly (string | number)[], schema: unknown]> {
+  if (holds === undefined || typeof value !== 'object' || value === null) return
+  const isList = Array.isArray(value)
+  if (isList ? holds !== 'list' && holds !== 'schema or list' : holds === 'list') return
+  if (!isList && (holds === 'schema' || holds === 'schema or list')) {
+    yield [[], value]
+    return
   }
-  if (holds === 'list') return []
-  if (holds === 'schema' || holds === 'schema or list') return [[[], value]]
-  return Object.entries(value).map(([name, schema]) => [[name], schema])
+  if (isList) for (const [at, schema] of value.entries()) yield [[at], schema]
+  else for (const name in value) yield [[name], (value as Readonly<Record<string, unknown>>)[name]]
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
