@@ -89,7 +89,7 @@ test.each([
   expect([response.status, response.headers.get(HEADER)]).toEqual([200, written])
 })
 
-test('the header is short, whatever a schema names', async () => {
+test('the header stays short for names of any length and number', async () => {
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`keyword-${index}`, index]))
   for (const parameters of [many, { ['x'.repeat(10_000)]: 1 }, { 'x-a': 1, ['ß'.repeat(300)]: 1 }]) {
     const response = await chat({ tools: [tool(parameters)] })

@@ -201,7 +201,7 @@ describe('channels', () => {
     expect(message.tool_calls).toHaveLength(1)
   })
 
-  test('earlier calls become turns of their own, whatever stood beside them', async () => {
+  test('earlier calls become turns of their own, with any text beside them', async () => {
     const call = (id: string, city: string) => ({
       id,
       type: 'function',

@@ -6,7 +6,7 @@ export async function inTurns<Item>(
 ): Promise<void> {
   const left = items[Symbol.iterator]()
   const worker = async () => {
-    // An iterator gives each item once, whoever asks.
+    // All callers share one iterator, which gives each item once.
     for (let next = left.next(); !next.done; next = left.next()) await work(next.value)
   }
   await Promise.all(Array.from({ length: many }, worker))

@@ -447,7 +447,7 @@ class SchemaWriter {
     return some.length === 0 ? null : this.#builder.rule(choice(some))
   }
 
-  /** A key that is none of some names and matches one pattern of several, or none. Null for any, undefined for none. */
+  /** A key other than the described names that matches only `matched` of the patterns. Null for any, undefined for none. */
   #key(
     { names }: Plain,
     described: readonly string[],
