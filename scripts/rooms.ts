@@ -1,12 +1,12 @@
 /**
- * Draws the rooms of `src` and the imports between them into `docs/rooms.md`, with dependency-cruiser. `npm run rooms`
+ * Draws the rooms of `src` and the imports between them into `docs/contributing/rooms.md`, with dependency-cruiser. `npm run rooms`
  * writes the page; with `--check` the script fails when the page is out of date.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const PAGE = fileURLToPath(new URL('../docs/rooms.md', import.meta.url))
+const PAGE = fileURLToPath(new URL('../docs/contributing/rooms.md', import.meta.url))
 /** Excluded rooms: nearly every room uses them, and their arrows would hide the others. */
 const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 /** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
@@ -36,6 +36,6 @@ ${drawing.replace('flowchart LR', 'flowchart TB').trim()}
 
 if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
 else if (readFileSync(PAGE, 'utf8') !== page) {
-  console.error('docs/rooms.md is out of date: run "npm run rooms"')
+  console.error('docs/contributing/rooms.md is out of date: run "npm run rooms"')
   process.exitCode = 1
 }

@@ -112,7 +112,7 @@ have their own:
 \`\`\`
 
 \`param\` names the part of the request that is at fault. A response with status 429 or 503 has a \`Retry-After\` header.
-[The contract](../docs/contract.md) lists what each endpoint promises, [Operating Lookout](../docs/operations.md#limits-and-budgets)
+[The contract](../docs/contributing/contract.md) lists what each endpoint promises, [Operating Lookout](../docs/operations.md#limits-and-budgets)
 the limits.
 `
 }

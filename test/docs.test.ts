@@ -90,8 +90,8 @@ describe.each(pages)('%s', (page) => {
   })
 })
 
-test('docs/architecture.md lists the rooms that there are', async () => {
-  const tree = /^src\/\n((?: {2}.+\n)+)/m.exec(texts.get('docs/architecture.md')!)![1]!
+test('docs/contributing/architecture.md lists the rooms that there are', async () => {
+  const tree = /^src\/\n((?: {2}.+\n)+)/m.exec(texts.get('docs/contributing/architecture.md')!)![1]!
   const listed: string[] = []
   const above: string[] = []
   for (const [, indent, name] of tree.matchAll(/^( +)([\w.-]+\/?) /gm)) {

@@ -102,7 +102,7 @@ function describeKey(made: string | null, file: string): ShownKey {
   }
   return {
     about: 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)',
-    inShell: '$KEY',
+    inShell: '$LOOKOUT_API_KEY',
     itself: null,
   }
 }

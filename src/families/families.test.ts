@@ -310,8 +310,8 @@ describe('limits of images', () => {
   })
 })
 
-test('docs/families.md has the table of all families', async () => {
-  const page = await readFile('docs/families.md', 'utf8')
+test('docs/contributing/families.md has the table of all families', async () => {
+  const page = await readFile('docs/contributing/families.md', 'utf8')
   const rows = page.split('\n').filter((line) => line.startsWith('| `'))
   const [heading, ...families] = rows
   expect(heading).toMatch(/^\| `family` \|/)

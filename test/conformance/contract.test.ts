@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 
-/** The tests that `docs/contract.md` names, as `file › title`. */
-const contract = await readFile('docs/contract.md', 'utf8')
+/** The tests that `docs/contributing/contract.md` names, as `file › title`. */
+const contract = await readFile('docs/contributing/contract.md', 'utf8')
 const named = [...contract.matchAll(/`([\w./-]+\.test\.ts) › ([^`]+)`/g)].map(
   ([, file, title]) => [file!, title!] as const,
 )
 
-test('docs/contract.md names tests', () => {
+test('docs/contributing/contract.md names tests', () => {
   expect(named.length).toBeGreaterThan(50)
 })
 

@@ -89,7 +89,7 @@ async function generate(section: string): Promise<void> {
 
 async function execute(command: string, ...args: string[]): Promise<string> {
   const PATH = [join(folder, 'bin'), ...(commands === null ? [] : [commands]), process.env.PATH].join(delimiter)
-  const env = { ...process.env, PATH, KEY, PYTHONPATH: 'lookout-client', GOFLAGS: '-mod=mod' }
+  const env = { ...process.env, PATH, LOOKOUT_API_KEY: KEY, PYTHONPATH: 'lookout-client', GOFLAGS: '-mod=mod' }
   const options = { cwd: folder, env, maxBuffer: 2 ** 26 }
   const { stdout } = await run(command, args, options).catch((error: Error & { stdout: string; stderr: string }) => {
     throw new Error(`${command} ${args.join(' ')}\n${error.stdout}\n${error.stderr}`)

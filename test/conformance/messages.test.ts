@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { chunksOf, messageOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, startTestServer, type TestServer } from '../support/server.ts'
 
-/** Messages, fields and finish reasons of chat, row by row as in `docs/contract.md`. */
+/** Messages, fields and finish reasons of chat, row by row as in `docs/contributing/contract.md`. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()

@@ -145,9 +145,8 @@ echo "npx $name is not known to the tests" >&2; exit 127
       PATH: `${join(this.#directory, 'bin')}${delimiter}${PATH}`,
       HOME,
       ...(LOOKOUT_CACHE_DIR === undefined ? {} : { LOOKOUT_CACHE_DIR }),
-      KEY,
-      LOOKOUT_URL: this.#url,
       LOOKOUT_API_KEY: KEY,
+      LOOKOUT_URL: this.#url,
       LOOKOUT_DATA_DIR: join(this.#directory, 'data'),
       // LiteLLM would ask another server for prices, several times.
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',

@@ -1,4 +1,4 @@
-/** What the page sends and receives, as far as it looks at it. docs/contract.md has the rest. */
+/** What the page sends and receives, as far as it looks at it. docs/contributing/contract.md has the rest. */
 
 export interface Model {
   readonly id: string

@@ -50,7 +50,7 @@ export interface SchedulerOptions {
 /**
  * Takes requests, has them computed one step per turn of the event loop, and has the results sent. It owns the groups that
  * are not closed and the token counts; each step it asks the sequence manager who runs, the batch builder what to compute
- * and the model runner to compute it. The engine process calls it. See `docs/scheduler.md`.
+ * and the model runner to compute it. The engine process calls it. See `docs/contributing/scheduler.md`.
  */
 export class Scheduler {
   readonly #loaded: LoadedModel
