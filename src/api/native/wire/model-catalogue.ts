@@ -1,0 +1,72 @@
+import { z } from 'zod'
+import { catalogueEntry } from '../../../catalogue/catalogue-schema.ts'
+import { responseSchemas } from '../../http/wire/components.ts'
+
+const bytes = z.int().min(0)
+const rate = z.number().min(0)
+
+const { name, title, maker, repository, uses, summary, languages, tools, thinks, prompt } = catalogueEntry.shape
+
+const catalogueModel = z
+  .object({
+    ...{ name, title, maker, repository, uses, summary, languages, tools, thinks, prompt },
+    quant: z.string().describe('The quantisation that this machine would get.'),
+    bytes: bytes.describe('To fetch, with the encoder.'),
+    memory_bytes: bytes.describe('What the loaded model is estimated to take.'),
+    fits: z.enum(['yes', 'tight', 'no']),
+    tokens_per_second: rate.nullable().describe('Estimated for one reply; null where this machine was not measured.'),
+    prompt_tokens_per_second: rate.nullable(),
+    licence: z.object({
+      name: z.string(),
+      commercial_use: z.enum(['yes', 'limited', 'no', 'unknown']),
+      meaning: z.string(),
+    }),
+    modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
+    max_context_tokens: z.int().positive().nullable(),
+    places: z
+      .object({
+        draws: z.array(z.enum(['point', 'box', 'polygon'])),
+        notation: z.string(),
+        exactness: z.string().nullable(),
+      })
+      .nullable(),
+    scores: z.array(
+      z.object({ benchmark: z.string(), value: z.number(), setting: z.string().nullable(), source: z.string() }),
+    ),
+    faults: z.array(z.string()),
+    tried: z.object({ on: z.string(), verdict: z.string() }).nullable().describe('By the project; null for never.'),
+    served_as: z.string().nullable().describe('The id that requests name, where the model is here already.'),
+  })
+  .register(responseSchemas, { id: 'CatalogueModel' })
+
+/** Response of `GET /v1/models/catalogue`: models that Lookout can fetch, those that suit the server's machine best first. */
+export const modelCatalogue = z
+  .object({
+    object: z.literal('list'),
+    checked: z.string().describe('The date on which the facts were looked up.'),
+    available_bytes: bytes.describe('Memory that models may use.'),
+    data: z.array(catalogueModel),
+  })
+  .register(responseSchemas, { id: 'ModelCatalogue' })
+
+export type ModelCatalogueBody = z.output<typeof modelCatalogue>
+
+/** What the doctor found out about a model that was pulled. Part of `GET /v1/server`, for each engine. */
+export const modelExamination = z
+  .object({
+    state: z.enum(['waiting', 'running', 'done', 'skipped', 'failed']),
+    finished_at: z.int().nullable().describe('Unix seconds.'),
+    overall: z.string().nullable().describe('One or two sentences for people; null before any check has ended.'),
+    ok: z.boolean().nullable().describe('Whether the model does what its card promises, as far as it was checked.'),
+    findings: z.array(
+      z.object({
+        check: z.string(),
+        verdict: z.enum(['ok', 'warning', 'failed', 'noise', 'skipped', 'measured']),
+        finding: z.string(),
+      }),
+    ),
+    unchecked: z.array(z.string()).describe('Checks that have not ended yet, or were skipped.'),
+  })
+  .register(responseSchemas, { id: 'ModelExamination' })
+
+export type ModelExaminationBody = z.output<typeof modelExamination>

@@ -1,0 +1,28 @@
+/** How fast this machine computes with weights, as measured once. */
+export interface MachineSpeed {
+  /** Bytes of quantised weights that steps of one token read each second. */
+  readonly bytesPerSecond: number
+  /** Multiplications with additions each second in a prompt of many tokens. */
+  readonly multiplyAddsPerSecond: number
+}
+
+export interface SpeedEstimate {
+  /** Of one reply, without others beside it. */
+  readonly tokensPerSecond: number
+  readonly promptTokensPerSecond: number
+}
+
+/** What a token of a model costs. */
+export interface TokenCost {
+  /** Bytes of weights that one token reads. */
+  readonly bytes: number
+  /** Parameters that one token uses. */
+  readonly parameters: number
+}
+
+export function estimateSpeed({ bytes, parameters }: TokenCost, speed: MachineSpeed): SpeedEstimate {
+  return {
+    tokensPerSecond: speed.bytesPerSecond / bytes,
+    promptTokensPerSecond: speed.multiplyAddsPerSecond / parameters,
+  }
+}
