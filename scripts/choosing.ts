@@ -13,7 +13,7 @@ const USES = {
   grounding: 'boxes and points',
   documents: 'documents',
   video: 'video',
-  audio: 'speech and sound',
+  audio: 'sound',
 } as const satisfies Record<CatalogueEntry['uses'][number], string>
 const COMMERCIAL = { yes: 'allowed', limited: 'limited', no: 'not allowed', unknown: 'unknown' } as const
 const PLURAL = { point: 'points', box: 'boxes', polygon: 'polygons' } as const
