@@ -14,7 +14,7 @@ import {
   writeGguf,
 } from '../../../models/gguf-writer.ts'
 
-/** The width of Qwen3-VL 2B, and its layers: of fewer, so that all of it is read and computed within a second. */
+/** The layers of a model of 2B, but fewer, so that all of it is read and computed within a second. */
 const LAYERS = 8
 const WIDTH = 2048
 const FEED_FORWARD = 6144
@@ -57,7 +57,7 @@ export async function writeMeasuredModel(folder: string): Promise<MeasuredModel>
     ['general.architecture', string('llama')],
     ...Object.entries(own).map(([key, value]) => [`llama.${key}`, value] as const),
     ['tokenizer.ggml.model', string('gpt2')],
-    ['tokenizer.ggml.pre', string('qwen2')],
+    ['tokenizer.ggml.pre', string('gpt-2')],
     // One character each, from "!" on: enough to read the text that warms up an engine.
     ['tokenizer.ggml.tokens', strings(Array.from({ length: TOKENS }, (_, token) => String.fromCodePoint(33 + token)))],
     ['tokenizer.ggml.merges', strings([])],
