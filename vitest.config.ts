@@ -32,6 +32,8 @@ const LONG = [
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
+/** What published weights answer, which a package registry has; skipped where they cannot be fetched. */
+const REAL = ['test/real/*.test.ts']
 /** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
 const VLLM = ['test/vllm/*.test.ts']
 /** What opens pages in chromium; skipped where there is none. */
@@ -74,7 +76,7 @@ export default defineConfig({
           ...shared,
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
-          exclude: [...NATIVE, ...ALONE, ...LONG, ...WEIGHTS, ...VLLM, ...BROWSER],
+          exclude: [...NATIVE, ...ALONE, ...LONG, ...WEIGHTS, ...REAL, ...VLLM, ...BROWSER],
           // The files of a worker share its modules, which loads them once.
           isolate: false,
           // More than two cores have: many tests wait for other processes, or for time to pass.
@@ -106,6 +108,17 @@ export default defineConfig({
         test: { ...shared, name: 'long', include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 2 } },
       },
       { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 3 } } },
+      {
+        test: {
+          ...shared,
+          name: 'real',
+          include: REAL,
+          fileParallelism: false,
+          // The weights are fetched first.
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 5 },
+        },
+      },
       {
         test: {
           ...shared,

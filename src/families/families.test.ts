@@ -176,11 +176,11 @@ test('the width of an old projector is that of its encoder, and says nothing', (
 })
 
 /**
- * Where a family may be named: here, where the notations and chat formats are that families share, and where the format of one
- * is written.
+ * Where a family may be named: here, where the notations and chat formats are that families share, where the format of one is
+ * written, and where models are recommended.
  */
 const ELSEWHERE =
-  /^src\/(families|grounding\/dialects|conversation\/tools|templates|hugging-face)\/|commands\/export-hf[.]|\.test\.ts$/
+  /^src\/(families|catalogue|grounding\/dialects|conversation\/tools|templates|hugging-face)\/|commands\/export-hf[.]|\.test\.ts$/
 
 test('no other file of src knows a family by name', async () => {
   // This project's own name and that of llama.cpp mean other things as well.

@@ -25,6 +25,8 @@ export interface Family {
   readonly key?: string
   /** Tells its models from those of another family whose files have the same marks. */
   is?(model: ModelTraits): boolean
+  /** Layers of the smallest language model that comes with an encoder, where smaller ones are for text alone. */
+  readonly fewestLayers?: number
   /** Null where it is not known how images are sized; the card must then give their limits. */
   readonly image: ImageRule | null
   /** Null where it is not known how the family is shown video. */

@@ -5,6 +5,8 @@ export const gemma3: Family = {
   title: 'Gemma 3',
   projectors: ['gemma3'],
   architectures: ['gemma3'],
+  // 4B. Those of 270M and 1B have 18 and 26 layers and take text only.
+  fewestLayers: 34,
   // Every image is a square of 896 pixels.
   image: { patchSize: 14, mergeSize: 4, minTokens: 256, maxTokens: 256, square: true },
   video: null,

@@ -40,7 +40,7 @@ export async function lackingEncoder({ card, written }: Omit<ReadCard, 'origins'
   const language = await headers.language()
   const family = familyOf(card.family, language)
   const kind = family === null ? null : kindOf(family)
-  if (family === null || kind === null) return null
+  if (family === null || kind === null || isTooSmall(family, language)) return null
   const isPromised = written.family !== undefined || isNamedByFile(family, language)
   return lacks(`Models of ${family.title} take ${kind}, but the model's files hold no encoder for that.`, isPromised)
 }
@@ -65,6 +65,12 @@ function kindOf({ image, projectors }: Family): 'images' | 'sound' | null {
   if (image !== null) return 'images'
   if (projectors.length === 0) return null
   return projectors.every((projector) => audioRule(projector, () => 1) !== null) ? 'sound' : 'images'
+}
+
+/** Whether models of this size come without an encoder. */
+function isTooSmall({ fewestLayers = 0 }: Family, language: GgufMetadata): boolean {
+  const layers = language.get(`${String(language.get('general.architecture'))}.block_count`)
+  return typeof layers === 'number' && layers < fewestLayers
 }
 
 /** Whether only models that see have such a file. Some architectures have models for text alone as well. */
