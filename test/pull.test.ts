@@ -235,7 +235,10 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     const shown =
       /^lookout: 127\.0\.0\.1:\d+ has no acme\/none \(404\): check the name; if it is private, set HF_TOKEN$/
     await refused(['pull', 'acme/none'], shown)
-    await refused(['pull', 'not a model'], /^lookout: 'not a model' is no model's address; expected user\/repository, /)
+    await refused(
+      ['pull', 'not a model'],
+      /^lookout: 'not a model' is neither a model of the catalogue nor an address; expected a name that lookout pull lists, /,
+    )
   })
 
   test('a model larger than the memory, unless it is named', async () => {
