@@ -71,9 +71,9 @@ function rowsOf(listed: readonly Listed[]): string {
   const [head, ...rows] = table.trimEnd().split('\n')
   const below = listed.map(({ fit: { entry }, id }) => {
     const uses = entry.uses.map((use) => USES[use]).join(', ')
-    return prose(`for ${uses}${id === null ? '' : `; it is here, as ${id}`}`, '  ')
+    return [prose(`for ${uses}`, '  '), ...(id === null ? [] : [`  here already, as ${id}`])]
   })
-  return [head, ...rows.flatMap((row, index) => [row, below[index]])].join('\n')
+  return [head, ...rows.flatMap((row, index) => [row, ...below[index]!])].join('\n')
 }
 
 function notesOn(fits: readonly EntryFit[]): string {
@@ -87,7 +87,7 @@ function notesOn(fits: readonly EntryFit[]): string {
       ...(limited ? ['* This licence limits commercial use, or does not say whether it is allowed.'] : []),
       ...(untried.length === 0
         ? []
-        : [`Not tried by the makers of Lookout: ${all ? 'all of them' : untried.join(', ')}.`]),
+        : [`Not tried by the developers of Lookout: ${all ? 'all of them' : untried.join(', ')}.`]),
     ].join(' '),
   )
 }
