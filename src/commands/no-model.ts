@@ -3,7 +3,7 @@ import { ConfigError } from '../config/config.ts'
 
 /** What to do where neither the settings nor the model store have a model. */
 export const NO_MODEL =
-  'there is no model yet; "npx lookout pull" lists models that fit this machine, and "npm install lookout-nano" gets the small one that Lookout ships'
+  'there is no model yet; "npx lookout pull" lists models that fit this machine, and "npm install lookout-nano" gets Lookout Nano, the demonstration model'
 
 /**
  * The name under which a model answers, for one as it was given: names of the catalogue may be in any case.
