@@ -320,6 +320,18 @@ describe('the catalogue', () => {
     expect(await readdir(join(home, 'data/models'))).toEqual([])
   })
 
+  test('an alias of the settings keeps its name', async () => {
+    expect(await lookout(['pull', `${SHORT}:Q8_0`, '--no-mmproj'])).toMatchObject({ code: 0 })
+    const listed = await lookout(['models', '--json'], { LOOKOUT_ALIASES: `${SHORT}=service-mk1.5` })
+    expect(listed.stderr).toContain(`the alias '${SHORT}' is left out, because another model has this name`)
+    const models: { ids: string[]; aliases: string[]; problem: null }[] = JSON.parse(listed.stdout)
+    expect(models.find(({ ids }) => ids.includes('service-mk1.5'))!.aliases).toContain(SHORT)
+    expect(models.find(({ ids }) => ids[0]!.startsWith(REPOSITORY))).toMatchObject({
+      aliases: [`${SHORT}:Q8_0`],
+      problem: null,
+    })
+  })
+
   test('an id of the user keeps its name', async () => {
     const own = join(home, 'own.gguf')
     await writeFile(own, model)
