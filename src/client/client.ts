@@ -27,6 +27,11 @@ export interface ModelEntry {
   readonly id: string
 }
 
+interface EngineEntry {
+  readonly models: readonly string[]
+  readonly demonstration: boolean
+}
+
 export interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
@@ -147,12 +152,19 @@ export class LookoutClient {
   /** Whether a model is served under the name: also under an alias, which lists leave out. */
   async serves(name: string): Promise<boolean> {
     try {
-      await this.#json(`/v1/models/${encodeURIComponent(name)}`)
-      return true
+      // Below the path of the models are a few that are none, such as the catalogue.
+      return (await this.#json<{ object?: string }>(`/v1/models/${encodeURIComponent(name)}`)).object === 'model'
     } catch (error) {
-      if (error instanceof ServerError && error.status === 404) return false
+      if (error instanceof ServerError && (error.status === 404 || error.status === 405)) return false
       throw error
     }
+  }
+
+  /** Whether a model, by its id or an alias, is the one that Lookout ships to show what it does. */
+  async isDemonstration(name: string): Promise<boolean> {
+    const { id } = await this.#json<ModelEntry>(`/v1/models/${encodeURIComponent(name)}`)
+    const { engines } = await this.#json<{ engines: readonly EngineEntry[] }>('/v1/server')
+    return engines.some(({ models, demonstration }) => demonstration && models.includes(id))
   }
 
   /**

@@ -1,9 +1,11 @@
+import type { MachineSpeed } from '../catalogue/index.ts'
 import type { HubSettings } from './hub-settings.ts'
 import type { Report } from './pull-event.ts'
 import type { Tuning } from './tuning.ts'
 
 /** What the user asked for, besides the model's address. */
 export interface PullRequest {
+  /** A short name of the catalogue, a repository of the hub or the address of a file. */
   readonly address: string
   /** In place of what follows the colon of the address; null for none. */
   readonly quant: string | null
@@ -19,6 +21,8 @@ export interface PullOptions {
   readonly store: string
   /** Bytes of memory that models may use. */
   readonly available: number
+  /** How fast this machine computes: asked for a model of the catalogue, whose quantisation depends on it. */
+  readonly machineSpeed: () => Promise<MachineSpeed | null>
   readonly tuning: Tuning
   readonly signal: AbortSignal
   readonly report: Report

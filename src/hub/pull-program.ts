@@ -3,7 +3,7 @@
  * list of files may be meant to fill its memory.
  */
 import { ConfigError } from '../config/config.ts'
-import { availableMemory } from '../models/machine-memory.ts'
+import { memoryForModels } from '../models/machine-memory.ts'
 import { ConnectionError } from './http-client.ts'
 import { FullDiskError, HubError } from './hub-error.ts'
 import { readHubSettings } from './hub-settings.ts'
@@ -21,14 +21,15 @@ process.once('message', (task: PullTask) => {
   void run(task)
 })
 
-async function run({ address, projector, isDryRun, store, memoryLimitBytes }: PullTask): Promise<void> {
+async function run({ address, projector, isDryRun, store, memoryLimitBytes, speed }: PullTask): Promise<void> {
   try {
     const { ids } = await pull(
       { address, quant: null, projector: projector === 'none' ? null : 'auto', id: null },
       {
         settings: await readHubSettings(process.env),
         store,
-        available: Math.min(availableMemory(), memoryLimitBytes ?? Number.POSITIVE_INFINITY),
+        available: memoryForModels(memoryLimitBytes),
+        machineSpeed: async () => speed,
         tuning: TUNING,
         signal: stop.signal,
         report: (event) => {
