@@ -67,11 +67,8 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
   test('no page scrolls sideways on a phone', async () => {
     const wide: string[] = []
     for await (const { name, page } of visits(PHONE)) {
-      const [content, window] = await page.evaluate(() => {
-        const { scrollWidth, clientWidth } = document.scrollingElement!
-        return [scrollWidth, clientWidth] as const
-      })
-      if (content > window) wide.push(`${name}: ${content} px in ${window}`)
+      const [content, window] = await page.locator('html').evaluate((root) => [root.scrollWidth, root.clientWidth])
+      if (content! > window!) wide.push(`${name}: ${content} px in ${window}`)
     }
     expect(pages.length).toBeGreaterThan(40)
     expect(wide).toEqual([])
@@ -82,9 +79,9 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     const poor: string[] = []
     for await (const { name, page } of visits(DESKTOP)) {
       poor.push(
-        ...(await page.evaluate((name) => {
-          const outline = document.querySelector('.VPDocAsideOutline')?.getBoundingClientRect()
-          return [...document.querySelectorAll('.vp-doc pre')].flatMap((block) => {
+        ...(await page.locator('body').evaluate((body, name) => {
+          const outline = body.querySelector('.VPDocAsideOutline')?.getBoundingClientRect()
+          return [...body.querySelectorAll('.vp-doc pre')].flatMap((block) => {
             const box = block.closest('div[class*="language-"]')
             const said = `${name}: ${block.textContent!.slice(0, 40)}`
             if (!box?.querySelector('button.copy')) return [`${said} has no button`]
@@ -110,6 +107,6 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     await box.hover()
     await box.locator('button.copy').click()
     await box.locator('button.copied').waitFor()
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(command)
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command)
   })
 })
