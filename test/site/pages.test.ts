@@ -25,6 +25,8 @@ const TYPES: Record<string, string> = {
 
 const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1280, height: 800 }
+/** For all pages, on a busy machine. */
+const VISITS = { timeout: 300_000 }
 
 describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
   let server: Server
@@ -64,7 +66,7 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     }
   }
 
-  test('no page scrolls sideways on a phone', async () => {
+  test('no page scrolls sideways on a phone', VISITS, async () => {
     const wide: string[] = []
     for await (const { name, page } of visits(PHONE)) {
       const [content, window] = await page.locator('html').evaluate((root) => [root.scrollWidth, root.clientWidth])
@@ -75,7 +77,7 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     expect(opened.errors).toEqual([])
   })
 
-  test('every block of code has a box and a button, and stays clear of the outline', async () => {
+  test('every block of code has a box and a button, and stays clear of the outline', VISITS, async () => {
     const poor: string[] = []
     for await (const { name, page } of visits(DESKTOP)) {
       poor.push(
