@@ -47,7 +47,7 @@ export const settingsSchema = z.object({
   model_card: text()
     .nullable()
     .default(findShippedCard)
-    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, where it is installed' }),
+    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, if it is installed' }),
   models: list()
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
