@@ -8,6 +8,9 @@ const slugify = (heading) =>
     .replace(/[^\p{L}\p{N} _-]/gu, '')
     .replaceAll(' ', '-')
 
+/** Indented code names no language. Code that begins like a command is highlighted as shell. */
+const languageOf = (code) => (/^(?:[A-Z_]+=\S* )*[a-z][\w-]*(?: (?!=)|$)/.test(code) ? 'sh' : 'text')
+
 const base = process.env.SITE_BASE ?? '/'
 
 const docs = (text, page) => ({ text, link: `/docs/${page}` })
@@ -129,9 +132,14 @@ export default defineConfig({
         if (info.trim() !== 'mermaid') return fence(tokens, index, options, env, self)
         return `<MermaidDiagram source="${encodeURIComponent(content)}" />`
       }
+      md.renderer.rules.code_block = (tokens, index, options, env, self) => {
+        tokens[index].info = languageOf(tokens[index].content)
+        return fence(tokens, index, options, env, self)
+      }
     },
   },
   themeConfig: {
+    logo: '/icon.svg',
     search: { provider: 'local' },
     outline: [2, 3],
     nav: [
