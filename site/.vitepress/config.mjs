@@ -98,6 +98,7 @@ const CONTRIBUTORS = [
       docs('Model families', 'contributing/families'),
       docs('The contract', 'contributing/contract'),
       docs('How we test', 'contributing/testing'),
+      docs('What was tried', 'contributing/operations-notes'),
       docs('Packages', 'contributing/packages'),
       { text: 'Training', link: '/training/README' },
     ],
