@@ -99,6 +99,7 @@ const CONTRIBUTORS = [
       docs('The contract', 'contributing/contract'),
       docs('How we test', 'contributing/testing'),
       docs('What was tried', 'contributing/operations-notes'),
+      docs('The session file', 'contributing/session-file'),
       docs('Packages', 'contributing/packages'),
       { text: 'Training', link: '/training/README' },
     ],

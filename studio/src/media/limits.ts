@@ -1,5 +1,5 @@
 /*
- * What the server takes, as docs/contributing/contract.md and docs/operations.md have it. Whoever brings more is told at once, and not
+ * What the server takes, as docs/limits.md has it. Whoever brings more is told at once, and not
  * after a minute of uploading.
  */
 
