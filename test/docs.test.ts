@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { readCatalogue } from '../src/catalogue/index.ts'
+import { REQUESTS_PER_MINUTE } from '../src/config/rate-limits.ts'
 
 const run = promisify(execFile)
 const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'training/README.md', 'models/lookout-nano/README.md']
@@ -118,6 +119,16 @@ test('every page for users is in docs/index.md, every one for contributors in do
     const own = pages.filter((page) => dirname(page) === folder && page !== index)
     expect(own.filter((page) => !listed.includes(page))).toEqual([])
   }
+})
+
+test('docs/limits.md has the rate limits of every class', () => {
+  const [, section = ''] = texts.get('docs/limits.md')!.split('\n## Requests\n')
+  const rows = section.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| (\d+(?:, \d+)*) \|/gm)
+  const listed = [...rows].flatMap(([, classes, limits]) => {
+    const numbers = limits!.split(', ').map(Number)
+    return found(classes!, /`(\w+)`/g).map((name, index) => [name, numbers.length === 1 ? numbers[0] : numbers[index]])
+  })
+  expect(Object.fromEntries(listed)).toEqual(REQUESTS_PER_MINUTE)
 })
 
 test('models that pages tell to pull are in the catalogue', async () => {
