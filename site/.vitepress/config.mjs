@@ -96,6 +96,7 @@ const CONTRIBUTORS = [
       docs('The life of a request', 'contributing/life-of-a-request'),
       docs('The scheduler', 'contributing/scheduler'),
       docs('Model families', 'contributing/families'),
+      docs('Notations', 'contributing/notations'),
       docs('The contract', 'contributing/contract'),
       docs('How we test', 'contributing/testing'),
       docs('What was tried', 'contributing/operations-notes'),
