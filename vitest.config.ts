@@ -37,7 +37,7 @@ const REAL = ['test/real/*.test.ts']
 /** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
 const VLLM = ['test/vllm/*.test.ts']
 /** What opens pages in chromium; skipped where there is none. */
-const BROWSER = ['test/{reference,studio}/*.test.ts']
+const BROWSER = ['test/{reference,site,studio}/*.test.ts']
 /** Tests of the shipped model, by HTTP or by `Engine`, that must hold on every engine: they start it as shipped-model.ts does. */
 const EVERY_ENGINE = [
   'test/{compatibility,dialects,end-to-end,focus,fuzz,multilook-end-to-end}.test.ts',

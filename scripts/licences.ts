@@ -1,11 +1,11 @@
 /**
- * `npm run licences`: updates the table of licences in docs/licences.md from package-lock.json. With `--check` the script
+ * `npm run licences`: updates the table of licences in docs/contributing/packages.md from package-lock.json. With `--check` the script
  * fails when the table is out of date, as it does for a licence that nobody has looked at.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-const PAGE = new URL('../docs/licences.md', import.meta.url)
+const PAGE = new URL('../docs/contributing/packages.md', import.meta.url)
 const LOCK = new URL('../package-lock.json', import.meta.url)
 const TABLE = /(<!-- licences: npm run licences -->\n\n).*(\n\n<!-- end of licences -->)/s
 /** Licences under which a package may come along. The page says what those that are not permissive ask for. */

@@ -4,6 +4,8 @@ import { glob, readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { readCatalogue } from '../src/catalogue/index.ts'
+import { REQUESTS_PER_MINUTE } from '../src/config/rate-limits.ts'
 
 const run = promisify(execFile)
 const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'training/README.md', 'models/lookout-nano/README.md']
@@ -82,12 +84,61 @@ describe.each(pages)('%s', (page) => {
   test('names commands, actions and options that exist', async () => {
     const lines = found(text, /\b(lookout [a-z][a-z-]*(?: [\w<>.,=/-]+)*)/g)
     for (const line of lines) {
-      const [, command, action] = /^lookout ([\w-]+)(?: ([a-z]+)\b(?![/.]))?/.exec(line)!
+      const [, command, action] = /^lookout ([\w-]+)(?: ([a-z]+)\b(?![/.-]))?/.exec(line)!
       const help = await helpOf(command!)
       expect(help).toContain(action === undefined ? `lookout ${command}` : `lookout ${command} ${action}`)
       for (const option of found(line, /(--[a-z-]+)/g)) expect(help, line).toContain(option)
     }
   })
+})
+
+/** Words, without the lines of tables. */
+const wordsOf = (text: string) => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
+
+/** More is not read. Pages for contributors and the API reference do not count. */
+const MOST_WORDS = 45_000
+
+test(`pages for users have at most ${MOST_WORDS} words`, () => {
+  const lengths = pages
+    .filter((page) => page === 'README.md' || (page.startsWith('docs/') && !page.startsWith('docs/contributing/')))
+    .map((page) => ({ page, words: wordsOf(texts.get(page)!) }))
+    .sort((one, other) => other.words - one.words)
+  const words = lengths.reduce((sum, { words }) => sum + words, 0)
+  const longest = lengths.map(({ page, words }) => `${words} ${page}`).join('\n')
+  expect(words, longest).toBeLessThanOrEqual(MOST_WORDS)
+})
+
+test('README.md is at most 120 lines', () => {
+  expect(texts.get('README.md')!.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
+})
+
+test('every page for users is in docs/index.md, every one for contributors in docs/contributing/index.md', () => {
+  for (const index of ['docs/index.md', 'docs/contributing/index.md']) {
+    const folder = dirname(index)
+    const listed = found(texts.get(index)!, /\]\(([^)#]+)\)/g).map((link) => join(folder, link))
+    const own = pages.filter((page) => dirname(page) === folder && page !== index)
+    expect(own.filter((page) => !listed.includes(page))).toEqual([])
+  }
+})
+
+test('docs/limits.md has the rate limits of every class', () => {
+  const [, section = ''] = texts.get('docs/limits.md')!.split('\n## Requests\n')
+  const rows = section.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| (\d+(?:, \d+)*) \|/gm)
+  const listed = [...rows].flatMap(([, classes, limits]) => {
+    const numbers = limits!.split(', ').map(Number)
+    return found(classes!, /`(\w+)`/g).map((name, index) => [name, numbers.length === 1 ? numbers[0] : numbers[index]])
+  })
+  expect(Object.fromEntries(listed)).toEqual(REQUESTS_PER_MINUTE)
+})
+
+test('models that pages tell to pull are in the catalogue', async () => {
+  const { models } = await readCatalogue()
+  const names = models.map(({ name }) => name)
+  const told = pages.flatMap((page) =>
+    found(texts.get(page)!, /(?:^ {4}|`)(?:npx )?lookout pull ([a-z][\w.-]*)(?::\w+)?(?:`| +#|$)/gm),
+  )
+  expect(told).toContain('qwen3-vl-4b')
+  expect(told.filter((name) => !names.includes(name))).toEqual([])
 })
 
 test('docs/contributing/architecture.md lists the rooms that there are', async () => {

@@ -27,7 +27,7 @@ export const H100_8B: ReplicaModel = {
   kvTokens: Math.floor(50e9 / 147_456),
 }
 
-/** One Lookout process. Processor times in ms, from the figures in docs/scale.md, rounded up. */
+/** One Lookout process. Processor times in ms, from the figures in docs/contributing/scale.md, rounded up. */
 export const FRONT_END = {
   requestMs: 0.25,
   tokenMs: 0.02,

@@ -5,7 +5,7 @@ import { withSettingsTable } from './settings-table.ts'
 test('docs/operations.md lists the settings as they are (`npm run settings-table` writes them)', async () => {
   const page = await readFile('docs/operations.md', 'utf8')
   expect(page).toBe(withSettingsTable(page))
-  expect(page).toContain('\n| `port` | `LOOKOUT_PORT` | number | 8080 | ')
+  expect(page).toContain('\n| `LOOKOUT_PORT` | number | 8080 | ')
 })
 
 test('a page without a place for the table is an error', () => {

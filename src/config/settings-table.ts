@@ -17,9 +17,9 @@ export function withSettingsTable(page: string): string {
 function settingsTable(): string {
   const types = z.toJSONSchema(settingsSchema).properties!
   const rows = SETTINGS.map(({ name, variable, help, default: shown }) =>
-    [`\`${name}\``, `\`${variable}\``, typeOf(types[name]!, name), shown, help].join(' | ').replaceAll('*', '\\*'),
+    [`\`${variable}\``, typeOf(types[name]!, name), shown, help].join(' | ').replaceAll('*', '\\*'),
   )
-  const head = ['in the file | in the environment | type | default | what it does', '--- | --- | --- | --- | ---']
+  const head = ['variable | type | default | what it does', '--- | --- | --- | ---']
   return [...head, ...rows].map((row) => `| ${row} |\n`).join('')
 }
 

@@ -41,13 +41,13 @@ export const settingsSchema = z.object({
     default: "the platform's folder for application data",
   }),
   cache_dir: text().refine(isAbsolute, 'expected an absolute path').nullable().default(null).register(ABOUT, {
-    help: 'folder for what can be made again: the server keeps an empty database there, set-up the libraries that it compiles. Set-up reads only the environment',
+    help: 'folder for what Lookout can make again: compiled libraries and an empty database. Set-up reads only the environment',
     default: "the platform's folder for caches",
   }),
   model_card: text()
     .nullable()
     .default(findShippedCard)
-    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, where it is installed' }),
+    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, if it is installed' }),
   models: list()
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
@@ -63,14 +63,14 @@ export const settingsSchema = z.object({
     .default(null)
     .register(ABOUT, { help: 'GiB that all loaded models may take together, by estimate', default: 'no limit' }),
   backend: choice(BACKENDS).default('auto').register(ABOUT, {
-    help: 'what local models run on: auto takes a GPU whose backend is installed; cpu, vulkan, cuda or metal. Set-up, which installs it, reads only the environment',
+    help: 'what local models run on: auto (a GPU if its backend is installed), cpu, vulkan, cuda or metal. Set-up, which installs it, reads only the environment',
   }),
   prefix_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
-    help: 'MiB in which each model keeps what it computed for finished requests, for the next turn of a chat; 0 for none',
+    help: 'MiB in which each model keeps the computed prompts of finished requests, for the next turn of a chat; 0 for none',
     default: 'twice the KV cache, at most a quarter of the memory that the model leaves',
   }),
   prefix_cache_disk: number('a number of GiB', { max: 999_999 }).default(0).register(ABOUT, {
-    help: 'GiB of the data directory in which all models keep parts of prompts that took long to compute, images most of all, so that a restart finds them; they hold what clients sent. 0 for none',
+    help: 'GiB of the data directory in which models keep computed prompts, mostly images, over a restart; the files contain what clients sent. 0 for none',
   }),
   encoder_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
     help: 'MiB in which each model keeps encoded images and audio; 0 for none',
@@ -78,22 +78,22 @@ export const settingsSchema = z.object({
   }),
   queue_length: number('a number of requests from 1 to 99999', { min: 1, max: 99_999, whole: true })
     .default(128)
-    .register(ABOUT, { help: 'requests that may wait for each model; the server answers 503 to any more' }),
+    .register(ABOUT, { help: 'requests that may wait for each model; any more get 503' }),
   chat_seconds: number('a number of seconds greater than 0', { min: 0.001, max: 86_400 }).default(120).register(ABOUT, {
-    help: 'seconds that a chat or detect request may take; then a reply that has begun ends with length, and others get a 504',
+    help: 'seconds that a chat or detect request may take; then a reply that has begun ends with finish reason length, others get 504',
   }),
   response_days: number('a number of days', { max: 36_500 }).default(30).register(ABOUT, {
-    help: 'days that responses of /v1/responses are stored after they were last part of a conversation; 0 stores none',
+    help: 'days that a response of /v1/responses is stored after its last use in a conversation; 0 stores none',
   }),
   batch_lines: number('a number of lines from 0 to 999', { max: 999, whole: true }).default(8).register(ABOUT, {
-    help: 'lines of batches that the server runs at the same time, behind all other requests; 0 leaves batches to other servers',
+    help: 'lines of batches that the server runs at the same time, with lower priority than requests; 0 leaves batches to other servers',
   }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',
   }),
   decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {
-    help: 'whether the processes that decode media give up files, network and programs: auto where the system can (Linux with seccomp), require does not start elsewhere, off',
+    help: 'whether processes that decode media give up files, network and programs: auto (where Linux has seccomp), require (the server does not start elsewhere) or off',
   }),
   body_memory: number('a number of MiB, at least 20, the size of the largest body', {
     min: 20,
@@ -103,7 +103,7 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'MiB that large request bodies may take together; further ones wait',
+      help: 'MiB that large request bodies may take together; more of them wait',
       default: '1/200 of the memory, between 64 and 512',
     }),
   rate_limits: z
@@ -120,17 +120,13 @@ export const settingsSchema = z.object({
       .nullable())
     .default({})
     .register(ABOUT, {
-      help: 'requests per minute for each organisation: on, off, or the limits that differ (chat=600,models=60)',
+      help: 'requests per minute for each organisation: on, off, or limits that differ from the defaults (chat=600,models=60)',
       default: 'on',
     }),
-  studio: onOff()
-    .default('on')
-    .register(ABOUT, { help: 'whether to serve the Studio, a page for browsers, at /studio' }),
-  docs: onOff()
-    .default('on')
-    .register(ABOUT, { help: 'whether to serve the reference of the API, a page for browsers, at /docs' }),
+  studio: onOff().default('on').register(ABOUT, { help: 'whether to serve the Studio, the web page, at /studio' }),
+  docs: onOff().default('on').register(ABOUT, { help: 'whether to serve the API reference at /docs' }),
   ollama: onOff().default('off').register(ABOUT, {
-    help: "whether to answer Ollama's clients at /api, which send no key: those of this machine, for organisation 'default'. Needs a loopback host",
+    help: "whether to answer Ollama's clients at /api without a key: only from this machine, for organisation 'default'. Needs a loopback host",
   }),
   cors_origins: list()
     .refine(
@@ -165,22 +161,22 @@ export const settingsSchema = z.object({
     variable: 'REDIS_URL',
   }),
   compatibility: choice(COMPATIBILITIES).default('contract').register(ABOUT, {
-    help: 'contract, or openai to also take what only OpenAI’s chat completions have: tool_choice required, named functions, json_object, stop, seed',
+    help: 'contract, or openai to also accept what only OpenAI’s chat completions have: tool_choice required, named functions, json_object, stop, seed',
   }),
   log_level: choice(LOG_LEVELS).default('info').register(ABOUT, {
-    help: 'least severe level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',
+    help: 'lowest level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',
   }),
   log_format: choice(['auto', 'json', 'pretty']).default('auto').register(ABOUT, {
-    help: 'json, a line of JSON for each entry; pretty, lines for people; auto is pretty on a terminal and json elsewhere',
+    help: 'json (one line each), pretty, or auto: pretty on a terminal, json elsewhere',
   }),
   drain_seconds: number('a number of seconds', { max: 99_999 })
     .default(30)
-    .register(ABOUT, { help: 'seconds that accepted requests have to end after SIGTERM' }),
+    .register(ABOUT, { help: 'seconds that accepted requests have to finish after SIGTERM' }),
   metrics_port: port().nullable().default(null).register(ABOUT, {
     help: "port of Prometheus' /metrics; 0 takes any free port",
     default: 'none: metrics are not served',
   }),
-  metrics_host: text().default('127.0.0.1').register(ABOUT, { help: 'address that metrics are served at' }),
+  metrics_host: text().default('127.0.0.1').register(ABOUT, { help: 'address to serve metrics on' }),
 })
 
 export type Settings = z.infer<typeof settingsSchema>

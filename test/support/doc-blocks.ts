@@ -26,6 +26,7 @@ export interface Block {
 /** The pages whose blocks are run. A block after a comment `<!-- not run: REASON -->` is left out. */
 export const RUN_PAGES = [
   'README.md',
+  'docs/chat.md',
   'docs/clients.md',
   'docs/command-line.md',
   'docs/decisions.md',

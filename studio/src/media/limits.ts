@@ -1,6 +1,6 @@
 /*
- * What the server takes, as docs/contributing/contract.md and docs/operations.md have it. Whoever brings more is told at once, and not
- * after a minute of uploading.
+ * What the server takes, as docs/limits.md has it. A user who brings more is told at once, and not after a minute of
+ * uploading.
  */
 
 const MIB = 2 ** 20

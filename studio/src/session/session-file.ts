@@ -3,7 +3,7 @@ import type { SavedMedia, SessionContent } from './session-store.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from './shape.ts'
 
 /*
- * A session as one JSON file, which docs/studio.md describes:
+ * A session as one JSON file, which docs/contributing/session-file.md describes:
  * {"lookout_session": 1, "title", "saved_at", "parts": {name: ...}, "media": [{"id", "kind", "name", "data", ...}]}
  */
 
