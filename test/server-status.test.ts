@@ -20,6 +20,7 @@ interface Status {
   readonly engines: readonly {
     readonly models: readonly string[]
     readonly stored: boolean
+    readonly demonstration: boolean
     readonly state: string
     readonly running: number
     readonly tokens_per_second: number
@@ -40,7 +41,9 @@ test('a server with the shipped model tells what it does', async () => {
     const { version } = JSON.parse(await readFile('package.json', 'utf8'))
     const before = await statusOf(server)
     expect(before).toMatchObject({ object: 'server', version, running: 0, queued: 0, tokens_per_second: 0 })
-    expect(before.engines).toMatchObject([{ models: IDS, state: 'ready', running: 0, tokens_per_second: 0 }])
+    expect(before.engines).toMatchObject([
+      { models: IDS, demonstration: true, state: 'ready', running: 0, tokens_per_second: 0 },
+    ])
     expect(Math.abs(before.started_at + before.uptime_seconds - Date.now() / 1000)).toBeLessThan(10)
     const { process_bytes, engine_bytes, available_bytes, total_bytes } = before.memory
     expect(Math.min(process_bytes, engine_bytes)).toBeGreaterThan(2 ** 24)
@@ -106,6 +109,7 @@ describe('a busy server', () => {
         {
           models: IDS,
           stored: false,
+          demonstration: true,
           state: 'ready',
           running: 4,
           queued: 7,
@@ -162,7 +166,12 @@ test('a model that is not loaded is listed as such, and loading it is told', asy
   try {
     await new ModelStore(server.directory).put('pulled')
     const pulled = async () => (await statusOf(server)).engines.find(({ models }) => models.includes('pulled'))
-    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ stored: true, state: 'unloaded', memory_bytes: null })
+    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({
+      stored: true,
+      demonstration: false,
+      state: 'unloaded',
+      memory_bytes: null,
+    })
     const reply = chat(server, { model: 'pulled' })
     await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ state: 'starting', queued: 1, running: 0 })
     begun.resolve(new FakeEngine())

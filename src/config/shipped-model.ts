@@ -15,3 +15,8 @@ export function findShippedCard(): string | null {
     return null
   }
 }
+
+/** Whether a card is that of the shipped model, which only shows what Lookout does. */
+export function isDemonstration({ file }: { readonly file: string }): boolean {
+  return file === findShippedCard()
+}

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { SCOPES } from '../../accounts/index.ts'
+import { isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { EngineStatus, ServerStatus } from '../../metrics/server-status.ts'
 import { principalOf } from './auth.ts'
@@ -55,6 +56,7 @@ async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omi
       return {
         models: own.map(({ id }) => id),
         stored: own.every((model) => models.isStored(model)),
+        demonstration: own.every(({ card }) => isDemonstration(card)),
         state,
         running,
         queued,

@@ -24,6 +24,8 @@ export interface EngineStatus {
   readonly models: readonly string[]
   /** Whether the models were pulled or added, and can be deleted. */
   readonly stored: boolean
+  /** Whether it is the model that Lookout ships to show what it does. */
+  readonly demonstration: boolean
   readonly state: 'unloaded' | 'starting' | 'ready' | 'restarting' | 'closed'
   readonly running: number
   readonly queued: number

@@ -14,6 +14,9 @@ const engineStatus = z
   .object({
     models: z.array(z.string()).describe('Ids that it answers for.'),
     stored: z.boolean().describe('Whether they were pulled or added: only those can be deleted.'),
+    demonstration: z
+      .boolean()
+      .describe('Whether it is the model that Lookout ships to show what it does, which knows nothing of photographs.'),
     state: z.enum(['unloaded', 'starting', 'ready', 'restarting', 'closed']),
     running: count.describe('Completions that are being generated.'),
     queued: count.describe('Requests that wait for that, or for the model to load.'),
