@@ -61,7 +61,7 @@ async function copyOf(model: BenchModel, folder: string): Promise<string> {
   }
   const card = JSON.parse(await readFile(model.cardFile, 'utf8')) as { readonly serves: readonly object[] }
   const path = join(folder, 'card.json')
-  await writeFile(path, JSON.stringify({ ...card, serves: [{ ...card.serves[0], id: SECOND_ID }] }))
+  await writeFile(path, JSON.stringify({ ...card, serves: [{ ...card.serves[0], id: SECOND_ID, aliases: [] }] }))
   return path
 }
 

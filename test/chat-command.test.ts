@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -6,9 +7,12 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/engine.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { ModelStore } from './support/model-store.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
+import { TERMINAL } from './support/terminal.ts'
 import { makeTiff } from './support/tiff.ts'
 
 const SHAPES = 'docs/pictures/shapes.png'
@@ -259,6 +263,40 @@ describe('chat with a server', () => {
     const { hostname, port } = new URL(server.url)
     const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })
     expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
+  })
+})
+
+describe.skipIf(TERMINAL === null)('on a terminal', () => {
+  /** What a command prints, its standard error included. */
+  async function shown(...args: string[]): Promise<string> {
+    const [program, ...before] = TERMINAL!
+    const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, NO_COLOR: '1' }
+    const child = spawn(program, [...before, process.execPath, 'src/main.ts', ...args], {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...settings },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    return (await text(child.stdout)).replaceAll('\r', '')
+  }
+
+  test.each([[[]], [['lookout-nano']], [['--model', 'service-mk1']]])(
+    'the demonstration model says once that it is one: %j',
+    async (model) => {
+      const [before, after, ...rest] = (await shown('chat', ...model, 'docs/pictures/labels', 'Hi there')).split(
+        `${DEMONSTRATION_NOTE}\n`,
+      )
+      expect(before).toBe('')
+      expect(after!.match(/Hello there\.\n/g)).toHaveLength(3)
+      expect(rest).toEqual([])
+    },
+  )
+
+  test('a program that reads the reply is told nothing', async () => {
+    expect(JSON.parse(await shown('chat', 'Hi there', '--json'))).toMatchObject({ reply: 'Hello there.' })
+  })
+
+  test('another model says nothing', async () => {
+    await new ModelStore(server.directory).put('other')
+    expect(await shown('chat', 'other', 'Hi there')).toBe('Hello there.\n')
   })
 })
 

@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SETTINGS } from '../src/config/settings.ts'
-import { pythonWith, skipped } from './support/python.ts'
+import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
+import { skipped } from './support/python.ts'
+import { TERMINAL } from './support/terminal.ts'
 
-const PTY_PYTHON = pythonWith('pty')
-if (PTY_PYTHON === null) process.stdout.write(`${skipped('what is printed on a terminal', 'pty')}\n`)
+if (TERMINAL === null) process.stdout.write(`${skipped('what is printed on a terminal', 'pty')}\n`)
 
 let directory: string
 beforeAll(async () => {
@@ -93,14 +94,18 @@ describe('the command line', () => {
     const run = await outcome(start(['models'], {}))
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const [head, row] = run.stdout.split('\n')
-    expect(head).toMatch(/^ids +size +family +weights +memory +context +loaded +card$/)
+    expect(head).toMatch(/^ids +name +size +family +weights +memory +context +loaded +card$/)
     expect(row).toMatch(
-      /^service-mk1\.5, service-mk1 +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json$/,
+      /^service-mk1\.5, service-mk1, lookout-nano +Lookout Nano +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json$/,
     )
     const settings = join(directory, 'aliases.yaml')
     await writeFile(settings, 'aliases: { a: service-mk1 }')
     const [model] = JSON.parse((await outcome(start(['models', '--json'], { LOOKOUT_CONFIG: settings }))).stdout)
-    expect(model).toMatchObject({ ids: ['service-mk1.5', 'service-mk1'], aliases: ['a'], context_tokens: 32_768 })
+    expect(model).toMatchObject({
+      ids: ['service-mk1.5', 'service-mk1'],
+      aliases: ['lookout-nano', 'a'],
+      context_tokens: 32_768,
+    })
   })
 
   test('the error for a missing card is one line that names it', async () => {
@@ -112,6 +117,7 @@ describe('the command line', () => {
 test('serves until SIGTERM', async () => {
   const server = start(['serve'], { LOOKOUT_PORT: '0' })
   const greeting = await untilPrinted(server, /JSON\n\n$/)
+  expect(greeting).toContain(`\n${DEMONSTRATION_NOTE}\n`)
   const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
   const key = await firstKeyIn(greeting)
   const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
@@ -176,7 +182,7 @@ describe('keys', () => {
     expect((await readdir(data)).filter((name) => /key/.test(name))).toEqual([])
   })
 
-  test.skipIf(PTY_PYTHON === null)(
+  test.skipIf(TERMINAL === null)(
     'on a terminal, the first start shows its key and a link with one, and keeps no file',
     async () => {
       const data = await mkdtemp(join(directory, 'keys-'))
@@ -308,26 +314,12 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs its arguments on a terminal of their own, and ends when this process ends it. */
-const ON_TERMINAL = `
-import os, pty, signal, sys
-pid, terminal = pty.fork()
-if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])
-signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
-while True:
-    try: data = os.read(terminal, 65536)
-    except OSError: break
-    if not data: break
-    os.write(1, data)
-os.waitpid(pid, 0)
-`
-
 function start(
   args: readonly string[],
   environment: Record<string, string>,
   { detached = false, terminal = false } = {},
 ): ChildProcess {
-  const [program, ...before] = terminal ? [PTY_PYTHON!, '-c', ON_TERMINAL, process.execPath] : [process.execPath]
+  const [program, ...before] = [...(terminal ? TERMINAL! : []), process.execPath]
   const child = spawn(program!, [...before, 'src/main.ts', ...args], {
     env: {
       PATH: process.env.PATH,

@@ -34,7 +34,7 @@ test('the extended form adds fields to the same object, in the order that client
   const model = await jsonOf(await server.get('/v1/models/service-mk1.5?extended=true'))
   expect(model).toMatchObject({
     ...plain,
-    name: 'Service Mk1.5',
+    name: 'Lookout Nano',
     sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
     reasoning: { supported: true, always_enabled: false },
     max_context_tokens: 32768,

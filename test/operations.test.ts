@@ -39,7 +39,7 @@ async function writeCard(id: string, fields: object): Promise<void> {
   const card = {
     ...shipped,
     name: id,
-    serves: [{ ...shipped.serves[0], id, name: id }],
+    serves: [{ ...shipped.serves[0], id, name: id, aliases: [] }],
     engine: { ...shipped.engine, model, projector },
     ...fields,
   }

@@ -27,6 +27,11 @@ export interface ModelEntry {
   readonly id: string
 }
 
+interface EngineEntry {
+  readonly models: readonly string[]
+  readonly demonstration: boolean
+}
+
 export interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
@@ -153,6 +158,13 @@ export class LookoutClient {
       if (error instanceof ServerError && error.status === 404) return false
       throw error
     }
+  }
+
+  /** Whether a model, by its id or an alias, is the one that Lookout ships to show what it does. */
+  async isDemonstration(name: string): Promise<boolean> {
+    const { id } = await this.#json<ModelEntry>(`/v1/models/${encodeURIComponent(name)}`)
+    const { engines } = await this.#json<{ engines: readonly EngineEntry[] }>('/v1/server')
+    return engines.some(({ models, demonstration }) => demonstration && models.includes(id))
   }
 
   /**

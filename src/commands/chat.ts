@@ -124,7 +124,7 @@ interface Question {
 async function ask(args: readonly string[]): Promise<void> {
   const { values, words, page, body } = readChatOptions(args)
   const target = values.output === undefined ? null : await readTarget(values.output)
-  const place = await findPlace({ server: values.server, key: values.key })
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
   const sorted = await sortWords(words, { model: values.model ?? null, names: place.names, meaning: 'question' })
   const { questions, text, isFolder } = await collect(sorted.media, sorted.text, page)
   const isDialogue = text === null && !isFolder && !values.json && process.stdin.isTTY && process.stdout.isTTY

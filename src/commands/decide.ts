@@ -77,7 +77,7 @@ async function answer(args: readonly string[]): Promise<void> {
   if (target !== null && target.kind !== 'data')
     throw new ConfigError(`-o ${target.path}: expected a .json or .csv file`)
   const format = readFormat(values.format, values.json ?? false, target?.ending ?? null)
-  const place = await findPlace({ server: values.server, key: values.key })
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
   const files = positionals.filter((word) => /\.(ya?ml|json)$/i.test(word))
   const others = positionals.filter((word) => !files.includes(word))
   const sorted = await sortWords(others, { model: values.model ?? null, names: place.names, meaning: 'question' })

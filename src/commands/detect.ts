@@ -84,7 +84,7 @@ async function search(args: readonly string[]): Promise<void> {
   )
   const targets = await Promise.all((values.output ?? []).map(readTarget))
   const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
-  const place = await findPlace({ server: values.server, key: values.key })
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
   const { model, media, text } = await sortWords(positionals, {
     model: values.model ?? null,
     names: place.names,

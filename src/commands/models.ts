@@ -53,6 +53,7 @@ ${SETTINGS_HELP}`,
 /** A card of the store that a server leaves out. */
 async function describeUnusable(file: string, error: Error) {
   return {
+    name: null,
     ids: await idsOf(file),
     aliases: [],
     card: file,
@@ -71,6 +72,7 @@ async function describe(card: ModelCard, caches: Config['caches']) {
   checkPromises(card, info)
   for (const warning of warnings) warn(warning)
   return {
+    name: card.name,
     ids: card.serves.map(({ id }) => id),
     aliases: card.serves.flatMap((served) => served.aliases),
     card: card.file,
@@ -88,10 +90,11 @@ type Described = Awaited<ReturnType<typeof describe>> | Awaited<ReturnType<typeo
 
 function toRow(model: Described): string[] {
   if (model.problem !== null) {
-    return [model.ids.join(', '), '-', '-', '-', '-', '-', 'not served', model.card]
+    return [model.ids.join(', '), '-', '-', '-', '-', '-', '-', 'not served', model.card]
   }
   return [
     [...model.ids, ...model.aliases].join(', '),
+    model.name,
     model.file_bytes === null ? 'remote' : showBytes(model.file_bytes),
     model.family ?? '-',
     model.quantisation ?? '-',
@@ -102,4 +105,4 @@ function toRow(model: Described): string[] {
   ]
 }
 
-const HEAD = ['ids', 'size', 'family', 'weights', 'memory', 'context', 'loaded', 'card']
+const HEAD = ['ids', 'name', 'size', 'family', 'weights', 'memory', 'context', 'loaded', 'card']

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { DEMONSTRATION_NOTE, isDemonstration } from '../config/shipped-model.ts'
 import { letHeapGrow, releaseMemoryWhenIdle } from '../lib/memory.ts'
 import { writeSecret } from '../lib/secret-file.ts'
 import { Service } from '../service.ts'
@@ -112,7 +113,9 @@ async function greeting(
   key: ShownKey,
   showsKeys: boolean,
 ): Promise<string> {
-  const ids = (await models.list()).map(({ id }) => id)
+  const served = await models.list()
+  const ids = served.map(({ id }) => id)
+  const isOnlyDemonstration = ids.length > 0 && served.every(({ card }) => isDemonstration(card))
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
   // The fragment stays in the browser: it is in no request and in no log.
   const linkKey = showsKeys ? (studioKey ?? key.itself) : null
@@ -126,7 +129,7 @@ async function greeting(
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ') || 'none'}
 API key: ${key.about}
-
+${isOnlyDemonstration ? `\n${DEMONSTRATION_NOTE}\n` : ''}
 ${studio}${example}`
 }
 

@@ -5,6 +5,10 @@ import { fileURLToPath } from 'node:url'
 /** The npm package of the shipped model; a repository has the same files in `models/`. */
 const NAME = 'lookout-nano'
 
+/** What people are told who ask the shipped model. */
+export const DEMONSTRATION_NOTE =
+  'Lookout Nano is a demonstration model: shapes, emoji, printed words. For photographs: npx lookout pull'
+
 /** Path of the card of the shipped model; null where the model is not installed. */
 export function findShippedCard(): string | null {
   const own = fileURLToPath(new URL(`../../models/${NAME}/card.json`, import.meta.url))

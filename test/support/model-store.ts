@@ -22,7 +22,7 @@ export class ModelStore {
       engine.type === 'local'
         ? { model: at(engine.model), projector: at(engine.projector) }
         : { tokenizer: at(engine.tokenizer) }
-    const serves = [{ ...card.serves[0], id: folder }]
+    const serves = [{ ...card.serves[0], id: folder, aliases: [] }]
     await this.write(folder, JSON.stringify(change({ ...card, serves, engine: { ...engine, ...files } })))
   }
 

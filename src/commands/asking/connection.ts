@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type ClientOptions, LookoutClient, ServerError } from '../../client/index.ts'
 import { type Config, ConfigError } from '../../config/config.ts'
+import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
 import { loadConfig } from '../load-config.ts'
@@ -19,6 +20,8 @@ export interface ConnectionOptions {
   readonly key: string | undefined
   /** Whether what is asked gives way to the requests of others. */
   readonly isBackground?: boolean
+  /** Whether a program reads what is printed: then nothing is said about the model. */
+  readonly isForProgram?: boolean | undefined
 }
 
 /** Where questions are answered. */
@@ -60,12 +63,14 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
   const config = await loadConfig()
   const key = options.key ?? config.apiKey
   const asking = { key, isBackground: options.isBackground ?? false }
+  const explains = process.stderr.isTTY && !options.isForProgram
   const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
   if (named !== undefined) {
-    return remotePlace(await connect(readUrl(named, options.server === undefined ? 'LOOKOUT_URL' : '--server'), asking))
+    const url = readUrl(named, options.server === undefined ? 'LOOKOUT_URL' : '--server')
+    return remotePlace(await connect(url, asking), explains)
   }
   const local = config.port === 0 ? null : await probe(localUrl(config), asking)
-  return local === null ? ownPlace(config) : remotePlace(local)
+  return local === null ? ownPlace(config, explains) : remotePlace(local, explains)
 }
 
 interface Connected {
@@ -85,10 +90,18 @@ async function connect(url: string, asking: Asking): Promise<Connected> {
   return { client, ids: (await client.models()).map(({ id }) => id) }
 }
 
-function remotePlace({ client, ids }: Connected): Place {
+/** @param explains whether to say what the model is where it is the demonstration. */
+function remotePlace({ client, ids }: Connected, explains: boolean): Place {
   return {
     names: { ids, has: async (name) => ids.includes(name) || client.serves(name) },
-    open: async () => ({ client, [Symbol.asyncDispose]: async () => {} }),
+    open: async (model) => {
+      const name = model ?? ids[0]
+      // A server of another version may not tell.
+      if (explains && name !== undefined && (await client.isDemonstration(name).catch(() => false))) {
+        note(DEMONSTRATION_NOTE)
+      }
+      return { client, [Symbol.asyncDispose]: async () => {} }
+    },
   }
 }
 
@@ -125,7 +138,7 @@ function readUrl(given: string, origin: string): string {
 const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.url))
 
 /** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
-async function ownPlace(config: Config): Promise<Place> {
+async function ownPlace(config: Config, explains: boolean): Promise<Place> {
   const cards = (await readKnownCards(config)).map(({ card }) => card)
   const cardOf = (name: string) =>
     cards.find(({ serves }) => serves.some(({ id, aliases }) => id === name || aliases.includes(name)))
@@ -138,6 +151,7 @@ async function ownPlace(config: Config): Promise<Place> {
       const card = model === null ? cards.find(({ serves }) => serves.some(suits)) : cardOf(model)
       const chosen = card ?? cards[0]
       if (chosen === undefined) throw new ConfigError(NO_MODEL)
+      if (explains && isDemonstration(chosen)) note(DEMONSTRATION_NOTE)
       return startOwn(config, chosen)
     },
   }
