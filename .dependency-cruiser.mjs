@@ -140,7 +140,7 @@ const ROOMS = {
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['catalogue', 'models', 'families', ...BASICS],
-  catalogue: [...BASICS],
+  catalogue: ['models', ...BASICS],
   'hugging-face': ['models'],
   models: ['templates', 'families', 'grounding', 'lib'],
   templates: ['families'],

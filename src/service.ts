@@ -11,7 +11,13 @@ import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
-import { describeCard, type EngineOptions, servableCard, startEngine } from './inference/engines/engines.ts'
+import {
+  describeCard,
+  type EngineOptions,
+  machineSpeed,
+  servableCard,
+  startEngine,
+} from './inference/engines/engines.ts'
 import { ModelCatalog } from './inference/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
@@ -25,7 +31,8 @@ import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import { ServerStatus } from './metrics/server-status.ts'
 import { isLocal, type ModelCard } from './models/card.ts'
-import { machineMemory } from './models/machine-memory.ts'
+import { machineMemory, memoryForModels } from './models/machine-memory.ts'
+import type { MachineSpeed } from './models/machine-speed.ts'
 import { warmUpReader } from './models/model-reader.ts'
 import { findStoredCards } from './models/stored-cards.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
@@ -55,6 +62,8 @@ export interface ServiceParts {
   readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
+  /** Measures how fast this machine computes; null where that is not known. */
+  readonly machineSpeed?: () => Promise<MachineSpeed | null>
 }
 
 /** How long the last traces may take to be sent, within what the requests have left of the time to shut down. */
@@ -201,6 +210,14 @@ export class Service {
     const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, logger })
     starting.defer(() => pulls.close())
 
+    // Measured when it is first asked for, and once: it takes seconds of all processors.
+    const measure = parts.machineSpeed ?? (() => machineSpeed(config))
+    let speed: Promise<MachineSpeed | null> | null = null
+    const machine = async () => {
+      speed ??= measure()
+      return { available: memoryForModels(memoryLimitBytes), speed: await speed }
+    }
+
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
@@ -219,6 +236,7 @@ export class Service {
     const hasReference = config.docs && existsSync(REFERENCE.directory)
     const app = createApi({
       models,
+      machine,
       pulls,
       status: new ServerStatus(await version(), () => pool.engines),
       conversations,

@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { type CatalogueEntry, findEntry, readCatalogue } from '../src/catalogue/index.ts'
 import { TestAccounts } from './support/accounts.ts'
-import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
+import { type FakeHub, serveEntry, startFakeHub } from './support/fake-hub.ts'
 import { writeHeader } from './support/model-header.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer, type TestServerOptions } from './support/server.ts'
 
@@ -144,6 +145,8 @@ describe('a pull', () => {
     ['no model', {}],
     ['another type', { model: 7 }],
     ['an empty name', { model: '' }],
+    ['a name that the catalogue lacks', { model: 'qwen3-vl-4' }],
+    ['a path behind a name of the catalogue', { model: 'qwen3-vl-4b:../../secret' }],
   ])('%s is rejected, and nobody is asked', async (_, body) => {
     await serve()
     const response = await server.post(URL, body)
@@ -305,6 +308,107 @@ describe('a pull', () => {
     const reason = expect.stringMatching(/^Model 'acme.*' cannot be served: it needs about/)
     expect(events.at(-2)).toEqual({ type: 'done', id: ID, served: false, reason })
     expect(await ids()).not.toContain(ID)
+  })
+})
+
+describe('the catalogue', () => {
+  const SHORT = 'qwen3-vl-4b'
+  interface Listed {
+    readonly available_bytes: number
+    readonly data: readonly { readonly name: string; readonly fits: string; readonly served_as: string | null }[]
+  }
+  const catalogue = async () => jsonOf<Listed>(await server.get('/v1/models/catalogue'))
+  const listedAs = async (name: string) => (await catalogue()).data.find((one) => one.name === name)!.served_as
+
+  test('lists each of its models as this server would run it, to any key', async () => {
+    await serve({ environment: { LOOKOUT_MODEL_MEMORY: '6' } })
+    const { models, checked } = await readCatalogue()
+    const listed = await catalogue()
+    expect(listed).toMatchObject({ object: 'list', checked })
+    expect(listed.available_bytes).toBeLessThanOrEqual(6 * 2 ** 30)
+    expect(listed.data.map(({ name }) => name).sort()).toEqual(models.map(({ name }) => name).sort())
+    const entry = (await findEntry(SHORT)) as CatalogueEntry
+    expect(listed.data.find(({ name }) => name === SHORT)).toMatchObject({
+      repository: entry.repository,
+      quant: expect.stringMatching(/^Q\d/),
+      tokens_per_second: expect.any(Number),
+      licence: { name: 'Apache-2.0', commercial_use: 'yes' },
+      served_as: null,
+    })
+    const { key } = await accounts.organisation()
+    const get = (key: string) =>
+      fetch(`${server.url}/v1/models/catalogue`, { headers: { authorization: `Bearer ${key}` } })
+    expect(await jsonOf(await get(key))).toMatchObject({ data: listed.data.map(({ name }) => ({ name })) })
+    expect((await get('lk-none')).status).toBe(401)
+    expect(hub.requests).toEqual([])
+  })
+
+  test('puts what is too large last, and has no speed where the machine was not measured', async () => {
+    await serve({ environment: { LOOKOUT_MODEL_MEMORY: '0.5' }, machineSpeed: async () => null })
+    const { data } = await catalogue()
+    expect(new Set(data.map(({ fits }) => fits))).toEqual(new Set(['no']))
+    expect(data).toContainEqual(expect.objectContaining({ tokens_per_second: null, prompt_tokens_per_second: null }))
+  })
+
+  test('has the machine measured once, when it is first read', async () => {
+    let measured = 0
+    const machineSpeed = async () => {
+      measured++
+      return { bytesPerSecond: 1e10, multiplyAddsPerSecond: 1e11 }
+    }
+    await serve({ machineSpeed })
+    expect(measured).toBe(0)
+    await Promise.all([catalogue(), catalogue()])
+    await catalogue()
+    expect(measured).toBe(1)
+  })
+
+  test('a short name is pulled, and answers requests', async () => {
+    await serve()
+    await serveEntry(hub, SHORT, { model, projector })
+    const { repository } = (await findEntry(SHORT)) as CatalogueEntry
+    const id = `${repository}:Q8_0`
+    const events = await eventsOf(await server.post(URL, { model: 'Qwen3-VL-4B:Q8_0' }))
+    expect(events[0]).toMatchObject({ type: 'choice', model: repository, projector: expect.stringContaining('mmproj') })
+    expect(events.at(-2)).toEqual({ type: 'done', id, served: true, reason: null })
+    expect(await listedAs(SHORT)).toBe(id)
+    for (const name of [id, SHORT, `${SHORT}:Q8_0`]) expect((await ask(name)).status, name).toBe(200)
+    // The latest has the short name, and the other is served on.
+    await eventsOf(await server.post(URL, { model: `${SHORT}:Q4_K_M`, projector: 'none' }))
+    const idOf = async (name: string) => (await jsonOf(await server.get(`/v1/models/${name}`))).id
+    expect(await idOf(SHORT)).toBe(`${repository}:Q4_K_M`)
+    expect(await idOf(`${SHORT}:Q8_0`)).toBe(id)
+    expect((await ids()).filter((one) => one.startsWith(repository))).toHaveLength(2)
+    expect((await remove(SHORT)).status).toBe(200)
+    expect(await idOf(SHORT)).toBe(id)
+    expect(server.logs.filter((line) => line.includes('left out'))).toEqual([])
+    const unknown = await errorOf(await server.post(URL, { model: 'qwen3vl-4b' }))
+    expect(unknown).toMatchObject({ param: 'model', message: expect.stringContaining(`did you mean ${SHORT}`) })
+  })
+
+  test('a name of the settings stays what it is, and the model is served without it', async () => {
+    await serve({ environment: { LOOKOUT_ALIASES: `${SHORT}=service-mk1` } })
+    await serveEntry(hub, SHORT, { model, projector })
+    const events = await eventsOf(await server.post(URL, { model: `${SHORT}:Q8_0`, projector: 'none' }))
+    expect(events.at(-2)).toMatchObject({ type: 'done', served: true })
+    expect(await jsonOf(await server.get(`/v1/models/${SHORT}`))).toMatchObject({ id: 'service-mk1' })
+  })
+
+  test('a model that is called catalogue is served and deleted like any other', async () => {
+    await serve()
+    await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    const file = join(server.directory, 'models/acme--nano-GGUF--Q4_K_M/card.json')
+    const card = JSON.parse(await readFile(file, 'utf8'))
+    await writeFile(file, JSON.stringify({ ...card, serves: [{ id: 'catalogue' }] }))
+    await expect.poll(ids).toContain('catalogue')
+    expect((await ask('catalogue')).status).toBe(200)
+    expect(await catalogue()).toMatchObject({ object: 'list', data: expect.any(Array) })
+    const other = await server.post('/v1/models/catalogue', {})
+    expect([other.status, other.headers.get('allow')]).toEqual([405, 'GET, HEAD, DELETE'])
+    expect(await jsonOf(await remove('catalogue'))).toMatchObject({ id: 'catalogue', deleted: true })
+    const gone = await remove('catalogue')
+    expect(gone.status).toBe(404)
+    expect(await errorOf(gone)).toMatchObject({ code: 'model_not_found' })
   })
 })
 

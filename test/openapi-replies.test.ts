@@ -184,6 +184,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 404, id: () => 'none' },
     { status: 404, id: () => 'none', headers: anthropic },
   ],
+  listCatalogue: [{ status: 200 }, { status: 200, headers: anthropic }],
   pullModel: [
     { status: 200, body: { model: `${REPOSITORY}:Q4_K_M`, projector: 'none' } },
     { status: 400, body: { model: 'nobody/nothing:Q4_K_M' } },

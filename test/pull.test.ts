@@ -4,7 +4,9 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeF
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { type FakeHub, gitName, sha256, startFakeHub } from './support/fake-hub.ts'
+import { type CatalogueEntry, readCatalogue } from '../src/catalogue/index.ts'
+import { cacheDirectory } from '../src/setup/native-library.mjs'
+import { type FakeHub, gitName, serveEntry, sha256, startFakeHub } from './support/fake-hub.ts'
 
 /** The commands, against a hub of the test's own. */
 let hub: FakeHub
@@ -221,6 +223,128 @@ describe('lookout pull', () => {
   })
 })
 
+describe('the catalogue', () => {
+  const SHORT = 'qwen3-vl-4b'
+  const REPOSITORY = 'Qwen/Qwen3-VL-4B-Instruct-GGUF'
+  const FOLDER = 'Qwen--Qwen3-VL-4B-Instruct-GGUF--'
+  const aliasesOf = async (quant: string) => (await cardOf(FOLDER + quant)).serves[0].aliases
+  /** What keeps each model from being served: first that of the settings. */
+  const problems = async () => {
+    const listed = await lookout(['models', '--json'])
+    expect(listed.stderr).not.toContain('left out')
+    return JSON.parse(listed.stdout).map(({ problem }: { readonly problem: string | null }) => problem)
+  }
+  beforeEach(async () => {
+    await mkdir(join(home, 'data'))
+    // What a machine was measured to compute: no test measures.
+    const speed = { bytesPerSecond: 20e9, multiplyAddsPerSecond: 200e9 }
+    await writeFile(join(home, 'data/machine-speed.json'), JSON.stringify(speed))
+    await serveEntry(hub, SHORT, { model, projector })
+  })
+
+  test('without a name lists what fits, at 80 columns, and asks nobody', async () => {
+    const { models } = await readCatalogue()
+    const listed = await lookout(['pull'], { LOOKOUT_MODEL_MEMORY: '6' })
+    expect(listed).toMatchObject({ code: 0, stderr: '' })
+    expect(listed.stdout).toMatch(/^NAME +SIZE +MEMORY +FITS +TOKENS\/S +LICENCE$/m)
+    expect(listed.stdout).toMatch(/^qwen3-vl-4b +\d\.\d GiB +\d\.\d GiB +(yes|tight) .*Apache-2\.0$/m)
+    expect(listed.stdout).toMatch(/^ {2}npx lookout pull \S+$/m)
+    expect(listed.stdout).toContain('docs/choosing.md')
+    for (const { name } of models) expect(listed.stdout).toContain(name)
+    expect(Math.max(...listed.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+    const none = await lookout(['pull'], { LOOKOUT_MODEL_MEMORY: '0.1' })
+    expect(none.stdout).toMatch(
+      /^None of the catalogue's models fits 102\.4 MiB of memory\.\n\nToo large for this machine/,
+    )
+    const json = await lookout(['pull', '--json'])
+    const found: { name: string; served_as: string | null }[] = JSON.parse(json.stdout)
+    expect(found.map(({ name }) => name).sort()).toEqual(models.map(({ name }) => name).sort())
+    expect(found.every(({ served_as: id }) => id === null)).toBe(true)
+    expect(hub.requests).toEqual([])
+    const unnamed = await lookout(['pull', '--quant', 'Q8_0'])
+    expect(unnamed).toMatchObject({ code: 1, stderr: 'lookout: --quant needs a MODEL; see --help\n' })
+  })
+
+  test('a name, in any case, is fetched as the list says, and is a name of the model from then on', async () => {
+    const entryOf = async () => {
+      const listed: Record<string, unknown>[] = JSON.parse((await lookout(['pull', '--json'])).stdout)
+      return listed.find(({ name }) => name === SHORT)!
+    }
+    const { quant } = await entryOf()
+    const id = `${REPOSITORY}:${quant}`
+    const pulled = await lookout(['pull', 'Qwen3-VL-4B'])
+    expect(pulled).toMatchObject({ code: 0 })
+    expect(pulled.stdout).toContain('Projector: mmproj-Qwen3VL-4B-Instruct-F16.gguf (the catalogue names it)')
+    expect(pulled.stdout).toContain(`${id} is ready, also as ${SHORT}, ${SHORT}:${quant}\n`)
+    expect(await entryOf()).toMatchObject({ served_as: id })
+    expect((await lookout(['pull'])).stdout).toContain(`\n  here already, as ${id}\n`)
+    expect((await lookout(['models'])).stdout).toContain(`${id}, ${SHORT}, ${SHORT}:${quant}`)
+    expect((await lookout(['card', 'show', 'QWEN3-VL-4B', '--json'])).stdout).toContain(id)
+
+    const asked = await lookout(['chat', SHORT, 'docs/pictures/shapes.png', 'What is this?', '--max-tokens', '4'], {
+      // The image encoder's library.
+      LOOKOUT_CACHE_DIR: cacheDirectory(),
+    })
+    expect(asked).toMatchObject({ code: 0, stdout: expect.stringMatching(/\S/) })
+    const removed = await lookout(['rm', SHORT])
+    expect(removed.stdout).toMatch(new RegExp(`^Removed ${id}; \\d`))
+    for (const args of [
+      ['chat', SHORT, 'docs/pictures/shapes.png'],
+      ['detect', '--model', SHORT, 'docs/pictures/shapes.png'],
+      ['card', 'show', SHORT],
+      ['doctor', SHORT],
+    ]) {
+      const message = `lookout: '${SHORT}' is not here yet; get it with: npx lookout pull ${SHORT}\n`
+      expect(await lookout(args), args.join(' ')).toMatchObject({ code: 1, stderr: message })
+    }
+  })
+
+  test('of two quantisations the latest has the name, and the other one gets it when that is removed', async () => {
+    for (const quant of ['Q8_0', 'q4_k_m']) {
+      expect(await lookout(['pull', `${SHORT}:${quant}`, '--no-mmproj'])).toMatchObject({ code: 0 })
+    }
+    expect(await aliasesOf('Q8_0')).toEqual([`${SHORT}:Q8_0`])
+    expect(await aliasesOf('Q4_K_M')).toEqual([SHORT, `${SHORT}:Q4_K_M`])
+    expect(await problems()).toEqual([null, null, null])
+    const unsure = `There are several models ${SHORT}; name one of ${REPOSITORY}:Q4_K_M, ${REPOSITORY}:Q8_0`
+    expect(await lookout(['rm', SHORT])).toMatchObject({ code: 1, stderr: `lookout: ${unsure}\n` })
+    expect(await lookout(['rm', `${SHORT}:Q4_K_M`])).toMatchObject({ code: 0 })
+    expect(await aliasesOf('Q8_0')).toEqual([`${SHORT}:Q8_0`, SHORT])
+    expect(await lookout(['rm', SHORT])).toMatchObject({ code: 0 })
+    expect(await readdir(join(home, 'data/models'))).toEqual([])
+  })
+
+  test('an id of the user keeps its name', async () => {
+    const own = join(home, 'own.gguf')
+    await writeFile(own, model)
+    expect(await lookout(['add', own, '--id', SHORT])).toMatchObject({ code: 0 })
+    expect(await lookout(['pull', `${SHORT}:Q8_0`, '--no-mmproj', '--id', 'mine'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`mine is ready, also as ${SHORT}:Q8_0, for text only`),
+    })
+    expect(await problems()).toEqual([null, null, null])
+  })
+
+  test('what is known against a model is told: its licence before the download, its faults after it', async () => {
+    const { models } = await readCatalogue()
+    const known = (matches: (entry: CatalogueEntry) => boolean) => models.find(matches)
+    const limited = known(({ licence }) => licence.commercialUse !== 'yes')
+    const faulty = known(({ faults }) => faults.length > 0)
+    const trained = known(({ prompt }) => prompt !== null)
+    const written = (text: string) => text.replaceAll(/\s+/g, ' ')
+    for (const entry of new Set([limited, faulty, trained].filter((one) => one !== undefined))) {
+      await serveEntry(hub, entry.name, { model, projector })
+      const events = eventsOf(await lookout(['pull', entry.name, '--json']))
+      const licence = events.findIndex(({ message = '' }) => message.startsWith(`The licence of ${entry.title}`))
+      const begun = events.findIndex(({ type }) => type === 'progress')
+      expect(licence >= 0 && licence < begun).toBe(entry.licence.commercialUse !== 'yes')
+      const text = written((await lookout(['pull', entry.name])).stdout)
+      for (const { fault } of entry.faults) expect(text).toContain(written(`Known: ${fault}`))
+      if (entry.prompt !== null) expect(text).toContain(written(entry.prompt))
+    }
+  })
+})
+
 describe('what goes wrong is told in one sentence, and nothing is left half written', () => {
   const refused = async (args: readonly string[], message: RegExp, changes: Record<string, string> = {}) => {
     const outcome = await lookout(args, changes)
@@ -235,7 +359,10 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     const shown =
       /^lookout: 127\.0\.0\.1:\d+ has no acme\/none \(404\): check the name; if it is private, set HF_TOKEN$/
     await refused(['pull', 'acme/none'], shown)
-    await refused(['pull', 'not a model'], /^lookout: 'not a model' is no model's address; expected user\/repository, /)
+    await refused(
+      ['pull', 'not a model'],
+      /^lookout: 'not a model' is neither a model of the catalogue nor an address; expected a name that lookout pull lists, /,
+    )
   })
 
   test('a model larger than the memory, unless it is named', async () => {

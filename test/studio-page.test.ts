@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
-import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** How the server serves the Studio's page. What the page does is tested in a browser, in `studio/`. */
 let server: TestServer
@@ -99,6 +99,13 @@ describe('the key of the link', () => {
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     const headers = { authorization: `Bearer ${studioKey}` }
     expect((await fetch(`${first.url}/v1/models`, { headers })).status).toBe(200)
+    // What a newcomer does first with the link: to get a model.
+    const pulled = await fetch(`${first.url}/v1/models/pull`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'nothing' }),
+    })
+    expect(await errorOf(pulled)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
     await first.service.close()
     const second = await start({ LOOKOUT_DATA_DIR: first.directory })
     expect(second.service.studioKey).toBe(studioKey)

@@ -34,6 +34,7 @@ import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
+import { addModelCatalogue, type ModelCatalogueOptions } from './native/model-catalogue.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addOllama } from './ollama/ollama.ts'
@@ -48,7 +49,11 @@ import { addOpenApi } from './openapi.ts'
 import { addReference, addStudio, addStudioFetch, type PageFiles, type StudioFetchOptions } from './pages/index.ts'
 import { addSystemOne } from './typesafe/system-one.ts'
 
-export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
+export interface ApiOptions
+  extends Metering,
+    LingeringOptions,
+    Pick<StudioFetchOptions, 'media'>,
+    Pick<ModelCatalogueOptions, 'machine'> {
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly status: ServerStatus
@@ -141,6 +146,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addSystemOne(app, { ...options, shutdown })
   addMessages(app, { ...options, shutdown })
   addModels(app, options)
+  addModelCatalogue(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)

@@ -1,10 +1,6 @@
-/** How fast this machine computes with weights, as measured once. */
-export interface MachineSpeed {
-  /** Bytes of quantised weights that steps of one token read each second. */
-  readonly bytesPerSecond: number
-  /** Multiplications with additions each second in a prompt of many tokens. */
-  readonly multiplyAddsPerSecond: number
-}
+import type { MachineSpeed } from '../models/machine-speed.ts'
+
+export type { MachineSpeed }
 
 export interface SpeedEstimate {
   /** Of one reply, without others beside it. */

@@ -152,10 +152,10 @@ export class LookoutClient {
   /** Whether a model is served under the name: also under an alias, which lists leave out. */
   async serves(name: string): Promise<boolean> {
     try {
-      await this.#json(`/v1/models/${encodeURIComponent(name)}`)
-      return true
+      // Below the path of the models are a few that are none, such as the catalogue.
+      return (await this.#json<{ object?: string }>(`/v1/models/${encodeURIComponent(name)}`)).object === 'model'
     } catch (error) {
-      if (error instanceof ServerError && error.status === 404) return false
+      if (error instanceof ServerError && (error.status === 404 || error.status === 405)) return false
       throw error
     }
   }

@@ -8,7 +8,7 @@ import { MediaError, mediaPart, openPicture, picturesIn, sendMedia } from './ask
 import { readNumber } from './asking/numbers.ts'
 import { endWithUser, note } from './asking/screen.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
-import { unknownModel } from './asking/words.ts'
+import { findModel } from './asking/words.ts'
 import { Journal } from './batching/journal.ts'
 import { Progress } from './batching/progress.ts'
 import type { Command } from './command.ts'
@@ -84,8 +84,7 @@ async function label(args: readonly string[]): Promise<void> {
   await keepOriginals([path], names)
 
   const place = await findPlace({ server: values.server, key: values.key, isBackground: true })
-  const model = values.model ?? null
-  if (model !== null && !(await place.names.has(model))) throw unknownModel(model, place.names)
+  const model = values.model === undefined ? null : await findModel(values.model, place.names)
   const journal = await Journal.open(path, format === 'yolo', { ...task, model })
   const results = new Map<string, Result>()
   for (const input of inputs) {

@@ -10,7 +10,7 @@ import { findKnownCard, readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
-import { printTable } from './output.ts'
+import { printTable, wrap } from './output.ts'
 import { warn } from './warn.ts'
 
 export const doctor: Command = {
@@ -107,13 +107,7 @@ const FINDING_WIDTH = 84
 
 /** A finding is broken into lines, of which only the first one has a name. */
 function rowsOf({ check, verdict, finding }: Finding): string[][] {
-  const lines = ['']
-  for (const word of finding.split(' ')) {
-    const line = lines.at(-1)!
-    if (line !== '' && line.length + 1 + word.length > FINDING_WIDTH) lines.push(word)
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
-  }
-  return lines.map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
+  return wrap(finding, FINDING_WIDTH).map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
 }
 
 /** One line of a terminal, which the next one replaces. */

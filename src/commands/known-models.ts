@@ -1,11 +1,11 @@
 import { stat } from 'node:fs/promises'
 import { type Config, ConfigError } from '../config/config.ts'
-import { addAliases, withAliases } from '../inference/aliases.ts'
+import { addAliases, withAliases, withoutTaken } from '../inference/aliases.ts'
 import { describeCard } from '../inference/engines/engines.ts'
 import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
-import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
-import { NO_MODEL } from './no-model.ts'
+import { namesIn, readUnlessFatal } from '../models/unread-cards.ts'
+import { NO_MODEL, nameOfModel, notPulled } from './no-model.ts'
 import { warn } from './warn.ts'
 
 /**
@@ -28,11 +28,15 @@ export async function readKnownCards(
   const stored = (await findStoredCards(modelStore)).cards
   for (const file of stored.keys()) {
     try {
-      const one = await readUnlessFatal(file, () =>
+      const found = await readUnlessFatal(file, () =>
         readCard(file, (message) => note(message, file), { load: 'first_use' }),
       )
-      const other = namesOf(one.card).find((name) => taken.has(name))
+      const ids = found.card.serves.map(({ id }) => id)
+      const other = ids.find((id) => taken.has(id))
       if (other !== undefined) throw new Error(`${file}: '${other}' is the name of another model`)
+      const isTaken = (name: string) =>
+        taken.has(name) || (Object.hasOwn(aliases, name) && !ids.includes(aliases[name]!))
+      const one = { ...found, card: withoutTaken(found.card, isTaken, (message) => note(message, file)) }
       for (const name of namesOf(one.card)) taken.add(name)
       read.push(one)
     } catch (error) {
@@ -77,9 +81,12 @@ export async function findKnownCard(
     (message, file) => warnings.set(file, [...(warnings.get(file) ?? []), message]),
     (file, error) => unusable.push({ file, error }),
   )
-  const found = known.find(({ card }) => namesOf(card).includes(model))
+  const cardOf = (name: string | null) => known.find(({ card }) => name !== null && namesOf(card).includes(name))
+  const found = cardOf(await nameOfModel(model, async (name) => cardOf(name) !== undefined))
   if (found === undefined) {
-    for (const { file, error } of unusable) if ((await idsOf(file)).includes(model)) throw error
+    for (const { file, error } of unusable) if ((await namesIn(file)).includes(model)) throw error
+    const problem = await notPulled(model)
+    if (problem !== null) throw problem
     if (known.length === 0) throw new ConfigError(NO_MODEL)
     const ids = known.flatMap(({ card }) => card.serves.map(({ id }) => id))
     throw new ConfigError(`'${model}' is neither a file nor a model; the models are ${ids.join(', ')}`)

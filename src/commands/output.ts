@@ -9,6 +9,20 @@ export function toTable(head: readonly string[], rows: readonly (readonly string
   return `${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`
 }
 
+/** How wide lines of prose are: as wide as the narrowest usual terminal. */
+export const LINE_COLUMNS = 80
+
+/** Breaks a text between words into lines of at most `columns` characters, unless a word is longer. */
+export function wrap(text: string, columns: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!
+    if (line !== '' && line.length + 1 + word.length > columns) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines
+}
+
 export function showMoment(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }

@@ -1,5 +1,5 @@
 import { type Choice, formatBytes, formatSeconds, type PullEvent, type Report } from '../hub/index.ts'
-import { printTable } from './output.ts'
+import { LINE_COLUMNS, printTable, wrap } from './output.ts'
 
 /** On what is no terminal, a file's progress is told so often. */
 const LINE_MS = 10_000
@@ -52,6 +52,7 @@ export function textReport(): Report {
   }
 }
 
+type Done = Extract<PullEvent, { type: 'done' }>
 type Progress = Extract<PullEvent, { type: 'progress' }>
 
 function toLine({ file, done, total, rate, eta }: Progress): string {
@@ -93,8 +94,11 @@ function toRow({ quant, bytes, memory, fits, cached, chosen }: Choice): string[]
   return [chosen ? '*' : '', quant, formatBytes(bytes), formatBytes(memory), fits, cached ? 'in the cache' : '']
 }
 
-function printDone({ id, card, projector, replaces }: Extract<PullEvent, { type: 'done' }>): void {
+function printDone({ id, aliases, card, projector, replaces, faults, prompt }: Done): void {
   if (replaces !== null) process.stdout.write(`Replaced the card of ${id} (${replaces})\n`)
   const text = projector === null ? ', for text only: it has no projector' : ''
-  process.stdout.write(`${id} is ready${text}\nCard: ${card}\n`)
+  const names = aliases.length === 0 ? '' : `, also as ${aliases.join(', ')}`
+  process.stdout.write(`${id} is ready${names}${text}\nCard: ${card}\n`)
+  for (const fault of faults) process.stdout.write(`${wrap(`Known: ${fault}`, LINE_COLUMNS).join('\n  ')}\n`)
+  if (prompt !== null) process.stdout.write(`It was trained with this prompt: ${prompt}\n`)
 }

@@ -1,7 +1,8 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
-import { availableMemory } from '../models/machine-memory.ts'
+import { memoryForModels } from '../models/machine-memory.ts'
+import { listCatalogue } from './catalogue-list.ts'
 import type { Command } from './command.ts'
 import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
@@ -9,11 +10,14 @@ import { readOptions } from './options.ts'
 import { reportJson, textReport } from './pull-output.ts'
 
 export const pull: Command = {
-  help: `Usage: lookout pull MODEL [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME] [--json]
+  help: `Usage: lookout pull [MODEL] [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME] [--json]
 
 Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
-again. Files are kept where hf download, llama-server and vLLM keep them, and found there.
+again. Files are kept where hf download, llama-server and vLLM keep them, and found there. Without MODEL it lists the
+models of Lookout's catalogue, those that suit this machine best first, and asks no other machine.
 
+  lookout pull qwen3-vl-4b              a model of the catalogue, in the quantisation that suits this machine
+  lookout pull qwen3-vl-4b:Q8_0         another quantisation of it
   lookout pull user/repository          from Hugging Face; the quantisation is chosen by the memory there is
   lookout pull user/repository:Q4_K_M   one of its quantisations, or the path of one of its files
   lookout pull hf://user/repository     the same
@@ -22,8 +26,8 @@ again. Files are kept where hf download, llama-server and vLLM keep them, and fo
   --quant      quantisation or file of the repository, as after the colon
   --mmproj     image encoder: a file of the repository, an https address or a file
   --no-mmproj  text only, without an image encoder
-  --id         id to serve the model under [user/repository:QUANT]
-  --json       a line of JSON for everything that happens
+  --id         id to serve the model under [user/repository:QUANT]; the catalogue's name is another name of it
+  --json       a line of JSON for everything that happens; of the list, a JSON array
 
 Variables of Hugging Face's tools are read as well: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for models
 that are gated or private, HF_HOME or HF_HUB_CACHE for the place of the files, HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY.
@@ -39,15 +43,22 @@ ${SETTINGS_HELP}`,
         id: { type: 'string' },
         json: { type: 'boolean' },
       },
+      [],
       ['MODEL'],
     )
     if (values.mmproj !== undefined && values['no-mmproj']) {
       throw new ConfigError('--mmproj and --no-mmproj exclude each other; see --help')
     }
     const config = await loadConfig()
+    const [address] = positionals
+    if (address === undefined) {
+      const option = (['quant', 'mmproj', 'no-mmproj', 'id'] as const).find((name) => values[name] !== undefined)
+      if (option !== undefined) throw new ConfigError(`--${option} needs a MODEL; see --help`)
+      return listCatalogue(config, values.json ?? false)
+    }
     const settings = await readHubSettings(process.env)
     const request = {
-      address: positionals[0]!,
+      address,
       quant: values.quant ?? null,
       projector: values['no-mmproj'] ? null : (values.mmproj ?? ('auto' as const)),
       id: readId(values.id),
@@ -67,7 +78,7 @@ ${SETTINGS_HELP}`,
       const card = await pullModel(request, {
         settings,
         store: config.modelStore,
-        available: Math.min(availableMemory(), config.modelMemoryBytes ?? Number.POSITIVE_INFINITY),
+        available: memoryForModels(config.modelMemoryBytes),
         tuning: TUNING,
         signal: stop.signal,
         report: values.json ? reportJson : textReport(),

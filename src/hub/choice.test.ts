@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { readCatalogue } from '../catalogue/index.ts'
 import { mismatch } from '../families/gguf.ts'
 import type { GgufValue } from '../models/gguf.ts'
 import { joined, missingOf, totalOf } from './byte-ranges.ts'
@@ -200,23 +201,56 @@ test('names from outside stay in their folder', () => {
   ])
 })
 
-test('addresses of models', () => {
+test('addresses of models', async () => {
   const read = (text: string) => readAddress(text, new URL('https://hub.example/'))
   const hub = (wanted: string | null, revision = 'main') => ({
     kind: 'repository',
     id: 'user/repo-GGUF',
     wanted,
     revision,
+    entry: null,
+    isShort: false,
   })
-  expect(read('user/repo-GGUF')).toEqual(hub(null))
-  expect(read('hf://user/repo-GGUF:Q8_0')).toEqual(hub('Q8_0'))
-  expect(read('https://huggingface.co/user/repo-GGUF')).toEqual(hub(null))
-  expect(read('https://hub.example/user/repo-GGUF/resolve/v2/a/b.gguf?download=true')).toEqual(hub('a/b.gguf', 'v2'))
-  expect(read('https://huggingface.co/user/repo-GGUF/tree/main')).toEqual(hub(null))
-  expect(read('https://example.org/x/y.gguf')).toEqual({ kind: 'file', url: new URL('https://example.org/x/y.gguf') })
-  for (const wrong of ['repo', 'a/b/c', '../b', 'a/..', 'a/b:../c', 'https://example.org/x', 'https://', 'a/b:']) {
-    expect(() => read(wrong), wrong).toThrow(/expected user\/repository/)
+  expect(await read('user/repo-GGUF')).toEqual(hub(null))
+  expect(await read('hf://user/repo-GGUF:Q8_0')).toEqual(hub('Q8_0'))
+  expect(await read('https://huggingface.co/user/repo-GGUF')).toEqual(hub(null))
+  expect(await read('https://hub.example/user/repo-GGUF/resolve/v2/a/b.gguf?download=true')).toEqual(
+    hub('a/b.gguf', 'v2'),
+  )
+  expect(await read('https://huggingface.co/user/repo-GGUF/tree/main')).toEqual(hub(null))
+  expect(await read('https://example.org/x/y.gguf')).toEqual({
+    kind: 'file',
+    url: new URL('https://example.org/x/y.gguf'),
+  })
+  for (const wrong of ['repo', 'a/b/c', '../b', 'a/..', 'a/b:../c', 'https://example.org/x', 'https://', 'a/b:', '']) {
+    await expect(read(wrong), wrong).rejects.toThrow(/expected a name that lookout pull lists, user\/repository/)
   }
+})
+
+test('names of the catalogue, in any case, and its repositories', async () => {
+  const read = (text: string) => readAddress(text, new URL('https://hub.example/'))
+  const { models } = await readCatalogue()
+  for (const entry of models) {
+    const address = { kind: 'repository', id: entry.repository, revision: 'main', entry }
+    expect(await read(entry.name)).toEqual({ ...address, wanted: null, isShort: true })
+    expect(await read(`${entry.name.toUpperCase()}:q8_0`)).toEqual({ ...address, wanted: 'q8_0', isShort: true })
+  }
+  expect(await read('hf.co/qwen/qwen3-vl-4b-instruct-gguf:Q8_0')).toMatchObject({
+    id: 'qwen/qwen3-vl-4b-instruct-gguf',
+    entry: { name: 'qwen3-vl-4b' },
+    isShort: false,
+  })
+  await expect(read('qwen3-vl-4b:../x')).rejects.toThrow("'../x' is no quantisation of qwen3-vl-4b")
+})
+
+test('a name that is almost one of the catalogue', async () => {
+  const read = (text: string) => readAddress(text, new URL('https://hub.example/'))
+  await expect(read('qwen3vl-4b')).rejects.toThrow(
+    /^'qwen3vl-4b' is neither a model of the catalogue nor an address \(did you mean qwen3-vl-4b[ ?]/,
+  )
+  await expect(read('Qwen3-VL')).rejects.toThrow(/\(did you mean (qwen3-vl-\w+( or )?)+\?\)/)
+  await expect(read('zzzzzz')).rejects.toThrow("'zzzzzz' is neither a model of the catalogue nor an address; expected")
+  await expect(read('q'.repeat(500))).rejects.toThrow('nor an address; expected')
 })
 
 test('settings are those of other tools', async () => {

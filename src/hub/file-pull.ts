@@ -50,7 +50,8 @@ export async function pullFile(
     const message = `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`
     options.report({ type: 'note', message })
   }
-  return { id, source: `${url.origin}${url.pathname}`, model: model.path, projector: projector?.path ?? null }
+  const source = `${url.origin}${url.pathname}`
+  return { id, aliases: [], source, model: model.path, projector: projector?.path ?? null }
 }
 
 export interface OutsideProjector {

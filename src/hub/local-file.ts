@@ -57,6 +57,7 @@ export async function addModel(
   if (problem !== null) throw new HubError(`${projector} is of another model than ${model}: ${problem}`)
   return storeCard(store, {
     id: id ?? stemOf(language.path),
+    aliases: [],
     source: `file:${await realpath(language.path)}`,
     model: language.path,
     projector: encoder?.path ?? null,

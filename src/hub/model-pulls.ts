@@ -16,7 +16,7 @@ export interface ModelPullsOptions {
 }
 
 export interface AskedPull {
-  /** As `lookout pull` takes it, of a repository. */
+  /** As `lookout pull` takes it, of a repository or of the catalogue. */
   readonly model: string
   readonly projector: 'auto' | 'none'
   /** Whether nothing is fetched: it ends when it has told what there is to choose from. */
@@ -109,7 +109,7 @@ export class ModelPulls {
 async function repositoryOf(model: string): Promise<string> {
   const { endpoint } = await readHubSettings(process.env)
   try {
-    const address = readAddress(model, endpoint)
+    const address = await readAddress(model, endpoint)
     // The hub does not tell upper case from lower case.
     if (address.kind === 'repository') return address.id.toLowerCase()
   } catch (error) {
@@ -117,7 +117,7 @@ async function repositoryOf(model: string): Promise<string> {
     throw error
   }
   const message =
-    'Only repositories of the hub can be pulled over HTTP, such as user/repository:Q4_K_M; lookout pull takes other addresses'
+    'Only models of the catalogue and repositories of the hub can be pulled over HTTP, such as user/repository:Q4_K_M; lookout pull takes other addresses'
   throw invalidRequest(message, 'model')
 }
 

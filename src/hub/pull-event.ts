@@ -50,11 +50,16 @@ export type PullEvent =
       readonly type: 'done'
       /** The id that the model is served under. */
       readonly id: string
+      /** Further names of it. */
+      readonly aliases: readonly string[]
       readonly card: string
       readonly model: string
       readonly projector: string | null
       /** Source of the card that this one replaces. */
       readonly replaces: string | null
+      /** What the catalogue knows of the model: its faults, and the prompt that it was trained with. */
+      readonly faults: readonly string[]
+      readonly prompt: string | null
     }
 
 export type Report = (event: PullEvent) => void

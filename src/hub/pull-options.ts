@@ -4,6 +4,7 @@ import type { Tuning } from './tuning.ts'
 
 /** What the user asked for, besides the model's address. */
 export interface PullRequest {
+  /** A short name of the catalogue, a repository of the hub or the address of a file. */
   readonly address: string
   /** In place of what follows the colon of the address; null for none. */
   readonly quant: string | null

@@ -3,7 +3,7 @@
  * list of files may be meant to fill its memory.
  */
 import { ConfigError } from '../config/config.ts'
-import { availableMemory } from '../models/machine-memory.ts'
+import { memoryForModels } from '../models/machine-memory.ts'
 import { ConnectionError } from './http-client.ts'
 import { FullDiskError, HubError } from './hub-error.ts'
 import { readHubSettings } from './hub-settings.ts'
@@ -28,7 +28,7 @@ async function run({ address, projector, isDryRun, store, memoryLimitBytes }: Pu
       {
         settings: await readHubSettings(process.env),
         store,
-        available: Math.min(availableMemory(), memoryLimitBytes ?? Number.POSITIVE_INFINITY),
+        available: memoryForModels(memoryLimitBytes),
         tuning: TUNING,
         signal: stop.signal,
         report: (event) => {

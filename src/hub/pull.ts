@@ -14,7 +14,7 @@ import { pullFromRepository } from './repository-pull.ts'
  */
 export async function pull(request: PullRequest, options: PullOptions): Promise<StoredCard> {
   const { settings, store, tuning, report, signal } = options
-  const address = readAddress(request.address, settings.endpoint)
+  const address = await readAddress(request.address, settings.endpoint)
   const http = new HttpClient(settings, tuning)
   const outside: OutsideFile = async (given, folder) => {
     if (/^https?:\/\//i.test(given)) {
@@ -34,9 +34,11 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
           })
     signal.throwIfAborted()
     const stored = await storeCard(store, card)
-    const { file, model, projector } = stored.card
+    const { file, aliases, model, projector } = stored.card
     const replaces = stored.replaced === null ? null : (stored.replaced.source ?? stored.replaced.model)
-    report({ type: 'done', id: card.id, card: file, model, projector, replaces })
+    const entry = address.kind === 'file' ? null : address.entry
+    const [faults, prompt] = [entry?.faults.map(({ fault }) => fault) ?? [], entry?.prompt ?? null]
+    report({ type: 'done', id: card.id, aliases, card: file, model, projector, replaces, faults, prompt })
     return stored.card
   } catch (error) {
     signal.throwIfAborted()

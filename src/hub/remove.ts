@@ -1,10 +1,11 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
+import { findEntry } from '../catalogue/index.ts'
 import { incompletePath } from './fetch-file.ts'
 import { partPaths } from './gguf-names.ts'
 import { CachedRepository, isWithin, realOr } from './hub-cache.ts'
 import { HubError } from './hub-error.ts'
-import { removeCard, type StoredCard, storedCards } from './model-store.ts'
+import { addAlias, removeCard, type StoredCard, storedCards } from './model-store.ts'
 
 export interface Removal {
   readonly card: StoredCard
@@ -21,15 +22,17 @@ export interface RemovalOptions {
 }
 
 /**
- * Removes a model's card, and the files that were fetched for it and that nobody else uses.
- * @param name an id, or one without the quantisation where that is enough.
+ * Removes a model's card, and the files that were fetched for it and that nobody else uses. Its name in the catalogue goes
+ * to another quantisation, if there is one.
+ * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation where that is enough.
  * @throws HubError
  */
 export async function removeModel(name: string, { store, cacheRoot, keepFiles }: RemovalOptions): Promise<Removal> {
   const cards = await storedCards(store)
-  const card = findCard(cards, name)
+  const card = await findCard(cards, name)
   const others = cards.filter((other) => other !== card)
   await removeCard(card)
+  await passOnNames(card, others)
   const kept: { path: string; reason: string }[] = []
   let freedBytes = 0
   const isOwn = card.source?.startsWith('file:') !== true
@@ -43,14 +46,40 @@ export async function removeModel(name: string, { store, cacheRoot, keepFiles }:
   return { card, freedBytes, kept }
 }
 
-function findCard(cards: readonly StoredCard[], name: string): StoredCard {
+async function findCard(cards: readonly StoredCard[], name: string): Promise<StoredCard> {
   const exact = cards.find(({ ids }) => ids.includes(name))
   if (exact !== undefined) return exact
-  const similar = cards.filter(({ ids }) => ids.some((id) => id.startsWith(`${name}:`)))
+  const similar = await similarTo(cards, name)
   if (similar.length === 1) return similar[0]!
+  const named = cards.find(({ aliases }) => aliases.includes(name))
+  if (similar.length === 0 && named !== undefined) return named
   const ids = (similar.length > 1 ? similar : cards).map((card) => card.ids[0]!).join(', ')
   if (similar.length > 1) throw new HubError(`There are several models ${name}; name one of ${ids}`)
   throw new HubError(`No model '${name}' was pulled or added${ids === '' ? '' : `; there are ${ids}`}`)
+}
+
+/** The models of a repository or of a name in the catalogue; of the latter, with a quantisation behind it, this one. */
+async function similarTo(cards: readonly StoredCard[], name: string): Promise<StoredCard[]> {
+  const [, short, quant] = /^([^:]+)(?::(.+))?$/s.exec(name) ?? []
+  const entry = short === undefined ? undefined : await findEntry(short)
+  if (entry === undefined) return cards.filter(({ ids }) => ids.some((id) => id.startsWith(`${name}:`)))
+  const prefixes = [entry.repository, entry.name].map((one) => `${one}:`.toLowerCase())
+  const isWanted = (one: string) =>
+    prefixes.some((prefix) => (quant === undefined ? one.startsWith(prefix) : one === prefix + quant.toLowerCase()))
+  return cards.filter(({ ids, aliases }) => [...ids, ...aliases].some((one) => isWanted(one.toLowerCase())))
+}
+
+/** The short names of a removed model go to another one of the same repository. */
+async function passOnNames({ aliases, source }: StoredCard, others: readonly StoredCard[]): Promise<void> {
+  const repository = repositoryOf(source)
+  const heir = others.find((other) => repository !== null && repositoryOf(other.source) === repository)
+  if (heir === undefined) return
+  for (const alias of aliases) if ((await findEntry(alias)) !== undefined) await addAlias(heir, alias)
+}
+
+/** `user/repo` of a model of the hub. */
+function repositoryOf(source: string | null): string | null {
+  return /^hf:([^@]+)@/.exec(source ?? '')?.[1] ?? null
 }
 
 function filesOf({ model, projector }: StoredCard): string[] {
@@ -72,8 +101,8 @@ async function removeFile(
     await rm(incompletePath(path), { force: true })
     return bytes
   }
-  const [, id] = /^hf:([^@]+)@/.exec(source ?? '') ?? []
-  if (id === undefined || !isWithin(cacheRoot, path)) return 'it lies outside of the cache'
+  const id = repositoryOf(source)
+  if (id === null || !isWithin(cacheRoot, path)) return 'it lies outside of the cache'
   const repository = new CachedRepository(cacheRoot, id)
   const blob = await repository.blobOf(path)
   if (blob === null) return 'it lies outside of the cache'

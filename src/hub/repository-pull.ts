@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path/posix'
+import { type CatalogueEntry, rankForMachine, readCatalogue } from '../catalogue/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
 import { checkSpace, type FetchOptions, fetchFile } from './fetch-file.ts'
@@ -8,6 +9,7 @@ import type { HttpClient } from './http-client.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
 import { contextOf, type Metadata } from './memory-estimate.ts'
+import type { ModelAddress } from './model-address.ts'
 import { type NewCard, storedKvTypes } from './model-store.ts'
 import { ProgressMeter } from './progress-meter.ts'
 import { projectorReason, projectorsFor } from './projector-choice.ts'
@@ -15,6 +17,7 @@ import type { PullOptions, PullRequest } from './pull-options.ts'
 import {
   checkMemory,
   chooseByMemory,
+  type EstimatedCandidate,
   estimate,
   findCandidates,
   type KvTypeOf,
@@ -25,11 +28,7 @@ import {
 } from './quant-choice.ts'
 import { Repository } from './repository.ts'
 
-interface Wanted {
-  readonly id: string
-  readonly revision: string
-  readonly wanted: string | null
-}
+type Wanted = Extract<ModelAddress, { kind: 'repository' }>
 
 /** A projector outside of the repository is fetched by somebody else. */
 export type OutsideProjector = (given: string) => Promise<{ readonly path: string; readonly metadata: Metadata } | null>
@@ -44,19 +43,22 @@ export async function pullFromRepository(
   const note = (message: string) => report({ type: 'note', message })
   const repository = await Repository.open(address, settings, http, { signal, tuning, note })
   const { all, asked } = findCandidates(repository, request.quant ?? address.wanted)
-  const projectors = repository.files.filter(({ path }) => isProjector(path))
   const { projector: given } = request
   const named = given === null || given === 'auto' ? undefined : namedProjector(repository, given)
   const projectorOf: ProjectorOf = ({ files: [first] }) =>
-    given === 'auto' ? projectorsFor(first!.path, projectors)[0] : named
+    given === 'auto' ? projectorsByRank(first!.path, repository, address.entry)[0] : named
   const idOf = ({ label }: Candidate) => request.id ?? `${repository.id}:${label}`
   const kvTypes = await storedKvTypes(options.store)
   const kvTypeOf: KvTypeOf = (candidate) => kvTypes.get(idOf(candidate))
   const estimated = await estimate(repository, all, { projectorOf, kvTypeOf })
-  const chosen = estimated.find(({ candidate }) => candidate === asked) ?? chooseByMemory(estimated, available)
+  const chosen =
+    estimated.find(({ candidate }) => candidate === asked) ??
+    (await recommended(address, estimated, available)) ??
+    chooseByMemory(estimated, available)
   const language = await readLanguage(repository, chosen.candidate)
   const first = chosen.candidate.files[0]!
-  const projector = await chooseProjector(repository, { model: first.path, language, request, options })
+  const { entry } = address
+  const projector = await chooseProjector(repository, { model: first.path, entry, language, request, options })
   report({
     type: 'choice',
     model: repository.id,
@@ -68,6 +70,9 @@ export async function pullFromRepository(
   })
   const warning = checkMemory(repository.id, chosen, estimated, { available, isAsked: asked !== null })
   if (warning !== null) note(warning)
+  if (entry !== null && entry.licence.commercialUse !== 'yes') {
+    note(`The licence of ${entry.title} is ${entry.licence.name}: ${entry.licence.meaning}`)
+  }
   if (projector === null && given !== null) {
     const elsewhere = repository.files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
     if (elsewhere.length > 0) {
@@ -81,10 +86,25 @@ export async function pullFromRepository(
   await repository.noteCommit(address.revision)
   return {
     id: idOf(chosen.candidate),
+    aliases: entry === null ? [] : [entry.name, `${entry.name}:${chosen.candidate.label}`],
     source: `hf:${repository.id}@${repository.commit}`,
     model: paths.get(first)!,
     projector: projector === null ? null : projector.file === undefined ? projector.path : paths.get(projector.file)!,
   }
+}
+
+/** The quantisation that the catalogue lists for this machine, for a short name; undefined where it does not fit, or is not there. */
+async function recommended(
+  { entry, isShort }: Wanted,
+  estimated: readonly EstimatedCandidate[],
+  available: number,
+): Promise<EstimatedCandidate | undefined> {
+  if (entry === null || !isShort) return undefined
+  const fits = rankForMachine(await readCatalogue(), { available, speed: null })
+  const { quantisation } = fits.find((fit) => fit.entry === entry)!
+  return estimated.find(
+    ({ candidate, memory }) => candidate.label.toLowerCase() === quantisation.toLowerCase() && memory <= available,
+  )
 }
 
 interface ChosenProjector {
@@ -99,11 +119,13 @@ async function chooseProjector(
   repository: Repository,
   {
     model,
+    entry,
     language,
     request,
     options,
   }: {
     readonly model: string
+    readonly entry: CatalogueEntry | null
     readonly language: Metadata
     readonly request: PullRequest
     readonly options: { readonly outsideProjector: OutsideProjector }
@@ -124,12 +146,14 @@ async function chooseProjector(
     if (problem !== null) throw new HubError(`${file.path} is of another model than ${model}: ${problem}`)
     return { name: file.path, reason: 'asked for', path: file.path, file }
   }
-  const fitting = projectorsFor(model, repository.files)
+  const fitting = projectorsByRank(model, repository, entry)
   const problems: string[] = []
   for (const file of fitting) {
     const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
     if (problem === null) {
-      return { name: file.path, reason: projectorReason(file, fitting, model), path: file.path, file }
+      const reason =
+        file.path === entry?.projector?.path ? 'the catalogue names it' : projectorReason(file, fitting, model)
+      return { name: file.path, reason, path: file.path, file }
     }
     problems.push(`${file.path}: ${problem}`)
   }
@@ -137,6 +161,13 @@ async function chooseProjector(
   throw new HubError(
     `${repository.id} has no projector that fits ${model} (${problems.join('; ')}). Name one with --mmproj, or go without images with --no-mmproj`,
   )
+}
+
+/** The encoders that may belong to a model, the best first: the one that the catalogue names, then by the rules. */
+function projectorsByRank(model: string, repository: Repository, entry: CatalogueEntry | null): HubFile[] {
+  const named = entry?.projector ? namedProjector(repository, entry.projector.path) : undefined
+  const byRules = projectorsFor(model, repository.files)
+  return named === undefined ? byRules : [named, ...byRules.filter((file) => file !== named)]
 }
 
 function namedProjector({ files }: Repository, given: string): HubFile | undefined {

@@ -25,6 +25,24 @@ export function withAliases(
   return cards.map((card) => addAliases(card, aliases))
 }
 
+/**
+ * The card without the aliases that are names of other models: a model is worth more than one name of it.
+ * @param warn is told of each.
+ */
+export function withoutTaken(
+  card: ModelCard,
+  isTaken: (name: string) => boolean,
+  warn: (message: string) => void,
+): ModelCard {
+  const serves = card.serves.map((one) => {
+    const taken = one.aliases.filter(isTaken)
+    for (const alias of taken)
+      warn(`${card.file}: the alias '${alias}' is left out, because another model has this name`)
+    return taken.length === 0 ? one : { ...one, aliases: one.aliases.filter((alias) => !taken.includes(alias)) }
+  })
+  return { ...card, serves }
+}
+
 /** The card with the aliases that stand for one of its models. */
 export function addAliases(card: ModelCard, aliases: Aliases): ModelCard {
   const given = Object.entries(aliases)

@@ -2,8 +2,8 @@ import { stat } from 'node:fs/promises'
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
 import { CardError, loadCard, type ModelCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
-import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
-import { type Aliases, addAliases } from './aliases.ts'
+import { namesIn, readUnlessFatal } from '../models/unread-cards.ts'
+import { type Aliases, addAliases, withoutTaken } from './aliases.ts'
 import { type EnginePool, gib } from './engine-pool.ts'
 import type { ModelOpener } from './open-models.ts'
 import type { PooledEngine } from './pooled-engine.ts'
@@ -40,7 +40,7 @@ interface Entry {
   readonly served: { readonly card: ModelCard; readonly engine: PooledEngine } | null
   /** Whether another model has one of its names. */
   readonly isTaken: boolean
-  /** Ids that cannot be served, and what a request for them is told. */
+  /** Names that cannot be served, and what a request for them is told. */
   readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
 }
 
@@ -159,18 +159,20 @@ export class StoredModels {
   async #open(file: string): Promise<Omit<Entry, 'version'>> {
     const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
     try {
-      const [card, { info, memoryBytes }] = await readUnlessFatal(file, async () => {
+      const [described, { info, memoryBytes }] = await readUnlessFatal(file, async () => {
         const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
         const servable = opener.servable(addAliases(written, aliases))
         return [servable, await opener.describe(servable)] as const
       })
-      const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
-      const name = names[0]!
-      const taken = names.find((one) => registry.find(one))
+      const isNamed = (one: string) => registry.find(one) !== undefined
+      const taken = described.serves.map(({ id }) => id).find(isNamed)
       if (taken !== undefined) {
         logger.warn(`${file} is not served: '${taken}' is already served by ${registry.find(taken)!.card.file}`)
         return { ...UNUSED, isTaken: true }
       }
+      const card = withoutTaken(described, isNamed, (message) => logger.warn(message))
+      const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
+      const name = names[0]!
       if (memoryBytes > most) {
         const problem = `needs about ${gib(memoryBytes)} of memory, and this server has ${gib(most)} for models`
         logger.warn(`The stored model '${name}' is not served: it ${problem}`)
@@ -193,7 +195,7 @@ export class StoredModels {
       return { ...UNUSED, served: { card, engine } }
     } catch (error) {
       logger.warn(`A stored model is not served: ${(error as Error).message}`)
-      const ids = await idsOf(file)
+      const ids = await namesIn(file)
       if (ids.length === 0) return UNUSED
       const problem = error instanceof CardError ? error.told : 'its card or its files cannot be used'
       return {

@@ -6,7 +6,12 @@ export function machineMemory(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** Bytes of it that are free for models. */
+/** Bytes that models may use: what is free of them, or the limit if that is less. @param limit null for none. */
+export function memoryForModels(limit: number | null): number {
+  return Math.min(availableMemory(), limit ?? Number.POSITIVE_INFINITY)
+}
+
+/** Bytes of it that are free. */
 export function availableMemory(): number {
   // macOS counts memory as used that it gives away at once.
   return process.platform === 'darwin' ? Math.max(process.availableMemory(), totalmem() / 2) : process.availableMemory()

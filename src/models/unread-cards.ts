@@ -49,9 +49,18 @@ export async function forgetUnread(file: string): Promise<void> {
 
 /** The ids that a card names, where it can be read as far as that. */
 export async function idsOf(file: string): Promise<string[]> {
+  return (await servesIn(file)).map(({ id }) => id).filter((id) => typeof id === 'string')
+}
+
+/** The same, and the aliases. */
+export async function namesIn(file: string): Promise<string[]> {
+  const names = (await servesIn(file)).flatMap(({ id, aliases }) => [id, ...(Array.isArray(aliases) ? aliases : [])])
+  return names.filter((name) => typeof name === 'string')
+}
+
+async function servesIn(file: string): Promise<Readonly<Record<string, unknown>>[]> {
   const serves = (await readWritten(file))?.serves
-  const ids = Array.isArray(serves) ? serves.filter(isObject).map(({ id }) => id) : []
-  return ids.filter((id) => typeof id === 'string')
+  return Array.isArray(serves) ? serves.filter(isObject) : []
 }
 
 function noteOf(file: string): string {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { findEntry } from '../../src/catalogue/index.ts'
 
 /** How one answer goes wrong. */
 export type Fault =
@@ -183,6 +184,22 @@ export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOpt
     },
   }
   return hub
+}
+
+/** Has the hub serve the repository of a model of the catalogue: its files by their names, with other weights in them. */
+export async function serveEntry(
+  { repositories }: FakeHub,
+  name: string,
+  { model, projector }: { readonly model: Buffer; readonly projector: Buffer },
+): Promise<void> {
+  const entry = (await findEntry(name))!
+  const files = new Map<string, Buffer>()
+  // What follows the tensors is not read: each quantisation is larger than the one before.
+  for (const [index, { model: file }] of entry.quantisations.entries()) {
+    files.set(file.path, Buffer.concat([model, Buffer.alloc(index * 2 ** 20)]))
+  }
+  if (entry.projector !== null) files.set(entry.projector.path, projector)
+  repositories.set(entry.repository, files)
 }
 
 const hashes = new WeakMap<Buffer, string>()

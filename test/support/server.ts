@@ -48,6 +48,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     startEngine: async () => engine,
     logs: { write: (line) => void logs.push(line) },
     graceMs: 200,
+    // No test measures, which would take seconds.
+    machineSpeed: async () => ({ bytesPerSecond: 20e9, multiplyAddsPerSecond: 200e9 }),
     ...options,
   })
   const authorization = `Bearer ${service.apiKey}`

@@ -20,6 +20,11 @@ export interface Endpoint {
   readonly keyless?: FastifyContextConfig['keyless']
   /** The convention whose requests it answers; others get the endpoint of the same path that has none. */
   readonly convention?: Convention
+  /**
+   * Whether the path is one that an endpoint with a parameter has as well: methods that have no handler here are that one's,
+   * so that what the parameter names can still be deleted if it has this name.
+   */
+  readonly isBesideParameter?: boolean
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
 }
 
@@ -28,7 +33,7 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 /** Adds an endpoint with all its methods; any other method gets 405. */
 export function addEndpoint(
   app: FastifyInstance,
-  { url, scope: scopes, bucket: buckets, body, keyHeader, keyless, convention, handlers }: Endpoint,
+  { url, scope: scopes, bucket: buckets, body, keyHeader, keyless, convention, isBesideParameter, handlers }: Endpoint,
 ): void {
   const constraints = convention === undefined ? {} : { constraints: { convention } }
   const shared = { ...(keyHeader && { keyHeader }), ...(keyless && { keyless }), ...body }
@@ -39,6 +44,7 @@ export function addEndpoint(
     const config = { ...(bucket && { bucket }), ...(scope && { scope }), ...shared }
     app.route({ method, url, ...constraints, handler, config })
   }
+  if (isBesideParameter) return
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
   const reject = async () => {
     throw new ApiError(`Method not allowed; use ${allowed.join(', ')}`, {

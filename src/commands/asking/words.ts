@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { ConfigError } from '../../config/config.ts'
-import { NO_MODEL } from '../no-model.ts'
+import { NO_MODEL, nameOfModel, notPulled } from '../no-model.ts'
 
 /** The names under which models answer. */
 export interface ModelNames {
@@ -34,19 +34,23 @@ export async function sortWords(
 ): Promise<SortedWords> {
   const media: string[] = []
   const words: string[] = []
-  let named = model
-  if (model !== null && !(await names.has(model))) throw unknownModel(model, names)
+  let named = model === null ? null : await findModel(model, names)
   for (const [index, word] of given.entries()) {
     const exists = word === '-' || (word !== '' && (await stat(word).catch(() => null)) !== null)
     const mayBeModel = index === 0 && model === null && !/\s/.test(word) && word !== '-' && word !== ''
-    if (mayBeModel && !looksLikeFile(word) && (await names.has(word))) {
+    const name = mayBeModel && !looksLikeFile(word) ? await nameOfModel(word, (one) => names.has(one)) : null
+    if (name !== null) {
       if (exists) throw new ConfigError(`'${word}' is a model and a file: write --model ${word} or ./${word}`)
-      named = word
+      named = name
     } else if (exists) media.push(word)
     else if (/^https?:\/\//i.test(word) && !/\s/.test(word)) {
       throw new ConfigError(`'${word}' is an address: download it first, and name the file`)
     } else if (looksLikeFile(word)) throw new ConfigError(`there is no file '${word}'`)
-    else words.push(word)
+    else {
+      const problem = mayBeModel ? await notPulled(word) : null
+      if (problem !== null) throw problem
+      words.push(word)
+    }
   }
   if (media.filter((word) => word === '-').length > 1) throw new ConfigError('- can be given only once')
   const [text = null, spare] = words
@@ -61,9 +65,13 @@ export async function sortWords(
   return { model: named, media, text }
 }
 
-export function unknownModel(name: string, { ids }: ModelNames): ConfigError {
-  if (ids.length === 0) return new ConfigError(NO_MODEL)
-  return new ConfigError(`unknown model '${name}'; the models are ${ids.join(', ')}`)
+/** The name under which a model that `--model` names answers. @throws ConfigError when there is none. */
+export async function findModel(given: string, names: ModelNames): Promise<string> {
+  const { ids } = names
+  const name = await nameOfModel(given, (one) => names.has(one))
+  if (name !== null) return name
+  const problem = ids.length === 0 ? NO_MODEL : `unknown model '${given}'; the models are ${ids.join(', ')}`
+  throw (await notPulled(given)) ?? new ConfigError(problem)
 }
 
 /** A name that was meant to be a file's, whether or not there is one. */

@@ -5,6 +5,7 @@ import { LocalEngine, type LocalEngineOptions } from '../local/host/local-engine
 import { missingEncoder } from '../local/host/missing-encoder.ts'
 import { describeModel } from '../local/host/model-files.ts'
 
+export { machineSpeed } from '../local/host/machine-speed.ts'
 export { encoderProblem } from '../local/host/missing-encoder.ts'
 
 export type EngineOptions = Omit<LocalEngineOptions, 'logger'> & {

@@ -47,7 +47,7 @@ export interface CountedPrompt {
 export type FromEngine =
   /**
    * `longestStepMs`: longest duration of a step during warm-up. `longestEncodeMs`: what the encoder takes for the largest
-   * image.
+   * image. `times`: as calibration measured them.
    */
   | {
       readonly type: 'ready'
@@ -56,6 +56,7 @@ export type FromEngine =
       readonly offload: OffloadReport
       readonly longestStepMs: number
       readonly longestEncodeMs: number
+      readonly times: StepTimes
     }
   /** Sent at the start of each stage of loading, and whenever a stage has made progress. */
   | { readonly type: 'loading'; readonly stage: LoadStage }
@@ -79,6 +80,14 @@ export type FromEngine =
     }
   /** The request is rejected or has failed; no further message follows for it. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
+
+/** How long a loaded model takes, in ms. */
+export interface StepTimes {
+  /** One step of one sequence. */
+  readonly stepMs: number
+  /** One row of a prompt in a large batch. */
+  readonly promptRowMs: number
+}
 
 /** The code that computes on the processor. */
 export interface KernelsInUse {

@@ -7,6 +7,28 @@ const rate = z.number().min(0)
 
 const { name, title, maker, repository, uses, summary, languages, tools, thinks, prompt } = catalogueEntry.shape
 
+const licence = z
+  .object({
+    name: z.string(),
+    commercial_use: z.enum(['yes', 'limited', 'no', 'unknown']),
+    meaning: z.string(),
+  })
+  .register(responseSchemas, { id: 'CatalogueLicence' })
+
+const places = z
+  .object({
+    draws: z.array(z.enum(['point', 'box', 'polygon'])),
+    notation: z.string(),
+    exactness: z.string().nullable(),
+  })
+  .register(responseSchemas, { id: 'CataloguePlaces' })
+
+const score = z
+  .object({ benchmark: z.string(), value: z.number(), setting: z.string().nullable(), source: z.string() })
+  .register(responseSchemas, { id: 'CatalogueScore' })
+
+const trial = z.object({ on: z.string(), verdict: z.string() }).register(responseSchemas, { id: 'CatalogueTrial' })
+
 const catalogueModel = z
   .object({
     ...{ name, title, maker, repository, uses, summary, languages, tools, thinks, prompt },
@@ -16,25 +38,13 @@ const catalogueModel = z
     fits: z.enum(['yes', 'tight', 'no']),
     tokens_per_second: rate.nullable().describe('Estimated for one reply; null where this machine was not measured.'),
     prompt_tokens_per_second: rate.nullable(),
-    licence: z.object({
-      name: z.string(),
-      commercial_use: z.enum(['yes', 'limited', 'no', 'unknown']),
-      meaning: z.string(),
-    }),
+    licence,
     modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
     max_context_tokens: z.int().positive().nullable(),
-    places: z
-      .object({
-        draws: z.array(z.enum(['point', 'box', 'polygon'])),
-        notation: z.string(),
-        exactness: z.string().nullable(),
-      })
-      .nullable(),
-    scores: z.array(
-      z.object({ benchmark: z.string(), value: z.number(), setting: z.string().nullable(), source: z.string() }),
-    ),
+    places: places.nullable().describe('How it writes where things are; null where it does not.'),
+    scores: z.array(score),
     faults: z.array(z.string()),
-    tried: z.object({ on: z.string(), verdict: z.string() }).nullable().describe('By the project; null for never.'),
+    tried: trial.nullable().describe('By the project; null for never.'),
     served_as: z.string().nullable().describe('The id that requests name, where the model is here already.'),
   })
   .register(responseSchemas, { id: 'CatalogueModel' })

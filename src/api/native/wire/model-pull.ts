@@ -5,7 +5,13 @@ import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 /** Body of `POST /v1/models/pull`. */
 export const modelPullRequest = z
   .object({
-    model: z.string().min(1).max(500).describe('A repository of the hub: user/repository, or user/repository:Q4_K_M.'),
+    model: z
+      .string()
+      .min(1)
+      .max(500)
+      .describe(
+        'A name of the catalogue or a repository of the hub, also with a quantisation: qwen3-vl-4b, user/repository:Q4_K_M.',
+      ),
     projector: z
       .enum(['auto', 'none'])
       .nullish()

@@ -1,4 +1,5 @@
 import './detect.ts'
+import './model-catalogue.ts'
 import './model-pull.ts'
 import './multilook-input-tokens.ts'
 import './multilook-request.ts'
@@ -58,6 +59,20 @@ export const NATIVE_PATHS: Paths = {
         },
       },
       errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/models/catalogue': {
+    get: operation({
+      id: 'listCatalogue',
+      tag: 'models',
+      summary: 'Models that can be pulled by a short name, with how they would run on this server',
+      replies: {
+        200: {
+          description: 'The models; first those that fit, the best first, then those that are too large.',
+          content: json('ModelCatalogue'),
+        },
+      },
+      errors: [401, 429, 500, 503],
     }),
   },
   '/v1/models/pull': {

@@ -22,7 +22,15 @@ import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, PrefixDiskSettings, ToEngine } from '../protocol.ts'
+import type {
+  EngineSettings,
+  FromEngine,
+  KernelsInUse,
+  LoadStage,
+  PrefixDiskSettings,
+  StepTimes,
+  ToEngine,
+} from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
 import { type Library, LibraryChoice } from './library-choice.ts'
@@ -83,6 +91,7 @@ export class LocalEngine implements Engine {
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
   #offload: OffloadReport | null = null
+  #times: StepTimes | null = null
   readonly #restartPause = new RestartPause()
   readonly #libraries: LibraryChoice
   /** Why there is no GPU although there was one; null where the process found out by itself. */
@@ -125,6 +134,12 @@ export class LocalEngine implements Engine {
   get info(): ModelInfo {
     if (this.#info === null) throw new Error('The engine is not ready.')
     return this.#info
+  }
+
+  /** As calibration measured them when the model was loaded last. */
+  get stepTimes(): StepTimes {
+    if (this.#times === null) throw new Error('The engine is not ready.')
+    return this.#times
   }
 
   get state(): EngineState {
@@ -251,6 +266,7 @@ export class LocalEngine implements Engine {
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, ...this.#settings.template }
           this.#offload = { ...message.offload, problem: this.#gpuProblem ?? message.offload.problem }
+          this.#times = message.times
           this.#state = 'ready'
           this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
           this.#tellOffload(this.#offload)

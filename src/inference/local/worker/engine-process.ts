@@ -66,7 +66,8 @@ class EngineProcess {
       threads: this.#loaded.context.threads,
     }
     const { info, offload } = this.#loaded
-    send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs })
+    const times = { stepMs: warm.splitter.batchMs(1), promptRowMs: warm.splitter.rowMs }
+    send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs, times })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 

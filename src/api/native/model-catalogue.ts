@@ -1,0 +1,33 @@
+import type { FastifyInstance } from 'fastify'
+import { idOfEntry, type Machine, rankForMachine, readCatalogue, toCatalogueModel } from '../../catalogue/index.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import { addEndpoint } from '../http/routes.ts'
+import type { ModelCatalogueBody } from './wire/model-catalogue.ts'
+
+export interface ModelCatalogueOptions {
+  readonly models: ModelCatalog
+  /** What the server has for models at the moment. */
+  readonly machine: () => Promise<Machine>
+}
+
+/** `GET /v1/models/catalogue`, for any key: `GET /v1/server` says as much of the machine. The contract has no such path. */
+export function addModelCatalogue(app: FastifyInstance, { models, machine }: ModelCatalogueOptions): void {
+  addEndpoint(app, {
+    url: '/v1/models/catalogue',
+    bucket: 'models',
+    isBesideParameter: true,
+    handlers: {
+      GET: async (): Promise<ModelCatalogueBody> => {
+        const [catalogue, served, has] = await Promise.all([readCatalogue(), models.list(), machine()])
+        const here = served.map(({ id, served: { aliases }, card }) => ({ id, aliases, source: card.source ?? null }))
+        const fits = rankForMachine(catalogue, has)
+        return {
+          object: 'list',
+          checked: catalogue.checked,
+          available_bytes: has.available,
+          data: fits.map((fit) => toCatalogueModel(fit, idOfEntry(fit.entry, here))),
+        }
+      },
+    },
+  })
+}

@@ -1,0 +1,47 @@
+import type { CatalogueEntry } from './catalogue-schema.ts'
+import type { EntryFit } from './machine-fit.ts'
+
+/** A model that is here, by what its card says. */
+export interface NamedModel {
+  readonly id: string
+  readonly aliases: readonly string[]
+  /** `hf:user/repo@<commit>` for one of the hub. */
+  readonly source: string | null
+}
+
+/** The id of an entry's model where it is among those that are here: the one with the short name, or else of the repository. */
+export function idOfEntry({ name, repository }: CatalogueEntry, models: readonly NamedModel[]): string | null {
+  const named = models.find(({ id, aliases }) => id === name || aliases.includes(name))
+  const prefix = `hf:${repository}@`.toLowerCase()
+  return (named ?? models.find(({ source }) => source?.toLowerCase().startsWith(prefix)))?.id ?? null
+}
+
+/** An entry on the wire: what `GET /v1/models/catalogue` lists, and `lookout pull --json`. */
+export function toCatalogueModel({ entry, ...fit }: EntryFit, servedAs: string | null) {
+  const { name, title, maker, repository, uses, summary, languages, tools, thinks, prompt, licence, tried } = entry
+  return {
+    ...{ name, title, maker, repository, uses, summary },
+    quant: fit.quantisation,
+    bytes: fit.bytes,
+    memory_bytes: Math.round(fit.memory),
+    fits: fit.fits,
+    tokens_per_second: rounded(fit.speed?.tokensPerSecond),
+    prompt_tokens_per_second: rounded(fit.speed?.promptTokensPerSecond),
+    licence: { name: licence.name, commercial_use: licence.commercialUse, meaning: licence.meaning },
+    modalities: entry.takes,
+    languages,
+    max_context_tokens: entry.contextTokens,
+    ...{ tools, thinks },
+    places: entry.places,
+    prompt,
+    scores: entry.scores,
+    faults: entry.faults.map(({ fault }) => fault),
+    tried: tried === 'never' ? null : tried,
+    served_as: servedAs,
+  }
+}
+
+/** Two figures: it is an estimate. */
+function rounded(rate: number | undefined): number | null {
+  return rate === undefined ? null : Number(rate.toPrecision(2))
+}

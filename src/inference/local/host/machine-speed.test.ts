@@ -1,0 +1,45 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { machineSpeed } from './machine-speed.ts'
+
+let dataDirectory = ''
+beforeEach(async () => {
+  dataDirectory = await mkdtemp(join(tmpdir(), 'lookout-machine-speed-'))
+})
+afterEach(() => rm(dataDirectory, { recursive: true, force: true }))
+
+const speedOf = (isBusy: boolean, directory = dataDirectory) =>
+  machineSpeed({ dataDirectory: directory, backend: 'cpu', isBusy: () => isBusy })
+const stored = () => join(dataDirectory, 'machine-speed.json')
+
+test('measures once, for all calls at the same time, and keeps the result until the machine is another', async () => {
+  const [speed, again] = await Promise.all([speedOf(false), speedOf(false)])
+  expect(again).toBe(speed)
+  // From a single-board computer to a large server.
+  expect(speed!.bytesPerSecond).toBeGreaterThan(1e8)
+  expect(speed!.bytesPerSecond).toBeLessThan(1e13)
+  expect(speed!.multiplyAddsPerSecond).toBeGreaterThan(1e9)
+  expect(speed!.multiplyAddsPerSecond).toBeLessThan(1e15)
+  const kept = JSON.parse(await readFile(stored(), 'utf8'))
+  expect(kept.speed).toEqual(speed)
+
+  const other = { bytesPerSecond: 1, multiplyAddsPerSecond: 2 }
+  await writeFile(stored(), JSON.stringify({ ...kept, speed: other }))
+  expect(await speedOf(false)).toEqual(other)
+  await writeFile(stored(), JSON.stringify({ machine: { ...kept.machine, cores: 1000 }, speed: other }))
+  expect(await speedOf(false)).toEqual(speed)
+  await writeFile(stored(), '{')
+  expect(await speedOf(false)).toEqual(speed)
+})
+
+test('a measurement on a busy machine is told and not kept', async () => {
+  expect(await speedOf(true)).toMatchObject({ bytesPerSecond: expect.any(Number) })
+  await expect(readFile(stored())).rejects.toThrow('ENOENT')
+})
+
+test('where there is no room for the model, it is unknown', async () => {
+  vi.stubEnv('TMPDIR', join(dataDirectory, 'missing'))
+  expect(await speedOf(false)).toBeNull()
+})

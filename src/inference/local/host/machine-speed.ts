@@ -1,0 +1,113 @@
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { Backend } from '../../../config/backend.ts'
+import { version } from '../../../lib/version.ts'
+import { loadLocalCard } from '../../../models/card.ts'
+import type { MachineSpeed } from '../../../models/machine-speed.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import { LocalEngine } from './local-engine.ts'
+import { writeMeasuredModel } from './measured-model.ts'
+
+export interface MachineSpeedOptions {
+  /** Keeps what was measured. */
+  readonly dataDirectory: string
+  /** What local models may run on. */
+  readonly backend: Backend
+  /** Whether other programs take so much of this machine that the result is not worth keeping. */
+  readonly isBusy?: () => boolean
+}
+
+const FILE = 'machine-speed.json'
+/** On a machine that takes longer, a model is shown without its speed. */
+const LIMIT_MS = 30_000
+
+const stored = z.object({
+  /** Of what the speed depends on. */
+  machine: z.record(z.string(), z.unknown()),
+  speed: z.object({ bytesPerSecond: z.number().positive(), multiplyAddsPerSecond: z.number().positive() }).nullable(),
+})
+
+/** By data directory: measurements of this process, under way or done. */
+const measurements = new Map<string, Promise<MachineSpeed | null>>()
+
+/**
+ * How fast this machine computes with weights in Q4_K_M: measured once, in a process of its own, within about three
+ * seconds, and again when the processor or the libraries are others. Null where it cannot be measured, and where a GPU
+ * computes: a model that is small enough to be written in a moment says nothing about a GPU.
+ */
+export async function machineSpeed(options: MachineSpeedOptions): Promise<MachineSpeed | null> {
+  const { dataDirectory, backend } = options
+  const file = join(dataDirectory, FILE)
+  try {
+    const machine = await describeMachine(backend)
+    const known = await readStored(file)
+    if (known !== null && JSON.stringify(known.machine) === JSON.stringify(machine)) return known.speed
+    let measurement = measurements.get(dataDirectory)
+    if (measurement === undefined) {
+      measurement = measureAndStore(file, machine, options)
+      measurements.set(dataDirectory, measurement)
+    }
+    return await measurement
+  } catch {
+    return null
+  }
+}
+
+async function describeMachine(backend: Backend): Promise<z.output<typeof stored>['machine']> {
+  const { kernels, gpu } = locateNativeLibraries(backend)
+  return {
+    processor: cpus()[0]?.model.trim() ?? '',
+    cores: availableParallelism(),
+    kernels,
+    gpu: gpu.libraries.map(({ path }) => path),
+    lookout: await version(),
+  }
+}
+
+async function readStored(file: string): Promise<z.output<typeof stored> | null> {
+  try {
+    return stored.parse(JSON.parse(await readFile(file, 'utf8')))
+  } catch {
+    return null
+  }
+}
+
+async function measureAndStore(
+  file: string,
+  machine: z.output<typeof stored>['machine'],
+  { dataDirectory, backend, isBusy = othersCompute }: MachineSpeedOptions,
+): Promise<MachineSpeed | null> {
+  const keeps = !isBusy()
+  const speed = await measure(backend)
+  if (!keeps) return speed
+  await mkdir(dataDirectory, { recursive: true })
+  const draft = `${file}.${process.pid}`
+  await writeFile(draft, `${JSON.stringify({ machine, speed }, null, 2)}\n`)
+  await rename(draft, file)
+  return speed
+}
+
+/** In a container, both are those of its machine. */
+function othersCompute(): boolean {
+  return loadavg()[0]! > cpus().length / 2
+}
+
+async function measure(backend: Backend): Promise<MachineSpeed | null> {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-speed-'))
+  try {
+    const { card, bytes, parameters } = await writeMeasuredModel(folder)
+    const signal = AbortSignal.timeout(LIMIT_MS)
+    const engine = await LocalEngine.start(await loadLocalCard(card), { backend, signal })
+    try {
+      const { stepMs, promptRowMs } = engine.stepTimes
+      if ((engine.offload?.devices.length ?? 0) > 0) return null
+      return { bytesPerSecond: (bytes / stepMs) * 1000, multiplyAddsPerSecond: (parameters / promptRowMs) * 1000 }
+    } finally {
+      await engine.close()
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
