@@ -24,7 +24,7 @@ export const catalogueEntry = z.strictObject({
   maker: z.string().min(1),
   /** On Hugging Face, with GGUF files. */
   repository: z.string().regex(/^[\w.-]+\/[\w.-]+$/),
-  /** Memory in GB of a machine on which the default quantisation runs with room for other programs. */
+  /** Memory in GB of a machine, or of a graphics card, on which the default quantisation runs with 8,192 tokens of context. */
   memoryClass: z.union([z.literal(4), z.literal(8), z.literal(16), z.literal(24)]),
   /** What it is recommended for, best first. */
   uses: z.array(z.enum(['general', 'documents', 'grounding', 'video', 'audio'])).min(1),
@@ -34,14 +34,16 @@ export const catalogueEntry = z.strictObject({
   quantisations: z.array(quantisation).min(1),
   /** Name of the quantisation to take where the memory does not decide otherwise. */
   defaultQuantisation: z.string().min(1),
-  /** The image or audio encoder. */
+  /** The image or audio encoder to fetch, even where a pull of the repository would choose another. */
   projector: file.nullable(),
   shape: z.strictObject({
     parameters: z.int().positive(),
     /** Parameters that one token uses: fewer than all in a mixture of experts, and without embeddings that are only looked up. */
     activeParameters: z.int().positive(),
-    /** Bytes of keys and values for each token of context, stored as f16. */
+    /** Bytes of keys and values for each token of context, stored as f16, in the layers that keep them for each token. */
     kvBytesPerToken: z.int().positive(),
+    /** What these numbers follow from, and what was assumed. */
+    source: sentence,
   }),
   licence: z.strictObject({
     name: z.string().min(1),
@@ -50,12 +52,13 @@ export const catalogueEntry = z.strictObject({
     meaning: sentence,
     source,
   }),
+  /** What Lookout passes on to it, which may be less than its maker does. */
   takes: z.array(z.enum(['text', 'image', 'video', 'audio'])),
   languages: z.string().min(1).nullable(),
   contextTokens: z.int().positive().nullable(),
   tools: z.boolean(),
   thinks: z.enum(['no', 'optional', 'always']),
-  /** How it writes where things are; null where it does not. */
+  /** How it writes where things are; null where it does not, or in a way that Lookout does not read. */
   places: z
     .strictObject({
       draws: z.array(z.enum(['point', 'box', 'polygon'])).min(1),
@@ -70,6 +73,24 @@ export const catalogueEntry = z.strictObject({
     z.strictObject({ benchmark: z.string().min(1), value: z.number(), setting: z.string().nullable(), source }),
   ),
   faults: z.array(z.strictObject({ fault: sentence, source })),
+  /** What the headers of its files say, by which Lookout recognises it. */
+  recognisedBy: z.strictObject({
+    /** Of `src/families`. */
+    family: z.string().min(1),
+    /** `general.name` of the language model. */
+    name: z.string().min(1),
+    /** `general.architecture` of the language model. */
+    architecture: z.string().min(1),
+    /** `clip.vision.projector_type` and `clip.audio.projector_type` of the encoder. */
+    imageProjector: z.string().min(1).nullable(),
+    audioProjector: z.string().min(1).nullable(),
+  }),
+  sources: z.strictObject({
+    /** Of repository, names and sizes of files. */
+    files: source,
+    /** Of languages, context, tools, thoughts and notation. */
+    facts: source,
+  }),
   /** Whether the project itself has run these weights: when, and what its doctor said. */
   tried: z.union([z.literal('never'), z.strictObject({ on: z.iso.date(), verdict: sentence })]),
 })
