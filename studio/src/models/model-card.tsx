@@ -4,18 +4,21 @@ import { stateText } from '../server-status/state-text.ts'
 import type { EngineStatus } from '../server-status/status-body.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { bytesText } from '../widgets/quantities.ts'
+import { ExaminationView } from './examination-view.tsx'
 import { abilitiesOf, answersWith, contextText, takes } from './model-facts.ts'
 
 interface ModelCardProps {
   readonly model: Model
   /** What computes it; null while that is not known. */
   readonly engine: EngineStatus | null
+  /** Whether the page's key may have it checked. */
+  readonly mayExamine: boolean
   /** Null where the page's key may not, or the model is one of the settings. */
   readonly onDelete: (() => void) | null
 }
 
 /** What a model can do, whether it is loaded, and the choice to use it for the page. */
-export function ModelCard({ model, engine, onDelete }: ModelCardProps) {
+export function ModelCard({ model, engine, mayExamine, onDelete }: ModelCardProps) {
   const isChosen = chosen.value?.id === model.id
   const facts: readonly (readonly [string, readonly string[]])[] = [
     ['Takes', takes(model)],
@@ -50,6 +53,7 @@ export function ModelCard({ model, engine, onDelete }: ModelCardProps) {
           <dd>{contextText(model)}</dd>
         </div>
       </dl>
+      {engine?.examination && <ExaminationView id={model.id} examination={engine.examination} mayChange={mayExamine} />}
       <div class="model-actions">
         <Button
           pressed={isChosen}
