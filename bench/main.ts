@@ -19,6 +19,7 @@ import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
+import { estimate } from './estimate.ts'
 import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
 import { flood } from './flood.ts'
@@ -56,6 +57,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   restart,
   engine,
+  estimate,
   products,
   attention,
   sampling,

@@ -207,16 +207,16 @@ export class Service {
     void stored.refresh()
     const models = new ModelCatalog(registry, stored)
 
-    const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, logger })
-    starting.defer(() => pulls.close())
-
     // Measured when it is first asked for, and once: it takes seconds of all processors.
     const measure = parts.machineSpeed ?? (() => machineSpeed(config))
-    let speed: Promise<MachineSpeed | null> | null = null
-    const machine = async () => {
-      speed ??= measure()
-      return { available: memoryForModels(memoryLimitBytes), speed: await speed }
+    let measured: Promise<MachineSpeed | null> | null = null
+    const speed = () => {
+      measured ??= measure()
+      return measured
     }
+    const machine = async () => ({ available: memoryForModels(memoryLimitBytes), speed: await speed() })
+    const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
+    starting.defer(() => pulls.close())
 
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())

@@ -1,10 +1,12 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type CatalogueEntry, readCatalogue } from '../src/catalogue/index.ts'
+import { readConfig } from '../src/config/config.ts'
+import { machineSpeed } from '../src/inference/engines/engines.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { type FakeHub, gitName, serveEntry, sha256, startFakeHub } from './support/fake-hub.ts'
 
@@ -50,6 +52,8 @@ const environment = (changes: Record<string, string> = {}) => ({
   HF_HOME: join(home, 'hf'),
   HF_ENDPOINT: hub.url,
   LOOKOUT_DATA_DIR: join(home, 'data'),
+  // What was compiled for this machine.
+  LOOKOUT_CACHE_DIR: cacheDirectory(),
   ...changes,
 })
 
@@ -234,11 +238,14 @@ describe('the catalogue', () => {
     expect(listed.stderr).not.toContain('left out')
     return JSON.parse(listed.stdout).map(({ problem }: { readonly problem: string | null }) => problem)
   }
+  beforeAll(async () => {
+    // Once, and not by each command.
+    const { backend } = readConfig({ LOOKOUT_DATA_DIR: directory })
+    await machineSpeed({ dataDirectory: directory, backend, isBusy: () => false })
+  })
   beforeEach(async () => {
     await mkdir(join(home, 'data'))
-    // What a machine was measured to compute: no test measures.
-    const speed = { bytesPerSecond: 20e9, multiplyAddsPerSecond: 200e9 }
-    await writeFile(join(home, 'data/machine-speed.json'), JSON.stringify(speed))
+    await cp(join(directory, 'machine-speed.json'), join(home, 'data/machine-speed.json'))
     await serveEntry(hub, SHORT, { model, projector })
   })
 
@@ -281,10 +288,7 @@ describe('the catalogue', () => {
     expect((await lookout(['models'])).stdout).toContain(`${id}, ${SHORT}, ${SHORT}:${quant}`)
     expect((await lookout(['card', 'show', 'QWEN3-VL-4B', '--json'])).stdout).toContain(id)
 
-    const asked = await lookout(['chat', SHORT, 'docs/pictures/shapes.png', 'What is this?', '--max-tokens', '4'], {
-      // The image encoder's library.
-      LOOKOUT_CACHE_DIR: cacheDirectory(),
-    })
+    const asked = await lookout(['chat', SHORT, 'docs/pictures/shapes.png', 'What is this?', '--max-tokens', '4'])
     expect(asked).toMatchObject({ code: 0, stdout: expect.stringMatching(/\S/) })
     const removed = await lookout(['rm', SHORT])
     expect(removed.stdout).toMatch(new RegExp(`^Removed ${id}; \\d`))

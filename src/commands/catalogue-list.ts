@@ -8,6 +8,7 @@ import {
 } from '../catalogue/index.ts'
 import type { Config } from '../config/config.ts'
 import { formatBytes, storedCards } from '../hub/index.ts'
+import { machineSpeed } from '../inference/engines/engines.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
 import { LINE_COLUMNS, printJson, toTable, wrap } from './output.ts'
 
@@ -27,11 +28,12 @@ interface Listed {
 }
 
 /** Prints what the catalogue has for this machine. Asks neither the hub nor a server. */
-export async function listCatalogue({ modelStore, modelMemoryBytes }: Config, isJson: boolean): Promise<void> {
-  const available = memoryForModels(modelMemoryBytes)
-  const cards = await storedCards(modelStore)
+export async function listCatalogue(config: Config, isJson: boolean): Promise<void> {
+  const available = memoryForModels(config.modelMemoryBytes)
+  const cards = await storedCards(config.modelStore)
   const here = cards.map(({ ids, aliases, source }) => ({ id: ids[0]!, aliases, source }))
-  const fits = rankForMachine(await readCatalogue(), { available, speed: null })
+  const speed = await machineSpeed(config)
+  const fits = rankForMachine(await readCatalogue(), { available, speed })
   const listed = fits.map((fit) => ({ fit, id: idOfEntry(fit.entry, here) }))
   if (isJson) printJson(listed.map(({ fit, id }) => toCatalogueModel(fit, id)))
   else process.stdout.write(toText(listed, available))
@@ -83,7 +85,7 @@ function notesOn(fits: readonly EntryFit[]): string {
   return prose(
     [
       'SIZE is what is downloaded. MEMORY and TOKENS/S are estimates; tight leaves little memory for other programs.',
-      ...(fits.some(({ speed }) => speed === null) ? ['TOKENS/S is not known: this machine was not measured.'] : []),
+      ...(fits.some(({ speed }) => speed === null) ? ['TOKENS/S is not known: this machine cannot be measured.'] : []),
       ...(limited ? ['* This licence limits commercial use, or does not say whether it is allowed.'] : []),
       ...(untried.length === 0
         ? []

@@ -1,6 +1,7 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
+import { machineSpeed } from '../inference/engines/engines.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
 import { listCatalogue } from './catalogue-list.ts'
 import type { Command } from './command.ts'
@@ -79,6 +80,7 @@ ${SETTINGS_HELP}`,
         settings,
         store: config.modelStore,
         available: memoryForModels(config.modelMemoryBytes),
+        machineSpeed: () => machineSpeed(config),
         tuning: TUNING,
         signal: stop.signal,
         report: values.json ? reportJson : textReport(),

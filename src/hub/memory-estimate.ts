@@ -1,5 +1,6 @@
 import { GgufArray, type GgufValue } from '../models/gguf.ts'
 import { type KvType, kvCost } from '../models/kv-cost.ts'
+import { ESTIMATED_CONTEXT, PROCESS_BYTES } from '../models/memory-fit.ts'
 
 export type Metadata = ReadonlyMap<string, GgufValue>
 
@@ -13,13 +14,9 @@ export interface ModelParts {
   readonly kvType?: KvType | undefined
 }
 
-/** Context that the estimate is for; a model that has less is estimated with what it has. */
-const CONTEXT_TOKENS = 8192
 /** Rows of the largest batch. */
 const BATCH_ROWS = 512
 const F32_BYTES = 4
-/** Libraries, Node and buffers that no model does without. */
-const PROCESS_BYTES = 300 * 2 ** 20
 /** Largest image, in tokens, of encoders that take any size and name no limit. */
 const LARGEST_IMAGE_TOKENS = 4096
 
@@ -38,7 +35,7 @@ export function estimateMemory({ bytes, language, encoder, kvType }: ModelParts)
 
 /** Tokens of context that the estimate is for. */
 export function contextOf(language: Metadata): number {
-  return Math.min(ownNumber(language, 'context_length') ?? CONTEXT_TOKENS, CONTEXT_TOKENS)
+  return Math.min(ownNumber(language, 'context_length') ?? ESTIMATED_CONTEXT, ESTIMATED_CONTEXT)
 }
 
 function computeBytes(language: Metadata): number {

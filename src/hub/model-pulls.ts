@@ -1,7 +1,8 @@
+import type { MachineSpeed } from '../catalogue/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import { readHubSettings } from './hub-settings.ts'
-import { readAddress } from './model-address.ts'
+import { type ModelAddress, readAddress } from './model-address.ts'
 import { type StoredCard, storedCards } from './model-store.ts'
 import type { PullEvent } from './pull-event.ts'
 import { pullInProcess } from './pull-process.ts'
@@ -12,6 +13,7 @@ export interface ModelPullsOptions {
   readonly store: string
   /** Bytes that all models may take together; null for no limit. */
   readonly memoryLimitBytes: number | null
+  readonly machineSpeed: () => Promise<MachineSpeed | null>
   readonly logger: { info(message: string): void }
 }
 
@@ -49,11 +51,13 @@ export class ModelPulls {
     report: (event: PullEvent) => void,
     signal: AbortSignal,
   ): Promise<string | null> {
-    const { store, memoryLimitBytes, logger } = this.#options
-    const repository = await repositoryOf(model)
-    return this.#alone(repository, async () => {
+    const { store, memoryLimitBytes, machineSpeed, logger } = this.#options
+    const { id: repository, isShort, wanted } = await repositoryOf(model)
+    // The hub does not tell upper case from lower case.
+    return this.#alone(repository.toLowerCase(), async () => {
+      const speed = isShort && wanted === null ? await machineSpeed() : null
       if (!isDryRun) logger.info(`Pulling ${model}`)
-      const task = { address: model, projector, isDryRun, store, memoryLimitBytes }
+      const task = { address: model, projector, isDryRun, store, memoryLimitBytes, speed }
       const id = await pullInProcess(task, report, AbortSignal.any([signal, this.#closing.signal]))
       if (id !== null) logger.info(`Pulled ${id}`)
       return id
@@ -106,12 +110,11 @@ export class ModelPulls {
 }
 
 /** @throws ApiError for what is no repository of the hub. */
-async function repositoryOf(model: string): Promise<string> {
+async function repositoryOf(model: string): Promise<Extract<ModelAddress, { kind: 'repository' }>> {
   const { endpoint } = await readHubSettings(process.env)
   try {
     const address = await readAddress(model, endpoint)
-    // The hub does not tell upper case from lower case.
-    if (address.kind === 'repository') return address.id.toLowerCase()
+    if (address.kind === 'repository') return address
   } catch (error) {
     if (error instanceof ConfigError) throw invalidRequest(error.message, 'model', { cause: error })
     throw error

@@ -1,3 +1,4 @@
+import type { MachineSpeed } from '../catalogue/index.ts'
 import type { HubSettings } from './hub-settings.ts'
 import type { Report } from './pull-event.ts'
 import type { Tuning } from './tuning.ts'
@@ -20,6 +21,8 @@ export interface PullOptions {
   readonly store: string
   /** Bytes of memory that models may use. */
   readonly available: number
+  /** How fast this machine computes: asked for a model of the catalogue, whose quantisation depends on it. */
+  readonly machineSpeed: () => Promise<MachineSpeed | null>
   readonly tuning: Tuning
   readonly signal: AbortSignal
   readonly report: Report

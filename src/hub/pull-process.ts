@@ -1,3 +1,4 @@
+import type { MachineSpeed } from '../catalogue/index.ts'
 import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { spawnLimited } from '../lib/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -13,6 +14,8 @@ export interface PullTask {
   readonly store: string
   /** Bytes that all models may take together; null for no limit. */
   readonly memoryLimitBytes: number | null
+  /** How fast this machine computes; null where that is not known, or does not matter. */
+  readonly speed: MachineSpeed | null
 }
 
 export interface PullFailure {

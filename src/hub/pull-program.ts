@@ -21,7 +21,7 @@ process.once('message', (task: PullTask) => {
   void run(task)
 })
 
-async function run({ address, projector, isDryRun, store, memoryLimitBytes }: PullTask): Promise<void> {
+async function run({ address, projector, isDryRun, store, memoryLimitBytes, speed }: PullTask): Promise<void> {
   try {
     const { ids } = await pull(
       { address, quant: null, projector: projector === 'none' ? null : 'auto', id: null },
@@ -29,6 +29,7 @@ async function run({ address, projector, isDryRun, store, memoryLimitBytes }: Pu
         settings: await readHubSettings(process.env),
         store,
         available: memoryForModels(memoryLimitBytes),
+        machineSpeed: async () => speed,
         tuning: TUNING,
         signal: stop.signal,
         report: (event) => {

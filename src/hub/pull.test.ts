@@ -51,6 +51,7 @@ function fetched(request: Partial<PullRequest> = {}, options: Partial<PullOption
       settings: { endpoint: new URL(`${hub.url}/`), token: null, cacheRoot: join(home, 'cache'), isOffline: false },
       store: join(home, 'store'),
       available: 2 ** 33,
+      machineSpeed: async () => null,
       tuning: FAST,
       signal: new AbortController().signal,
       report: (event) => void events.push(event),

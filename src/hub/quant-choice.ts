@@ -1,4 +1,5 @@
 import type { KvType } from '../models/kv-cost.ts'
+import { chooseQuantisation, fitOf } from '../models/memory-fit.ts'
 import { askedFor, type Candidate, candidatesOf, isProjector } from './gguf-names.ts'
 import { checkEncoder, checkLanguage } from './header-check.ts'
 import type { HubFile } from './hub-client.ts'
@@ -8,12 +9,6 @@ import type { Choice } from './pull-event.ts'
 import type { Repository } from './repository.ts'
 import { formatBytes } from './units.ts'
 
-/** A model that nobody named may take so much of the available memory: there are pictures, other programs and caches. */
-const SHARE = 0.6
-/** What a model that nobody named must have at least: below it, boxes and small print suffer. */
-const LEAST = 'Q4_K_M'
-/** Files that were not quantised are twice as large as Q8_0, half as fast and hardly better. */
-const UNQUANTISED = /^B?FP?(16|32)$/i
 /** A repository of more different models than this is no list of quantisations. */
 const MAX_HEADERS = 4
 /** Models and encoders of one repository; known ones have some ten. */
@@ -97,16 +92,8 @@ export async function readEncoder(repository: Repository, projector: HubFile): P
 
 /** The candidate for a machine whose user named none: the largest that leaves room, but none that is too coarse. */
 export function chooseByMemory(estimated: readonly EstimatedCandidate[], available: number): EstimatedCandidate {
-  const quantised = estimated.filter(({ candidate }) => !UNQUANTISED.test(candidate.quantisation ?? ''))
-  const usual = quantised.length > 0 ? quantised : estimated
-  const least = usual.find(({ candidate }) => candidate.quantisation?.toUpperCase() === LEAST)
-  const fine = usual.filter(({ candidate }) =>
-    least === undefined ? bitsOf(candidate) >= 4 : candidate.bytes >= least.candidate.bytes,
-  )
-  const roomy = (fine.length > 0 ? fine : usual).filter(({ memory }) => memory <= available * SHARE)
-  return (
-    roomy.at(-1) ?? (fine.length > 0 ? fine[0]! : (usual.findLast(({ memory }) => memory <= available) ?? usual[0]!))
-  )
+  const sized = estimated.map((one) => ({ ...one.candidate, memory: one.memory, one }))
+  return chooseQuantisation(sized, available).one
 }
 
 /** @throws HubError when the model does not fit and nobody asked for it by name. @returns a warning, or null. */
@@ -148,7 +135,7 @@ export async function toChoices(
         files: files.map(({ path }) => path),
         bytes: files.reduce((sum, { size }) => sum + size, 0),
         memory: Math.round(memory),
-        fits: memory <= available * SHARE ? 'yes' : memory <= available ? 'tight' : 'no',
+        fits: fitOf(memory, available),
         cached: here.every(Boolean),
         chosen: candidate === chosen.candidate,
       }
@@ -166,10 +153,6 @@ export function labelsOf(candidates: readonly Candidate[]): string {
 function modelKey({ files: [first], quantisation }: Candidate): string {
   const name = first!.path.slice(first!.path.lastIndexOf('/') + 1).replace(/-00001-of-\d{5}\.gguf$/i, '.gguf')
   return quantisation === null ? name : name.replaceAll(quantisation, '')
-}
-
-function bitsOf({ quantisation }: Candidate): number {
-  return Number(/\d+/.exec(quantisation ?? '')?.[0] ?? 16)
 }
 
 async function inCacheFirst(repository: Repository, candidates: readonly Candidate[]): Promise<Candidate[]> {

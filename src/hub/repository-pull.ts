@@ -53,7 +53,7 @@ export async function pullFromRepository(
   const estimated = await estimate(repository, all, { projectorOf, kvTypeOf })
   const chosen =
     estimated.find(({ candidate }) => candidate === asked) ??
-    (await recommended(address, estimated, available)) ??
+    (await recommended(address, estimated, options)) ??
     chooseByMemory(estimated, available)
   const language = await readLanguage(repository, chosen.candidate)
   const first = chosen.candidate.files[0]!
@@ -70,9 +70,8 @@ export async function pullFromRepository(
   })
   const warning = checkMemory(repository.id, chosen, estimated, { available, isAsked: asked !== null })
   if (warning !== null) note(warning)
-  if (entry !== null && entry.licence.commercialUse !== 'yes') {
-    note(`The licence of ${entry.title} is ${entry.licence.name}: ${entry.licence.meaning}`)
-  }
+  const limit = entry === null ? null : limitOf(entry)
+  if (limit !== null) note(limit)
   if (projector === null && given !== null) {
     const elsewhere = repository.files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
     if (elsewhere.length > 0) {
@@ -97,14 +96,21 @@ export async function pullFromRepository(
 async function recommended(
   { entry, isShort }: Wanted,
   estimated: readonly EstimatedCandidate[],
-  available: number,
+  { available, machineSpeed }: Pick<PullOptions, 'available' | 'machineSpeed'>,
 ): Promise<EstimatedCandidate | undefined> {
   if (entry === null || !isShort) return undefined
-  const fits = rankForMachine(await readCatalogue(), { available, speed: null })
+  const fits = rankForMachine(await readCatalogue(), { available, speed: await machineSpeed() })
   const { quantisation } = fits.find((fit) => fit.entry === entry)!
   return estimated.find(
     ({ candidate, memory }) => candidate.label.toLowerCase() === quantisation.toLowerCase() && memory <= available,
   )
+}
+
+const LIMITS = { limited: 'limits commercial use', no: 'forbids commercial use', unknown: 'may limit commercial use' }
+
+/** What one must know of a licence before one has the model; null where everybody may use it for anything. */
+function limitOf({ title, licence: { name, commercialUse, meaning } }: CatalogueEntry): string | null {
+  return commercialUse === 'yes' ? null : `The licence of ${title}, ${name}, ${LIMITS[commercialUse]}: ${meaning}`
 }
 
 interface ChosenProjector {
