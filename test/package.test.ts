@@ -48,7 +48,9 @@ const execute = (...args: string[]) => run(process.execPath, [lookout, ...args],
 test('has no sources but those that set-up compiles, no tests and no install scripts', async () => {
   const files = await readdir(join(directory, 'node_modules/lookout'), { recursive: true })
   expect(files.filter((file) => /\.test\.|\.m?ts$/.test(file))).toEqual([])
-  expect(files).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'CHANGELOG.md', 'dist/main.js']))
+  expect(files).toEqual(
+    expect.arrayContaining(['LICENSE', 'README.md', 'CHANGELOG.md', 'dist/main.js', 'models/catalogue.json']),
+  )
   const manifest = JSON.parse(await readFile(join(directory, 'node_modules/lookout/package.json'), 'utf8'))
   const { version } = JSON.parse(await readFile('models/lookout-nano/package.json', 'utf8'))
   expect(manifest.optionalDependencies).toMatchObject({ 'lookout-nano': version })
@@ -85,6 +87,11 @@ test('has the version that the changelog begins with', async () => {
   const { stdout } = await execute('--version')
   const changelog = await readFile(join(directory, 'node_modules/lookout/CHANGELOG.md'), 'utf8')
   expect(/^## \[?(\d+\.\d+\.\d+)/m.exec(changelog)?.[1]).toBe(stdout.trim())
+})
+
+test('reads the catalogue of models from its own folder', async () => {
+  const { findEntry } = await import(join(directory, 'node_modules/lookout/dist/catalogue/catalogue.js'))
+  expect(await findEntry('qwen3-vl-4b')).toMatchObject({ repository: 'Qwen/Qwen3-VL-4B-Instruct-GGUF' })
 })
 
 test('describes the shipped model, which is a package of its own', async () => {

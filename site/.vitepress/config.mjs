@@ -79,6 +79,7 @@ export default defineConfig({
       {
         text: 'Models',
         items: [
+          docs('Choosing a model', 'choosing'),
           docs('Getting models', 'models'),
           docs('Cards', 'cards'),
           docs('The doctor', 'doctor'),
