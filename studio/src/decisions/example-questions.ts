@@ -1,6 +1,6 @@
 import type { QuestionContent, QuestionType } from './questions.ts'
 
-/** About the sample picture; the shipped model answers them well. */
+/** About the sample picture; the shipped model answers them rightly (test/weights/studio-examples.test.ts). */
 export const EXAMPLE_QUESTIONS: readonly QuestionContent[] = [
   example('predicate', 'Is there a red circle?'),
   example('predicate', 'Is there a yellow ring?'),

@@ -1,4 +1,4 @@
-/** About the sample picture; the shipped model answers them well. */
+/** About the sample picture; the shipped model answers them rightly (test/weights/studio-examples.test.ts). */
 export const EXAMPLE_QUESTIONS: readonly string[] = [
   'What is in this image?',
   'Detect all objects.',
@@ -14,6 +14,6 @@ export const EXAMPLE_QUESTIONS: readonly string[] = [
   'What is the rightmost object?',
   'What is in the top left corner?',
   'What is in the bottom right corner?',
-  'What is in the middle?',
+  'Where is the purple heart?',
   'Detect: red circle, heart',
 ]
