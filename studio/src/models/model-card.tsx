@@ -1,7 +1,7 @@
 import { chooseModel, model as chosen } from '../server/connection.ts'
 import type { Model } from '../server/wire.ts'
 import { stateText } from '../server-status/state-text.ts'
-import type { EngineStatus } from '../server-status/status-body.ts'
+import type { EngineStatus, Examination } from '../server-status/status-body.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { bytesText } from '../widgets/quantities.ts'
 import { ExaminationView } from './examination-view.tsx'
@@ -15,6 +15,16 @@ interface ModelCardProps {
   readonly mayExamine: boolean
   /** Null where the page's key may not, or the model is one of the settings. */
   readonly onDelete: (() => void) | null
+}
+
+/** A model that came before there were examinations, or without one. */
+const NEVER: Examination = {
+  state: 'skipped',
+  overall: null,
+  ok: null,
+  places_off_by: null,
+  findings: [],
+  unchecked: [],
 }
 
 /** What a model can do, whether it is loaded, and the choice to use it for the page. */
@@ -53,7 +63,9 @@ export function ModelCard({ model, engine, mayExamine, onDelete }: ModelCardProp
           <dd>{contextText(model)}</dd>
         </div>
       </dl>
-      {engine?.examination && <ExaminationView id={model.id} examination={engine.examination} mayChange={mayExamine} />}
+      {engine && (engine.stored || engine.examination) && (
+        <ExaminationView id={model.id} examination={engine.examination ?? NEVER} mayChange={mayExamine} />
+      )}
       <div class="model-actions">
         <Button
           pressed={isChosen}
