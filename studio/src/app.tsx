@@ -6,8 +6,7 @@ import { watchDropsAndPastes } from './media/intake.ts'
 import { modeId, watchLinks } from './mode-choice.ts'
 import { isUnderWay, shortText } from './models/examination.ts'
 import { ModelNote } from './models/model-note.tsx'
-import { PullNotice } from './models/pull-done.tsx'
-import { MODES } from './modes.ts'
+import { MODES, ServerNews } from './modes.ts'
 import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-drawer.tsx'
 import { chooseModel, key, model, models } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
@@ -50,7 +49,7 @@ export function App() {
       <div class="notices">
         {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
         <ServerNotice />
-        <PullNotice />
+        <ServerNews />
         <SessionNotices />
       </div>
       <main class="workspace">

@@ -365,7 +365,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     expect(await violationsOf(page)).toEqual([])
     await page.getByRole('button', { name: 'Detect', exact: true }).click()
     if (warning === null) expect(await page.locator('.places-warning').count()).toBe(0)
-    else await page.getByText(`${warning}, as its check says.`).waitFor()
+    else await page.getByText(`${warning}. Another model may do better.`).waitFor()
     expect(await violationsOf(page)).toEqual([])
     expect(studio.errors).toEqual([])
   })

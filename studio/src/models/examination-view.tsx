@@ -5,7 +5,7 @@ import { askStatus } from '../server-status/status.ts'
 import type { Examination } from '../server-status/status-body.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
-import { checkName, isUnderWay, shortText } from './examination.ts'
+import { checkName, isBad, isUnderWay, resultText, shortText } from './examination.ts'
 
 interface ExaminationViewProps {
   readonly id: string
@@ -57,6 +57,20 @@ export function ExaminationView({ id, examination, mayChange }: ExaminationViewP
       )}
     </div>
   )
+}
+
+/** `Checking: sees ✓, boxes …` while it is under way, and what came out of it later. */
+export function progressText(examination: Examination): string {
+  if (!isUnderWay(examination)) return resultText(examination)
+  const marks = new Map<string, string>()
+  for (const finding of examination.findings) {
+    const mark = isBad(finding) ? '✗' : finding.verdict === 'warning' ? '!' : '✓'
+    const name = checkName(finding.check)
+    // A check may have several findings; a bad one counts.
+    if (mark !== '✓' || !marks.has(name)) marks.set(name, mark)
+  }
+  for (const check of examination.unchecked) marks.set(checkName(check), '…')
+  return marks.size === 0 ? 'Checking…' : `Checking: ${[...marks].map((one) => one.join('\u00a0')).join(', ')}`
 }
 
 async function change(id: string, method: 'POST' | 'DELETE'): Promise<void> {

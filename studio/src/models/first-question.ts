@@ -1,12 +1,21 @@
+import { computed } from '@preact/signals'
 import { draft, turns } from '../ask/conversation.ts'
 import { focusDraft } from '../keyboard/shortcuts.ts'
 import { attachments, bring } from '../media/attachments.ts'
-import { bringSample, PHOTOGRAPH } from '../media/samples.ts'
+import { bringSample } from '../media/samples.ts'
 import { modeId } from '../mode-choice.ts'
-import { chooseModel, models } from '../server/connection.ts'
+import { chooseModel, model, models } from '../server/connection.ts'
+import { engineOf } from '../server-status/status.ts'
 import { beginSession } from '../session/sessions.ts'
 import { catalogue } from './catalogue.ts'
-import { newModel } from './examination.ts'
+import { newModelNote } from './examination.ts'
+import { progressText } from './examination-view.tsx'
+
+/**
+ * A photograph for models that know photographs: by Rachel Michetti, in the public domain (CC0), from scikit-image, where it
+ * is called `coffee`.
+ */
+const PHOTOGRAPH = { name: 'coffee.jpg', path: '/studio/samples/coffee.jpg' }
 
 const QUESTIONS: Readonly<Record<string, string>> = {
   image: 'What is in this picture?',
@@ -19,7 +28,7 @@ const QUESTIONS: Readonly<Record<string, string>> = {
  * photograph. A conversation with another model becomes a session of its own, whose answers the new one does not read.
  */
 export async function beginWith(id: string): Promise<void> {
-  const modalities = models.value.find((model) => model.id === id)?.modalities ?? []
+  const modalities = models.value.find((one) => one.id === id)?.modalities ?? []
   const own = attachments.value.filter(({ path, kind }) => path === null && modalities.includes(kind))
   const asked = own.length > 0 ? turns.value.at(-1)?.question : undefined
   if (turns.value.length > 0 || own.length < attachments.value.length) {
@@ -28,7 +37,10 @@ export async function beginWith(id: string): Promise<void> {
   }
   if (attachments.value.length === 0 && modalities.includes('image')) await bringSample(PHOTOGRAPH)
   chooseModel(id)
-  newModel.value = id
+  newModelNote.value = computed(() => {
+    const examination = model.value?.id === id ? engineOf(id)?.examination : null
+    return examination ? progressText(examination) : null
+  })
   const { prompt } = catalogue.value?.data.find((one) => id.startsWith(`${one.repository}:`)) ?? {}
   const shown = attachments.value.at(-1)?.kind
   if (draft.value.trim() === '') {

@@ -1,7 +1,7 @@
 import { GET_MODEL } from '../mode-choice.ts'
 import { model } from '../server/connection.ts'
 import { engineOf } from '../server-status/status.ts'
-import { newModel, placesWarning, progressText } from './examination.ts'
+import { newModelNote, placesWarning } from './examination.ts'
 
 /** A quiet line about the chosen model: that it is the demonstration, or how far its first examination is. */
 export function ModelNote() {
@@ -14,10 +14,11 @@ export function ModelNote() {
       </p>
     )
   }
-  if (id !== newModel.value || !engine?.examination) return null
+  const note = newModelNote.value?.value
+  if (!note) return null
   return (
     <p class="model-note" role="status">
-      {progressText(engine.examination)}
+      {note}
     </p>
   )
 }
@@ -29,7 +30,7 @@ export function PlacesWarning() {
   if (warning === null) return null
   return (
     <p class="places-warning" title="A patch is the smallest square of a picture that a model looks at.">
-      {warning}, as its check says. Another model may do better.
+      {warning}. Another model may do better.
     </p>
   )
 }
