@@ -254,7 +254,9 @@ describe('the catalogue', () => {
     const listed = await lookout(['pull'], { LOOKOUT_MODEL_MEMORY: '6' })
     expect(listed).toMatchObject({ code: 0, stderr: '' })
     expect(listed.stdout).toMatch(/^NAME +SIZE +MEMORY +FITS +TOKENS\/S +LICENCE$/m)
-    expect(listed.stdout).toMatch(/^qwen3-vl-4b +\d\.\d GiB +\d\.\d GiB +(yes|tight) .*Apache-2\.0$/m)
+    expect(listed.stdout).toMatch(
+      /^qwen3-vl-2b +\d\.\d GiB +\d\.\d GiB +(yes|tight) +(about [\d.]+|-) +Apache-2\.0\n {2}for general use, /m,
+    )
     expect(listed.stdout).toMatch(/^ {2}npx lookout pull \S+$/m)
     expect(listed.stdout).toContain('docs/choosing.md')
     for (const { name } of models) expect(listed.stdout).toContain(name)
@@ -316,6 +318,18 @@ describe('the catalogue', () => {
     expect(await aliasesOf('Q8_0')).toEqual([`${SHORT}:Q8_0`, SHORT])
     expect(await lookout(['rm', SHORT])).toMatchObject({ code: 0 })
     expect(await readdir(join(home, 'data/models'))).toEqual([])
+  })
+
+  test('an alias of the settings keeps its name', async () => {
+    expect(await lookout(['pull', `${SHORT}:Q8_0`, '--no-mmproj'])).toMatchObject({ code: 0 })
+    const listed = await lookout(['models', '--json'], { LOOKOUT_ALIASES: `${SHORT}=service-mk1.5` })
+    expect(listed.stderr).toContain(`the alias '${SHORT}' is left out, because another model has this name`)
+    const models: { ids: string[]; aliases: string[]; problem: null }[] = JSON.parse(listed.stdout)
+    expect(models.find(({ ids }) => ids.includes('service-mk1.5'))!.aliases).toContain(SHORT)
+    expect(models.find(({ ids }) => ids[0]!.startsWith(REPOSITORY))).toMatchObject({
+      aliases: [`${SHORT}:Q8_0`],
+      problem: null,
+    })
   })
 
   test('an id of the user keeps its name', async () => {

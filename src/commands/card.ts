@@ -16,7 +16,7 @@ export const card: Command = {
 Prints the complete card of a model, with where each value comes from: the card, a key in the header of a file, the chat
 template, the family or a default. Loads nothing.
 
-  MODEL   the id of a model, a model card, a folder with one, or a GGUF file
+  MODEL   the id or another name of a model, a model card, a folder with one, or a GGUF file
   --json  a JSON object instead of a table
 
 ${SETTINGS_HELP}`,

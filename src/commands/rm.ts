@@ -10,6 +10,7 @@ export const rm: Command = {
 Removes a model that lookout pull or lookout add has made known: its card, and the files that were fetched for it, unless
 another model or another snapshot in the cache uses them. Files that were given to lookout add stay.
 
+  MODEL         its id, or its name in the catalogue; a repository or such a name is enough where one quantisation is here
   --keep-files  remove the card only
 
 ${SETTINGS_HELP}`,
