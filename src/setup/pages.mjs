@@ -18,7 +18,10 @@ export const STUDIO = {
   // What the page is made of besides its source: it shares these rooms with the server.
   shared: ['src/client', 'src/drawing', 'src/exports', 'src/grounding'],
   // Media to try, which the documentation shows too.
-  files: ['shapes.png', 'shapes.webm', 'words.mp3'].map((name) => [`docs/pictures/${name}`, `samples/${name}`]),
+  files: ['shapes.png', 'shapes.webm', 'words.mp3', 'coffee.jpg'].map((name) => [
+    `docs/pictures/${name}`,
+    `samples/${name}`,
+  ]),
 }
 /** The page at /docs: Swagger UI, which shows `openapi.json`. */
 export const REFERENCE = {

@@ -1,15 +1,19 @@
-import { signal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { signal, useSignalEffect } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import { focusDraft, watchShortcuts } from './keyboard/shortcuts.ts'
 import { ShortcutsDialog } from './keyboard/shortcuts-dialog.tsx'
 import { watchDropsAndPastes } from './media/intake.ts'
-import { modeId } from './mode-choice.ts'
-import { MODES } from './modes.ts'
+import { modeId, watchLinks } from './mode-choice.ts'
+import { isUnderWay, shortText } from './models/examination.ts'
+import { ModelNote } from './models/model-note.tsx'
+import { MODES, ServerNews } from './modes.ts'
 import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-drawer.tsx'
 import { chooseModel, key, model, models } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
 import { loadModels, modelsFailure } from './server/load-models.ts'
 import { ServerNotice } from './server/server-notice.tsx'
+import type { Model } from './server/wire.ts'
+import { askStatus, engineOf, watchStatus } from './server-status/status.ts'
 import { SessionNotices } from './session/session-notices.tsx'
 import { SessionsDialog, sessionsAreShown } from './session/sessions-dialog.tsx'
 import { Stage } from './stage/stage.tsx'
@@ -29,10 +33,12 @@ export function App() {
     [],
   )
   useEffect(watchShortcuts, [])
+  useEffect(watchLinks, [])
   const given = key.value
   useEffect(() => {
     if (given !== null) void loadModels()
   }, [given])
+  useStatus()
   const mode = MODES.find(({ id }) => id === modeId.value) ?? MODES[0]
   return (
     <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
@@ -43,12 +49,14 @@ export function App() {
       <div class="notices">
         {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
         <ServerNotice />
+        <ServerNews />
         <SessionNotices />
       </div>
       <main class="workspace">
         <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
         <section id="panel" class="panel" aria-label={mode.title}>
           <mode.Panel />
+          {mode.id !== 'server' && <ModelNote />}
         </section>
       </main>
       <RequestDrawer />
@@ -60,20 +68,39 @@ export function App() {
   )
 }
 
+/** Asks what the server says of its models: once for each list of them, and again and again while that is looked at. */
+function useStatus(): void {
+  const isGiven = key.value !== null
+  const engine = model.value && engineOf(model.value.id)
+  // A model that was just fetched is not in the status that the server computed a moment ago.
+  const isOpen = model.value !== null && (engine === null || isUnderWay(engine.examination))
+  const isLookedAt = modeId.value === 'server' || isOpen
+  useSignalEffect(() => {
+    if (models.value.length > 0) void askStatus()
+  })
+  useEffect(() => (isGiven && isLookedAt ? watchStatus() : undefined), [isGiven, isLookedAt])
+}
+
 function TopBar() {
+  const modes = useRef<HTMLElement>(null)
+  const current = modeId.value
+  useEffect(() => {
+    // On a narrow screen it may be out of sight.
+    modes.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [current])
   return (
     <header class="top-bar">
       <h1 class="brand">
         <img src="/studio/icon.svg" alt="" width="26" height="26" />
         Lookout
       </h1>
-      <nav class="modes" aria-label="Modes">
+      <nav ref={modes} class="modes" aria-label="Modes">
         {MODES.map(({ id, title, icon }, index) => (
           <button
             key={id}
             type="button"
             title={`${title} (Alt ${index + 1})`}
-            aria-current={modeId.value === id ? 'page' : undefined}
+            aria-current={current === id ? 'page' : undefined}
             onClick={() => {
               modeId.value = id
             }}
@@ -101,16 +128,22 @@ function TopBar() {
 
 function ModelChoice() {
   if (models.value.length === 0) return null
+  const textOf = ({ id, name }: Model) => {
+    const title = models.value.some((other) => other.id !== id && other.name === name) ? id : name
+    const examined = shortText(engineOf(id)?.examination)
+    return examined === null ? title : `${title} · ${examined}`
+  }
   return (
     <select
       class="model-choice"
       aria-label="Model"
+      title={model.value === null ? undefined : textOf(model.value)}
       value={model.value?.id}
       onChange={(event) => chooseModel(event.currentTarget.value)}
     >
-      {models.value.map(({ id }) => (
-        <option key={id} value={id}>
-          {id}
+      {models.value.map((one) => (
+        <option key={one.id} value={one.id}>
+          {textOf(one)}
         </option>
       ))}
     </select>

@@ -10,6 +10,8 @@ interface ModeContent {
   readonly Panel: ComponentType
   readonly marks?: ReadonlySignal<readonly Mark[]>
   readonly clips?: ReadonlySignal<readonly Clip[]>
+  /** What it has to say in other modes. */
+  readonly News?: ComponentType
 }
 
 /**
@@ -42,9 +44,14 @@ export function lateMode(load: () => Promise<ModeContent>) {
       </Notice>
     )
   }
+  const News = () => {
+    const Loaded = content.value?.News
+    return Loaded ? <Loaded /> : null
+  }
   return {
     open,
     Panel,
+    News,
     marks: computed(() => content.value?.marks?.value ?? []),
     clips: computed(() => content.value?.clips?.value ?? []),
   }

@@ -31,6 +31,8 @@ const noClips = signal<readonly Clip[]>([])
 const decisions = lateMode(() => import('./decisions/decisions-mode.ts'))
 loadForSessions('decisions', decisions.open)
 const server = lateMode(() => import('./server-status/server-mode.ts'))
+/** News of the server for all modes. */
+export const ServerNews = server.News
 
 export const MODES: readonly [Mode, ...Mode[]] = [
   { id: 'ask', title: 'Ask', icon: 'chat', Panel: AskPanel, marks, clips, tool: none },

@@ -165,7 +165,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     const page = await open()
     await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/demo.png')
     await page.getByRole('button', { name: 'Show demo.png' }).waitFor()
-    await page.getByRole('button', { name: 'None on this picture' }).click()
+    await page.getByRole('button', { name: 'Negative example' }).click()
     await page.getByRole('button', { name: 'Show shapes.png' }).click()
     await page.getByRole('button', { name: 'Show an example' }).click()
     const sheet = (await page.locator('.sheet').boundingBox())!

@@ -178,7 +178,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
   test('media is fetched by its address, which is typed, pasted or dragged from another page', async () => {
     studio = await openStudio(server.url)
     const { page, errors } = studio
-    await page.getByRole('button', { name: 'From an address' }).click()
+    await page.getByRole('button', { name: 'From URL' }).click()
     const field = page.getByRole('textbox', { name: 'Address' })
     await field.fill('http://127.0.0.1/secret.png')
     await page.getByRole('button', { name: 'Fetch', exact: true }).click()
@@ -233,7 +233,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
     expect(await violations(page)).toEqual([])
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
-    await page.getByRole('button', { name: 'From an address' }).click()
+    await page.getByRole('button', { name: 'From URL' }).click()
     expect(await violations(page)).toEqual([])
     expect(errors).toEqual([])
   })

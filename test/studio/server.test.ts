@@ -19,6 +19,24 @@ import { startTestServer, type TestServer } from '../support/server.ts'
 
 const REPOSITORY = 'acme/nano-GGUF'
 const ID = `${REPOSITORY}:Q4_K_M`
+/** One of the catalogue, which fits everywhere. */
+const MODEL = 'Qwen3-VL 2B Instruct'
+
+const SEES = { check: 'images', verdict: 'ok', finding: 'The model sees: it names 12 of 12 colours rightly.' }
+const PLACES = { check: 'coordinates' }
+const GOOD_PLACES = "box, x first, per mille, as the dialect 'qwen3-vl' says; mean error 0.44 patches, 12 of 12 replies"
+const BAD_PLACES = 'Boxes are off by 3.2 patches on average: use another model for places, or see docs/doctor.md. More.'
+
+/** Of models/catalogue.json. */
+interface Entry {
+  readonly repository: string
+  readonly quantisations: readonly { readonly model: { readonly path: string } }[]
+  readonly projector: { readonly path: string } | null
+}
+
+interface Catalogue {
+  readonly data: readonly { readonly licence: object }[]
+}
 
 describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   let home: string
@@ -27,6 +45,8 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   let engine: FakeEngine
   /** Of the model that is pulled. */
   let pulled: FakeEngine
+  /** What it says. */
+  let script: FakeEngine['script'] = { texts: ['tick '], delayMs: 20, endless: true }
   let server: TestServer
   let studio: StudioPage
 
@@ -35,12 +55,19 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     home = await mkdtemp(join(tmpdir(), 'lookout-studio-'))
     hub = await startFakeHub()
     const model = await readFile('models/lookout-nano/model-f16.gguf')
+    const encoder = await readFile('models/lookout-nano/mmproj-f16.gguf')
+    const { models } = JSON.parse(await readFile('models/catalogue.json', 'utf8')) as { models: Entry[] }
+    for (const { repository, quantisations, projector } of models) {
+      const files = new Map(quantisations.map((one) => [one.model.path, model]))
+      if (projector !== null) files.set(projector.path, encoder)
+      hub.repositories.set(repository, files)
+    }
     hub.repositories.set(
       REPOSITORY,
       new Map([
         ['nano-Q4_K_M.gguf', model],
         ['nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(2 ** 24)])],
-        ['mmproj-nano-F16.gguf', await readFile('models/lookout-nano/mmproj-f16.gguf')],
+        ['mmproj-nano-F16.gguf', encoder],
       ]),
     )
     accounts = await TestAccounts.open()
@@ -49,9 +76,9 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     vi.stubEnv('HF_HOME', join(home, 'hf'))
     server = await startTestServer({
       startEngine: async (card) => {
-        if (card.serves.every(({ id }) => id !== ID)) return engine
+        if (card.serves.every(({ id }) => !id.includes('/'))) return engine
         pulled = new FakeEngine()
-        pulled.script = { texts: ['tick '], delayMs: 20, endless: true }
+        pulled.script = script
         return pulled
       },
     })
@@ -75,8 +102,28 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     return page
   }
 
+  /** The same with another answer of the server. */
+  async function openStudioWith<Body>(path: string, change: (body: Body) => object): Promise<Page> {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    await page.route(path, async (route) => {
+      const response = await route.fetch()
+      await route.fulfill({ response, json: change((await response.json()) as Body) })
+    })
+    await page.reload()
+    await page.getByRole('button', { name: 'Server' }).click()
+    return page
+  }
+
+  /** Opens the page where models are fetched. */
+  async function openGet(options: StudioPageOptions = {}): Promise<Page> {
+    const page = await open(options)
+    await page.getByRole('tab', { name: 'Get a model' }).click()
+    return page
+  }
+
   test('a model is looked up, chosen, fetched, used and deleted by keyboard alone', async () => {
-    const page = await open()
+    const page = await openGet()
     const pressed = (name: string | RegExp) => page.getByRole('button', { name })
     const address = page.getByLabel(/^A repository/)
     await address.fill('acme/none')
@@ -113,12 +160,18 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
 
     // The server may need a moment to end the first pull.
     await pressed(/^Fetch 19 MiB/).press('Enter')
-    await page.getByText(/is here/).waitFor()
+    // It goes on with a first question.
+    const draft = page.getByLabel('Your question')
+    await expect.poll(() => draft.inputValue()).toBe('What is in this picture?')
+    await page.getByRole('button', { name: 'Show coffee.jpg' }).waitFor()
+    expect(await draft.evaluate((one) => one.matches(':focus'))).toBe(true)
     expect(await violationsOf(page)).toEqual([])
-    await pressed('Use it').press('Enter')
     expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe(ID)
+    await pressed('Server').press('Enter')
+    await page.getByRole('tab', { name: 'Get a model' }).press('ArrowLeft')
     const card = page.getByRole('listitem', { name: ID })
-    await card.getByText('not loaded').waitFor()
+    // Counting the tokens of the question may have loaded it.
+    await card.getByText(/^(not loaded|loading|loaded)/).waitFor()
     expect(await card.getByRole('button', { name: /^In use/ }).getAttribute('aria-pressed')).toBe('true')
 
     // A model of the settings cannot be deleted.
@@ -138,18 +191,25 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   })
 
   test('a model that is deleted in use ends its answers first, and the page goes on with another', async () => {
-    const page = await open()
+    const page = await openGet()
     await page.getByLabel(/^A repository/).fill(`${REPOSITORY}:Q4_K_M`)
     await page.keyboard.press('Enter')
-    await page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ }).click()
+    const fetch = page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ })
+    await fetch.waitFor()
+    // Whoever goes on with something else meanwhile is not torn away from it.
+    const { promise: isElsewhere, resolve: goOn } = Promise.withResolvers<void>()
+    await page.route('**/v1/models/pull', (route) => isElsewhere.then(() => route.continue()))
+    await fetch.click()
+    await page.getByRole('button', { name: 'Detect', exact: true }).click()
+    goOn()
     await page.getByRole('button', { name: 'Use it' }).click()
-    await page.getByRole('button', { name: 'Ask', exact: true }).click()
     await page.getByLabel('Your question').fill('Go on')
     await page.keyboard.press('Enter')
     const reply = page.locator('.reply-text')
     await reply.getByText('tick tick').waitFor()
 
     await page.getByRole('button', { name: 'Server' }).click()
+    await page.getByRole('tab', { name: 'Models' }).click()
     await page.getByRole('button', { name: `Delete ${ID}` }).click()
     await page.getByRole('button', { name: 'Delete it' }).click()
     await page
@@ -174,14 +234,146 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await page.getByText('lookout keys create --scopes admin').waitFor()
     const card = page.getByRole('listitem', { name: 'service-mk1.5' })
     expect(await card.innerText()).toMatch(/text, images, video, sound\s+Marks with\s+points, boxes, polygons, clips/)
-    expect(await page.getByText('Get a model').count()).toBe(0)
+    expect(await violationsOf(page)).toEqual([])
+    // It sees what there would be, without buttons that it may not press.
+    await page.getByRole('button', { name: 'Get a model' }).click()
+    await page.getByText('This key may use models, not fetch any.').waitFor()
+    await page.getByRole('listitem', { name: MODEL }).getByText('Apache-2.0').waitFor()
+    expect(await page.getByRole('button', { name: /^(Get it|Other sizes)/ }).count()).toBe(0)
+    expect(await page.getByLabel(/^A repository/).count()).toBe(0)
+    expect(await violationsOf(page)).toEqual([])
+    expect(studio.errors).toEqual([])
+  })
+
+  test('a newcomer is told of the demonstration, gets a real model and asks it about the same picture', async () => {
+    const page = await open({ width: 390, height: 844, hasTouch: true })
+    await page.getByRole('button', { name: 'Ask', exact: true }).click()
+    await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/coffee.jpg')
+    await page.getByRole('button', { name: 'Show coffee.jpg' }).waitFor()
+    expect(await page.getByLabel('Model', { exact: true }).locator('option').first().innerText()).toBe('Lookout Nano')
+    const note = page.getByText('Demonstration model: shapes, emoji, printed words.')
+    for (const mode of ['Ask', 'Multilook', 'Decisions', 'Detect', 'Structure']) {
+      await page.getByRole('button', { name: mode, exact: true }).first().click()
+      await note.waitFor()
+      // Nobody has to scroll for it.
+      expect(await page.evaluate('scrollY')).toBe(0)
+      const { y, height } = (await note.boundingBox())!
+      expect(y + height, mode).toBeLessThanOrEqual(844)
+    }
+    await page.getByRole('button', { name: 'Ask', exact: true }).first().click()
+    engine.script = { texts: ['A penguin.'] }
+    script = { texts: ['An espresso.'] }
+    await page.getByLabel('Your question').fill('What do I drink?')
+    await page.keyboard.press('Enter')
+    await page.getByText('A penguin.').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+
+    await page.getByRole('link', { name: 'get a model' }).click()
+    const card = page.getByRole('listitem', { name: MODEL })
+    await card.waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByRole('radio', { name: 'Sound' }).click()
+    await card.waitFor({ state: 'detached' })
+    await page.getByRole('radio', { name: 'Boxes' }).click()
+    await card.getByRole('button', { name: 'Get it' }).click()
+
+    const draft = page.getByLabel('Your question')
+    await expect.poll(() => draft.inputValue()).toBe('What do I drink?')
+    await page.getByRole('button', { name: 'Show coffee.jpg' }).waitFor()
+    expect(await note.count()).toBe(0)
+    // What the demonstration said is not what the new model reads.
+    expect(await page.getByText('A penguin.').count()).toBe(0)
+    await page.getByRole('button', { name: 'Ask', exact: true }).last().click()
+    await page.getByText('An espresso.').waitFor()
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('dialog').getByText('What do I drink?').nth(1).waitFor()
+    await page.keyboard.press('Escape')
+
+    await page.getByRole('button', { name: 'Server' }).click()
+    await page.getByRole('radio', { name: 'All' }).click()
+    await card.getByRole('button', { name: 'Here: use it' }).waitFor()
+    expect(await card.getByRole('button', { name: 'Get it' }).count()).toBe(0)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('models that are too large are folded away, and limits of a licence are in sight', async () => {
+    const page = await openStudioWith('**/v1/models/catalogue', (body: Catalogue) => {
+      const [first, second, third] = body.data
+      return {
+        ...body,
+        data: [
+          { ...first, title: 'A good one', fits: 'tight', tokens_per_second: 12.4 },
+          { ...second, title: 'A limited one', licence: { ...second!.licence, commercial_use: 'limited' } },
+          { ...third, title: 'A giant', fits: 'no' },
+        ],
+      }
+    })
+    await page.getByRole('tab', { name: 'Get a model' }).click()
+    const good = page.getByRole('listitem', { name: 'A good one' })
+    await good.getByText('fits tightly').waitFor()
+    await good.getByText('about 12 tokens a second').waitFor()
+    await page.getByRole('listitem', { name: 'A limited one' }).getByText('commercial use limited').waitFor()
+    const giant = page.getByRole('listitem', { name: 'A giant' })
+    expect(await giant.isVisible()).toBe(false)
+    await page.getByText('1 model too large for this server').press('Enter')
+    await giant.getByText('too large', { exact: true }).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    expect(studio.errors).toEqual([])
+  })
+
+  test.each([
+    [{ state: 'running', ok: null, findings: [SEES], unchecked: ['coordinates', 'tools'] }, 'Checking… 1 of 3', null],
+    [
+      {
+        state: 'done',
+        ok: true,
+        places_off_by: 0.44,
+        findings: [SEES, { ...PLACES, verdict: 'ok', finding: `${GOOD_PLACES}.` }],
+      },
+      'Checked: boxes within a patch',
+      null,
+    ],
+    [
+      {
+        state: 'done',
+        ok: false,
+        places_off_by: 3.24,
+        findings: [SEES, { ...PLACES, verdict: 'failed', finding: BAD_PLACES }],
+      },
+      'Boxes are off by 3.2 patches on average',
+      'Boxes are off by 3.2 patches on average',
+    ],
+    [{ state: 'skipped', ok: null, findings: [], unchecked: ['coordinates'] }, 'Not checked', null],
+  ])('what the doctor says of a model is where it is listed, chosen and used: %#', async (part, text, warning) => {
+    const examination = { finished_at: null, overall: null, unchecked: [], places_off_by: null, ...part }
+    const page = await openStudioWith('**/v1/server', (body: { engines: object[] }) => ({
+      ...body,
+      engines: body.engines.map((one) => ({ ...one, demonstration: false, examination })),
+    }))
+    const asked: string[] = []
+    await page.route('**/v1/models/*/examination', (route) => {
+      asked.push(`${route.request().method()} ${new URL(route.request().url()).pathname}`)
+      return route.fulfill({ json: examination })
+    })
+    const card = page.getByRole('listitem', { name: 'service-mk1.5' })
+    await card.getByText(text, { exact: true }).waitFor()
+    const option = page.getByLabel('Model', { exact: true }).locator('option').first()
+    expect(await option.innerText()).toMatch(new RegExp(` · ${text}$`))
+    const isGoingOn = part.state === 'running'
+    await card.getByRole('button', { name: isGoingOn ? 'Skip the check' : /^Check (it|again)$/ }).click()
+    await expect.poll(() => asked).toEqual([`${isGoingOn ? 'DELETE' : 'POST'} /v1/models/service-mk1.5/examination`])
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByRole('button', { name: 'Detect', exact: true }).click()
+    if (warning === null) expect(await page.locator('.places-warning').count()).toBe(0)
+    else await page.getByText(`${warning}. Another model may do better.`).waitFor()
     expect(await violationsOf(page)).toEqual([])
     expect(studio.errors).toEqual([])
   })
 
   test('the load is drawn while somebody looks, and asked for only then', async () => {
     const page = await open()
-    await page.getByRole('tab', { name: 'Models' }).press('ArrowRight')
+    await page.getByRole('tab', { name: 'Load' }).click()
     const chart = page.getByRole('img', { name: /^Tokens per second in the last minutes: now 0/ })
     await chart.waitFor()
     engine.script = { texts: ['tick'], tokensPerText: 10, delayMs: 1, endless: true }

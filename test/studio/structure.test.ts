@@ -136,7 +136,7 @@ describe.skipIf(CHROMIUM === null)('structure in the Studio', () => {
   test('an answer that is cut says so', async () => {
     await load('A sentence')
     await page.getByRole('button', { name: 'Settings' }).click()
-    await page.getByLabel('Most tokens').fill('6')
+    await page.getByLabel('Max tokens').fill('6')
     await ask()
     await page.getByText('Cut at the token limit: ').waitFor()
     expect(await page.getByText('Valid against the schema').count()).toBe(0)

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { chosenMark } from '../marks/mark.ts'
 import { selected } from '../media/attachments.ts'
+import { PlacesWarning } from '../models/model-note.tsx'
 import { Segments } from '../widgets/segments.tsx'
 import { CompareSection } from './compare/compare-section.tsx'
 import './detect-session.ts'
@@ -37,6 +38,7 @@ export function DetectPanel() {
       <div class="panel-body detect-body">
         <SearchProgress />
         <PictureList />
+        <PlacesWarning />
         {picture === null ? (
           <p class="empty">
             {selected.value === null

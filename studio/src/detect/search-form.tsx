@@ -41,10 +41,10 @@ export function SearchForm() {
           kind="quiet"
           disabled={picture === null}
           pressed={picture !== null && isNegative(picture.id)}
-          title="A picture without anything to find: what is on it is not meant"
+          title="Nothing on this picture is meant: an example of what not to find"
           onClick={() => toggleNegative(picture!.id)}
         >
-          None on this picture
+          Negative example
         </Button>
       </div>
       <div class="search-row">

@@ -15,7 +15,7 @@ export function BringButtons({ compact = false }: { readonly compact?: boolean }
   const ways = [
     { icon: 'folder', label: 'Choose files', act: () => input.current?.click() },
     { icon: 'camera', label: 'Use the camera', act: () => (dialog.value = 'camera') },
-    { icon: 'link', label: 'From an address', act: () => (dialog.value = 'address') },
+    { icon: 'link', label: 'From URL', act: () => (dialog.value = 'address') },
   ] as const
   return (
     <>

@@ -1,21 +1,34 @@
 import { chooseModel, model as chosen } from '../server/connection.ts'
 import type { Model } from '../server/wire.ts'
 import { stateText } from '../server-status/state-text.ts'
-import type { EngineStatus } from '../server-status/status-body.ts'
+import type { EngineStatus, Examination } from '../server-status/status-body.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { bytesText } from '../widgets/quantities.ts'
+import { ExaminationView } from './examination-view.tsx'
 import { abilitiesOf, answersWith, contextText, takes } from './model-facts.ts'
 
 interface ModelCardProps {
   readonly model: Model
   /** What computes it; null while that is not known. */
   readonly engine: EngineStatus | null
+  /** Whether the page's key may have it checked. */
+  readonly mayExamine: boolean
   /** Null where the page's key may not, or the model is one of the settings. */
   readonly onDelete: (() => void) | null
 }
 
+/** A model that came before there were examinations, or without one. */
+const NEVER: Examination = {
+  state: 'skipped',
+  overall: null,
+  ok: null,
+  places_off_by: null,
+  findings: [],
+  unchecked: [],
+}
+
 /** What a model can do, whether it is loaded, and the choice to use it for the page. */
-export function ModelCard({ model, engine, onDelete }: ModelCardProps) {
+export function ModelCard({ model, engine, mayExamine, onDelete }: ModelCardProps) {
   const isChosen = chosen.value?.id === model.id
   const facts: readonly (readonly [string, readonly string[]])[] = [
     ['Takes', takes(model)],
@@ -50,6 +63,9 @@ export function ModelCard({ model, engine, onDelete }: ModelCardProps) {
           <dd>{contextText(model)}</dd>
         </div>
       </dl>
+      {engine && (engine.stored || engine.examination) && (
+        <ExaminationView id={model.id} examination={engine.examination ?? NEVER} mayChange={mayExamine} />
+      )}
       <div class="model-actions">
         <Button
           pressed={isChosen}

@@ -9,7 +9,12 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
 }
 const IMPLIED = new Set(['response_format_json_object', 'tool_choice_required'])
 
-const MODALITIES: Readonly<Record<string, string>> = { text: 'text', image: 'images', video: 'video', audio: 'sound' }
+export const MODALITIES: Readonly<Record<string, string>> = {
+  text: 'text',
+  image: 'images',
+  video: 'video',
+  audio: 'sound',
+}
 
 /** What a model takes, one word each. */
 export function takes({ modalities }: Model): string[] {

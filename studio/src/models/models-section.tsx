@@ -1,16 +1,17 @@
 import { signal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
+import { serverSection } from '../mode-choice.ts'
 import { callJson } from '../server/call.ts'
 import { model as chosen, models } from '../server/connection.ts'
 import { type Failure, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { askStatus, engineOf, may, statusFailure } from '../server-status/status.ts'
+import { Button } from '../widgets/button.tsx'
 import { ConfirmDialog } from '../widgets/confirm-dialog.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { bytesText } from '../widgets/quantities.ts'
 import { ScopeNotice } from '../widgets/scope-notice.tsx'
 import { ModelCard } from './model-card.tsx'
-import { PullForm } from './pull-form.tsx'
 
 /** The id of the model that the user is about to delete. */
 const doomed = signal<string | null>(null)
@@ -19,7 +20,7 @@ const leaving = signal<readonly string[]>([])
 const deleteFailure = signal<{ readonly id: string; readonly failure: Failure } | null>(null)
 const freed = signal<string | null>(null)
 
-/** The models of the server; with a key of scope `admin`, also more of them, and fewer. */
+/** The models of the server; a key of scope `admin` may delete them. */
 export function ModelsSection() {
   const heading = useRef<HTMLHeadingElement>(null)
   const isAdmin = may('admin')
@@ -27,10 +28,19 @@ export function ModelsSection() {
   return (
     <div class="server-section">
       {statusFailure.value && <FailureNotice failure={statusFailure.value} onRetry={() => void askStatus()} />}
-      {isAdmin === true && <PullForm />}
-      <h2 ref={heading} tabIndex={-1}>
-        Models of this server
-      </h2>
+      <div class="models-head">
+        <h2 ref={heading} tabIndex={-1}>
+          Models of this server
+        </h2>
+        <Button
+          icon="plus"
+          onClick={() => {
+            serverSection.value = 'get'
+          }}
+        >
+          Get a model
+        </Button>
+      </div>
       {models.value.length === 0 && <p class="empty">The server has no model.</p>}
       {failed && <FailureNotice failure={failed.failure} onRetry={() => void deleteModel(failed.id)} />}
       <p class="small-fact" role="status">
@@ -45,6 +55,7 @@ export function ModelsSection() {
               key={model.id}
               model={model}
               engine={engine}
+              mayExamine={isAdmin === true}
               onDelete={
                 canDelete
                   ? () => {
@@ -57,7 +68,7 @@ export function ModelsSection() {
         })}
       </ul>
       {isAdmin === false && (
-        <ScopeNotice scopes="admin" title="This key may use models, not fetch or delete any.">
+        <ScopeNotice scopes="admin" title="This key may use models, not delete any.">
           Open the link that <code>npm start</code> prints in a terminal, or make a key with
         </ScopeNotice>
       )}
@@ -74,8 +85,8 @@ export function ModelsSection() {
           }}
         >
           <p>
-            <code>{doomed.value}</code> is no longer served to anybody, and its files leave the disk. Answers that are
-            being written end first.
+            <code>{doomed.value}</code> is no longer served, and its files are deleted. Answers that are being written
+            end first.
           </p>
         </ConfirmDialog>
       )}

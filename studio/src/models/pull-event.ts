@@ -1,4 +1,5 @@
 import type { ErrorBody } from '../server/wire.ts'
+import type { Fits } from './catalogue.ts'
 
 /** A quantisation of a repository. */
 export interface PullOption {
@@ -6,7 +7,7 @@ export interface PullOption {
   /** Of its files, the image encoder's included. */
   readonly bytes: number
   readonly memory_bytes: number
-  readonly fits: 'yes' | 'tight' | 'no'
+  readonly fits: Fits
   /** Whether no byte must be downloaded. */
   readonly cached: boolean
   /** Whether the server would take it. */

@@ -1,55 +1,14 @@
-import { useEffect, useId, useRef } from 'preact/hooks'
-import { chooseModel } from '../server/connection.ts'
+import { useId } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { CheckField } from '../widgets/field.tsx'
 import { Notice } from '../widgets/notice.tsx'
 import { bytesText } from '../widgets/quantities.ts'
-import {
-  address,
-  cancelPull,
-  chosenOption,
-  closePull,
-  look,
-  pullChosen,
-  pullFailure,
-  pullNote,
-  pullState,
-  quant,
-  textOnly,
-} from './pull.ts'
-import type { PullChoice, PullOption } from './pull-event.ts'
-import { PullProgress } from './pull-progress.tsx'
+import { FITS } from './catalogue.ts'
+import { address, cancelPull, chosenOption, closePull, look, pullChosen, quant, textOnly } from './pull.ts'
+import type { PullChoice } from './pull-event.ts'
 
-/** Fetches a model from the hub: what to fetch, what there is to choose from, and how far it is. */
-export function PullForm() {
-  const state = pullState.value
-  const failure = pullFailure.value
-  const section = useRef<HTMLElement>(null)
-  const isOpened = useRef(false)
-  useEffect(() => {
-    // What had the focus may have made room for the next step.
-    if (isOpened.current && document.activeElement === document.body) {
-      section.current?.querySelector<HTMLElement>('input:checked, input[id], button')?.focus({ preventScroll: true })
-    }
-    isOpened.current = true
-  }, [state.step])
-  return (
-    <section ref={section} class="pull" aria-labelledby="pull-title">
-      <h2 id="pull-title">Get a model</h2>
-      {(state.step === 'idle' || state.step === 'looking') && <AddressForm isLooking={state.step === 'looking'} />}
-      {state.step === 'choosing' && <ChoiceForm choice={state.choice} />}
-      {state.step === 'pulling' && <PullProgress model={state.model} files={state.files} />}
-      {state.step === 'done' && <Done id={state.id} reason={state.reason} />}
-      {pullNote.value && <p class="small-fact">{pullNote.value}</p>}
-      {failure && (
-        <FailureNotice failure={failure} onRetry={() => void (state.step === 'choosing' ? pullChosen() : look())} />
-      )}
-    </section>
-  )
-}
-
-function AddressForm({ isLooking }: { readonly isLooking: boolean }) {
+/** Any repository of the hub, by its name. */
+export function AddressForm({ isLooking }: { readonly isLooking: boolean }) {
   const id = useId()
   return (
     <form
@@ -91,13 +50,8 @@ function AddressForm({ isLooking }: { readonly isLooking: boolean }) {
   )
 }
 
-const FITS: Readonly<Record<PullOption['fits'], string>> = {
-  yes: 'fits',
-  tight: 'fits tightly',
-  no: 'does not fit',
-}
-
-function ChoiceForm({ choice }: { readonly choice: PullChoice }) {
+/** Which quantisation to fetch. */
+export function ChoiceForm({ choice }: { readonly choice: PullChoice }) {
   const option = chosenOption.value
   return (
     <form
@@ -150,46 +104,9 @@ function ChoiceForm({ choice }: { readonly choice: PullChoice }) {
           {option === null || option.cached ? 'Add it' : `Fetch ${bytesText(option.bytes)}`}
         </Button>
         <Button kind="quiet" onClick={closePull}>
-          Another one
+          Back
         </Button>
       </div>
     </form>
-  )
-}
-
-function Done({ id, reason }: { readonly id: string; readonly reason: string | null }) {
-  const done = () => {
-    address.value = ''
-    closePull()
-  }
-  return (
-    <>
-      {reason === null ? (
-        <Notice
-          actions={
-            <>
-              <Button
-                kind="primary"
-                onClick={() => {
-                  chooseModel(id)
-                  done()
-                }}
-              >
-                Use it
-              </Button>
-              <Button kind="quiet" onClick={done}>
-                Close
-              </Button>
-            </>
-          }
-        >
-          <code>{id}</code> is here. It is loaded at its first use.
-        </Notice>
-      ) : (
-        <Notice tone="wait" actions={<Button onClick={done}>Close</Button>}>
-          <code>{id}</code> was fetched and cannot be used. {reason}
-        </Notice>
-      )}
-    </>
   )
 }

@@ -7,7 +7,7 @@ export function PullProgress({ model, files }: { readonly model: string; readonl
   return (
     <>
       <p role="status">
-        Fetching <code>{model}</code>
+        Fetching <strong>{model}</strong>
         {files.at(-1)?.stage === 'checking' ? ', checking what arrived' : ''}
       </p>
       <ul class="pull-files">

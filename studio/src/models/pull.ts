@@ -1,8 +1,11 @@
 import { computed, signal } from '@preact/signals'
+import { modeId, serverSection } from '../mode-choice.ts'
 import { callEvents } from '../server/call.ts'
 import { Failure, isAbort, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { askStatus } from '../server-status/status.ts'
+import type { CatalogueModel } from './catalogue.ts'
+import { beginWith } from './first-question.ts'
 import type { PullChoice, PullEvent } from './pull-event.ts'
 
 /** A file that is being fetched. */
@@ -43,13 +46,39 @@ export const chosenOption = computed(() => {
 })
 
 let running = new AbortController()
+let lastTry = look
 /** When a pull was cancelled; the server takes some moments to end it. */
 let cancelledAt = Number.NEGATIVE_INFINITY
 const ENDING_MS = 8000
 const AGAIN_MS = 500
 
+/** Tries again what did not work. */
+export function retryPull(): Promise<void> {
+  return lastTry()
+}
+
+/** Whether the page shows what is fetched. */
+export function showsPull(): boolean {
+  return modeId.value === 'server' && serverSection.value === 'get'
+}
+
+/** Fetches a model of the catalogue in the quantisation that suits the server. */
+export async function getModel(entry: CatalogueModel): Promise<void> {
+  lastTry = () => getModel(entry)
+  textOnly.value = false
+  await fetchModel(entry.title, `${entry.repository}:${entry.quant}`, { step: 'idle' })
+}
+
+/** Asks which other quantisations there are of a model of the catalogue. */
+export async function lookAtSizes({ repository }: CatalogueModel): Promise<void> {
+  address.value = repository
+  textOnly.value = false
+  await look()
+}
+
 /** Asks what the repository has. Nothing is fetched. */
 export async function look(): Promise<void> {
+  lastTry = look
   const model = address.value.trim()
   if (model === '') return
   await run({ step: 'looking' }, { step: 'idle' }, async (signal) => {
@@ -65,6 +94,7 @@ export async function look(): Promise<void> {
 
 /** Fetches what was chosen. What was fetched before it stopped is kept by the server. */
 export async function pullChosen(): Promise<void> {
+  lastTry = pullChosen
   const state = pullState.value
   const option = chosenOption.value
   if (state.step !== 'choosing' || option === null) return
@@ -72,7 +102,11 @@ export async function pullChosen(): Promise<void> {
   const named = `${choice.model}:${option.quant}`
   // An address may name a branch, which the short form cannot. What does not fit has to be named.
   const model = option.chosen && option.fits !== 'no' ? address.value.trim() : named
-  await run({ step: 'pulling', model: named, files: [] }, state, async (signal) => {
+  await fetchModel(named, model, state)
+}
+
+function fetchModel(title: string, model: string, back: PullState): Promise<void> {
+  return run({ step: 'pulling', model: title, files: [] }, back, async (signal) => {
     for await (const event of pull({ model }, signal)) await note(event)
   })
 }
@@ -89,6 +123,13 @@ export function closePull(): void {
   pullState.value = { step: 'idle' }
   pullFailure.value = null
   pullNote.value = null
+}
+
+/** Goes on with what was fetched. */
+export async function usePulled(id: string): Promise<void> {
+  address.value = ''
+  closePull()
+  await beginWith(id)
 }
 
 type Body = { readonly model: string; readonly dry_run?: boolean }
@@ -151,6 +192,8 @@ async function note(event: PullEvent): Promise<void> {
     case 'done':
       await Promise.all([loadModels(), askStatus()])
       pullState.value = { step: 'done', id: event.id, reason: event.served ? null : (event.reason ?? '') }
+      // Whoever waits for it goes on at once; others are asked.
+      if (event.served && showsPull()) await usePulled(event.id)
   }
 }
 

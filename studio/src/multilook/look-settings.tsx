@@ -20,7 +20,7 @@ export function LookSettings() {
         temperature={temperature}
         maxTokens={maxTokens}
         temperatureLabel={n > 1 ? 'Temperature (above 0 for several answers)' : 'Temperature'}
-        maxTokensLabel="Most tokens of an answer"
+        maxTokensLabel="Max tokens per answer"
         onChange={set}
       />
     </div>

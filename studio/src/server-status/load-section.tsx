@@ -1,10 +1,18 @@
+import { effect, signal } from '@preact/signals'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { bytesText, countText, durationText, rateText, shareText } from '../widgets/quantities.ts'
-import { piecesOf, roundCeiling, type Sample, spanOf } from './history.ts'
+import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from './history.ts'
 import { Sparkline } from './sparkline.tsx'
 import { stateText } from './state-text.ts'
-import { askStatus, samples, status, statusFailure } from './status.ts'
+import { askStatus, status, statusFailure } from './status.ts'
 import type { EngineStatus, ServerStatus } from './status-body.ts'
+
+/** The last few minutes, as far as somebody looked. */
+const samples = signal<readonly Sample[]>([])
+effect(() => {
+  if (status.value === null) return
+  samples.value = withSample(samples.peek(), { at: performance.now(), status: status.value })
+})
 
 interface Figure {
   readonly title: string

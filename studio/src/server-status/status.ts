@@ -1,17 +1,13 @@
-import { computed, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
 import { callJson } from '../server/call.ts'
 import { key, models } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
-import { type Sample, withSample } from './history.ts'
 import type { EngineStatus, Scope, ServerStatus } from './status-body.ts'
 
-/** The last few minutes, as far as somebody looked. */
-export const samples = signal<readonly Sample[]>([])
-export const statusFailure = signal<Failure | null>(null)
-
 /** The latest; null until the server has answered. */
-export const status = computed<ServerStatus | null>(() => samples.value.at(-1)?.status ?? null)
+export const status = signal<ServerStatus | null>(null)
+export const statusFailure = signal<Failure | null>(null)
 
 /** Whether the page's key may do something; null while that is not known. */
 export function may(scope: Scope): boolean | null {
@@ -54,7 +50,7 @@ export async function askStatus(stop?: AbortSignal): Promise<void> {
   if (key.value === null) return
   try {
     const now = await callJson<ServerStatus>('/v1/server', stop ? { signal: stop } : {})
-    samples.value = withSample(samples.value, { at: performance.now(), status: now })
+    status.value = now
     statusFailure.value = null
     noticeOtherModels(now)
   } catch (error) {

@@ -10,8 +10,18 @@ export const modelsFailure = signal<Failure | null>(null)
 
 let asking = new AbortController()
 
-/** Asks the server which models it serves. */
+let latest: Promise<void> = Promise.resolve()
+
+/** Asks the server which models it serves. Where it is asked again meanwhile, that answer counts, for all who wait. */
 export async function loadModels(): Promise<void> {
+  latest = load()
+  for (let awaited = null; awaited !== latest; ) {
+    awaited = latest
+    await awaited
+  }
+}
+
+async function load(): Promise<void> {
   modelsFailure.value = null
   asking.abort()
   asking = new AbortController()

@@ -18,7 +18,7 @@ export async function openFile(file: File, isChosen = false): Promise<boolean> {
   try {
     const session = await readSessionFile(file, file.name)
     if (session === null && !isChosen) return false
-    if (session === null) sessionNote.value = `${file.name} is no session of the Studio.`
+    if (session === null) sessionNote.value = `${file.name} is not a Studio session.`
     else await openSessionFile(session)
   } catch (error) {
     sessionNote.value = (error as Error).message

@@ -119,7 +119,7 @@ function AskForm() {
     >
       {showsSettings.value && <Settings />}
       <div class="composer-row">
-        <QuestionField text={question} placeholder="What is to be filled in?" onSubmit={submit} />
+        <QuestionField text={question} placeholder="Describe what to extract" onSubmit={submit} />
         <AskButton
           isBusy={isBusy}
           disabled={question.value.trim() === '' || texts.value[kind.value].trim() === ''}

@@ -27,7 +27,7 @@ export function SamplingFields({ temperature, maxTokens, onChange, ...labels }: 
         onInput={(value) => onChange({ temperature: value })}
       />
       <NumberField
-        label={labels.maxTokensLabel ?? 'Most tokens'}
+        label={labels.maxTokensLabel ?? 'Max tokens'}
         value={maxTokens}
         min={0}
         max={model.value?.max_output_tokens ?? 8192}

@@ -1,0 +1,36 @@
+import { GET_MODEL } from '../mode-choice.ts'
+import { model } from '../server/connection.ts'
+import { engineOf } from '../server-status/status.ts'
+import { newModelNote, placesWarning } from './examination.ts'
+
+/** A quiet line about the chosen model: that it is the demonstration, or how far its first examination is. */
+export function ModelNote() {
+  const id = model.value?.id
+  const engine = id === undefined ? null : engineOf(id)
+  if (engine?.demonstration === true) {
+    return (
+      <p class="model-note">
+        Demonstration model: shapes, emoji, printed words. For photographs, <a href={GET_MODEL}>get a model</a>.
+      </p>
+    )
+  }
+  const note = newModelNote.value?.value
+  if (!note) return null
+  return (
+    <p class="model-note" role="status">
+      {note}
+    </p>
+  )
+}
+
+/** Says that what the chosen model draws is not where it should be. */
+export function PlacesWarning() {
+  const id = model.value?.id
+  const warning = id === undefined ? null : placesWarning(engineOf(id)?.examination)
+  if (warning === null) return null
+  return (
+    <p class="places-warning" title="A patch is the smallest square of a picture that a model looks at.">
+      {warning}. Another model may do better.
+    </p>
+  )
+}
