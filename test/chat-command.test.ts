@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -264,6 +265,22 @@ describe('chat with a server', () => {
     const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })
     expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
   })
+})
+
+test('a server that has had too many requests is waited for, and no model is loaded', async () => {
+  let asked = 0
+  const busy = createHttpServer((_request, response) => {
+    const error = { message: 'Too many.', type: 'rate_limit_error', code: 'rate_limit_exceeded', param: null }
+    if (++asked <= 2) response.writeHead(429, { 'retry-after': '1' }).end(JSON.stringify({ error }))
+    else response.end(JSON.stringify({ object: 'list', data: [{ id: 'only' }] }))
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void busy.close())
+  await once(busy, 'listening')
+  const { port } = busy.address() as { port: number }
+  const run = await chat(['Hi there', '--model', 'none'], { LOOKOUT_URL: '', LOOKOUT_PORT: String(port) })
+  expect(run.stderr).toMatch(/^Too many\. \(waiting for 1 s\)\n/)
+  expect(run.stderr).not.toContain('loading')
+  expect(asked).toBeGreaterThan(2)
 })
 
 describe.skipIf(TERMINAL === null)('on a terminal', () => {

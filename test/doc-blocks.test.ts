@@ -1,37 +1,37 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Block, blocksOf, environmentOf, obstacleOf, ReaderFolder, RUN_PAGES } from './support/doc-blocks.ts'
-import type { TestServer } from './support/server.ts'
-import { startShippedServer } from './support/shipped-model.ts'
+import { type Block, blocksOf, obstacleOf, type Printed, ReaderFolder, RUN_PAGES } from './support/doc-blocks.ts'
 
 /** Every block of code of these pages runs, in the order of its page. What it prints is checked in `weights/`. */
 
 const blocks = new Map(await Promise.all(RUN_PAGES.map(async (page) => [page, await blocksOf(page)] as const)))
 
-let server: TestServer
-let open: TestServer
-beforeAll(async () => {
-  server = await startShippedServer()
-  open = await startShippedServer({ environment: environmentOf('docs/clients.md') })
-})
-afterAll(async () => {
-  await server?.close()
-  await open?.close()
-})
-
 describe.each([...blocks])('%s', (page, own) => {
   let folder: ReaderFolder
+  const printed = new Map<string, Printed>()
   beforeAll(async () => {
-    const own = Object.keys(environmentOf(page)).length > 0 ? open : server
-    folder = await ReaderFolder.make(own.url)
+    folder = await ReaderFolder.make(page)
   })
   afterAll(() => folder?.[Symbol.asyncDispose]())
 
   for (const block of own) {
     const obstacle = obstacleOf(block)
     if (obstacle !== null) console.warn(obstacle)
-    test.skipIf(obstacle !== null)(titleOf(block), { timeout: 120_000 }, () => folder.run(block))
+    test.skipIf(obstacle !== null)(titleOf(block), { timeout: 600_000 }, async () => {
+      const outcome = await folder.run(block)
+      printed.set(block.code, outcome)
+      // The running server is asked.
+      expect(outcome.stderr).not.toMatch(/^loading /m)
+    })
   }
+
+  test.runIf(page.endsWith('/robot.md'))('a robot that looks five times a second is never told to wait', () => {
+    const { stdout, stderr } = printed.get('npx node pick.ts 300\n')!
+    expect(stderr).toMatch(/^300 frames in \d+\.\d s: \d\.\d a second$/m)
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines).toHaveLength(300)
+    expect(lines.filter((line) => !/^pixel \d+, \d+: reach for |^too late: hold still$/.test(line))).toEqual([])
+  })
 
   test('saves no file that it does not run', () => {
     for (const { file, line } of own) {

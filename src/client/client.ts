@@ -149,20 +149,20 @@ export class LookoutClient {
     return (await this.#json<{ data: ModelEntry[] }>('/v1/models')).data
   }
 
-  /** Whether a model is served under the name: also under an alias, which lists leave out. */
-  async serves(name: string): Promise<boolean> {
+  /** The model that is served under the name: also under an alias, which lists leave out. Null: none. */
+  async model(name: string): Promise<ModelEntry | null> {
     try {
       // Below the path of the models are a few that are none, such as the catalogue.
-      return (await this.#json<{ object?: string }>(`/v1/models/${encodeURIComponent(name)}`)).object === 'model'
+      const found = await this.#json<ModelEntry & { object?: string }>(`/v1/models/${encodeURIComponent(name)}`)
+      return found.object === 'model' ? found : null
     } catch (error) {
-      if (error instanceof ServerError && (error.status === 404 || error.status === 405)) return false
+      if (error instanceof ServerError && (error.status === 404 || error.status === 405)) return null
       throw error
     }
   }
 
-  /** Whether a model, by its id or an alias, is the one that Lookout ships to show what it does. */
-  async isDemonstration(name: string): Promise<boolean> {
-    const { id } = await this.#json<ModelEntry>(`/v1/models/${encodeURIComponent(name)}`)
+  /** Whether the model with the id is the one that Lookout ships to show what it does. */
+  async isDemonstration(id: string): Promise<boolean> {
     const { engines } = await this.#json<{ engines: readonly EngineEntry[] }>('/v1/server')
     return engines.some(({ models, demonstration }) => demonstration && models.includes(id))
   }

@@ -5,6 +5,7 @@ export {
   type Detections,
   type FinishedReply,
   LookoutClient,
+  type ModelEntry,
   type Pixel,
   type ReplyPiece,
   ServerError,

@@ -4,7 +4,8 @@ export const REQUESTS_PER_MINUTE = {
   multilook: 150,
   decisions: 150,
   stored_responses: 300,
-  detect: 300,
+  /** Ten a second: frames of a camera come one by one. */
+  detect: 600,
   models: 30,
   file_upload: 60,
   file_list: 100,

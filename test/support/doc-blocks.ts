@@ -1,10 +1,10 @@
-import { execFile } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { pythonWith, skipped } from './python.ts'
-import { KEY } from './server.ts'
 
 /** Blocks of code in the documentation, run as a reader runs them: in a terminal, in the folder of the repository. */
 
@@ -97,18 +97,29 @@ export function obstacleOf({ language, code, page, line }: Block): string | null
   return null
 }
 
-/** Stands for the folder of the repository: has what blocks read, and takes what they write. */
+export interface Printed {
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/**
+ * Stands for the folder of the repository: has what blocks read, and takes what they write. Beside it runs a server as
+ * `npm start` starts it: with the settings of a first start, its limits included, and nothing stored.
+ */
 export class ReaderFolder {
   readonly #directory: string
+  readonly #server: ChildProcess
   readonly #url: string
+  readonly #key: string
 
-  private constructor(directory: string, url: string) {
+  private constructor(directory: string, server: ChildProcess, url: string, key: string) {
     this.#directory = directory
+    this.#server = server
     this.#url = url
+    this.#key = key
   }
 
-  /** @param url of the server that the blocks ask, in place of the one at port 8080 */
-  static async make(url: string): Promise<ReaderFolder> {
+  static async make(page: string): Promise<ReaderFolder> {
     const directory = await mkdtemp(join(tmpdir(), 'lookout-reader-'))
     for (const name of ['docs', 'models', 'node_modules', 'package.json', 'src']) {
       await symlink(resolve(name), join(directory, name))
@@ -125,36 +136,65 @@ echo "npx $name is not known to the tests" >&2; exit 127
 `
     await writeFile(join(directory, 'bin/npx'), npx)
     await chmod(join(directory, 'bin/npx'), 0o755)
-    return new ReaderFolder(directory, url)
+    const server = spawn(process.execPath, ['src/main.ts', 'serve'], {
+      cwd: directory,
+      env: { ...environmentIn(directory), LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn', ...environmentOf(page) },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const greeting = await greetingOf(server)
+    const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
+    const key = await readFile(/^API key: in (\S+), /m.exec(greeting)![1]!, 'utf8')
+    return new ReaderFolder(directory, server, url, key.trim())
   }
 
-  /** @returns what the block prints. @throws Error when it fails */
-  async run({ language, code, file, line }: Block): Promise<string> {
+  /** @throws Error when the block fails */
+  async run({ language, code, file, line }: Block): Promise<Printed> {
     const name = file ?? `block-${line}.${language === 'python' ? 'py' : language}`
     await writeFile(join(this.#directory, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
-    if (file !== null) return ''
+    if (file !== null) return { stdout: '', stderr: '' }
     const python = frameworkIn(code)?.python ?? PYTHON
     const program = { sh: 'bash', python, ts: process.execPath }[language]
     const args = language === 'sh' ? ['-euo', 'pipefail', name] : [name]
-    const { stdout } = await run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
-    return stdout
+    return run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
   }
 
+  /** The reader has exported the key; `lookout` finds the server at its port. */
   get #environment(): NodeJS.ProcessEnv {
-    const { PATH = '', HOME, LOOKOUT_CACHE_DIR } = process.env
     return {
-      PATH: `${join(this.#directory, 'bin')}${delimiter}${PATH}`,
-      HOME,
-      ...(LOOKOUT_CACHE_DIR === undefined ? {} : { LOOKOUT_CACHE_DIR }),
-      LOOKOUT_API_KEY: KEY,
-      LOOKOUT_URL: this.#url,
-      LOOKOUT_DATA_DIR: join(this.#directory, 'data'),
+      ...environmentIn(this.#directory),
+      LOOKOUT_API_KEY: this.#key,
+      LOOKOUT_PORT: new URL(this.#url).port,
       // LiteLLM would ask another server for prices, several times.
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const ended = once(this.#server, 'exit')
+    if (this.#server.kill()) await ended
     await rm(this.#directory, { recursive: true })
   }
+}
+
+function environmentIn(directory: string): NodeJS.ProcessEnv {
+  const { PATH = '', HOME, LOOKOUT_CACHE_DIR, LOOKOUT_BACKEND } = process.env
+  return {
+    PATH: `${join(directory, 'bin')}${delimiter}${PATH}`,
+    HOME,
+    ...(LOOKOUT_CACHE_DIR === undefined ? {} : { LOOKOUT_CACHE_DIR }),
+    ...(LOOKOUT_BACKEND === undefined ? {} : { LOOKOUT_BACKEND }),
+    LOOKOUT_DATA_DIR: join(directory, 'data'),
+  }
+}
+
+/** Up to the request that it offers to try. @throws Error with what was printed when the server ends. */
+async function greetingOf(server: ChildProcess): Promise<string> {
+  let printed = ''
+  for await (const data of server.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    printed += data
+    if (!/^JSON\n\n/m.test(printed)) continue
+    server.stdout!.resume()
+    return printed
+  }
+  throw new Error(`the server of the documentation ended: ${printed}`)
 }

@@ -1,37 +1,29 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { blocksOf, obstacleOf, ReaderFolder, RUN_PAGES } from '../support/doc-blocks.ts'
-import type { TestServer } from '../support/server.ts'
-import { startShippedServer } from '../support/shipped-model.ts'
 
 /** What the documentation says that its blocks print is what they print with the shipped model. */
 
 const pages = await Promise.all(RUN_PAGES.map(async (page) => [page, await blocksOf(page)] as const))
 const withOutput = pages.filter(([, blocks]) => blocks.some(({ output }) => output !== null))
 
-let server: TestServer
-beforeAll(async () => {
-  server = await startShippedServer()
-})
-afterAll(() => server?.close())
-
-describe.each(withOutput)('%s', (_page, blocks) => {
+describe.each(withOutput)('%s', (page, blocks) => {
   let folder: ReaderFolder
   beforeAll(async () => {
-    folder = await ReaderFolder.make(server.url)
+    folder = await ReaderFolder.make(page)
   })
   afterAll(() => folder?.[Symbol.asyncDispose]())
 
   // Blocks without output may write what later ones read.
   for (const block of blocks) {
     const title = `${block.language} at line ${block.line} prints what the page says`
-    test.skipIf(obstacleOf(block) !== null)(title, { timeout: 120_000 }, async () => {
-      const printed = await folder.run(block)
+    test.skipIf(obstacleOf(block) !== null)(title, { timeout: 600_000 }, async () => {
+      const { stdout } = await folder.run(block)
       if (block.output === null) return
-      const { words, numbers } = comparable(printed)
+      const { words, numbers } = comparable(stdout)
       const promised = comparable(block.output)
       expect(words).toBe(promised.words)
       const far = numbers.filter((number, index) => !isNear(promised.numbers[index]!, number))
-      expect(far, printed).toEqual([])
+      expect(far, stdout).toEqual([])
     })
   }
 })

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { type ClientOptions, LookoutClient, ServerError } from '../../client/index.ts'
+import { type ClientOptions, LookoutClient, type ModelEntry, ServerError } from '../../client/index.ts'
 import { type Config, ConfigError } from '../../config/config.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCard } from '../../models/card.ts'
@@ -80,29 +80,36 @@ interface Connected {
 
 type Asking = Pick<ClientOptions, 'key' | 'isBackground'>
 
-async function connect(url: string, asking: Asking): Promise<Connected> {
+/** @param models those that the server has listed already. */
+async function connect(url: string, asking: Asking, models?: readonly ModelEntry[]): Promise<Connected> {
   const client = new LookoutClient({
     url,
     ...asking,
     onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
     onNote: note,
   })
-  return { client, ids: (await client.models()).map(({ id }) => id) }
+  return { client, ids: (models ?? (await client.models())).map(({ id }) => id) }
 }
 
 /** @param explains whether to say what the model is where it is the demonstration. */
 function remotePlace({ client, ids }: Connected, explains: boolean): Place {
   return {
-    names: { ids, has: async (name) => ids.includes(name) || client.serves(name) },
+    names: { ids, has: async (name) => ids.includes(name) || (await client.model(name)) !== null },
     open: async (model) => {
       const name = model ?? ids[0]
       // A server of another version may not tell.
-      if (explains && name !== undefined && (await client.isDemonstration(name).catch(() => false))) {
+      if (explains && name !== undefined && (await isDemonstrationOf({ client, ids }, name).catch(() => false))) {
         note(DEMONSTRATION_NOTE)
       }
       return { client, [Symbol.asyncDispose]: async () => {} }
     },
   }
+}
+
+/** Whether a server's model, by its id or an alias, is the demonstration. */
+async function isDemonstrationOf({ client, ids }: Connected, name: string): Promise<boolean> {
+  const id = ids.includes(name) ? name : (await client.model(name))?.id
+  return id !== undefined && client.isDemonstration(id)
 }
 
 /** Null when no server runs there, or it does not take the key, which is said. */
@@ -112,8 +119,13 @@ async function probe(url: string, asking: Asking): Promise<Connected | null> {
     headers: key === null ? {} : { authorization: `Bearer ${key}` },
     signal: AbortSignal.timeout(PROBE_MS),
   }).catch(() => null)
-  const body = (await response?.json().catch(() => null)) as { object?: string; error?: { type?: string } } | null
-  if (response?.ok && body?.object === 'list') return connect(url, asking)
+  const body = (await response?.json().catch(() => null)) as {
+    object?: string
+    data?: readonly ModelEntry[]
+    error?: { type?: string }
+  } | null
+  if (response?.ok && body?.object === 'list') return connect(url, asking, body.data)
+  if (response?.status === 429 && body?.error?.type === 'rate_limit_error') return connect(url, asking)
   if (response?.status === 401 && body?.error?.type === 'authentication_error') {
     note(
       `a server runs at ${url}, but ${key === null ? 'no key for it is known' : 'it does not know the key'}: set LOOKOUT_API_KEY to ask it`,
