@@ -9,6 +9,7 @@ import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
 import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
+import type { Examiner } from './doctor/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
 import { describeCard, type EngineOptions, servableCard, startEngine } from './inference/engines/engines.ts'
@@ -109,12 +110,14 @@ export class Service {
     const metrics = config.metrics ? await openMetrics() : null
     const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
+    let examiner: Examiner | null = null
     const pool = new EnginePool({
       memoryLimitBytes,
       loadWaitMs: parts.loadWaitMs,
       maxWaiting: config.queueLength,
       logger,
       meter: metrics ?? undefined,
+      onChange: () => examiner?.poke(),
     })
     starting.defer(() => pool.close())
     const launched = Promise.withResolvers<void>()
@@ -162,6 +165,7 @@ export class Service {
       { createApi, readPage, BodyReader, ByteBudget, LineRequests },
       { Conversations },
       { ModelPulls },
+      { Examiner },
     ] = await Promise.all([
       loading,
       opening,
@@ -169,6 +173,7 @@ export class Service {
       started.then(() => import('./api/index.ts')),
       started.then(() => import('./conversation/index.ts')),
       started.then(() => import('./hub/model-pulls.ts')),
+      started.then(() => import('./doctor/index.ts')),
     ])
     metrics?.watch(() => pool.engines)
 
@@ -201,6 +206,10 @@ export class Service {
     const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, logger })
     starting.defer(() => pulls.close())
 
+    const examinations = new Examiner({ models, media, pool, logger })
+    examiner = examinations
+    starting.defer(() => examinations.close())
+
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
@@ -220,6 +229,7 @@ export class Service {
     const app = createApi({
       models,
       pulls,
+      examinations,
       status: new ServerStatus(await version(), () => pool.engines),
       conversations,
       media,
@@ -256,6 +266,7 @@ export class Service {
     })
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
+    examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
     const url = urlOf(app.server.address() as AddressInfo)
     if (!isLoopback(app.server.address() as AddressInfo)) {
       logger.warn(

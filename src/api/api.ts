@@ -19,6 +19,7 @@ import { guardBodies } from './http/body-guard.ts'
 import { distinguishConventions } from './http/conventions.ts'
 import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
+import type { Examinations } from './http/examinations.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
 import { answerHalfClosed } from './http/half-close.ts'
 import { addHealth } from './http/health.ts'
@@ -34,6 +35,7 @@ import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
+import { addExaminations } from './native/examinations.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addOllama } from './ollama/ollama.ts'
@@ -52,6 +54,7 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly status: ServerStatus
+  readonly examinations: Examinations
   readonly conversations: Conversations
   readonly keys: ApiKeys
   readonly bodies: BodyReader
@@ -142,6 +145,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addMessages(app, { ...options, shutdown })
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
+  addExaminations(app, options)
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)
   addRoot(app, {
@@ -156,7 +160,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   }
   if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)
-  addServerStatus(app, models, options.status)
+  addServerStatus(app, options)
   addOpenApi(app, options)
   return app
 }
