@@ -142,9 +142,13 @@ describe('lookout pull', () => {
   test('stops at Ctrl-C and goes on with the same command', async () => {
     hub.onDownload = ({ range }) =>
       range?.startsWith('bytes=0-') && !range.endsWith('-1048575') ? { kind: 'stall', after: 3e6 } : undefined
-    const child = spawn(process.execPath, ['src/main.ts', 'pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj', '--json', '--no-check'], {
-      env: environment(),
-    })
+    const child = spawn(
+      process.execPath,
+      ['src/main.ts', 'pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj', '--json', '--no-check'],
+      {
+        env: environment(),
+      },
+    )
     const text = (stream: NodeJS.ReadableStream) => {
       const kept = { text: '' }
       stream.setEncoding('utf8').on('data', (piece: string) => {
