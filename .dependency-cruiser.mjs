@@ -72,7 +72,7 @@ const ROOMS = {
     ...['batches', 'conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
   ],
 
-  doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
+  doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', 'setup', ...BASICS],
 
   'conversation/*': [
     ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/tools'],

@@ -23,7 +23,7 @@ const NATIVE = [
 const LONG = [
   'src/conversation/tools/tool-grammar.test.ts',
   'src/inference/local/{host/{local-engine,warm-restart},native/kernels/attention,scheduler/scheduler}.test.ts',
-  'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,flood,main,mcp-calls,model-pulls}.test.ts',
+  'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,examinations,flood,main,mcp-calls,model-pulls}.test.ts',
   'test/{package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images,other-encoders}.test.ts',
   'test/{backend-setup,batches-faults,decisions-end-to-end,emitted-schemas,large-bodies,refusals,tool-syntaxes}.test.ts',

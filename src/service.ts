@@ -9,6 +9,7 @@ import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
 import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
+import type { Examiner } from './doctor/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
 import {
@@ -118,12 +119,14 @@ export class Service {
     const metrics = config.metrics ? await openMetrics() : null
     const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
+    let examiner: Examiner | null = null
     const pool = new EnginePool({
       memoryLimitBytes,
       loadWaitMs: parts.loadWaitMs,
       maxWaiting: config.queueLength,
       logger,
       meter: metrics ?? undefined,
+      onChange: () => examiner?.poke(),
     })
     starting.defer(() => pool.close())
     const launched = Promise.withResolvers<void>()
@@ -171,6 +174,7 @@ export class Service {
       { createApi, readPage, BodyReader, ByteBudget, LineRequests },
       { Conversations },
       { ModelPulls },
+      { Examiner },
     ] = await Promise.all([
       loading,
       opening,
@@ -178,6 +182,7 @@ export class Service {
       started.then(() => import('./api/index.ts')),
       started.then(() => import('./conversation/index.ts')),
       started.then(() => import('./hub/model-pulls.ts')),
+      started.then(() => import('./doctor/index.ts')),
     ])
     metrics?.watch(() => pool.engines)
 
@@ -218,6 +223,10 @@ export class Service {
     const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
     starting.defer(() => pulls.close())
 
+    const examinations = new Examiner({ models, media, pool, logger })
+    examiner = examinations
+    starting.defer(() => examinations.close())
+
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
@@ -238,6 +247,7 @@ export class Service {
       models,
       machine,
       pulls,
+      examinations,
       status: new ServerStatus(await version(), () => pool.engines),
       conversations,
       media,
@@ -274,6 +284,7 @@ export class Service {
     })
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
+    examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
     const url = urlOf(app.server.address() as AddressInfo)
     if (!isLoopback(app.server.address() as AddressInfo)) {
       logger.warn(

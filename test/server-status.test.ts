@@ -116,6 +116,7 @@ describe('a busy server', () => {
           tokens_per_second: 0,
           cached_share: 0.25,
           memory_bytes: 1e8,
+          examination: null,
         },
       ])
       expect(JSON.stringify(status)).not.toContain(organisation)

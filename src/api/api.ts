@@ -19,6 +19,7 @@ import { guardBodies } from './http/body-guard.ts'
 import { distinguishConventions } from './http/conventions.ts'
 import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
+import type { Examinations } from './http/examinations.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
 import { answerHalfClosed } from './http/half-close.ts'
 import { addHealth } from './http/health.ts'
@@ -34,6 +35,7 @@ import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
+import { addExaminations } from './native/examinations.ts'
 import { addModelCatalogue, type ModelCatalogueOptions } from './native/model-catalogue.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
@@ -57,6 +59,7 @@ export interface ApiOptions
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly status: ServerStatus
+  readonly examinations: Examinations
   readonly conversations: Conversations
   readonly keys: ApiKeys
   readonly bodies: BodyReader
@@ -148,6 +151,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModels(app, options)
   addModelCatalogue(app, options)
   addModelPulls(app, { ...options, draining })
+  addExaminations(app, options)
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)
   addRoot(app, {
@@ -162,7 +166,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   }
   if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)
-  addServerStatus(app, models, options.status)
+  addServerStatus(app, options)
   addOpenApi(app, options)
   return app
 }

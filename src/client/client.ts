@@ -113,6 +113,8 @@ export interface ClientOptions {
   readonly isBackground?: boolean
   /** Told when the server asks to wait, before the client does so. */
   readonly onWait?: (seconds: number, reason: string) => void
+  /** Called once with why the places that the model writes cannot be relied on. */
+  readonly onWarning?: (warning: string) => void
   /** Called with the media that the model did not get, and the parts of schemas that have no effect. */
   readonly onNote?: (note: string) => void
 }
@@ -127,17 +129,20 @@ export class LookoutClient {
   readonly #isBackground: boolean
   readonly #onWait: (seconds: number, reason: string) => void
   readonly #onNote: (note: string) => void
+  readonly #onWarning: (warning: string) => void
+  #warned = ''
 
   readonly #options: ClientOptions
 
   constructor(options: ClientOptions) {
-    const { url, key, isBackground = false, onWait = () => {}, onNote = () => {} } = options
+    const { url, key, isBackground = false, onWait = () => {}, onNote = () => {}, onWarning = () => {} } = options
     this.#options = options
     this.url = url
     this.#isBackground = isBackground
     this.#key = key
     this.#onWait = onWait
     this.#onNote = onNote
+    this.#onWarning = onWarning
   }
 
   /** The same server, whose notes go elsewhere. */
@@ -246,6 +251,9 @@ export class LookoutClient {
         throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0 })
       })
       if (response.ok) {
+        const warning = response.headers.get('x-lookout-warning')
+        if (warning !== null && warning !== this.#warned) this.#onWarning(warning)
+        this.#warned = warning ?? this.#warned
         const note = response.headers.get('x-lookout-note')
         if (note !== null) this.#onNote(note)
         const ignored = response.headers.get('x-lookout-ignored-keywords')

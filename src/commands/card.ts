@@ -3,7 +3,10 @@ import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeCard } from '../inference/engines/engines.ts'
 import { isWeights, type ModelCard, type ReadCard } from '../models/card.ts'
+import { readExamination } from '../models/kept-examination.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
 import type { Command } from './command.ts'
+import { describeExamination, toJson } from './examined.ts'
 import { findKnownCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -24,7 +27,11 @@ ${SETTINGS_HELP}`,
     if (action !== 'show') throw new ConfigError('expected card show; see lookout card --help')
     const { values, positionals } = readOptions(args, { json: { type: 'boolean' } }, ['MODEL'])
     const warnings: string[] = []
-    const read = await findKnownCard(positionals[0]!, await loadConfig(), (message) => warnings.push(message))
+    const config = await loadConfig()
+    const note = (message: string) => warnings.push(message)
+    const read = await findKnownCard(positionals[0]!, config, note)
+    const isStored = (await findStoredCards(config.modelStore)).cards.has(read.card.file)
+    const examination = isStored ? await readExamination(read.card.file, note) : null
     const rows = rowsOf(read)
     // What a server would refuse is shown as well.
     const described = await describeChecked(read.card).catch((error: Error) => error)
@@ -35,7 +42,7 @@ ${SETTINGS_HELP}`,
       const origins = Object.fromEntries(rows.map(({ field, origin }) => [field, origin]))
       const sizes = facts && { file_bytes: facts.fileBytes, memory_bytes: facts.memoryBytes }
       process.stdout.write(
-        `${JSON.stringify({ file: read.card.file, card, origins, ...sizes, warnings: all }, null, 2)}\n`,
+        `${JSON.stringify({ file: read.card.file, card, origins, ...sizes, examination: toJson(examination), warnings: all }, null, 2)}\n`,
       )
     } else {
       for (const message of all) warn(message)
@@ -44,6 +51,7 @@ ${SETTINGS_HELP}`,
         rows.map(({ field, value, origin }) => [field, shown(value), origin]),
       )
       if (facts !== null) process.stdout.write(`\n${sizeOf(facts)}\n`)
+      if (isStored) process.stdout.write(`Checked: ${describeExamination(examination)}.\n`)
     }
     if (described instanceof Error) throw described
   },

@@ -1,9 +1,11 @@
 import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
+import { ended, examine, type Finding, IMAGES, isIll, newExamination, overall, withFindings } from '../doctor/index.ts'
 import { servableCard, startEngine } from '../inference/engines/engines.ts'
 import type { ModelCard, ReadCard, ServedId } from '../models/card.ts'
+import { type KeptExamination, keepExamination } from '../models/kept-examination.ts'
 import { lackingEncoder } from '../models/lacking-encoder.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
 import type { Command } from './command.ts'
 import { examineInstallation } from './installation.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
@@ -19,7 +21,8 @@ export const doctor: Command = {
 Says what is installed and what is missing. Then it loads a model, asks it about images that it draws itself, and prints
 what the model does, against what its card promises: its encoders, the chat template, whether it sees, in which coordinates it writes
 places and how exactly, tools, thoughts, JSON schemas, its speed, and what of it runs on GPUs. Exits with code 1 if
-something failed, or if answers are no better than chance.
+something failed, or if answers are no better than chance. What is found of a model that was pulled or added is kept, and
+shown by lookout models.
 
   MODEL       the id of a model, a model card, a folder with one, or a GGUF file [the first model]
   --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]
@@ -31,11 +34,15 @@ ${SETTINGS_HELP}`,
     const { values, positionals } = readOptions(args, options, [], ['MODEL'])
     const images = readImages(values.images)
     const config = await loadConfig()
-    const findings = examineInstallation(config)
+    const installation = examineInstallation(config)
     const named = await findModel(config, positionals[0])
+    const ofModel: Finding[] = []
     if (named !== null) {
-      for await (const finding of examineModel(named, config, images)) findings.push(finding)
+      const begun = await newExamination(named.card.file)
+      for await (const finding of examineModel(named, config, images)) ofModel.push(finding)
+      await keep(named, begun, ofModel, config)
     }
+    const findings = [...installation, ...ofModel]
     if (values.json) printReport(named, findings)
     else showReport(named, findings)
     if (named === null) warn(NO_MODEL)
@@ -64,6 +71,19 @@ async function* examineModel({ card, served, read }: NamedModel, { backend }: Co
     await engine.close()
   }
   progress('')
+}
+
+/** Of a stored model, the findings are kept beside its card. */
+async function keep(
+  { card: { file } }: NamedModel,
+  begun: KeptExamination,
+  findings: readonly Finding[],
+  { modelStore }: Config,
+) {
+  if (!(await findStoredCards(modelStore)).cards.has(file)) return
+  await keepExamination(file, ended(withFindings({ ...begun, unchecked: [] }, findings), 'done')).catch(
+    (error: Error) => warn(`The findings are not kept: ${error.message}`),
+  )
 }
 
 function printReport(named: NamedModel | null, findings: readonly Finding[]): void {

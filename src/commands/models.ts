@@ -4,9 +4,11 @@ import { checkPromises } from '../inference/card-checks.ts'
 import { describeCard, servableCard } from '../inference/engines/engines.ts'
 import { tellOnce } from '../lib/tell-once.ts'
 import type { ModelCard } from '../models/card.ts'
+import { type KeptExamination, readExamination } from '../models/kept-examination.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
 import type { Command } from './command.ts'
+import { describeExamination, toJson } from './examined.ts'
 import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { NO_MODEL } from './no-model.ts'
@@ -19,7 +21,8 @@ export const models: Command = {
 
 Lists the models that a server would serve: those that the settings name, and those that were pulled or added. Reads
 their cards and the headers of their files, checks what a server would check, and loads nothing. The memory is an
-estimate. A pulled or added model that cannot be served is listed with the reason.
+estimate. A pulled or added model that cannot be served is listed with the reason. The last column says what the doctor has
+found out of a model: after lookout pull, or by lookout doctor.
 
   --json  a JSON array instead of a table
 
@@ -41,8 +44,15 @@ ${SETTINGS_HELP}`,
       }),
     )
     const rest = await Promise.all(unusable.map(({ file, error }) => describeUnusable(file, error)))
-    const found = [...described, ...rest]
-    if (values.json) printJson(found)
+    const found = await Promise.all(
+      [...described, ...rest].map(async (model) => ({
+        ...model,
+        isStored: stored.has(model.card),
+        examination: stored.has(model.card) ? await readExamination(model.card, warn) : null,
+      })),
+    )
+    if (values.json)
+      printJson(found.map(({ examination, isStored: _, ...model }) => ({ ...model, examination: toJson(examination) })))
     else {
       printTable(HEAD, found.map(toRow))
       for (const { problem } of found) if (problem !== null) warn(`A stored model is not served: ${problem}`)
@@ -86,11 +96,14 @@ async function describe(card: ModelCard, caches: Config['caches']) {
   }
 }
 
-type Described = Awaited<ReturnType<typeof describe>> | Awaited<ReturnType<typeof describeUnusable>>
+type Described = (Awaited<ReturnType<typeof describe>> | Awaited<ReturnType<typeof describeUnusable>>) & {
+  readonly isStored: boolean
+  readonly examination: KeptExamination | null
+}
 
 function toRow(model: Described): string[] {
   if (model.problem !== null) {
-    return [model.ids.join(', '), '-', '-', '-', '-', '-', '-', 'not served', model.card]
+    return [model.ids.join(', '), '-', '-', '-', '-', '-', '-', 'not served', model.card, '-']
   }
   return [
     [...model.ids, ...model.aliases].join(', '),
@@ -102,7 +115,8 @@ function toRow(model: Described): string[] {
     String(model.context_tokens),
     model.load === 'start' ? 'at start' : 'on first use',
     model.card,
+    model.isStored ? describeExamination(model.examination) : '-',
   ]
 }
 
-const HEAD = ['ids', 'name', 'size', 'family', 'weights', 'memory', 'context', 'loaded', 'card']
+const HEAD = ['ids', 'name', 'size', 'family', 'weights', 'memory', 'context', 'loaded', 'card', 'checked']

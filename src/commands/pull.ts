@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
+import { pull as pullModel, readHubSettings, type StoredCard, TUNING } from '../hub/index.ts'
 import { machineSpeed } from '../inference/engines/engines.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
 import { listCatalogue } from './catalogue-list.ts'
@@ -9,13 +9,19 @@ import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { reportJson, textReport } from './pull-output.ts'
+import { examinePulled, readSeconds } from './pulled/examine-pulled.ts'
 
 export const pull: Command = {
-  help: `Usage: lookout pull [MODEL] [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME] [--json]
+  help: `Usage: lookout pull [MODEL] [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME]
+                    [--no-check | --check-seconds N] [--json]
 
 Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
-again. Files are kept where hf download, llama-server and vLLM keep them, and found there. Without MODEL it lists the
-models of Lookout's catalogue, those that suit this machine best first, and asks no other machine.
+again. Files are kept where hf download, llama-server and vLLM keep them, and found there. Then it examines the model:
+whether it sees, how exactly it draws boxes, tools, thoughts. Ctrl-C skips that. What is not checked within a minute goes
+on in the background, for half an hour at most; lookout models shows the result.
+
+Without MODEL it lists the models of Lookout's catalogue, those that suit this machine best first, and asks no other
+machine.
 
   lookout pull qwen3-vl-4b              a model of the catalogue, in the quantisation that suits this machine
   lookout pull qwen3-vl-4b:Q8_0         another quantisation of it
@@ -28,6 +34,9 @@ models of Lookout's catalogue, those that suit this machine best first, and asks
   --mmproj     image encoder: a file of the repository, an https address or a file
   --no-mmproj  text only, without an image encoder
   --id         id to serve the model under [user/repository:QUANT]; the catalogue's name is another name of it
+  --no-check   do not examine the model
+  --check-seconds
+               how long to wait for that before it goes on in the background [60]
   --json       a line of JSON for everything that happens; of the list, a JSON array
 
 Variables of Hugging Face's tools are read as well: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for models
@@ -42,6 +51,8 @@ ${SETTINGS_HELP}`,
         mmproj: { type: 'string' },
         'no-mmproj': { type: 'boolean' },
         id: { type: 'string' },
+        'no-check': { type: 'boolean' },
+        'check-seconds': { type: 'string' },
         json: { type: 'boolean' },
       },
       [],
@@ -50,10 +61,13 @@ ${SETTINGS_HELP}`,
     if (values.mmproj !== undefined && values['no-mmproj']) {
       throw new ConfigError('--mmproj and --no-mmproj exclude each other; see --help')
     }
+    const seconds = readSeconds(values['check-seconds'])
     const config = await loadConfig()
     const [address] = positionals
     if (address === undefined) {
-      const option = (['quant', 'mmproj', 'no-mmproj', 'id'] as const).find((name) => values[name] !== undefined)
+      const option = (['quant', 'mmproj', 'no-mmproj', 'id', 'no-check', 'check-seconds'] as const).find(
+        (name) => values[name] !== undefined,
+      )
       if (option !== undefined) throw new ConfigError(`--${option} needs a MODEL; see --help`)
       return listCatalogue(config, values.json ?? false)
     }
@@ -67,16 +81,19 @@ ${SETTINGS_HELP}`,
     const stop = new AbortController()
     const codes = { SIGINT: 130, SIGTERM: 143 }
     let code = 0
-    for (const [name, exitCode] of Object.entries(codes)) {
-      process.on(name, () => {
+    const listeners = Object.entries(codes).map(([name, exitCode]) => {
+      const listener = () => {
         // Whoever asks twice does not want to wait for the disk.
         if (code !== 0) process.exit(exitCode)
         code = exitCode
         stop.abort()
-      })
-    }
+      }
+      process.on(name, listener)
+      return [name, listener] as const
+    })
+    let card: StoredCard
     try {
-      const card = await pullModel(request, {
+      card = await pullModel(request, {
         settings,
         store: config.modelStore,
         available: memoryForModels(config.modelMemoryBytes),
@@ -94,6 +111,9 @@ ${SETTINGS_HELP}`,
       )
       process.exit(code)
     }
+    for (const [name, listener] of listeners) process.off(name, listener)
+    if (values['no-check']) return
+    await examinePulled({ config, id: card.ids[0]!, file: card.file, seconds, json: values.json ?? false })
   },
 }
 

@@ -1,6 +1,7 @@
 import type { Engine } from '../inference/engine.ts'
+import { ApiError } from '../lib/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
-import { checkCoordinates } from './checks/coordinates.ts'
+import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'
 import { checkDevice } from './checks/device.ts'
 import { checkSchema } from './checks/schema.ts'
 import { checkSeveralImages } from './checks/several-images.ts'
@@ -11,7 +12,7 @@ import { checkThoughts } from './checks/thoughts.ts'
 import { checkTools } from './checks/tools.ts'
 import { drawExhibits, type Exhibit } from './exhibit.ts'
 import type { Finding } from './finding.ts'
-import { Subject } from './subject.ts'
+import { Subject, type SubjectOptions } from './subject.ts'
 
 /** @param earlier the findings of the checks before it. */
 type Check = (
@@ -20,29 +21,53 @@ type Check = (
   earlier: readonly Finding[],
 ) => Promise<Finding | readonly Finding[]>
 
-const CHECKS: Readonly<Record<string, Check>> = {
+const CHECKS = {
   template: checkTemplate,
   images: checkSight,
   coordinates: checkCoordinates,
+  'coordinates in plain words': checkPlainCoordinates,
   'several images': checkSeveralImages,
   tools: checkTools,
   thoughts: checkThoughts,
   'JSON schema': checkSchema,
   speed: checkSpeed,
   device: checkDevice,
-}
+} as const satisfies Readonly<Record<string, Check>>
+
+export type CheckName = keyof typeof CHECKS
+
+/** What is worth knowing of a model before its first use, in the order in which it is found out. */
+export const FIRST_CHECKS: readonly CheckName[] = ['template', 'images', 'coordinates', 'tools', 'thoughts']
 
 /** Images that the model is asked about. Fewer say less; six are the fewest that can exclude chance. */
-export const IMAGES = { default: 12, fewest: 6, most: 100 } as const
+export const IMAGES = { default: 12, first: 8, fewest: 6, most: 100 } as const
 
-export interface ExaminationOptions {
+export interface ExaminationOptions extends Pick<SubjectOptions, 'media'> {
   readonly card: ModelCard
   /** The id, of those that the card serves, whose promises are checked. */
   readonly served: ServedId
-  /** Loaded, and used by nobody else: what is measured is its speed. */
+  /** Loaded, and used by nobody else where its speed is measured. */
   readonly engine: Engine
   /** Number of images. */
   readonly images: number
+  /** By default all. */
+  readonly checks?: readonly CheckName[]
+  /** What the checks before these have found. */
+  readonly earlier?: readonly Finding[]
+  readonly isBackground?: boolean
+  /** Ends the examination, which then throws its reason. */
+  readonly signal?: AbortSignal
+}
+
+/** The engine could not be asked, for long: that says nothing of the model. */
+export class Unavailable extends Error {
+  override readonly name = 'Unavailable'
+}
+
+/** The findings of one check; `card` where the model cannot be asked anything. */
+export interface Checked {
+  readonly check: CheckName | 'card'
+  readonly findings: readonly Finding[]
 }
 
 /**
@@ -50,29 +75,51 @@ export interface ExaminationOptions {
  * carried out, or the model cannot be asked anything, is a finding, too.
  */
 export async function* examine(options: ExaminationOptions): AsyncGenerator<Finding, void, void> {
-  const { card, served, engine, images } = options
-  const subject = await Subject.open(card, served, engine).catch((error: Error) => error)
+  for await (const { findings } of examineByCheck(options)) yield* findings
+}
+
+/**
+ * The same, check by check.
+ * @throws Unavailable; the reason of the signal.
+ */
+export async function* examineByCheck(options: ExaminationOptions): AsyncGenerator<Checked, void, void> {
+  const { images, checks = Object.keys(CHECKS) as CheckName[], isBackground = false } = options
+  const { signal = new AbortController().signal } = options
+  const subject = await Subject.open({ ...options, isBackground, signal }).catch((error: Error) => error)
+  signal.throwIfAborted()
   if (subject instanceof Error) {
-    yield { check: 'card', verdict: 'failed', finding: subject.message }
+    yield { check: 'card', findings: [{ check: 'card', verdict: 'failed', finding: subject.message }] }
     return
   }
   try {
     const exhibits = subject.blindness === null ? await drawExhibits(subject, images) : []
-    const earlier: Finding[] = []
-    for (const [check, run] of Object.entries(CHECKS)) {
-      const made = await findings(check, () => run(subject, exhibits, earlier))
-      earlier.push(...made)
-      yield* made
+    const earlier: Finding[] = [...(options.earlier ?? [])]
+    for (const check of checks) {
+      const findings = await findingsOf(check, () => CHECKS[check](subject, exhibits, earlier), signal)
+      earlier.push(...findings)
+      yield { check, findings }
     }
   } finally {
     await subject.close()
   }
 }
 
-async function findings(check: string, run: () => ReturnType<Check>): Promise<readonly Finding[]> {
-  try {
-    return [await run()].flat()
-  } catch (error) {
-    return [{ check, verdict: 'failed', finding: error instanceof Error ? error.message : String(error) }]
+/** An engine that ends within a check is started again. */
+const TRIES = 3
+
+async function findingsOf(
+  check: CheckName,
+  run: () => ReturnType<Check>,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return [await run()].flat()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof Unavailable) throw error
+      if (error instanceof ApiError && error.status === 503 && tries < TRIES) continue
+      return [{ check, verdict: 'failed', finding: error instanceof Error ? error.message : String(error) }]
+    }
   }
 }

@@ -16,23 +16,51 @@ export interface Finding {
 }
 
 /** Whether a model with these findings should not be served as its card says. */
-export function isIll(findings: readonly Finding[]): boolean {
+export function isIll(findings: readonly Pick<Finding, 'verdict'>[]): boolean {
   return findings.some(({ verdict }) => verdict === 'failed' || verdict === 'noise')
 }
 
-/** All findings in one or two sentences. */
+/** All findings in a few sentences: the first one of each that is bad, and the names of warnings. */
 export function overall(findings: readonly Finding[]): string {
-  const named = (verdict: Verdict) =>
-    listed(findings.filter((one) => one.verdict === verdict).map(({ check }) => check))
-  const [failed, noise, warned] = [named('failed'), named('noise'), named('warning')]
+  const warned = listed(findings.filter(({ verdict }) => verdict === 'warning').map(({ check }) => check))
   const warnings = warned === '' ? '' : ` Warnings: ${warned}.`
   if (!isIll(findings)) return `The model does what its card promises.${warnings}`
-  const ills = [...(failed === '' ? [] : [`${failed} failed`]), ...(noise === '' ? [] : [`${noise}: only noise`])]
-  return `The model does not do what its card promises: ${ills.join('; ')}.${warnings}`
+  const ills = findings.filter((one) => isIll([one])).map(firstSentence)
+  return `${ills.join(' ')}${warnings}`
+}
+
+/** What is bad, in a few words for a table; empty where nothing is. */
+export function brief(findings: readonly Pick<Finding, 'verdict' | 'finding'>[]): string {
+  const ills = findings.filter((one) => isIll([one]))
+  return ills.map((one) => lowered(firstSentence(one).replace(/(: .*)?[.]$/s, ''))).join('; ')
+}
+
+/** `overall` of findings that say that the model's places cannot be relied on; null where none does. */
+export function placesWarning(findings: readonly Finding[]): string | null {
+  const found = findings.find(({ check }) => check === 'coordinates')
+  return found !== undefined && isIll([found]) ? firstSentence(found) : null
+}
+
+/** Mean error of places in patches, in the notation of the card; null where it was not measured. */
+export function placesError(findings: readonly Finding[]): number | null {
+  const numbers = findings.find(({ check }) => check === 'coordinates')?.numbers
+  const error = (numbers?.own as { readonly error?: unknown } | undefined)?.error
+  return typeof error === 'number' && Number.isFinite(error) ? Math.round(error * 100) / 100 : null
+}
+
+/** A period within a number or a name ends none. */
+function firstSentence({ finding }: Pick<Finding, 'finding'>): string {
+  const [sentence = finding] = /^.*?[.](?=\s|$)/s.exec(finding) ?? []
+  return sentence
+}
+
+function lowered(text: string): string {
+  return text.slice(0, 1).toLowerCase() + text.slice(1)
 }
 
 const LIST = new Intl.ListFormat('en', { style: 'long', type: 'conjunction' })
-const listed = (names: readonly string[]) => LIST.format(names)
+/** `tools and thoughts`. */
+export const listed = (names: readonly string[]) => LIST.format(names)
 
 /** `of(3, 12)` is `3 of 12`. */
 export const of = (count: number, total: number) => `${count} of ${total}`

@@ -1,4 +1,10 @@
-import { type ChatRequest, Conversations, collectReply, type WholeReply } from '../conversation/index.ts'
+import {
+  type ChatRequest,
+  Conversations,
+  collectReply,
+  type MediaSource,
+  type WholeReply,
+} from '../conversation/index.ts'
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
 import { buildSharedPrompt, type PromptStyle, promptStyle } from '../conversation/prompt/prompt.ts'
@@ -18,6 +24,18 @@ export interface Question {
   readonly text: string
   readonly maxTokens: number
   readonly constraint?: Constraint
+}
+
+export interface SubjectOptions {
+  readonly card: ModelCard
+  /** One of the ids that the card serves. */
+  readonly served: ServedId
+  readonly engine: Engine
+  /** Decodes images; by default a loader of its own. */
+  readonly media?: MediaSource | undefined
+  /** Whether replies may take as long as those of requests that give way to others. */
+  readonly isBackground: boolean
+  readonly signal: AbortSignal
 }
 
 /** Questions about one image, or about none. */
@@ -45,15 +63,20 @@ export class Subject {
   readonly model: ServedModel
   readonly engine: Engine
   readonly style: PromptStyle
-  readonly #media: MediaLoader
+  readonly #signal: AbortSignal
+  readonly #isBackground: boolean
+  readonly #media: MediaSource
   readonly #conversations: Conversations
   readonly #resources: AsyncDisposableStack
 
   private constructor(
     model: ServedModel,
     style: PromptStyle,
-    parts: { media: MediaLoader; conversations: Conversations; resources: AsyncDisposableStack },
+    { signal, isBackground }: Pick<SubjectOptions, 'signal' | 'isBackground'>,
+    parts: { media: MediaSource; conversations: Conversations; resources: AsyncDisposableStack },
   ) {
+    this.#signal = signal
+    this.#isBackground = isBackground
     this.card = model.card
     this.model = model
     this.engine = model.engine
@@ -63,23 +86,26 @@ export class Subject {
     this.#resources = parts.resources
   }
 
-  /**
-   * @param id one of the ids that the card serves.
-   * @throws Error when the card promises what the model lacks, or the chat template cannot be used.
-   */
-  static async open(card: ModelCard, { id }: ServedId, engine: Engine): Promise<Subject> {
+  /** @throws Error when the card promises what the model lacks, or the chat template cannot be used. */
+  static async open(options: SubjectOptions): Promise<Subject> {
+    const { card, engine } = options
     const registry = new ModelRegistry()
     registry.add(card, engine)
-    const model = registry.find(id)!
+    const model = registry.find(options.served.id)!
     await using opening = new AsyncDisposableStack()
     const templates = opening.adopt(new TemplateProcesses(), (processes) => processes.close())
     const style = promptStyle(model, new ChatTemplate(engine.info, templates))
-    const media = opening.adopt(new MediaLoader(), (loader) => loader.close())
+    const media = options.media ?? opening.adopt(new MediaLoader(), (loader) => loader.close())
     const conversations = opening.adopt(
       new Conversations({ registry, media, compatibility: 'openai', chatBudgetSeconds: REPLY_SECONDS }),
       (opened) => opened.close(),
     )
-    return new Subject(model, style, { media, conversations, resources: opening.move() })
+    return new Subject(model, style, options, { media, conversations, resources: opening.move() })
+  }
+
+  /** Ends what is asked; a new one each time, because an old one would collect listeners. */
+  get signal(): AbortSignal {
+    return AbortSignal.any([this.#signal])
   }
 
   /** Why the model is not asked about images; null when it is. */
@@ -89,7 +115,7 @@ export class Subject {
 
   /** An image as the model gets it. @param png bytes of a file. */
   async prepare(png: Buffer): Promise<DecodedImage> {
-    const signal = new AbortController().signal
+    const { signal } = this
     using request = this.#media.open(ORGANISATION, signal)
     const reference = { type: 'inline', media: new InlineMedia(png) } as const
     return await request.image({ reference, param: 'image', signal }, this.card.image!)
@@ -142,14 +168,14 @@ export class Subject {
       vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
       ...fields,
     }
-    const caller = { model: this.model, organisation: ORGANISATION }
-    return collectReply(await this.#conversations.startChat(request, caller, new AbortController().signal))
+    const caller = { model: this.model, organisation: ORGANISATION, isBackground: this.#isBackground }
+    return collectReply(await this.#conversations.startChat(request, caller, this.signal))
   }
 
   /** @returns the completion of each branch. */
   async generate(prefix: readonly PromptPart[], branches: readonly Branch[]): Promise<RawReply[]> {
     const work = { organisation: ORGANISATION, prefix, branches }
-    const { events } = await this.engine.generate(work, new AbortController().signal)
+    const { events } = await this.engine.generate(work, this.signal)
     const texts = branches.map(() => '')
     const finishes: FinishEvent[] = []
     for await (const event of events) {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
+import { forgetExamination } from '../models/kept-examination.ts'
 import { KV_TYPES, type KvType } from '../models/kv-cost.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import { forgetUnread } from '../models/unread-cards.ts'
@@ -102,6 +103,7 @@ export async function storeCard(
 export async function removeCard({ file }: StoredCard): Promise<void> {
   await rm(file, { force: true })
   await forgetUnread(file)
+  await forgetExamination(file)
 }
 
 /** Gives a card a further name, of its first id. */

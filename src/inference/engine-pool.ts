@@ -1,3 +1,4 @@
+import { availableMemory } from '../models/machine-memory.ts'
 import type { Engine, ModelInfo } from './engine.ts'
 import { PooledEngine } from './pooled-engine.ts'
 
@@ -22,6 +23,8 @@ export interface EnginePoolOptions {
   readonly maxWaiting?: number | undefined
   readonly logger: PoolLogger
   readonly meter?: PoolMeter | undefined
+  /** Called when the answers of `hasRoomFor` may have changed. */
+  readonly onChange?: (() => void) | undefined
 }
 
 export interface PoolLogger {
@@ -64,9 +67,12 @@ export class EnginePool {
   readonly #maxWaiting: number
   readonly #logger: PoolLogger
   readonly #meter: PoolMeter
+  readonly #onChange: () => void
   readonly #engines: PooledEngine[] = []
   /** Engines that take memory, including those that are loading. */
   readonly #resident = new Set<PooledEngine>()
+  /** Engines that models in use leave too little memory for. */
+  readonly #crowded = new Set<PooledEngine>()
   /**
    * The latest load. Loads run one after the other: two warm-ups at once would slow down and distort each other's
    * timing.
@@ -82,12 +88,14 @@ export class EnginePool {
     maxWaiting = MAX_WAITING,
     logger,
     meter = UNMETERED,
+    onChange = () => {},
   }: EnginePoolOptions) {
     this.#memoryLimitBytes = memoryLimitBytes
     this.#loadWaitMs = loadWaitMs
     this.#maxWaiting = maxWaiting
     this.#logger = logger
     this.#meter = meter
+    this.#onChange = onChange
   }
 
   get engines(): readonly PooledEngine[] {
@@ -119,6 +127,29 @@ export class EnginePool {
     this.#wake()
   }
 
+  /** Whether the model is in memory or has room there beside all that is, while no other one waits for memory. */
+  hasRoomFor(engine: Engine): boolean {
+    const own = this.#engines.find((one) => one === engine)
+    if (own === undefined || (this.#crowded.size > 0 && !this.#crowded.has(own))) return false
+    if (this.#resident.has(own)) return true
+    const free = this.#memoryLimitBytes === null ? availableMemory() : this.#memoryLimitBytes - this.#usedBytes()
+    return bytesOf(own.model) <= free
+  }
+
+  /** Unloads a model that nobody uses, and that nothing but background work has used since it was loaded. */
+  async unloadUnused(engine: Engine): Promise<void> {
+    const own = this.#engines.find((one) => one === engine)
+    if (own === undefined) return
+    const turn = this.#lastLoad.then(async () => {
+      if (!own.isIdle || own.hasClients) return
+      await this.#unload(own)
+      this.#logger.info(`Unloaded ${own.model.name}, which no request has used`)
+      this.#wake()
+    })
+    this.#lastLoad = turn.catch(() => {})
+    await turn
+  }
+
   /** Loads engines one after the other. @throws Error when they do not fit together, or one cannot be loaded. */
   async preload(engines: readonly PooledEngine[]): Promise<void> {
     const bytes = engines.reduce((sum, { model }) => sum + bytesOf(model), 0)
@@ -141,16 +172,22 @@ export class EnginePool {
 
   /** @returns null when the engine is no longer wanted. */
   async #load(engine: PooledEngine, signal: AbortSignal): Promise<Engine | null> {
-    while (engine.isInUse) {
-      signal.throwIfAborted()
-      const released = this.#released.promise
-      const turn = this.#lastLoad.then(() => this.#tryLoad(engine, signal))
-      this.#lastLoad = turn.catch(() => {})
-      const loaded = await turn
-      if (loaded !== null) return loaded
-      await Promise.race([released, aborted(signal)])
+    try {
+      while (engine.isInUse) {
+        signal.throwIfAborted()
+        const released = this.#released.promise
+        const turn = this.#lastLoad.then(() => this.#tryLoad(engine, signal))
+        this.#lastLoad = turn.catch(() => {})
+        const loaded = await turn
+        if (loaded !== null) return loaded
+        this.#crowded.add(engine)
+        this.#onChange()
+        await Promise.race([released, aborted(signal)])
+      }
+      return null
+    } finally {
+      if (this.#crowded.delete(engine)) this.#onChange()
     }
-    return null
   }
 
   /** @returns null when models in use leave too little memory. */
@@ -179,7 +216,7 @@ export class EnginePool {
   async #makeRoom(bytes: number): Promise<boolean> {
     if (this.#memoryLimitBytes === null) return true
     const resident = [...this.#resident]
-    let free = this.#memoryLimitBytes - resident.reduce((sum, { model }) => sum + bytesOf(model), 0)
+    let free = this.#memoryLimitBytes - this.#usedBytes()
     const leaving: PooledEngine[] = []
     for (const engine of resident.filter(({ isIdle }) => isIdle).sort((a, b) => a.lastUse - b.lastUse)) {
       if (free >= bytes) break
@@ -189,13 +226,21 @@ export class EnginePool {
     if (free < bytes) return false
     await Promise.all(
       leaving.map(async (engine) => {
-        await engine.unload()
-        this.#resident.delete(engine)
-        this.#meter.unloaded(engine.model.name)
+        await this.#unload(engine)
         this.#logger.info(`Unloaded ${engine.model.name} to make room for another model`)
       }),
     )
     return true
+  }
+
+  async #unload(engine: PooledEngine): Promise<void> {
+    await engine.unload()
+    this.#resident.delete(engine)
+    this.#meter.unloaded(engine.model.name)
+  }
+
+  #usedBytes(): number {
+    return [...this.#resident].reduce((sum, { model }) => sum + bytesOf(model), 0)
   }
 
   #release(engine: PooledEngine): void {
@@ -207,6 +252,7 @@ export class EnginePool {
   #wake(): void {
     this.#released.resolve()
     this.#released = Promise.withResolvers()
+    this.#onChange()
   }
 }
 

@@ -42,6 +42,8 @@ export class PooledEngine implements Engine {
   readonly model: PoolModel
   /** Order of last use: the larger, the later. */
   lastUse = 0
+  /** Whether work other than that of the background has used it since it was loaded. */
+  hasClients = false
   readonly #pool: PoolSide
   readonly #closing = new AbortController()
   readonly #generated = new RateWindow()
@@ -99,6 +101,7 @@ export class PooledEngine implements Engine {
   /** Loads the engine, without a time limit. @throws Error that says why it cannot be loaded. */
   async preload(): Promise<void> {
     this.#users++
+    this.hasClients = true
     try {
       while (this.#engine === null) await this.#load()
     } finally {
@@ -110,6 +113,7 @@ export class PooledEngine implements Engine {
     signal.throwIfAborted()
     const startedAt = performance.now()
     let computedTokens = () => 0
+    this.hasClients ||= !work.isBackground
     const { engine, release } = await this.#acquireUntil(signal, () =>
       work.trace?.ended(computedTokens(), signal.reason),
     )
@@ -125,6 +129,7 @@ export class PooledEngine implements Engine {
 
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
     signal.throwIfAborted()
+    this.hasClients ||= !work.isBackground
     const { engine, release } = await this.#acquireUntil(signal, () => work.trace?.ended(0, signal.reason))
     try {
       if (engine.read === undefined) throw cannotRead()
@@ -164,6 +169,7 @@ export class PooledEngine implements Engine {
   async unload(): Promise<void> {
     const engine = this.#engine
     this.#engine = null
+    this.hasClients = false
     await engine?.close()
   }
 

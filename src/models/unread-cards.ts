@@ -1,13 +1,12 @@
-import { rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { ProcessEnded } from '../lib/guarded-process.ts'
 import { CardError } from './card-error.ts'
+import { areSame, filesOf, readJson, readWritten } from './card-files.ts'
 import { isObject } from './card-values.ts'
-import { readPlain } from './plain-file.ts'
 
 /** Beside a card whose reading ended a process: why, and the state of its files. */
 const NOTE_FILE = 'unread.json'
-const FILE_FIELDS = ['model', 'projector', 'chatTemplate'] as const
 
 interface Note {
   readonly reason: string
@@ -25,7 +24,7 @@ interface Note {
 export async function readUnlessFatal<Result>(file: string, read: () => Promise<Result>): Promise<Result> {
   const files = await filesOf(file)
   const note = await readNote(file)
-  if (note !== null && JSON.stringify(note.files) === JSON.stringify(files)) {
+  if (note !== null && areSame(note.files, files)) {
     const told = `reading its files ended a process at ${note.at}: ${note.reason}`
     const retry = `It is read again when one of its files changes, or when ${noteOf(file)} is deleted`
     throw new CardError(file, '', `${told}. ${retry}`, { told })
@@ -75,29 +74,4 @@ function endOf(error: unknown): ProcessEnded | null {
 async function readNote(file: string): Promise<Note | null> {
   const note = await readJson(noteOf(file))
   return isObject(note) && isObject(note.files) ? (note as unknown as Note) : null
-}
-
-async function filesOf(file: string): Promise<Record<string, string>> {
-  const engine = (await readWritten(file))?.engine
-  const names = isObject(engine) ? FILE_FIELDS.map((field) => engine[field]) : []
-  const paths = names.filter((name) => typeof name === 'string').map((name) => resolve(dirname(file), name))
-  const files: Record<string, string> = {}
-  for (const path of [file, ...paths]) {
-    const entry = await stat(path).catch(() => null)
-    if (entry !== null) files[path] = `${entry.mtimeMs} ${entry.size}`
-  }
-  return files
-}
-
-async function readWritten(file: string): Promise<Readonly<Record<string, unknown>> | null> {
-  const card = await readJson(file)
-  return isObject(card) ? card : null
-}
-
-async function readJson(path: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readPlain(path))
-  } catch {
-    return null
-  }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { IGNORED_KEYWORDS, MEDIA_NOTES } from './response-notes.ts'
+import { IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from './response-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
@@ -19,6 +19,7 @@ const EXPOSED = [
     'content-disposition',
     MEDIA_NOTES,
     IGNORED_KEYWORDS,
+    WARNING,
   ],
   ...['www-authenticate', 'x-typesafe-request-id', 'request-id'],
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],

@@ -6,7 +6,8 @@ import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
-import { notesOf } from './response-notes.ts'
+import type { Examinations } from './examinations.ts'
+import { notesOf, warnIn } from './response-notes.ts'
 
 /** With `background`, a request gives way to those of others, as the lines of batches do. */
 const PRIORITY_HEADER = 'x-lookout-priority'
@@ -15,6 +16,7 @@ const PRIORITY_HEADER = 'x-lookout-priority'
 export interface Metering {
   readonly ledger: Pick<UsageLedger, 'record'>
   readonly budgets: Pick<Budgets, 'state' | 'add'>
+  readonly examinations: Pick<Examinations, 'warningOf'>
 }
 
 /** A request that is admitted to a model, until its response has been sent. */
@@ -33,7 +35,7 @@ export interface MeteredRequest {
  * @throws ApiError 429
  */
 export async function meter(
-  { ledger, budgets }: Metering,
+  { ledger, budgets, examinations }: Metering,
   request: FastifyRequest,
   reply: FastifyReply,
   { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
@@ -48,6 +50,8 @@ export async function meter(
   if (closed.aborted) await engine.close()
   const principal = principalOf(request)
   await checkBudget(budgets, principal)
+  const warning = await examinations.warningOf(model)
+  if (warning !== null) warnIn(reply, warning)
   const at = new Date()
   const started = performance.now()
   let recorded = false

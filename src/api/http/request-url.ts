@@ -5,8 +5,8 @@ import { OPEN_PATHS } from './auth.ts'
  * for clients that know only a base URL with `/v1`; SageMaker.
  */
 const LIVENESS = /^\/(health|v1\/health|ping)\/?(?=$|\?)/
-/** An id such as `user/repo:Q4`, whose slash not all clients encode. */
-const MODEL = /^(\/v1\/models\/)([^/?#]+\/[^?#]+)/
+/** An id such as `user/repo:Q4`, whose slash not all clients encode, and what may follow it in a path. */
+const MODEL = /^(\/v1\/models\/)(?![^/?#]+\/examination\/?(?=$|[?#]))([^/?#]+\/[^?#]+?)(\/examination)?\/?(?=$|[?#])/
 
 /** What a proxy may put before the path. */
 const ORIGIN = /^https?:\/\/[^/?#]+(?=\/)/i
@@ -16,5 +16,5 @@ export function ownUrl(url: string): string {
   return url
     .replace(ORIGIN, '')
     .replace(LIVENESS, OPEN_PATHS.live)
-    .replace(MODEL, (_, path: string, id: string) => path + id.replace(/\/$/, '').replaceAll('/', '%2F'))
+    .replace(MODEL, (_, path: string, id: string, part = '') => path + id.replaceAll('/', '%2F') + part)
 }

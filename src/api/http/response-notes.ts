@@ -6,6 +6,9 @@ export const MEDIA_NOTES = 'x-lookout-note'
 /** Which keywords of a request's schemas have no effect. */
 export const IGNORED_KEYWORDS = 'x-lookout-ignored-keywords'
 
+/** What clients of the model should know before they use its answer. */
+export const WARNING = 'x-lookout-warning'
+
 /** Characters of names in a header. Some proxies refuse responses whose headers exceed 4 KiB. */
 const MOST_CHARACTERS = 1_000
 
@@ -38,6 +41,11 @@ export function notesOf(request: FastifyRequest, reply: FastifyReply): Required<
       show(IGNORED_KEYWORDS, names)
     },
   }
+}
+
+/** Warns of the model in a header of the response. The sentence is from a file. */
+export function warnIn(reply: FastifyReply, warning: string): void {
+  reply.header(WARNING, warning.replace(/[^ -~]/g, '?').slice(0, MOST_CHARACTERS))
 }
 
 /** The names with commas between them, as far as there is room. A header holds only ASCII, and clients split at commas. */

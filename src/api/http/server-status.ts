@@ -4,18 +4,25 @@ import { isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { EngineStatus, ServerStatus } from '../../metrics/server-status.ts'
 import { principalOf } from './auth.ts'
+import { type Examinations, toExaminationBody } from './examinations.ts'
 import { addEndpoint } from './routes.ts'
-import type { ServerStatusBody } from './wire/server-status.ts'
+import type { ModelExaminationBody, ServerStatusBody } from './wire/server-status.ts'
+
+export interface ServerStatusOptions {
+  readonly models: ModelCatalog
+  readonly status: ServerStatus
+  readonly examinations: Pick<Examinations, 'of'>
+}
 
 /** `GET /v1/server`: how busy the server is, for any key. The contract has no such path. */
-export function addServerStatus(app: FastifyInstance, models: ModelCatalog, status: ServerStatus): void {
+export function addServerStatus(app: FastifyInstance, options: ServerStatusOptions): void {
   addEndpoint(app, {
     url: '/v1/server',
     handlers: {
       GET: async (request): Promise<ServerStatusBody> => {
         const { scopes } = principalOf(request)
         return {
-          ...(await describe(models, status)),
+          ...(await describe(options)),
           scopes: SCOPES.filter((scope) => scopes.has(scope)),
         }
       },
@@ -23,8 +30,17 @@ export function addServerStatus(app: FastifyInstance, models: ModelCatalog, stat
   })
 }
 
-async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omit<ServerStatusBody, 'scopes'>> {
+async function describe({
+  models,
+  status,
+  examinations,
+}: ServerStatusOptions): Promise<Omit<ServerStatusBody, 'scopes'>> {
   const served = await models.list()
+  const examined = new Map<unknown, ModelExaminationBody | null>()
+  for (const model of served) {
+    const found = models.isStored(model) ? await examinations.of(model) : null
+    examined.set(model.engine, found && toExaminationBody(found))
+  }
   const { engines, memory } = await status.read()
   const all = [...engines.values()]
   const sum = (of: (engine: EngineStatus) => number) => all.reduce((total, engine) => total + of(engine), 0)
@@ -63,6 +79,7 @@ async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omi
         tokens_per_second: rounded(figures.tokensPerSecond, 10),
         cached_share: shareOf(figures.reusedTokens, figures.promptTokens),
         memory_bytes: figures.memoryBytes,
+        examination: examined.get(engine) ?? null,
       }
     }),
   }

@@ -2,10 +2,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ModelPulls } from '../../hub/model-pulls.ts'
 import type { PullEvent } from '../../hub/pull-event.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ServedModel } from '../../inference/registry.ts'
 import { modelOverloaded } from '../../lib/errors.ts'
 import { closedSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
+import type { Examinations } from '../http/examinations.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { PullStream } from './pull-stream.ts'
 import { type ModelPullEventBody, modelPullBody } from './wire/model-pull.ts'
@@ -14,6 +16,7 @@ export interface ModelPullsOptions {
   readonly bodies: BodyReader
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
+  readonly examinations: Pick<Examinations, 'start'>
   /** Fires when new requests are no longer accepted. A pull can go on later, so it does not hold up the shutdown. */
   readonly draining: AbortSignal
   readonly keepAliveMs?: number | undefined
@@ -49,6 +52,9 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
   try {
     const asked = { model: body.model, projector: body.projector ?? 'auto', isDryRun: body.dry_run ?? false }
     const id = await pulls.pull(asked, report, AbortSignal.any([closed, draining]))
+    const model = id === null || body.examine === false ? null : await storedModel(id, models)
+    // It is begun before the client knows of the model, so that it is listed with its examination from the beginning.
+    if (model !== null) await options.examinations.start(model)
     stream ??= new PullStream(reply, keepAliveMs)
     await stream.end(id === null ? null : { type: 'done', id, ...(await servingOf(id, models)) })
   } catch (cause) {
@@ -61,10 +67,16 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
   }
 }
 
-async function servingOf(id: string, models: ModelCatalog): Promise<{ served: boolean; reason: string | null }> {
+/** The model that a pull has made known; null where it is not served. */
+async function storedModel(id: string, models: ModelCatalog): Promise<ServedModel | null> {
   await models.refresh()
   const model = await models.find(id)
-  if (model !== undefined && models.isStored(model)) return { served: true, reason: null }
+  return model !== undefined && models.isStored(model) ? model : null
+}
+
+async function servingOf(id: string, models: ModelCatalog): Promise<{ served: boolean; reason: string | null }> {
+  if ((await storedModel(id, models)) !== null) return { served: true, reason: null }
+  const model = await models.find(id)
   if (model !== undefined) return { served: false, reason: `'${id}' is the name of a model of the server's settings` }
   return { served: false, reason: models.refusalOf(id)?.message ?? `The card of '${id}' is not in the model store` }
 }

@@ -9,6 +9,7 @@ import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
 import { loadConfig } from '../load-config.ts'
 import { NO_MODEL } from '../no-model.ts'
+import { warn } from '../warn.ts'
 import { note } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
@@ -87,6 +88,7 @@ async function connect(url: string, asking: Asking, models?: readonly ModelEntry
     ...asking,
     onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
     onNote: note,
+    onWarning: warn,
   })
   return { client, ids: (models ?? (await client.models())).map(({ id }) => id) }
 }
@@ -202,7 +204,10 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     await close()
     throw new Error(message.error)
   }
-  return { client: new LookoutClient({ url: message.url, key, onNote: note }), [Symbol.asyncDispose]: close }
+  return {
+    client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn }),
+    [Symbol.asyncDispose]: close,
+  }
 }
 
 /** Whether an error is about the one input, so that others may still be answered. */

@@ -14,6 +14,8 @@ const PLAIN = 'coordinates in plain words'
 const REPLY_TOKENS = 96
 /** Mean error in patches up to which places are good. */
 const GOOD_ERROR = 2
+/** For whoever has just got the model. */
+const ADVICE = 'use another model for places, or see docs/doctor.md'
 /** Share of the replies that must hold a place, and of the places that the dialect's reader must find. */
 const ENOUGH = 0.75
 
@@ -37,29 +39,48 @@ const PLAIN_WORDS: Way = {
 }
 
 /**
- * Measures which convention the model's places follow, in the words of the card's dialect and in plain ones, and whether
- * that is the dialect's own.
+ * Measures which convention the model's places follow, in the words of the card's dialect, and whether that is the dialect's
+ * own.
  */
 export async function checkCoordinates(
   subject: Subject,
   exhibits: readonly Exhibit[],
   earlier: readonly Finding[],
-): Promise<Finding[]> {
-  if (subject.blindness !== null) return [{ check: CHECK, verdict: 'skipped', finding: subject.blindness }]
+): Promise<Finding> {
+  if (subject.blindness !== null) return { check: CHECK, verdict: 'skipped', finding: subject.blindness }
   const { dialect } = subject.card
   const own = dialect === null ? null : conventionOf(dialect)
-  const plain = await ask(subject, exhibits, PLAIN_WORDS, own)
-  const plainFinding: Finding = { check: PLAIN, verdict: 'measured', ...told(plain, exhibits) }
   // A model that does not see knows no place, however it is asked.
   const sees = earlier.every(({ verdict }) => verdict !== 'noise')
-  const advise = async () => (sees ? adviceFor(subject, exhibits, plain) : '')
-  if (dialect === null || own === null) return [withoutDialect(plain, await advise()), plainFinding]
+  const advise = async () => (sees ? adviceFor(subject, exhibits) : '')
+  if (dialect === null || own === null) return withoutDialect(await advise())
   const inDialect = await ask(subject, exhibits, dialectWay(dialect), own)
   const judged = await judge({ subject, exhibits, dialect, own, replies: inDialect })
   const advice = isBad(judged) ? await advise() : ''
   // Asked in another way, the model does say where things are.
   const verdict = advice === '' ? judged.verdict : 'failed'
-  return [promised(subject, { ...judged, verdict, finding: judged.finding + advice }), plainFinding]
+  return promised(subject, { ...judged, verdict, finding: judged.finding + advice })
+}
+
+/** The same in words that suggest no notation: what the model does by itself. */
+export async function checkPlainCoordinates(
+  subject: Subject,
+  exhibits: readonly Exhibit[],
+): Promise<readonly Finding[]> {
+  if (subject.blindness !== null) return []
+  return [{ check: PLAIN, verdict: 'measured', ...told(await plainReplies(subject, exhibits), exhibits) }]
+}
+
+const repliesOf = new WeakMap<Subject, Promise<Replies>>()
+
+/** Two checks may want them. */
+function plainReplies(subject: Subject, exhibits: readonly Exhibit[]): Promise<Replies> {
+  const known = repliesOf.get(subject)
+  if (known !== undefined) return known
+  const { dialect } = subject.card
+  const replies = ask(subject, exhibits, PLAIN_WORDS, dialect === null ? null : conventionOf(dialect))
+  repliesOf.set(subject, replies)
+  return replies
 }
 
 /** What the card does not promise cannot fail. */
@@ -83,51 +104,52 @@ interface Judged {
 
 async function judge({ subject, exhibits, dialect, own, replies }: Judged): Promise<Finding> {
   const { fit } = replies
+  const places = detectionKind(dialect) === 'point' ? 'Points' : 'Boxes'
   if (!isEnough(replies, exhibits)) {
     // Held to the notation, every model writes places. Only chance can then tell whether they mean anything.
     const held = await ask(subject, exhibits, dialectWay(dialect, true), own)
     const numbers = numbersOf(held.fit)
-    const few = `${of(replies.answers.length, exhibits.length)} replies hold a place.`
+    const few = `${of(replies.answers.length, exhibits.length)} replies hold a place`
     const notation = `Held to the notation of the dialect '${dialect}'`
     if (held.fit.within.length === 0) {
-      const finding = `${few} ${notation}, places are no better than chance (p = ${held.fit.chance.toFixed(2)}).`
+      const finding = `${places} are missing, ${few}: ${ADVICE}. ${notation}, they are no better than chance (p = ${held.fit.chance.toFixed(2)}).`
       return { check: CHECK, verdict: 'noise', finding, numbers }
     }
     const isOwn = held.fit.within.some((one) => same(one, own))
-    const finding = `${few} ${notation}, they follow ${named(held.fit)}.`
+    const finding = `${places} are missing, ${few}: ${ADVICE}. ${notation}, they follow ${named(held.fit)}.`
     return { check: CHECK, verdict: isOwn ? 'warning' : 'failed', finding, numbers }
   }
   const numbers = { ...numbersOf(fit), own: { ...own, error: fit.errorOf(own) } }
   if (fit.verdict === 'noise') {
-    const finding = `Places are no better than chance: answers to other images fit as well with p = ${fit.chance.toFixed(2)}.`
+    const finding = `${places} are no better than chance: ${ADVICE}. Answers to other images fit as well with p = ${fit.chance.toFixed(2)}.`
     return { check: CHECK, verdict: 'noise', finding, numbers }
   }
   if (!fit.within.some((one) => same(one, own))) {
-    const finding = `Places follow ${named(fit)}. The card's dialect '${dialect}' means ${describeConvention(own)}, which is off by ${patches(fit.errorOf(own))}.`
+    const off = `${places} are off by ${fit.errorOf(own).toFixed(1)} patches on average`
+    const finding = `${off}: ${ADVICE}. They follow ${named(fit)}, and the card's dialect '${dialect}' means ${describeConvention(own)}.`
     return { check: CHECK, verdict: 'failed', finding, numbers }
   }
   const read = replies.texts.filter((text, i) => readBy(dialect, text, exhibits[i]!.frame) !== null).length
   if (read < ENOUGH * replies.answers.length) {
-    const finding = `Places follow ${describeConvention(own)}, but the dialect '${dialect}' reads only ${of(read, replies.answers.length)} of them: the notation is another one.`
+    const finding = `${places} are written in another notation than the card's dialect '${dialect}' reads: ${ADVICE}. It reads ${of(read, replies.answers.length)} of them, which follow ${describeConvention(own)}.`
     return { check: CHECK, verdict: 'failed', finding, numbers }
   }
   const error = fit.errorOf(own)
   const about = `${describeConvention(own)}, as the dialect '${dialect}' says; mean error ${patches(error)}, ${of(replies.answers.length, exhibits.length)} replies.`
   return error <= GOOD_ERROR
-    ? { check: CHECK, verdict: 'ok', finding: about, numbers }
-    : { check: CHECK, verdict: 'warning', finding: `Imprecise: ${about}`, numbers }
+    ? { check: CHECK, verdict: 'ok', finding: `${places} are exact: ${about}`, numbers }
+    : { check: CHECK, verdict: 'warning', finding: `${places} are imprecise: ${about}`, numbers }
 }
 
-function withoutDialect(plain: Replies, advice: string): Finding {
-  const numbers = numbersOf(plain.fit)
+function withoutDialect(advice: string): Finding {
   const none = 'The card has no dialect, so the model is not asked for places'
   return advice === ''
-    ? { check: CHECK, verdict: 'skipped', finding: `${none}.`, numbers }
-    : { check: CHECK, verdict: 'warning', finding: `${none}, but it could be.${advice}`, numbers }
+    ? { check: CHECK, verdict: 'skipped', finding: `${none}.` }
+    : { check: CHECK, verdict: 'warning', finding: `${none}, but it could be.${advice}` }
 }
 
 /** Which dialect the card should name instead; empty when no dialect fits. */
-async function adviceFor(subject: Subject, exhibits: readonly Exhibit[], plain: Replies): Promise<string> {
+async function adviceFor(subject: Subject, exhibits: readonly Exhibit[]): Promise<string> {
   const few = exhibits.slice(0, Math.max(FEWEST_ANSWERS, Math.ceil(exhibits.length / 2)))
   const fitting: { readonly name: DialectName; readonly error: number }[] = []
   for (const name of Object.keys(DIALECTS) as DialectName[]) {
@@ -144,6 +166,7 @@ async function adviceFor(subject: Subject, exhibits: readonly Exhibit[], plain: 
     const [{ name, error }] = fitting.sort((a, b) => a.error - b.error) as [(typeof fitting)[0]]
     return ` In the dialect '${name}' the mean error is ${patches(error)}: set "dialect": "${name}" in the card.`
   }
+  const plain = await plainReplies(subject, exhibits)
   if (!isEnough(plain, exhibits) || plain.fit.within.length === 0) return ''
   const names = dialectsWith((convention) => plain.fit.within.some((one) => same(one, convention)))
   const advice = names.length === 0 ? 'no dialect has that' : `so do the dialects ${names.join(', ')}`

@@ -27,13 +27,13 @@ export async function checkSight(subject: Subject, exhibits: readonly Exhibit[])
   const count = right.filter(Boolean).length
   const chance = atLeast(count, exhibits.length, 1 / COLOUR_NAMES.length)
   const numbers = { right: count, asked: exhibits.length, chance }
-  const names = `names ${of(count, exhibits.length)} colours`
+  const names = `it names ${of(count, exhibits.length)} colours`
   if (chance > CHANCE_LIMIT) {
-    const finding = `The model ${names}, and guessing does as well with p = ${chance.toFixed(2)}. It does not see.`
+    const finding = `The model does not see: ${names}, and guessing does as well with p = ${chance.toFixed(2)}.`
     return { check, verdict: 'noise', finding, numbers }
   }
   const isGood = count >= GOOD_SHARE * exhibits.length
-  return { check, verdict: isGood ? 'ok' : 'warning', finding: `The model sees: it ${names} rightly.`, numbers }
+  return { check, verdict: isGood ? 'ok' : 'warning', finding: `The model sees: ${names} rightly.`, numbers }
 }
 
 /** How likely a guesser is to be right at least so often. */

@@ -68,7 +68,7 @@ async function time(subject: Subject, parts: PromptPart[], n: number, maxTokens:
   const branch: Branch = { suffix: [], n, maxTokens, sampling: REPEATING }
   const work = { organisation: ORGANISATION, prefix: parts, branches: [branch] }
   const started = performance.now()
-  const { prompts, events } = await subject.engine.generate(work, new AbortController().signal)
+  const { prompts, events } = await subject.engine.generate(work, subject.signal)
   let first = 0
   let completionTokens = 0
   for await (const event of events) {

@@ -145,6 +145,6 @@ function count(subject: Subject, text: string): Promise<number> {
   return countParts(subject, [{ type: 'text', text, trusted: true }])
 }
 
-function countParts({ engine }: Subject, parts: readonly PromptPart[]): Promise<number> {
-  return engine.countTokens(parts, { organisation: ORGANISATION, signal: new AbortController().signal })
+function countParts({ engine, signal }: Subject, parts: readonly PromptPart[]): Promise<number> {
+  return engine.countTokens(parts, { organisation: ORGANISATION, signal })
 }

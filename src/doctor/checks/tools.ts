@@ -65,7 +65,7 @@ async function chosen(call: Call): Promise<Finding> {
   const check = 'chosen call'
   const { call: made, text } = await call('auto')
   if (made === null) {
-    return { check, verdict: 'warning', finding: `The model did not call the function; it wrote ${quoted(text)}.` }
+    return { check, verdict: 'warning', finding: `The model does not call tools by itself: it wrote ${quoted(text)}.` }
   }
   const written = `${made.name}, ${quoted(made.arguments)}`
   return cityIn(made.arguments)?.includes(CITY)

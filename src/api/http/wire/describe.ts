@@ -135,6 +135,10 @@ export const HEADERS = {
     'Keywords of the request’s JSON schemas that have no effect, comma-separated. Other characters than ASCII are escaped as in JSON. Absent where there are none.',
     { type: 'string', example: 'discriminator, x-order, format: semver' },
   ),
+  'x-lookout-warning': header(
+    'Why the places that the model writes cannot be relied on, as its examination has found. Absent where it has not.',
+    { type: 'string' },
+  ),
   'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
   'content-disposition': header('The file’s name.', { type: 'string' }),
   'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
@@ -191,7 +195,7 @@ export function operation(described: Operation): object {
     ...EVERYWHERE,
     ...(convention.headers ?? []),
     ...(limited ? LIMITS : []),
-    ...(asksModel ? (['x-lookout-note', 'x-lookout-ignored-keywords'] as const) : []),
+    ...(asksModel ? (['x-lookout-note', 'x-lookout-ignored-keywords', 'x-lookout-warning'] as const) : []),
   ]
   const shapes = [convention.errors].flat() as [string, ...string[]]
   return {

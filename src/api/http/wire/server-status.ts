@@ -10,6 +10,35 @@ const share = z
   .nullable()
   .describe('Part of the prompt tokens that a cache had; null without any.')
 
+/** What the doctor found out about a model that was pulled. */
+export const modelExamination = z
+  .object({
+    state: z
+      .enum(['waiting', 'running', 'done', 'skipped', 'failed'])
+      .describe('`waiting`: for another one, or for memory. `failed`: it could not be carried out, or not to its end.'),
+    finished_at: z.int().nullable().describe('Unix seconds.'),
+    overall: z.string().nullable().describe('A few sentences for people; null before any check has ended.'),
+    ok: z.boolean().nullable().describe('Whether the model does what its card promises, as far as it was checked.'),
+    places_off_by: z
+      .number()
+      .min(0)
+      .nullable()
+      .describe(
+        'Mean error of boxes or points in patches, in the notation of the card; null where it was not measured.',
+      ),
+    findings: z.array(
+      z.object({
+        check: z.string(),
+        verdict: z.enum(['ok', 'warning', 'failed', 'noise', 'skipped', 'measured']),
+        finding: z.string(),
+      }),
+    ),
+    unchecked: z.array(z.string()).describe('Checks that have not ended yet, or were skipped.'),
+  })
+  .register(responseSchemas, { id: 'ModelExamination' })
+
+export type ModelExaminationBody = z.output<typeof modelExamination>
+
 const engineStatus = z
   .object({
     models: z.array(z.string()).describe('Ids that it answers for.'),
@@ -23,6 +52,7 @@ const engineStatus = z
     tokens_per_second: rate,
     cached_share: share,
     memory_bytes: count.nullable().describe('Of its process; null where it has none.'),
+    examination: modelExamination.nullable().describe('Null where the model was never examined.'),
   })
   .register(responseSchemas, { id: 'EngineStatus' })
 

@@ -60,23 +60,3 @@ export const modelCatalogue = z
   .register(responseSchemas, { id: 'ModelCatalogue' })
 
 export type ModelCatalogueBody = z.output<typeof modelCatalogue>
-
-/** What the doctor found out about a model that was pulled. Part of `GET /v1/server`, for each engine. */
-export const modelExamination = z
-  .object({
-    state: z.enum(['waiting', 'running', 'done', 'skipped', 'failed']),
-    finished_at: z.int().nullable().describe('Unix seconds.'),
-    overall: z.string().nullable().describe('One or two sentences for people; null before any check has ended.'),
-    ok: z.boolean().nullable().describe('Whether the model does what its card promises, as far as it was checked.'),
-    findings: z.array(
-      z.object({
-        check: z.string(),
-        verdict: z.enum(['ok', 'warning', 'failed', 'noise', 'skipped', 'measured']),
-        finding: z.string(),
-      }),
-    ),
-    unchecked: z.array(z.string()).describe('Checks that have not ended yet, or were skipped.'),
-  })
-  .register(responseSchemas, { id: 'ModelExamination' })
-
-export type ModelExaminationBody = z.output<typeof modelExamination>

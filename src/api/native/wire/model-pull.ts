@@ -17,6 +17,10 @@ export const modelPullRequest = z
       .nullish()
       .describe('Whether the image encoder is fetched that suits the model; none is for text only.'),
     dry_run: z.boolean().nullish().describe('Whether to end after the choice, before anything is fetched.'),
+    examine: z
+      .boolean()
+      .nullish()
+      .describe('Whether the server examines the model afterwards, behind all requests. True by default.'),
   })
   .register(requestSchemas, { id: 'ModelPullRequest' })
 

@@ -4,9 +4,11 @@ import './model-pull.ts'
 import './multilook-input-tokens.ts'
 import './multilook-request.ts'
 import './multilook-response.ts'
-import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../http/wire/describe.ts'
+import { inPath, json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../http/wire/describe.ts'
 
-/** What is our own: multilook, detect, and fetching models. */
+const MODEL_ID = inPath('model_id', 'The id under which the model is listed.')
+
+/** What is our own: multilook, detect, and fetching and examining models. */
 export const NATIVE_PATHS: Paths = {
   '/v1/chat/completions/multilook': {
     post: operation({
@@ -88,6 +90,24 @@ export const NATIVE_PATHS: Paths = {
         },
       },
       errors: [400, 401, 403, 408, 409, 413, 415, 429, 500, 503, 507],
+    }),
+  },
+  '/v1/models/{model_id}/examination': {
+    post: operation({
+      id: 'examineModel',
+      tag: 'models',
+      summary: 'Examine a model that was pulled, behind all requests; needs a key of scope `admin`',
+      parameters: [MODEL_ID],
+      replies: { 200: { description: 'The examination, which has not begun.', content: json('ModelExamination') } },
+      errors: [400, 401, 403, 404, 429, 503],
+    }),
+    delete: operation({
+      id: 'skipExamination',
+      tag: 'models',
+      summary: 'End the examination of a model; needs a key of scope `admin`',
+      parameters: [MODEL_ID],
+      replies: { 200: { description: 'What was found until then.', content: json('ModelExamination') } },
+      errors: [400, 401, 403, 404, 429, 503],
     }),
   },
 }

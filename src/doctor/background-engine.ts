@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CountOptions, Engine, Generation, PromptPart, Work } from '../inference/engine.ts'
+import { ApiError } from '../lib/errors.ts'
+import { Unavailable } from './examination.ts'
+
+/** An engine that is busy, loads or starts again for longer than all these attempts is given up. */
+const MOST_TRIES = 30
+const LONGEST_PAUSE_S = 30
+
+/**
+ * An engine as an examination uses it beside clients: one work at a time, behind the work of all others. What the engine
+ * is too busy for is tried again.
+ */
+export class BackgroundEngine implements Engine {
+  readonly #engine: Engine
+  readonly #mayUse: () => boolean
+  readonly #release: () => void
+  /** The latest work, which the next one waits for. */
+  #last: Promise<void> = Promise.resolve()
+
+  /** @param mayUse whether the next work may begin; if not, it throws `Unavailable`. */
+  constructor(engine: Engine, mayUse: () => boolean = () => true) {
+    this.#engine = engine
+    this.#mayUse = mayUse
+    this.#release = engine.hold?.() ?? (() => {})
+  }
+
+  get info() {
+    return this.#engine.info
+  }
+
+  get state() {
+    return this.#engine.state
+  }
+
+  get offload() {
+    return this.#engine.offload ?? null
+  }
+
+  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const done = await this.#turn(signal)
+    try {
+      const generation = await this.#patiently(
+        () => this.#engine.generate({ ...work, isBackground: true }, signal),
+        signal,
+      )
+      return { ...generation, events: ending(generation.events, done) }
+    } catch (error) {
+      done()
+      throw error
+    }
+  }
+
+  async countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    return this.#patiently(() => this.#engine.countTokens(parts, options), options.signal)
+  }
+
+  measure(work: Work, signal: AbortSignal) {
+    return this.#patiently(() => this.#engine.measure(work, signal), signal)
+  }
+
+  /** Lets go of the engine, which serves others too. */
+  async close(): Promise<void> {
+    this.#release()
+  }
+
+  /** Waits for the works before. @returns what ends this one. */
+  async #turn(signal: AbortSignal): Promise<() => void> {
+    const before = this.#last
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#last = promise
+    // Whoever has left reads no events to their end.
+    const done = () => {
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    signal.addEventListener('abort', done)
+    await before
+    return done
+  }
+
+  async #patiently<Result>(ask: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
+    for (let tries = 1; ; tries++) {
+      signal.throwIfAborted()
+      if (!this.#mayUse()) throw new Unavailable('There is no memory for the model')
+      try {
+        return await ask()
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.code !== 'model_overloaded') throw error
+        if (tries === MOST_TRIES) throw new Unavailable(error.message, { cause: error })
+        const pause = Math.min(error.retryAfter ?? 1, LONGEST_PAUSE_S)
+        await sleep(pause * 1000, undefined, { signal }).catch(() => signal.throwIfAborted())
+      }
+    }
+  }
+}
+
+async function* ending<Event>(events: AsyncIterable<Event>, done: () => void): AsyncGenerator<Event, void, void> {
+  try {
+    yield* events
+  } finally {
+    done()
+  }
+}
