@@ -2,6 +2,7 @@ import {
   type CatalogueEntry,
   type EntryFit,
   idOfEntry,
+  type MachineSpeed,
   rankForMachine,
   readCatalogue,
   toCatalogueModel,
@@ -27,12 +28,20 @@ interface Listed {
   readonly id: string | null
 }
 
+/** Says on a terminal why nothing happens for some seconds, the first time. */
+export function measuredSpeed(config: Config): Promise<MachineSpeed | null> {
+  const onMeasure = () => {
+    if (process.stderr.isTTY) process.stderr.write('Measuring how fast this machine computes (once) ...\n')
+  }
+  return machineSpeed({ ...config, onMeasure })
+}
+
 /** Prints what the catalogue has for this machine. Asks neither the hub nor a server. */
 export async function listCatalogue(config: Config, isJson: boolean): Promise<void> {
   const available = memoryForModels(config.modelMemoryBytes)
   const cards = await storedCards(config.modelStore)
   const here = cards.map(({ ids, aliases, source }) => ({ id: ids[0]!, aliases, source }))
-  const speed = await machineSpeed(config)
+  const speed = await measuredSpeed(config)
   const fits = rankForMachine(await readCatalogue(), { available, speed })
   const listed = fits.map((fit) => ({ fit, id: idOfEntry(fit.entry, here) }))
   if (isJson) printJson(listed.map(({ fit, id }) => toCatalogueModel(fit, id)))

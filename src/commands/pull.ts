@@ -1,9 +1,8 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { pull as pullModel, readHubSettings, type StoredCard, TUNING } from '../hub/index.ts'
-import { machineSpeed } from '../inference/engines/engines.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
-import { listCatalogue } from './catalogue-list.ts'
+import { listCatalogue, measuredSpeed } from './catalogue-list.ts'
 import type { Command } from './command.ts'
 import { warnOfCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
@@ -97,7 +96,7 @@ ${SETTINGS_HELP}`,
         settings,
         store: config.modelStore,
         available: memoryForModels(config.modelMemoryBytes),
-        machineSpeed: () => machineSpeed(config),
+        machineSpeed: () => measuredSpeed(config),
         tuning: TUNING,
         signal: stop.signal,
         report: values.json ? reportJson : textReport(),

@@ -10,12 +10,14 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dataDirectory, { recursive: true, force: true }))
 
-const speedOf = (isBusy: boolean, directory = dataDirectory) =>
-  machineSpeed({ dataDirectory: directory, backend: 'cpu', isBusy: () => isBusy })
+const speedOf = (isBusy: boolean, onMeasure?: () => void, directory = dataDirectory) =>
+  machineSpeed({ dataDirectory: directory, backend: 'cpu', isBusy: () => isBusy, ...(onMeasure && { onMeasure }) })
 const stored = () => join(dataDirectory, 'machine-speed.json')
 
 test('measures once, for all calls at the same time, and keeps the result until the machine is another', async () => {
-  const [speed, again] = await Promise.all([speedOf(false), speedOf(false)])
+  const onMeasure = vi.fn()
+  const [speed, again] = await Promise.all([speedOf(false, onMeasure), speedOf(false, onMeasure)])
+  expect(onMeasure).toHaveBeenCalledTimes(1)
   expect(again).toBe(speed)
   // From a single-board computer to a large server.
   expect(speed!.bytesPerSecond).toBeGreaterThan(1e8)

@@ -17,6 +17,8 @@ export interface MachineSpeedOptions {
   readonly backend: Backend
   /** Whether other programs take so much of this machine that the result is not worth keeping. */
   readonly isBusy?: () => boolean
+  /** Called before this machine is measured. */
+  readonly onMeasure?: () => void
 }
 
 const FILE = 'machine-speed.json'
@@ -77,9 +79,10 @@ async function readStored(file: string): Promise<z.output<typeof stored> | null>
 async function measureAndStore(
   file: string,
   machine: z.output<typeof stored>['machine'],
-  { dataDirectory, backend, isBusy = othersCompute }: MachineSpeedOptions,
+  { dataDirectory, backend, isBusy = othersCompute, onMeasure }: MachineSpeedOptions,
 ): Promise<MachineSpeed | null> {
   const keeps = !isBusy()
+  onMeasure?.()
   const speed = await measure(backend)
   if (!keeps) return speed
   await mkdir(dataDirectory, { recursive: true })
