@@ -4,10 +4,9 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { type CatalogueEntry, readCatalogue } from '../src/catalogue/index.ts'
+import { type CatalogueEntry, MEMORY_CLASSES, readCatalogue } from '../src/catalogue/index.ts'
 
 const PAGE = new URL('../docs/choosing.md', import.meta.url)
-const CLASSES = [4, 8, 16, 24] as const
 const USES = {
   general: 'photographs',
   grounding: 'boxes and points',
@@ -46,7 +45,7 @@ else if (updated !== page) {
 
 /** Which model for which memory and job, best first. */
 function jobTable(): string {
-  const rows = CLASSES.flatMap((memory) =>
+  const rows = MEMORY_CLASSES.flatMap((memory) =>
     Object.entries(USES).map(([use, job]) => {
       const place = ({ uses }: CatalogueEntry) => uses.indexOf(use as keyof typeof USES)
       const fitting = models.filter((entry) => entry.memoryClass === memory && place(entry) >= 0)

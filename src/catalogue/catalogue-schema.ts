@@ -16,6 +16,8 @@ const quantisation = z.strictObject({
   model: file,
 })
 
+export const MEMORY_CLASSES = [4, 6, 8, 16, 24, 32] as const
+
 /** A real model that Lookout can fetch and serve. Facts are the makers', with their sources; nothing is measured here. */
 export const catalogueEntry = z.strictObject({
   /** What `lookout pull` takes: `qwen3-vl-4b`. */
@@ -24,8 +26,8 @@ export const catalogueEntry = z.strictObject({
   maker: z.string().min(1),
   /** On Hugging Face, with GGUF files. */
   repository: z.string().regex(/^[\w.-]+\/[\w.-]+$/),
-  /** Memory in GB of a machine, or of a graphics card, on which the default quantisation runs with 8,192 tokens of context. */
-  memoryClass: z.union([z.literal(4), z.literal(8), z.literal(16), z.literal(24)]),
+  /** The smallest of these, in GiB of a machine, on which it fits (`rankForMachine`) while four fifths of it are free. */
+  memoryClass: z.literal(MEMORY_CLASSES),
   /** What it is recommended for, best first. */
   uses: z.array(z.enum(['general', 'documents', 'grounding', 'video', 'audio'])).min(1),
   /** One sentence: why one would take it. */

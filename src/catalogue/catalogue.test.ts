@@ -6,17 +6,18 @@ import { candidatesOf, isLanguageModel, isProjector, quantisationOf } from '../h
 import type { HubFile } from '../hub/hub-client.ts'
 import { projectorsFor } from '../hub/projector-choice.ts'
 import { findEntry, readCatalogue } from './catalogue.ts'
+import { MEMORY_CLASSES } from './catalogue-schema.ts'
+import { rankForMachine } from './machine-fit.ts'
 
-const { models } = await readCatalogue()
+const { checked, models } = await readCatalogue()
 const named = models.map((entry) => [entry.name, entry] as const)
-const GB = 1e9
 
 test('has 12 to 16 models for every memory class and every use, under names that are theirs alone', () => {
   expect(models.length).toBeGreaterThanOrEqual(12)
   expect(models.length).toBeLessThanOrEqual(16)
   expect(new Set(models.map(({ name }) => name)).size).toBe(models.length)
   expect(new Set(models.map(({ repository }) => repository.toLowerCase())).size).toBe(models.length)
-  expect(new Set(models.map(({ memoryClass }) => memoryClass))).toEqual(new Set([4, 8, 16, 24]))
+  expect(new Set(models.map(({ memoryClass }) => memoryClass))).toEqual(new Set(MEMORY_CLASSES))
   expect(new Set(models.flatMap(({ uses }) => uses))).toEqual(
     new Set(['general', 'documents', 'grounding', 'video', 'audio']),
   )
@@ -59,13 +60,29 @@ test.each(named)('%s has files as large as their quantisation makes that many pa
   }
 })
 
-test.each(named)('%s runs in its memory class, and not easily in a smaller one', (_name, entry) => {
-  const { quantisations, defaultQuantisation, projector, shape, memoryClass } = entry
-  const { model } = quantisations.find(({ name }) => name === defaultQuantisation)!
-  const needed = model.bytes + (projector?.bytes ?? 0) + 8192 * shape.kvBytesPerToken + 0.3 * GB
-  const smaller = [4, 8, 16, 24].filter((size) => size < memoryClass).at(-1) ?? 0
-  expect(needed).toBeLessThan(0.9 * memoryClass * GB)
-  expect(needed).toBeGreaterThan(0.5 * smaller * GB)
+test.each(named)('%s fits the machines of its memory class, and no smaller ones', (_name, entry) => {
+  const fits = (gib: number) => {
+    const machine = { available: 0.8 * gib * 2 ** 30, speed: null }
+    return rankForMachine({ checked, models: [entry] }, machine)[0]!.fits !== 'no'
+  }
+  expect(MEMORY_CLASSES.find(fits)).toBe(entry.memoryClass)
+})
+
+test('on a slow processor, Qwen3-VL 4B comes first', () => {
+  const speed = { bytesPerSecond: 18e9, multiplyAddsPerSecond: 150e9 }
+  expect(rankForMachine({ checked, models }, { available: 20 * 2 ** 30, speed })[0]!.entry.name).toBe('qwen3-vl-4b')
+})
+
+test.each([
+  [6, 'qwen3-vl-2b'],
+  [8, 'qwen3-vl-4b'],
+  [16, 'qwen3-vl-8b'],
+  [24, 'qwen3-vl-8b'],
+  [32, 'qwen3-vl-30b-a3b'],
+  [64, 'qwen3-vl-30b-a3b'],
+] as const)('with %i GiB of memory, Qwen3-VL comes first', (gib, name) => {
+  const machine = { available: 0.8 * gib * 2 ** 30, speed: null }
+  expect(rankForMachine({ checked, models }, machine)[0]!.entry.name).toBe(name)
 })
 
 test.each(named)('%s can do what Lookout knows of its family', (_name, entry) => {

@@ -19,6 +19,7 @@ function entry(name: string, billions: readonly [number, number?], fields: Parti
   return {
     name,
     uses: ['general'],
+    memoryClass: 8,
     quantisations: [
       { name: 'Q3_K_M', model: file(0.5) },
       { name: 'Q4_K_M', model: file(0.62) },
@@ -34,11 +35,11 @@ function entry(name: string, billions: readonly [number, number?], fields: Parti
 
 const MODELS = [
   entry('reader-1b', [1], { uses: ['documents'] }),
-  entry('two', [2]),
+  entry('two', [2], { memoryClass: 6 }),
   entry('four', [4]),
-  entry('eight', [8]),
-  entry('dense-27b', [27]),
-  entry('mixture-30b', [30, 3]),
+  entry('eight', [8], { memoryClass: 16 }),
+  entry('dense-27b', [27], { memoryClass: 32 }),
+  entry('mixture-30b', [30, 3], { memoryClass: 32 }),
 ]
 
 function ranked(gigabytes: number, speed: MachineSpeed | null) {
@@ -57,8 +58,8 @@ test('what does not fit comes last, the smallest first, and nothing is offered b
   )
 })
 
-test('a model for general use comes before one of one task, and what leaves room before what does not', () => {
-  expect(fitting(8, SLOW)).toEqual(['two Q4_K_M', 'reader-1b Q8_0', 'four Q4_K_M tight'])
+test('a model for general use comes before one of one task, and the larger class first, even where it fits tightly', () => {
+  expect(fitting(8, SLOW)).toEqual(['four Q4_K_M tight', 'two Q4_K_M', 'reader-1b Q8_0'])
 })
 
 test('the largest that answers at a usable speed is the best, in no finer quantisation than that allows', () => {
@@ -67,12 +68,11 @@ test('the largest that answers at a usable speed is the best, in no finer quanti
 })
 
 test('a large machine gets what its speed allows: a mixture of experts where a dense model is too slow', () => {
-  const tight = ['mixture-30b Q4_K_M tight', 'dense-27b Q4_K_M tight']
-  expect(fitting(24, SLOW)).toEqual(['four Q4_K_M', 'two Q8_0', 'eight Q4_K_M', 'reader-1b Q8_0', ...tight])
-  expect(fitting(24, FAST)).toEqual([
-    ...['eight Q8_0', 'four Q8_0', 'two Q8_0', 'reader-1b Q8_0'],
-    ...tight.toReversed(),
-  ])
+  const [dense, mixture] = ['dense-27b Q4_K_M tight', 'mixture-30b Q4_K_M tight']
+  const slow = ['four Q4_K_M', 'two Q8_0', 'eight Q4_K_M']
+  expect(fitting(24, SLOW)).toEqual([...slow, dense, 'reader-1b Q8_0', mixture])
+  const fast = ['eight Q8_0', 'four Q8_0', 'two Q8_0', 'reader-1b Q8_0']
+  expect(fitting(24, FAST)).toEqual([dense, ...fast, mixture])
   expect(fitting(64, SLOW).slice(0, 2)).toEqual(['mixture-30b Q4_K_M', 'four Q4_K_M'])
   expect(fitting(64, FAST).slice(0, 2)).toEqual(['dense-27b Q4_K_M', 'mixture-30b Q8_0'])
 })

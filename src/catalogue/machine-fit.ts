@@ -25,40 +25,43 @@ export interface EntryFit {
 /** Logits and activations of the largest batch, and an encoder's activations for the largest image: those of Qwen3-VL. */
 const COMPUTE_BYTES = 350 * 2 ** 20
 const ENCODER_BYTES = 900 * 2 ** 20
-
-const FITS = ['yes', 'tight', 'no'] as const
+/** Beside files that take more of the available memory, a server has room for a short context only. */
+const FILES_SHARE = 0.75
 
 /**
  * The catalogue's models as they would run on a machine, best first:
  *
- * 1. what fits, then what fits tightly, then the rest;
- * 2. models for general use before those of one task, which disappoint whoever asks them anything else;
+ * 1. what fits, if only tightly; then those of them whose files leave little room for context; then what does not fit;
+ * 2. models whose first use is general before those with another first use, and those before models of one task, which
+ *    disappoint users who ask them anything else;
  * 3. those that answer at a usable speed (`isUsable`) before those that do not. A speed that is not known counts as
  *    usable: it is that of a GPU, whose memory and speed grow together;
- * 4. of the usable ones the most capable, of the slow ones the fastest. Of what does not fit, what needs the least memory.
+ * 4. of the usable ones those of the largest memory class, and of one class in the order of the catalogue; of the slow ones
+ *    the fastest. Of what does not fit, what needs the least memory.
  */
 export function rankForMachine({ models }: Catalogue, machine: Machine): EntryFit[] {
-  return models.map((entry) => entryFit(entry, machine)).sort(compare)
+  return models.map((entry) => entryFit(entry, machine)).sort((a, b) => compare(a, b, machine.available))
 }
 
-function compare(a: EntryFit, b: EntryFit): number {
-  const byFit = FITS.indexOf(a.fits) - FITS.indexOf(b.fits)
-  if (byFit !== 0) return byFit
-  if (a.fits === 'no') return a.memory - b.memory
+function compare(a: EntryFit, b: EntryFit, available: number): number {
+  if (a.fits === 'no' && b.fits === 'no') return a.memory - b.memory
   return (
-    Number(isGeneral(b)) - Number(isGeneral(a)) ||
+    placeOf(a, available) - placeOf(b, available) ||
+    generalPlace(a) - generalPlace(b) ||
     Number(isUsable(b.speed)) - Number(isUsable(a.speed)) ||
-    (isUsable(a.speed) ? capability(b) - capability(a) : b.speed!.tokensPerSecond - a.speed!.tokensPerSecond)
+    (isUsable(a.speed)
+      ? b.entry.memoryClass - a.entry.memoryClass
+      : b.speed!.tokensPerSecond - a.speed!.tokensPerSecond)
   )
 }
 
-function isGeneral({ entry }: EntryFit): boolean {
-  return entry.uses.includes('general')
+function placeOf({ fits, bytes }: EntryFit, available: number): number {
+  return fits === 'no' ? 2 : bytes > available * FILES_SHARE ? 1 : 0
 }
 
-/** A mixture of experts answers about as well as a dense model of so many parameters. */
-function capability({ entry: { shape } }: EntryFit): number {
-  return Math.sqrt(shape.parameters * shape.activeParameters)
+function generalPlace({ entry: { uses } }: EntryFit): number {
+  const place = uses.indexOf('general')
+  return place < 0 ? Number.MAX_SAFE_INTEGER : place
 }
 
 function entryFit(entry: CatalogueEntry, { available, speed }: Machine): EntryFit {
