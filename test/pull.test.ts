@@ -65,7 +65,7 @@ interface Outcome {
 
 function lookout(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
   // What is found out of a model afterwards, test/weights/examinations.test.ts shows.
-  const args = given[0] === 'pull' ? [...given, '--no-check'] : given
+  const args = given[0] === 'pull' && !/^pull( --json)?$/.test(given.join(' ')) ? [...given, '--no-check'] : given
   return new Promise((resolve) => {
     execFile(process.execPath, ['src/main.ts', ...args], { env: environment(changes) }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
