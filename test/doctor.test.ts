@@ -35,7 +35,9 @@ describe('the command', () => {
     expect(verdictOf('forced call')).toBe('ok')
     expect(verdictOf('speed')).toBe('measured')
     expect(rows.find(([first]) => first === 'device')).toEqual(['device', 'measured', 'Everything on the CPU.'])
-    expect(stdout).toMatch(/^The model does not do what its card promises: images and coordinates: only noise\./m)
+    expect(stdout).toMatch(
+      /^The model does not see: it names \d of 6 colours.* Boxes are .*: use another model for places/m,
+    )
   })
 
   test('a sandbox that is turned off is a warning', async () => {

@@ -133,7 +133,7 @@ describe('after a pull', () => {
     expect(found.overall).toMatch(/Boxes are .*: use another model for places, or see docs\/doctor\.md\./)
     expect(found.findings.find(({ check }) => check === 'images')?.verdict).toBe('noise')
     expect(await kept()).toMatchObject({ state: 'done', overall: found.overall, llamaCpp: expect.any(String) })
-    expect(server.logs.filter((line) => line.includes(`Examined ${ID}: `))).toHaveLength(1)
+    await expect.poll(() => server.logs.filter((line) => line.includes(`Examined ${ID}: `))).toHaveLength(1)
     expect((await engineOf(SHIPPED))!.examination).toBeNull()
 
     // Work of its own, which counts for no organisation and gives way to all others.
@@ -211,7 +211,8 @@ describe('after a pull', () => {
     held.isHeld = true
     await serve()
     await pull()
-    await until('running')
+    // The model is loaded, and asked.
+    await expect.poll(async () => (await examination())?.unchecked).toEqual(CHECKS.slice(1))
     expect((await call('DELETE', `/v1/models/${encodeURIComponent(ID)}`)).status).toBe(200)
     await expect.poll(() => held.state).toBe('closed')
     expect(existsSync(folder())).toBe(false)
@@ -290,7 +291,9 @@ describe('what is kept', () => {
     ['no JSON', '{"state": "do'],
     ['another shape', '{"state": "done", "findings": 7}'],
     ['a state that there is not', '{"state": "wonderful"}'],
-    ['far too large', `{"overall": "${'x'.repeat(30_000)}"}`],
+    ['too long in a field', `{"overall": "${'x'.repeat(30_000)}"}`],
+    ['far too large', `"${'x'.repeat(2 ** 22)}"`],
+    ['nested deeply', '['.repeat(1_000_000)],
   ])('is ignored where it is %s', async (_what, text) => {
     await serve()
     await pull({ examine: false })
@@ -301,6 +304,25 @@ describe('what is kept', () => {
     }
     await expect.poll(isWarned).toBe(true)
     expect((await ask(ID)).status).toBe(200)
+  })
+
+  test('breaks no header, also where a finding quotes what the model wrote', async () => {
+    await serve()
+    await pull()
+    await until('done')
+    const written = "Boxes are 'a\r\nset-cookie: b=c\0\x1b[31m\u{1f600}é': use another model. More."
+    const noise = { check: 'coordinates', verdict: 'noise', finding: written + 'x'.repeat(10_000) }
+    await writeFile(file(), JSON.stringify({ ...(await kept()), findings: [noise] }))
+    const warning = async () => {
+      const response = await ask(ID)
+      expect(response.status).toBe(200)
+      expect(response.headers.has('set-cookie')).toBe(false)
+      return response.headers.get('x-lookout-warning')
+    }
+    await expect.poll(warning).toBe("Boxes are 'a??set-cookie: b=c??[31m???': use another model.")
+    noise.finding = 'é'.repeat(20_000)
+    await writeFile(file(), JSON.stringify({ ...(await kept()), findings: [noise] }))
+    await expect.poll(warning).toBe('?'.repeat(1_000))
   })
 
   test('is ignored where it is a folder, and goes with the model', async () => {

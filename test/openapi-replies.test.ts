@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
 import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
 import type { OpenApi, Operation, Schema } from './support/openapi.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -33,7 +34,13 @@ beforeAll(async () => {
   )
   home = await mkdtemp(join(tmpdir(), 'lookout-openapi-'))
   picture = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
-  server = await startTestServer({ environment: { LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on' } })
+  const engine = new FakeEngine()
+  server = await startTestServer({
+    engine,
+    // The model that is pulled has an engine of its own, which its examination closes in the end.
+    startEngine: async ({ serves }) => (serves.some(({ id }) => id.startsWith(REPOSITORY)) ? new FakeEngine() : engine),
+    environment: { LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on' },
+  })
   document = await jsonOf<OpenApi & Record<string, unknown>>(await fetch(`${server.url}/openapi.json`))
   validator = new Ajv2020({ strict: false, allErrors: true })
   addFormats.default(validator)
@@ -188,6 +195,16 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   pullModel: [
     { status: 200, body: { model: `${REPOSITORY}:Q4_K_M`, projector: 'none' } },
     { status: 400, body: { model: 'nobody/nothing:Q4_K_M' } },
+  ],
+  examineModel: [
+    { status: 200, id: () => encodeURIComponent(`${REPOSITORY}:Q4_K_M`) },
+    { status: 400, id: () => MODEL },
+    { status: 404, id: () => 'none' },
+  ],
+  skipExamination: [
+    { status: 200, id: () => encodeURIComponent(`${REPOSITORY}:Q4_K_M`) },
+    { status: 400, id: () => MODEL },
+    { status: 404, id: () => 'none' },
   ],
   deleteModel: [
     { status: 200, id: () => encodeURIComponent(`${REPOSITORY}:Q4_K_M`) },

@@ -7,6 +7,7 @@ import { type KeptExamination, keepExamination } from '../models/kept-examinatio
 import { lackingEncoder } from '../models/lacking-encoder.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import type { Command } from './command.ts'
+import { forTerminal } from './for-terminal.ts'
 import { examineInstallation } from './installation.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
@@ -96,7 +97,7 @@ function printReport(named: NamedModel | null, findings: readonly Finding[]): vo
 function showReport(named: NamedModel | null, findings: readonly Finding[]): void {
   if (named !== null) process.stdout.write(`${named.served.id} (${named.card.file})\n\n`)
   printTable(['check', 'verdict', 'finding'], findings.flatMap(rowsOf))
-  if (named !== null) process.stdout.write(`\n${overall(findings)}\n`)
+  if (named !== null) process.stdout.write(forTerminal(`\n${overall(findings)}\n`))
 }
 
 interface NamedModel {
@@ -127,7 +128,7 @@ const FINDING_WIDTH = 84
 
 /** A finding is broken into lines, of which only the first one has a name. */
 function rowsOf({ check, verdict, finding }: Finding): string[][] {
-  return wrap(finding, FINDING_WIDTH).map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
+  return wrap(forTerminal(finding), FINDING_WIDTH).map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
 }
 
 /** One line of a terminal, which the next one replaces. */

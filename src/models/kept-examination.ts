@@ -11,6 +11,9 @@ const FILE = 'examination.json'
 /** No process works longer than this at one, except a server, which keeps that to itself. */
 export const LONGEST_MS = 30 * 60_000
 
+/** Far more than the longest one takes. */
+const MAX_BYTES = 2 ** 22
+
 const line = z.string().max(200)
 const text = z.string().max(20_000)
 const time = z.iso.datetime()
@@ -57,8 +60,10 @@ export async function readExamination(
   warn: (message: string) => void = () => {},
 ): Promise<KeptExamination | null> {
   const path = pathOf(card)
-  if ((await lstat(path).catch(() => null)) === null) return null
+  const entry = await lstat(path).catch(() => null)
+  if (entry === null) return null
   try {
+    if (entry.size > MAX_BYTES) throw new Error(`it has ${entry.size} bytes; at most ${MAX_BYTES} are read`)
     const kept = schema.parse(JSON.parse(await readPlain(path)))
     return areSame(kept.files, await filesOf(card)) ? kept : null
   } catch (error) {

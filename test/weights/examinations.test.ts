@@ -137,6 +137,7 @@ describe('lookout pull', () => {
 
   test('Ctrl-C skips it, and the pull has succeeded', async () => {
     const child = start(['pull', ID])
+    onTestFinished(() => void child.kill('SIGKILL'))
     let stdout = ''
     child.stdout!.on('data', (piece) => {
       stdout += piece
@@ -150,13 +151,10 @@ describe('lookout pull', () => {
     expect(await listed()).toMatch(/: ok; unchecked: .* thoughts$/)
   })
 
-  test('it can be left out, and is where memory is too small', async () => {
+  test('it can be left out', async () => {
     const left = await lookout('pull', ID, '--no-check')
     expect(left.stdout).not.toContain('Checking')
     expect(await listed()).toBe('no')
-    const small = await outcomeOf(start(['pull', ID], { LOOKOUT_MODEL_MEMORY: '0.52' }))
-    expect(small.stdout).toMatch(/ is not examined: it takes about .* of memory, and .* are free\n$/)
-    expect(small.code).toBe(0)
     const refused = await lookout('pull', ID, '--check-seconds', 'soon')
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('--check-seconds: expected a number') })
   })

@@ -78,7 +78,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   child.unref()
   if (json) return
   // Only the listener assigns it, which the compiler does not see.
-  process.stdout.write(`\n${resultOf(id, how ?? 'ended', latest as KeptExamination | null)}\n`)
+  process.stdout.write(forTerminal(`\n${resultOf(id, how ?? 'ended', latest as KeptExamination | null)}\n`))
 }
 
 /** @throws ConfigError */

@@ -10,6 +10,14 @@ const share = z
   .nullable()
   .describe('Part of the prompt tokens that a cache had; null without any.')
 
+const examinationFinding = z
+  .object({
+    check: z.string(),
+    verdict: z.enum(['ok', 'warning', 'failed', 'noise', 'skipped', 'measured']),
+    finding: z.string(),
+  })
+  .register(responseSchemas, { id: 'ExaminationFinding' })
+
 /** What the doctor found out about a model that was pulled. */
 export const modelExamination = z
   .object({
@@ -26,13 +34,7 @@ export const modelExamination = z
       .describe(
         'Mean error of boxes or points in patches, in the notation of the card; null where it was not measured.',
       ),
-    findings: z.array(
-      z.object({
-        check: z.string(),
-        verdict: z.enum(['ok', 'warning', 'failed', 'noise', 'skipped', 'measured']),
-        finding: z.string(),
-      }),
-    ),
+    findings: z.array(examinationFinding),
     unchecked: z.array(z.string()).describe('Checks that have not ended yet, or were skipped.'),
   })
   .register(responseSchemas, { id: 'ModelExamination' })
