@@ -1,6 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Block, blocksOf, obstacleOf, type Printed, ReaderFolder, RUN_PAGES } from './support/doc-blocks.ts'
+import {
+  type Block,
+  blocksOf,
+  obstacleOf,
+  type Printed,
+  ReaderFolder,
+  ROBOT_MINUTE,
+  RUN_PAGES,
+} from './support/doc-blocks.ts'
 
 /** Every block of code of these pages runs, in the order of its page. What it prints is checked in `weights/`. */
 
@@ -26,7 +34,7 @@ describe.each([...blocks])('%s', (page, own) => {
   }
 
   test.runIf(page.endsWith('/robot.md'))('a robot that looks five times a second is never told to wait', () => {
-    const { stdout, stderr } = printed.get('npx node pick.ts 300\n')!
+    const { stdout, stderr } = printed.get(ROBOT_MINUTE)!
     expect(stderr).toMatch(/^300 frames in \d+\.\d s: \d\.\d a second$/m)
     const lines = stdout.trimEnd().split('\n')
     expect(lines).toHaveLength(300)

@@ -39,6 +39,9 @@ export const RUN_PAGES = [
   'docs/guides/documents.md',
 ] as const
 
+/** A minute of a camera. Only its pace and the form of its lines are looked at, so one suite runs it. */
+export const ROBOT_MINUTE = 'npx node pick.ts 300\n'
+
 export async function blocksOf(page: string): Promise<Block[]> {
   const text = await readFile(page, 'utf8')
   const fences = text.matchAll(
