@@ -229,7 +229,7 @@ class InProcess {
   private constructor(loaded: LoadedModel, pictureSide: number) {
     this.#loaded = loaded
     this.pictureSide = pictureSide
-    this.splitter = warmUp(loaded, null).splitter
+    this.splitter = warmUp(loaded, { image: null }).splitter
     const { context } = loaded
     const add = context.batch.add.bind(context.batch)
     context.batch.add = (token, position, sequence, output) => {

@@ -45,7 +45,7 @@ class EngineProcess {
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
-      warm = warmUp(this.#loaded, settings.image, () => report('warm-up'))
+      warm = warmUp(this.#loaded, settings, () => report('warm-up'))
     } catch (error) {
       // The library's log says what is wrong.
       libraries.flushLog()

@@ -83,10 +83,11 @@ test('a model whose steps take longer still is measured as far as the time goes'
   expect(splitter.rowMs).toBeCloseTo(3000)
 })
 
-test('warms up with every encoder, shows progress, and does not count as hung', () => {
+test('warms up with every encoder, shows progress, and does not count as hung', async () => {
+  const settings = await shippedSettings({ encoder: true, image: IMAGE })
   const started = clock
   const signs = [started]
-  const { longestStepMs, longestEncodeMs } = warmUp(loaded, IMAGE, () => signs.push(clock))
+  const { longestStepMs, longestEncodeMs } = warmUp(loaded, settings, () => signs.push(clock))
   signs.push(clock)
   // A second of sound, and an image.
   expect(encoded).toBe(2)
