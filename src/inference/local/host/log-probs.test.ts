@@ -106,12 +106,28 @@ test('forced tokens are certain, and have no others beside them', async () => {
   }
 })
 
+/**
+ * The other reply's tokens as far as both replies are the same. Rounding may decide between two tokens that are equally
+ * likely, and then other tokens follow; anything else that differs fails.
+ */
+function untilTie(one: readonly TokenLogProb[], other: readonly TokenLogProb[]): readonly TokenLogProb[] {
+  const end = one.findIndex(({ text }, at) => other[at]?.text !== text)
+  if (end === -1) {
+    expect(other.length).toBe(one.length)
+    return other
+  }
+  const [first, second] = one[end]!.top
+  expect(first!.logProb - second!.logProb, `token ${end}`).toBeLessThan(ROUNDING)
+  return other.slice(0, end)
+}
+
 test('as many as are asked for, the same ones; a whole reply and n completions have them too', async () => {
   const { entries } = await complete({ topLogProbs: 20 })
   for (const topLogProbs of [0, 1, 7]) {
     const fewer = await complete({ topLogProbs }, true)
-    expect(fewer.entries.map(({ text }) => text)).toEqual(entries.map(({ text }) => text))
-    for (const [at, { top, logProb }] of fewer.entries.entries()) {
+    const compared = untilTie(entries, fewer.entries)
+    expect(compared.length).toBeGreaterThan(0)
+    for (const [at, { top, logProb }] of compared.entries()) {
       expect(Math.abs(logProb - entries[at]!.logProb)).toBeLessThan(ROUNDING)
       expectAlike(top, entries[at]!.top.slice(0, topLogProbs))
     }
