@@ -86,7 +86,7 @@ test('card show: what is derived for weights alone, with warnings on standard er
   ])
 
   const listed = await lookout(['models'], { LOOKOUT_MODEL_CARD: file })
-  expect(listed.stdout).toMatch(/^some-Q4_K_M +\d+ (B|KiB) +- +Q4_K_M +\d+\.\d MiB +4096 +at start /m)
+  expect(listed.stdout).toMatch(/^some-Q4_K_M +Some Model +\d+ (B|KiB) +- +Q4_K_M +\d+\.\d MiB +4096 +at start /m)
 })
 
 const card = (change: object) => ({ ...{ engine: { model: 'model.gguf', projector: 'encoder.gguf' } }, ...change })

@@ -511,8 +511,8 @@ test('it has a rate limit of its own', async () => {
   const limited = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' } })
   try {
     const response = await limited.post(PATH, {})
-    expect(response.headers.get('x-ratelimit-limit-requests')).toBe('300')
-    expect(response.headers.get('x-ratelimit-remaining-requests')).toBe('299')
+    expect(response.headers.get('x-ratelimit-limit-requests')).toBe('600')
+    expect(response.headers.get('x-ratelimit-remaining-requests')).toBe('599')
     const chat = await limited.post('/v1/chat/completions', {})
     expect(chat.headers.get('x-ratelimit-remaining-requests')).toBe('299')
   } finally {

@@ -39,9 +39,9 @@ test('is ready while at least one engine accepts work', () => {
   expect(registry.ready).toBe(true)
   const down = new FakeEngine()
   down.state = 'restarting'
-  registry.add(serving({ id: 'a' }), down)
+  registry.add(serving({ id: 'a', aliases: [] }), down)
   expect(registry.ready).toBe(false)
-  registry.add(serving({ id: 'b' }), new FakeEngine())
+  registry.add(serving({ id: 'b', aliases: [] }), new FakeEngine())
   expect(registry.ready).toBe(true)
 })
 
