@@ -94,9 +94,9 @@ describe('the command line', () => {
     const run = await outcome(start(['models'], {}))
     expect(run).toMatchObject({ code: 0, stderr: '' })
     const [head, row] = run.stdout.split('\n')
-    expect(head).toMatch(/^ids +name +size +family +weights +memory +context +loaded +card$/)
+    expect(head).toMatch(/^ids +name +size +family +weights +memory +context +loaded +card +checked$/)
     expect(row).toMatch(
-      /^service-mk1\.5, service-mk1, lookout-nano +Lookout Nano +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json$/,
+      /^service-mk1\.5, service-mk1, lookout-nano +Lookout Nano +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json +-$/,
     )
     const settings = join(directory, 'aliases.yaml')
     await writeFile(settings, 'aliases: { a: service-mk1 }')
