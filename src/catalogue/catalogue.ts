@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { editDistance } from '../config/nearest-name.ts'
 import { type Catalogue, type CatalogueEntry, catalogueSchema } from './catalogue-schema.ts'
 
 const FILE = new URL('../../models/catalogue.json', import.meta.url)
@@ -39,18 +40,4 @@ export async function closeNames(name: string): Promise<string[]> {
     .sort((a, b) => a.distance - b.distance)
     .slice(0, MAX_CLOSE)
     .map(({ name }) => name)
-}
-
-/** Levenshtein's distance: how many characters are to be inserted, deleted or replaced. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, column) => column)
-  for (const [line, character] of [...from].entries()) {
-    const next = [line + 1]
-    for (let column = 1; column <= to.length; column++) {
-      const replaced = row[column - 1]! + (character === to[column - 1] ? 0 : 1)
-      next.push(Math.min(replaced, row[column]! + 1, next[column - 1]! + 1))
-    }
-    row = next
-  }
-  return row[to.length]!
 }

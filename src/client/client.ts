@@ -157,7 +157,7 @@ export class LookoutClient {
   /** The model that is served under the name: also under an alias, which lists leave out. Null: none. */
   async model(name: string): Promise<ModelEntry | null> {
     try {
-      // Below the path of the models are a few that are none, such as the catalogue.
+      // Some paths below that of the models are not models, such as the catalogue.
       const found = await this.#json<ModelEntry & { object?: string }>(`/v1/models/${encodeURIComponent(name)}`)
       return found.object === 'model' ? found : null
     } catch (error) {

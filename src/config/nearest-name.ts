@@ -10,7 +10,7 @@ export function nearestName(misspelt: string, names: readonly string[]): string 
 }
 
 /** Characters to insert, delete or replace (Levenshtein). */
-function editDistance(a: string, b: string): number {
+export function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]

@@ -69,7 +69,7 @@ export class BackgroundEngine implements Engine {
     const before = this.#last
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#last = promise
-    // Whoever has left reads no events to their end.
+    // After an abort, the events are not read to their end.
     const done = () => {
       signal.removeEventListener('abort', done)
       resolve()

@@ -46,7 +46,7 @@ export interface ExaminationOptions extends Pick<SubjectOptions, 'media'> {
   readonly card: ModelCard
   /** The id, of those that the card serves, whose promises are checked. */
   readonly served: ServedId
-  /** Loaded, and used by nobody else where its speed is measured. */
+  /** Loaded. Where its speed is measured, it serves no other requests. */
   readonly engine: Engine
   /** Number of images. */
   readonly images: number

@@ -20,9 +20,9 @@ export interface ExaminerOptions {
   readonly logger: { info(message: string): void; warn(message: string): void }
 }
 
-/** Memory may become free without anybody saying so. */
+/** Memory may become free without a notification. */
 const LOOK_MS = 5_000
-/** However many clients ask, what is kept is read once in this time. */
+/** The kept examination is read at most once in this time, for any number of clients. */
 const READ_MS = 1_000
 
 const NO_ROOM = 'It waits until the model has room in memory beside those that are loaded, or a request loads it.'
@@ -99,7 +99,7 @@ export class Examiner {
     return kept === null ? null : placesWarning(kept.findings)
   }
 
-  /** Begins anew what another process of this server has not ended. */
+  /** Restarts the examinations that an earlier process of this server did not finish. */
   async resume(): Promise<void> {
     const cards = new Map((await this.#options.models.list()).map((model) => [model.card.file, model]))
     for (const model of cards.values()) {
@@ -117,7 +117,7 @@ export class Examiner {
     this.#poked = Promise.withResolvers()
   }
 
-  /** Another process begins anew what has not ended. */
+  /** Ends the current examination. The next process restarts what is unfinished. */
   async close(): Promise<void> {
     this.#closing.abort(new Superseded())
     this.poke()

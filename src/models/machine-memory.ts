@@ -6,7 +6,7 @@ export function machineMemory(): number {
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
-/** Bytes that models may use: what is free of them, or the limit if that is less. @param limit null for none. */
+/** Bytes that models may use: the free memory, or the limit if that is less. @param limit null for none. */
 export function memoryForModels(limit: number | null): number {
   return Math.min(availableMemory(), limit ?? Number.POSITIVE_INFINITY)
 }

@@ -7,7 +7,7 @@ import { formatBytes } from '../../hub/index.ts'
 import { describeCard, servableCard } from '../../inference/engines/engines.ts'
 import { loadCard } from '../../models/card.ts'
 import type { KeptExamination } from '../../models/kept-examination.ts'
-import { availableMemory } from '../../models/machine-memory.ts'
+import { memoryForModels } from '../../models/machine-memory.ts'
 import { forTerminal } from '../for-terminal.ts'
 import { warn } from '../warn.ts'
 
@@ -93,7 +93,7 @@ async function problemOf(file: string, { caches, modelMemoryBytes }: ExaminePull
   try {
     const card = servableCard(await loadCard(file, () => {}, { load: 'first_use' }), warn)
     const { memoryBytes } = await describeCard(card, caches)
-    const free = Math.min(availableMemory(), modelMemoryBytes ?? Number.POSITIVE_INFINITY)
+    const free = memoryForModels(modelMemoryBytes)
     if (memoryBytes <= free) return null
     return `it takes about ${formatBytes(memoryBytes)} of memory, and ${formatBytes(free)} are free`
   } catch (error) {

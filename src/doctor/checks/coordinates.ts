@@ -14,7 +14,7 @@ const PLAIN = 'coordinates in plain words'
 const REPLY_TOKENS = 96
 /** Mean error in patches up to which places are good. */
 const GOOD_ERROR = 2
-/** For whoever has just got the model. */
+/** For people who have just fetched the model. */
 const ADVICE = 'use another model for places, or see docs/doctor.md'
 /** Share of the replies that must hold a place, and of the places that the dialect's reader must find. */
 const ENOUGH = 0.75
