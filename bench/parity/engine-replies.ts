@@ -38,14 +38,14 @@ export class EngineReplies {
     // The rows of the batch that have logits.
     let rows: number[] = []
     const add = context.batch.add.bind(context.batch)
-    const decode = context.decodeBatch.bind(context)
+    const wait = context.wait.bind(context)
     context.batch.add = (token, position, sequence, output) => {
       const row = add(token, position, sequence, output)
       if (output) rows.push(row)
       return row
     }
-    context.decodeBatch = () => {
-      decode()
+    context.wait = () => {
+      wait()
       for (const row of rows) steps.push(likeliest(context.logits(row)))
       rows = []
     }
@@ -69,7 +69,7 @@ export class EngineReplies {
       while (scheduler.step()) {}
     } finally {
       context.batch.add = add
-      context.decodeBatch = decode
+      context.wait = wait
     }
     return { text, steps }
   }

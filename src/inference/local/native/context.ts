@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import { Batch } from './batch.ts'
 import type { NativeLibraries } from './libraries.ts'
-import type { Llama, NativeBatch } from './llama.ts'
+import type { Llama } from './llama.ts'
 import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
@@ -91,9 +91,23 @@ export class Context {
 
   /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */
   decodeBatch(): void {
-    const code = this.#decode(this.batch.toNative())
+    this.launchBatch()
+    this.wait()
+  }
+
+  /**
+   * Starts to decode the rows of `batch`, and clears it. Where the CPU computes, the step is complete when the call returns.
+   * A device goes on computing: until `wait` returns, the logits must not be read.
+   */
+  launchBatch(): void {
+    const code = this.#llama.decode(this.handle, this.batch.toNative())
     this.batch.clear()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+  }
+
+  /** Blocks until what was launched is computed. */
+  wait(): void {
+    this.#llama.synchronize(this.handle)
   }
 
   /**
@@ -110,8 +124,10 @@ export class Context {
   ): void {
     const batch = this.batch.toNativeEmbeddings(embeddings, positions, count, sequence)
     if (!causal) this.#llama.set_causal_attn(this.handle, false)
-    const code = this.#decode(batch)
+    const code = this.#llama.decode(this.handle, batch)
     if (!causal) this.#llama.set_causal_attn(this.handle, true)
+    // A device computes after the call has returned; whoever measures the step must wait for it.
+    if (code === 0) this.wait()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 
@@ -157,13 +173,6 @@ export class Context {
   restoreSequence(sequence: number, state: Uint8Array): void {
     const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
     if (read !== state.length) throw new Error(`Cannot restore a sequence of ${state.length} bytes.`)
-  }
-
-  /** A device computes after the call has returned; whoever measures a step, or plans the next one, must wait for it. */
-  #decode(batch: NativeBatch): number {
-    const code = this.#llama.decode(this.handle, batch)
-    if (code === 0) this.#llama.synchronize(this.handle)
-    return code
   }
 
   #rowPointer(row: number): Pointer {

@@ -16,7 +16,14 @@ const SEVERAL_ROWS = 4
 /** Prompts and media have more rows: what is worth it for media is worth it for them. */
 const MANY_ROWS = 64
 
+/** A step that has begun. A device may still compute it. */
+export interface BegunStep {
+  /** Blocks until the step is computed, and has its sequences sample. To be called once. @throws StepError */
+  finish(): StepResult
+}
+
 const NOTHING: StepResult = { generated: [], decodeMs: 0 }
+const DONE: BegunStep = { finish: () => NOTHING }
 
 /**
  * Computes steps: fills the native batch, decodes it, and has the sequences sample from it. It decides nothing and keeps
@@ -37,7 +44,15 @@ export class ModelRunner {
 
   /** Blocks. @throws StepError */
   run(step: Step): StepResult {
-    if (step.type === 'text') return this.#runText(step)
+    return this.begin(step).finish()
+  }
+
+  /**
+   * Begins a step. Where the CPU computes, it blocks for the whole step; a device goes on with text after the call has
+   * returned. No other step may begin before this one is finished. @throws StepError
+   */
+  begin(step: Step): BegunStep {
+    if (step.type === 'text') return this.#beginText(step)
     const { prefill, number } = step
     try {
       if (step.type === 'encode') {
@@ -51,7 +66,7 @@ export class ModelRunner {
     } catch (error) {
       throw new StepError([prefill.group], error)
     }
-    return NOTHING
+    return DONE
   }
 
   /** For media and prompts. Fewer where fewer are faster for tokens. */
@@ -62,8 +77,8 @@ export class ModelRunner {
     return mediaThreads
   }
 
-  #runText({ decoding, prefills, number, round, rows: batchRows }: TextStep): StepResult {
-    const { context, kv } = this.#loaded
+  #beginText({ decoding, prefills, number, round, rows: batchRows }: TextStep): BegunStep {
+    const { context, kv, model } = this.#loaded
     const { batch } = context
     const rows: { readonly running: RunningSequence; readonly row: number }[] = []
     for (const { group, sequence, draft } of decoding) {
@@ -77,22 +92,27 @@ export class ModelRunner {
     const counts = batchRows < SEVERAL_ROWS ? this.#fewRows : this.#severalRows
     context.setThreads(batchRows < MANY_ROWS ? counts.next(isComparable) : this.#manyThreads)
     const started = performance.now()
-    try {
-      context.decodeBatch()
-    } catch (error) {
-      batch.clear()
-      throw new StepError(
-        [...decoding, ...prefills].map(({ group }) => group),
-        error,
-      )
+    const guarded = (work: () => void) => {
+      try {
+        work()
+      } catch (error) {
+        throw new StepError(
+          [...decoding, ...prefills].map(({ group }) => group),
+          error,
+        )
+      }
     }
-    const decodeMs = performance.now() - started
-    if (isComparable && batchRows < MANY_ROWS) counts.learn(batchRows, decodeMs)
-    const { model } = this.#loaded
-    const generated = rows.map(({ running, row }) => ({
-      ...running,
-      ...running.sequence.generate(context, row, kv, model),
-    }))
-    return { generated, decodeMs }
+    guarded(() => context.launchBatch())
+    const finish = () => {
+      guarded(() => context.wait())
+      const decodeMs = performance.now() - started
+      if (isComparable && batchRows < MANY_ROWS) counts.learn(batchRows, decodeMs)
+      const generated = rows.map(({ running, row }) => ({
+        ...running,
+        ...running.sequence.generate(context, row, kv, model),
+      }))
+      return { generated, decodeMs }
+    }
+    return { finish }
   }
 }

@@ -66,9 +66,9 @@ function makeExact(context: Context, vocabulary: number, end: number): void {
     if (output) rows.push({ row, sequence, position })
     return row
   }
-  const decode = context.decodeBatch.bind(context)
-  context.decodeBatch = () => {
-    decode()
+  const wait = context.wait.bind(context)
+  context.wait = () => {
+    wait()
     for (const { row, sequence, position } of rows.splice(0)) {
       const seen = Array.from({ length: position + 1 }, (_, at) => cellsOf(sequence).get(at)!)
       fill(context.logits(row), seen, vocabulary, end)
