@@ -4,7 +4,7 @@ import { declareIn } from './declare.ts'
 import type { Pointer } from './structs.ts'
 
 /** The functions of `device/choice.cu`. */
-export type DeviceChoice = ReturnType<typeof bindDeviceChoice>
+export type DeviceChoice = NonNullable<ReturnType<typeof bindDeviceChoice>>
 
 /** Numbers of an ask and of an answer there, and tokens of a list. */
 const ASK_NUMBERS = 10
@@ -20,9 +20,15 @@ const BITS = 32
 
 const p = 'void *'
 
-/** @param path of a backend's library. @throws Error when it has no such functions: those of others do not. */
+/** @param path of a backend's library. @returns null where it was not compiled with our functions. */
 export function bindDeviceChoice(path: string) {
-  const declare = declareIn(koffi.load(path))
+  const library = koffi.load(path)
+  try {
+    library.symbol('lookout_chooser_new')
+  } catch {
+    return null
+  }
+  const declare = declareIn(library)
   return {
     create: declare<(vocabularySize: number) => Pointer>('lookout_chooser_new', p, ['int32']),
     free: declare<(chooser: Pointer) => void>('lookout_chooser_free', 'void', [p]),

@@ -21,11 +21,21 @@ namespace {
 
 using u64 = unsigned long long;
 
+// Fewer of all, and less room, for a test without a GPU.
+#ifdef LOOKOUT_SMALL
+constexpr int THREADS = 64;
+/** Blocks that share a row. */
+constexpr int PARTS = 3;
+/** Logits of one bin, at most. */
+constexpr int ROOM = 64;
+#else
 constexpr int THREADS = 256;
+constexpr int PARTS = 32;
+constexpr int ROOM = 4096;
+#endif
+
 constexpr int WARP = 32;
 constexpr int WARPS = THREADS / WARP;
-/** Blocks that share a row. */
-constexpr int PARTS = 32;
 /** Tokens of a list, at most. */
 constexpr int MOST = 64;
 /** Tokens of a mask's word. */
@@ -36,8 +46,6 @@ constexpr float NEGLIGIBLE = 30;
 /** Into which logits are sorted by how much lower than the largest they are. */
 constexpr int GROUPS = 32;
 constexpr int BINS = GROUPS * WARP;
-/** Logits of one bin, at most. */
-constexpr int ROOM = 4096;
 /** A mass of 1, as a whole number. That of a million tokens fits into 64 bits. */
 constexpr double UNIT = 17592186044416.0;
 /** A nucleus is unsure where less of the total mass would change it: more than the masses are rounded by. */
@@ -285,7 +293,12 @@ __device__ inline float largest_logit(const Work & work, int32_t ask, bool is_ra
     return device_logit_of(best == 0 ? NO_KEY : key_in(best));
 }
 
-/** For logits that are not negligible. */
+/** Whether a logit counts in a nucleus. Where the largest is infinite, none is sought. */
+__device__ inline bool counts(float logit, float largest) {
+    return (__float_as_uint(largest) & 0x7fffffffu) != 0x7f800000u && logit >= largest - NEGLIGIBLE;
+}
+
+/** For logits that count. */
 __device__ inline int bin_of(float logit, float largest) {
     return min(BINS - 1, (int) ((largest - logit) * (BINS / NEGLIGIBLE)));
 }
@@ -306,7 +319,7 @@ __global__ void __launch_bounds__(THREADS) weigh(const Work work) {
         const float largest = largest_logit(work, index, false);
         part.each([&](int32_t token) {
             const float logit = part.chosen[token];
-            if (logit >= largest - NEGLIGIBLE) atomicAdd(&masses[bin_of(logit, largest)], mass_of(logit, largest));
+            if (counts(logit, largest)) atomicAdd(&masses[bin_of(logit, largest)], mass_of(logit, largest));
         });
         __syncthreads();
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
@@ -365,7 +378,7 @@ __global__ void __launch_bounds__(THREADS) confine(const Work work) {
     const float largest = largest_logit(work, index, false);
     part.each([&](int32_t token) {
         const float logit = part.chosen[token];
-        if (!(logit >= largest - NEGLIGIBLE) || bin_of(logit, largest) != found) return;
+        if (!counts(logit, largest) || bin_of(logit, largest) != found) return;
         const uint32_t at = atomicAdd(&work.inside_count[index], 1u);
         if (at >= ROOM) return;
         work.inside_keys[(int64_t) index * ROOM + at] = key_of(logit);
