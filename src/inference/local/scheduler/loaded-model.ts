@@ -30,7 +30,7 @@ const ALL_LAYERS: GpuSettings = {
   tensorSplit: null,
   devices: null,
   encoder: true,
-  weights: { layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
+  weights: { width: 0, layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
 }
 
 /**
