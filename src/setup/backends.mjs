@@ -49,7 +49,7 @@ export const CUDA = {
     ...['fattn-tile', 'fattn-mma', 'mmq', 'mmf'].map((kind) => `template-instances/${kind}*.cu`),
     ...['f16', 'q4_0', 'q8_0', 'bf16'].map((type) => `template-instances/fattn-vec-instance-${type}-${type}.cu`),
   ],
-  own: ['src/inference/local/native/device/products.cu'],
+  own: ['products', 'choice'].map((name) => `src/inference/local/native/device/${name}.cu`),
   fixes: [
     // See products.cu.
     {
@@ -61,6 +61,16 @@ export const CUDA = {
         return;
     }
     if (ggml_cuda_should_use_mmq(src0->type, cc, ne11, /*n_experts =*/ 0)) {
+`,
+    },
+    // See choice.cu.
+    {
+      file: 'ggml/src/ggml-cuda/ggml-cuda.cu',
+      text: '    CUDA_CHECK(cudaMemcpyAsync(data, (const char *) tensor->data + offset, size, cudaMemcpyDeviceToHost, cuda_ctx->stream()));\n',
+      by: `    const char * from = (const char *) tensor->data + offset;
+    extern bool lookout_keeps(const char *, const void *, void *, size_t, int, cudaStream_t);
+    if (lookout_keeps(tensor->name, from, data, size, cuda_ctx->device, cuda_ctx->stream())) return;
+    CUDA_CHECK(cudaMemcpyAsync(data, from, size, cudaMemcpyDeviceToHost, cuda_ctx->stream()));
 `,
     },
   ],
