@@ -192,12 +192,7 @@ export class EncodableChunk {
    * @returns the embeddings, `length` x embedding size floats; null while they are not complete.
    */
   encode(ms: number): Float32Array | null {
-    const embeddings = this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
-    // They would make every later token meaningless.
-    if (embeddings !== null && !Number.isFinite(embeddings.reduce((sum, value) => sum + value, 0))) {
-      throw new Error('The encoder returned values that are not finite numbers.')
-    }
-    return embeddings
+    return this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
   }
 
   /** Gives up what has been encoded so far. */
@@ -214,13 +209,7 @@ export class EncodableChunk {
     }
     const tokens = this.#mtmd.input_chunk_get_tokens_image(this.#handle)
     const planes = new Int32Array(4 * count)
-    for (let i = 0; i < count; i++) {
-      const { t, x, y, z } = this.#mtmd.image_tokens_get_decoder_pos(tokens, start, from + i)
-      planes[i] = t
-      planes[count + i] = y
-      planes[2 * count + i] = x
-      planes[3 * count + i] = z
-    }
+    this.#mtmd.image_positions(tokens, start, from, to, planes)
     return planes
   }
 }
