@@ -60,17 +60,19 @@ export class PromptReader {
   readonly #cut = new CutImage()
   readonly #turns = new EncoderTurns()
 
+  /** @param readsAside whether other threads read texts. */
   constructor(
     model: Model,
     projector: Projector | null,
     limits: Pick<EngineSettings, 'image' | 'audio'>,
     cache: EncoderCache,
+    readsAside = false,
   ) {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
     this.#audio = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
-    this.#texts = new Texts(model)
+    this.#texts = new Texts(model, readsAside)
     this.#joined = new JoinedTexts(model)
     this.#model = model
   }
