@@ -26,10 +26,11 @@ const word = fc.constantFrom(
   '<|im_end|>\n',
   '😀',
 )
+/** Up to more slices than are read at once. */
 const texts = fc.array(
   fc.record({
     type: fc.constant('text' as const),
-    text: fc.array(word, { minLength: 1, maxLength: 700 }).map((words) => words.join(' ')),
+    text: fc.array(word, { minLength: 1, maxLength: 4000 }).map((words) => words.join(' ')),
     trusted: fc.boolean(),
   }),
   { minLength: 1, maxLength: 3 },
@@ -45,6 +46,15 @@ test('other threads read what this one would', async () => {
     }),
     { numRuns: 30 },
   )
+})
+
+test('so do they of a text with more slices than are read at once', async () => {
+  const { model } = loaded
+  const text = Array.from({ length: 5000 }, (_, i) => `word${i}`).join(' ')
+  const part = { type: 'text', text, trusted: false } as const
+  const aside = new Texts(model, true)
+  await aside.prepare([part], 100_000, signal)
+  expect(aside.preparedTokens(part)).toEqual(model.tokenize(text, false))
 })
 
 test('a text of 500 words takes no time of this thread where others read it, and short ones no others', async () => {

@@ -78,15 +78,13 @@ export class Texts {
     let count = 0
     for (const part of texts) {
       if (part.text.length < LEAST_ASIDE) continue
-      const slices = slicesOf(part, sliceOf(part))
+      const slices = [...slicesOf(part, sliceOf(part))]
       const tokens: Int32Array[] = []
-      for (let wave = [...slices.take(AT_ONCE)]; wave.length > 0; wave = [...slices.take(AT_ONCE)]) {
-        const read = wave.map((slice) => this.#model.tokenizeInBackground(slice, part.trusted))
-        for (const slice of await Promise.all(read)) {
-          tokens.push(slice)
-          count += slice.length
-        }
+      for (let at = 0; at < slices.length; at += AT_ONCE) {
+        const wave = slices.slice(at, at + AT_ONCE)
+        tokens.push(...(await Promise.all(wave.map((slice) => this.#model.tokenizeInBackground(slice, part.trusted)))))
         signal.throwIfAborted()
+        count += tokens.slice(at).reduce((sum, { length }) => sum + length, 0)
         if (count > most) return false
       }
       this.#prepared.set(part, joined(tokens))
