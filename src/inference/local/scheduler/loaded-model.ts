@@ -124,7 +124,9 @@ export class LoadedModel {
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const encoderCache = new EncoderCache(settings.encoderCacheBytes)
-    this.reader = new PromptReader(this.model, this.#projector, settings, encoderCache, this.compute.leavesCpu)
+    // With few cores, a text would wait longer for other threads than it takes this one.
+    const readsAside = choosingThreads(this.compute, cores) > 1
+    this.reader = new PromptReader(this.model, this.#projector, settings, encoderCache, readsAside)
     this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
