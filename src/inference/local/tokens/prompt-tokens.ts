@@ -60,18 +60,20 @@ export class PromptReader {
   readonly #pictures: PreparedPictures | null
   readonly #turns = new EncoderTurns()
 
+  /** @param readsAside whether other threads read texts. */
   constructor(
     model: Model,
     projector: Projector | null,
     limits: Pick<EngineSettings, 'image' | 'audio'>,
     cache: EncoderCache,
+    readsAside = false,
   ) {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
     this.#audio = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
     this.#pictures = projector === null ? null : new PreparedPictures(projector)
-    this.#texts = new Texts(model)
+    this.#texts = new Texts(model, readsAside)
     this.#joined = new JoinedTexts(model)
     this.#model = model
   }
