@@ -24,12 +24,15 @@ export class BatchSplitter {
   readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
   readonly fullBatchMs: number
+  /** Time that a step takes longer for a cell that no row of it sees, in ms; 0 where that was not measured. */
+  readonly idleCellMs: number
 
   /**
    * @param measured in ascending order of rows, from 1 on.
    * @param promptRowMs of one row of a prompt in a large batch; by default that of a next token.
    */
-  constructor(measured: readonly StepTime[], maxRows: number, batchRows: number, promptRowMs?: number) {
+  constructor(measured: readonly StepTime[], maxRows: number, batchRows: number, promptRowMs?: number, idleCellMs = 0) {
+    this.idleCellMs = idleCellMs
     this.#measured = measured
     const best = [0]
     const first = [0]

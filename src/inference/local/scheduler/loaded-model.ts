@@ -17,11 +17,6 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
-/**
- * Sequences of ended work that may stay in the KV cache even while as many run as may. For each id, the library reserves
- * memory for logits.
- */
-const RETAINED_SEQUENCES = 16
 /** Without the sizes of its parts, a model is taken to fit into whatever devices there are. */
 const ALL_LAYERS: GpuSettings = {
   layers: 1000,
@@ -30,7 +25,7 @@ const ALL_LAYERS: GpuSettings = {
   tensorSplit: null,
   devices: null,
   encoder: true,
-  weights: { layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
+  weights: { width: 0, layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
 }
 
 /**
@@ -79,15 +74,15 @@ export class LoadedModel {
     const rearranges = kernels?.computesProducts !== true || settings.hasExperts === true
     const params = { ...offload.modelParams, use_extra_bufts: rearranges }
     this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
+    this.compute = computeOf(offload, kernels !== null)
     // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
     // alone may need three. A sequence that finds none free waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     // Ended work stays in the KV cache under ids of its own. Recurrent state takes memory for each id, used or not.
     const keeps = settings.prefixCacheBytes > 0 && this.model.cuttablePositions > 0
-    const retained = keeps ? Math.min(RETAINED_SEQUENCES, MAX_SEQUENCE_IDS - 1 - sequences) : 0
+    const retained = keeps ? Math.min(this.compute.retainedSequences, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
-    this.compute = computeOf(offload, kernels !== null)
     this.offload = reportOf(offload, settings.projector !== null)
     const { projector, image, cells } = settings
     const bytes = bytesOfCpu(offload, gpu.weights)
@@ -128,7 +123,10 @@ export class LoadedModel {
     this.context = withHint(offload, () => new Context(this.#libraries, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
-    this.reader = new PromptReader(this.model, this.#projector, settings, new EncoderCache(settings.encoderCacheBytes))
+    const encoderCache = new EncoderCache(settings.encoderCacheBytes)
+    // With few cores, a text would wait longer for other threads than it takes this one.
+    const readsAside = choosingThreads(this.compute, cores) > 1
+    this.reader = new PromptReader(this.model, this.#projector, settings, encoderCache, readsAside)
     this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),

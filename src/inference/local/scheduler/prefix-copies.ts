@@ -2,6 +2,16 @@ import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { PrefixCache, PrefixCopy } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
 import type { RetainedSequence } from '../cache/retained-sequences.ts'
+import type { Returns } from '../cache/returns.ts'
+
+/** What it takes to decide how long a device keeps cells. */
+export interface Keeping {
+  /** Time to compute a row of a prompt, in ms. */
+  readonly rowMs: number
+  /** Time that a step takes longer for a cell that is retained, in ms; 0 where that is unknown. */
+  readonly idleCellMs: number
+  readonly returns: Pick<Returns, 'share'>
+}
 
 interface Pending {
   /** The step in which it was retained. */
@@ -27,6 +37,11 @@ const CELL_BYTES_PER_STEP = 100
  * if a cell takes at most this share of the time that it takes to compute it: a GPU computes about as fast as it copies.
  */
 const WORTHWHILE_SHARE = 0.2
+/**
+ * Where cells are kept, copies wait until nothing has run for so long, in ms: a client that sends one request after the other
+ * never waits for them.
+ */
+const REST_MS = 1000
 /** Weight of the newest copy in the average time of a cell. */
 const AVERAGE_WEIGHT = 0.2
 
@@ -46,14 +61,23 @@ export class PrefixCopies {
   /** Time that copies have taken in this step, in ms. */
   #spentMs = 0
   readonly #rowMs: number
+  readonly #keeping: Keeping | null
+  /** Where cells are kept: all that is retained, with the step in which each was used last. */
+  readonly #kept = new Map<RetainedSequence, number>()
+  /** When the last step ended. */
+  #steppedAt = 0
   /** Time to copy a cell, in ms; null before the first copy. */
   #cellMs: number | null = null
 
-  /** @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it. */
-  constructor(kv: KvCache, cache: PrefixCache, rowMs: number) {
+  /**
+   * @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it.
+   * @param keeping null where what is retained is copied soon, and leaves soon after that.
+   */
+  constructor(kv: KvCache, cache: PrefixCache, rowMs: number, keeping: Keeping | null = null) {
     this.#kv = kv
     this.#cache = cache
     this.#rowMs = rowMs
+    this.#keeping = keeping
   }
 
   /** Whether others may wait for copies. */
@@ -61,18 +85,27 @@ export class PrefixCopies {
     return this.#cellMs === null || this.#cellMs <= WORTHWHILE_SHARE * this.#rowMs
   }
 
+  /** How long copies must wait if nothing runs, in ms. */
+  get restMs(): number {
+    if (this.#keeping === null || this.#pending.size === 0) return 0
+    return Math.max(0, this.#steppedAt + REST_MS - performance.now())
+  }
+
   add(retained: RetainedSequence): void {
     this.#pending.set(retained, { since: this.#steps, copy: null })
+    if (this.#keeping !== null) this.#kept.set(retained, this.#steps)
   }
 
   forget(retained: RetainedSequence): void {
     this.#pending.delete(retained)
     this.#copied.delete(retained)
+    this.#kept.delete(retained)
   }
 
   /** It was used, so it stays for longer. */
   touch(retained: RetainedSequence): void {
     if (this.#copied.delete(retained)) this.#releaseLater(retained)
+    if (this.#kept.has(retained)) this.#kept.set(retained, this.#steps)
   }
 
   /** Copies what is about to be released, as far as the time of a step goes. */
@@ -93,13 +126,18 @@ export class PrefixCopies {
    */
   endStep(ms: number): readonly RetainedSequence[] {
     this.#steps++
+    this.#steppedAt = performance.now()
     const { freeCells, freeSequences, capacity } = this.#kv
     const isTight = freeCells < TIGHT_SHARE * capacity || freeSequences === 0
     for (const [retained, pending] of this.#isWorthwhile ? this.#pending : []) {
-      if (this.#spentMs >= ms || (!isTight && this.#steps - pending.since < DUE_STEPS)) break
-      this.#continue(retained, pending, ms)
+      if (this.#spentMs >= ms) break
+      if (isTight || this.#isDue(retained, pending)) this.#continue(retained, pending, ms)
     }
     this.#spentMs = 0
+    if (this.#keeping !== null) {
+      const isLeft = (item: RetainedSequence) => this.#isWorthwhile && this.#pending.has(item)
+      return [...this.#kept.keys()].filter((item) => this.#hasCostEnough(item) && !isLeft(item))
+    }
     const expired: RetainedSequence[] = []
     for (const [retained, step] of this.#copied) {
       if (step > this.#steps) break
@@ -117,6 +155,21 @@ export class PrefixCopies {
     }
     this.#spentMs = 0
     return hasAny
+  }
+
+  #isDue(retained: RetainedSequence, { since }: Pending): boolean {
+    return this.#keeping === null ? this.#steps - since >= DUE_STEPS : this.#hasCostEnough(retained)
+  }
+
+  /**
+   * Whether its cells have cost as much as they are expected to save: what it takes to restore or to compute them, times
+   * the chance that they are needed.
+   */
+  #hasCostEnough(retained: RetainedSequence): boolean {
+    if (this.#keeping === null) return false
+    const { rowMs, idleCellMs, returns } = this.#keeping
+    const savedMs = this.#copied.has(retained) ? Math.min(rowMs, this.#cellMs ?? rowMs) : rowMs
+    return (this.#steps - this.#kept.get(retained)!) * idleCellMs > returns.share * savedMs
   }
 
   #continue(retained: RetainedSequence, pending: Pending, ms: number): void {

@@ -5,8 +5,9 @@ import { type CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
 import { type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-match.ts'
 import { type RetainedSequence, RetainedSequences } from '../cache/retained-sequences.ts'
+import { Returns } from '../cache/returns.ts'
 import type { DiskPrefixes, DiskRead } from '../disk/disk-prefixes.ts'
-import { PrefixCopies } from './prefix-copies.ts'
+import { type Keeping, PrefixCopies } from './prefix-copies.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
 export type ReuseStats = Pick<
@@ -26,6 +27,14 @@ export type ReuseStats = Pick<
 export interface Room {
   cells: number
   sequences: number
+}
+
+/** What decides how long ended work is kept, and where. */
+export interface ReuseCosts {
+  /** Time to compute a row of a prompt beside the copy of a cell, in ms; infinite where copies are always worth it. */
+  readonly copiedRowMs: number
+  /** Null where ended work is copied soon, and leaves the KV cache soon after that. */
+  readonly keeping: Omit<Keeping, 'returns'> | null
 }
 
 /** Something that holds the beginning of a prompt: a running sequence, one that has ended, or a copy. */
@@ -50,6 +59,10 @@ export class PrefixReuse {
   readonly #retained: RetainedSequences
   readonly #copies: PrefixCopies
   readonly #disk: DiskPrefixes | null
+  /** Asked only where cells are kept. */
+  readonly #returns = new Returns()
+  /** Of what is retained, what was continued. */
+  readonly #continued = new WeakSet<RetainedSequence>()
   /** What was found of ended work, and in which version of both caches. */
   readonly #found = new WeakMap<PrefixKey, { readonly version: number; readonly match: Match | null }>()
   /** The common prefix of two keys. They are compared once, and not again at every step that one of them waits. */
@@ -60,15 +73,20 @@ export class PrefixReuse {
 
   /**
    * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
-   * @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it.
    * @param disk where copies outlive the process; null for nowhere.
    */
-  constructor(kv: KvCache, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {
+  constructor(
+    kv: KvCache,
+    prefixCacheBytes: number,
+    { copiedRowMs, keeping }: ReuseCosts,
+    disk: DiskPrefixes | null = null,
+  ) {
     this.#kv = kv
     this.#isOn = prefixCacheBytes > 0
     this.#disk = this.#isOn ? disk : null
     this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
-    this.#copies = new PrefixCopies(kv, this.#cache, rowMs)
+    const kept = keeping === null ? null : { ...keeping, returns: this.#returns }
+    this.#copies = new PrefixCopies(kv, this.#cache, copiedRowMs, kept)
     this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
   }
 
@@ -159,6 +177,7 @@ export class PrefixReuse {
   open(opening: RunningSequence, running: readonly RunningSequence[]): KvSequence | null {
     const match = this.find(opening.group, running)
     if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
+    this.#learnReturn(opening.group, match)
     if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
       this.#misses++
       return this.#kv.fork(null)
@@ -170,6 +189,13 @@ export class PrefixReuse {
     this.#retained.touch(match.source)
     this.#copies.touch(match.source)
     return this.#kv.fork(match.source.sequence, match.cut)
+  }
+
+  #learnReturn({ organisation, key }: SequenceGroup, match: Match | null): void {
+    const found = match?.cut.cells ?? 0
+    if (this.#returns.computed(organisation, key, found) || match === null) return
+    if (isCached(match) || isRetained(match)) this.#returns.continued(match.source, found)
+    if (isRetained(match)) this.#continued.add(match.source)
   }
 
   /**
@@ -194,7 +220,12 @@ export class PrefixReuse {
 
   /** Ends a step: copies some of what is due. */
   endStep(copyMs: number): void {
-    for (const retained of this.#copies.endStep(copyMs)) this.#retained.release(retained)
+    for (const retained of this.#copies.endStep(copyMs)) this.#giveUp(retained)
+  }
+
+  /** How long copies must wait if nothing runs, in ms. */
+  get restMs(): number {
+    return this.#copies.restMs
   }
 
   /** Copies some of what ended while nothing runs. @returns whether anything waited for it. */
@@ -259,8 +290,13 @@ export class PrefixReuse {
   #release(item: RetainedSequence | null): boolean {
     if (item === null) return false
     this.#copies.beforeRelease(item)
-    this.#retained.release(item)
+    this.#giveUp(item)
     return true
+  }
+
+  #giveUp(item: RetainedSequence): void {
+    if (!this.#continued.has(item)) this.#returns.leaves(item.organisation, item.key)
+    this.#retained.release(item)
   }
 
   #findEnded(organisation: string, key: PrefixKey): Match | null {

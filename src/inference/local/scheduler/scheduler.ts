@@ -75,6 +75,8 @@ export class Scheduler {
   #draftedTokens = 0
   #acceptedTokens = 0
   #isRunning = false
+  /** Until copies go on. */
+  #rest: NodeJS.Timeout | undefined
   /** When the last step ended, if the next one follows it. */
   #lastStepEnd: number | null = null
 
@@ -88,7 +90,7 @@ export class Scheduler {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter.rowMs, disk?.prefixes)
+    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter, disk?.prefixes)
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
@@ -208,7 +210,7 @@ export class Scheduler {
       return true
     }
     if (this.#manager.running.length === 0) {
-      if (this.#manager.continueCopies(IDLE_COPY_MS)) return true
+      if (this.#manager.restMs === 0 && this.#manager.continueCopies(IDLE_COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
       // Work that passed admission fits by itself, so this is no client's fault.
@@ -349,6 +351,9 @@ export class Scheduler {
     this.#sender.flush()
     this.#isRunning = false
     this.#lastStepEnd = null
+    clearTimeout(this.#rest)
+    const { restMs } = this.#manager
+    if (restMs > 0) this.#rest = setTimeout(() => this.wake(), restMs).unref()
   }
 
   #fail(group: SequenceGroup, error: unknown): void {

@@ -1,9 +1,10 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
 import type { EngineStats } from '../../engine.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
+import type { BatchSplitter } from './batch-splitter.ts'
 import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { PrefixReuse, type ReuseStats, type Room } from './prefix-reuse.ts'
+import { PrefixReuse, type ReuseCosts, type ReuseStats, type Room } from './prefix-reuse.ts'
 import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 import { SharedPrefix } from './shared-prefix.ts'
@@ -34,13 +35,22 @@ export class SequenceManager {
   #isBackgroundCongested = false
 
   /**
-   * @param rowMs time to compute a row of a prompt, in ms.
+   * @param times what calibration measured.
    * @param disk where copies of ended work outlive the process; null for nowhere.
    */
-  constructor(loaded: LoadedModel, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {
+  constructor(
+    loaded: LoadedModel,
+    prefixCacheBytes: number,
+    { rowMs, idleCellMs }: Pick<BatchSplitter, 'rowMs' | 'idleCellMs'>,
+    disk: DiskPrefixes | null = null,
+  ) {
     this.#loaded = loaded
-    const copyRowMs = loaded.compute.weighsCopies ? rowMs : Number.POSITIVE_INFINITY
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, copyRowMs, disk)
+    const { weighsCopies, keepsCells } = loaded.compute
+    const costs: ReuseCosts = {
+      copiedRowMs: weighsCopies ? rowMs : Number.POSITIVE_INFINITY,
+      keeping: keepsCells ? { rowMs, idleCellMs } : null,
+    }
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
   }
 
   /** Oldest first. */
@@ -155,6 +165,11 @@ export class SequenceManager {
   endStep(copyMs: number): void {
     this.#settle()
     this.#reuse.endStep(copyMs)
+  }
+
+  /** How long copies must wait if nothing runs, in ms. */
+  get restMs(): number {
+    return this.#reuse.restMs
   }
 
   /** Copies some of what ended into the prefix cache while nothing runs. @returns whether anything waited for it. */

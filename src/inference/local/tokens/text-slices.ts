@@ -12,10 +12,18 @@ const CUT_CHARACTERS = 1024
  * Cuts a long text where tokenisers of words and subwords cut it anyway: before a space between two words, or, in trusted
  * text, before a control token at the start of a line or after another control token. A client's text that has no such
  * place is cut between two characters.
+ * @param least characters of a slice; longer where there is no place to cut.
  */
-export function* slicesOf({ text, trusted }: Pick<TextPart, 'text' | 'trusted'>): Generator<string, void, void> {
+export function* slicesOf(
+  { text, trusted }: Pick<TextPart, 'text' | 'trusted'>,
+  least = SLICE_CHARACTERS,
+): Generator<string, void, void> {
+  const isPlace = trusted ? isBeforeControlToken : isBetweenWords
   for (let start = 0; start < text.length; ) {
-    const end = cutBehind(text, start + SLICE_CHARACTERS, trusted ? isBeforeControlToken : isBetweenWords, trusted)
+    const latest = start + SLICE_CHARACTERS
+    let end = Math.min(start + least, latest)
+    while (end < latest && end < text.length && !isPlace(text, end)) end++
+    if (end >= latest) end = cutBehind(text, latest, isPlace, trusted)
     yield text.slice(start, end)
     start = end
   }

@@ -5,21 +5,36 @@ import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
 /** Time that tokenisation may take in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
+/** Slices that other threads read at the same time. Node has four. */
+const AT_ONCE = 4
+/**
+ * Texts of fewer characters, and slices of them, are not worth a turn on another thread. 500 words have 2,500 characters and take
+ * a millisecond; four threads take a third of it.
+ */
+const LEAST_ASIDE = 512
 
 type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
 
-/** Owns the tokens of long texts, prepared a slice at a time between steps. The prompt reader calls it. */
+/**
+ * Owns the tokens of long texts, prepared a slice at a time between steps, or on other threads where the CPU has nothing
+ * better to do. The prompt reader calls it.
+ */
 export class Texts {
   readonly #model: Tokeniser
+  readonly #isAside: boolean
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
 
-  constructor(model: Tokeniser) {
+  /** @param isAside whether other threads read texts. */
+  constructor(model: Tokeniser, isAside = false) {
     this.#model = model
+    // Where tokens may reach over words, texts are read again as one.
+    this.#isAside = isAside && model.cutsAtWords
   }
 
   /** Whether the texts of a prompt are so long that they should be prepared. */
   areLong(texts: readonly TextPart[]): boolean {
-    return texts.reduce((sum, { text }) => sum + text.length, 0) > SLICE_CHARACTERS
+    const most = this.#isAside ? 2 * LEAST_ASIDE : SLICE_CHARACTERS
+    return texts.reduce((sum, { text }) => sum + text.length, 0) > most
   }
 
   preparedTokens(part: TextPart): Int32Array | undefined {
@@ -35,6 +50,7 @@ export class Texts {
     if (!this.areLong(texts)) return true
     const bytes = texts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
     if (bytes / this.#model.longestTokenBytes > most) return false
+    if (this.#isAside) return this.#prepareAside(texts, most, signal)
     let count = 0
     let turnEnds = performance.now() + TURN_MS
     for (const part of texts) {
@@ -58,9 +74,32 @@ export class Texts {
     return true
   }
 
+  async #prepareAside(texts: readonly TextPart[], most: number, signal: AbortSignal): Promise<boolean> {
+    let count = 0
+    for (const part of texts) {
+      if (part.text.length < LEAST_ASIDE) continue
+      const slices = [...slicesOf(part, sliceOf(part))]
+      const tokens: Int32Array[] = []
+      for (let at = 0; at < slices.length; at += AT_ONCE) {
+        const wave = slices.slice(at, at + AT_ONCE)
+        tokens.push(...(await Promise.all(wave.map((slice) => this.#model.tokenizeInBackground(slice, part.trusted)))))
+        signal.throwIfAborted()
+        count += tokens.slice(at).reduce((sum, { length }) => sum + length, 0)
+        if (count > most) return false
+      }
+      this.#prepared.set(part, joined(tokens))
+    }
+    return true
+  }
+
   tokenize(part: TextPart): Int32Array {
     return this.#prepared.get(part) ?? this.#model.tokenize(part.text, part.trusted)
   }
+}
+
+/** Characters for each slice of a text, so that as many as can be are read at once. */
+function sliceOf({ text }: TextPart): number {
+  return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / AT_ONCE)))
 }
 
 function joined(parts: readonly Int32Array[]): Int32Array {

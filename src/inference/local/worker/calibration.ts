@@ -1,3 +1,4 @@
+import type { KvSequence } from '../cache/kv-cache.ts'
 import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
@@ -14,6 +15,9 @@ const COMPILING_TRIES = 3
 const BUDGET_MS = 200
 /** Once this is used up, no further row count is tried: the splitter then takes time to grow with the rows; in ms. */
 const LIMIT_MS = 5000
+/** Cells whose cost in a step is measured, and the longest that computing them may take, in ms. */
+const IDLE_CELLS = 4096
+const IDLE_BUDGET_MS = 1000
 
 /**
  * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences, and a prompt. Blocks.
@@ -48,21 +52,54 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
     promptMs = Math.min(promptMs, measurePrompt(loaded, promptRows))
     progressed()
   }
-  return new BatchSplitter(measured, maxRunning, capacity, promptMs / promptRows)
+  const idleCellMs = compute.keepsCells ? measureIdleCell(loaded, promptRows, promptMs, progressed) : 0
+  return new BatchSplitter(measured, maxRunning, capacity, promptMs / promptRows, idleCellMs)
+}
+
+/**
+ * Time that a step of one row takes longer for a cell that it does not see: on a device, attention reads it all the same.
+ * @param ms of a prompt of so many rows.
+ */
+function measureIdleCell(loaded: LoadedModel, rows: number, ms: number, progressed: () => void): number {
+  const { kv } = loaded
+  const prompts = Math.floor(Math.min(Math.min(IDLE_CELLS, kv.freeCells / 2) / rows, IDLE_BUDGET_MS / ms))
+  const held: KvSequence[] = []
+  const stepMs = () => {
+    let fastest = Number.POSITIVE_INFINITY
+    for (let i = 0; i < TRIES; i++) fastest = Math.min(fastest, measureStep(loaded, 1))
+    progressed()
+    return fastest
+  }
+  const before = stepMs()
+  for (let i = 0; i < Math.min(prompts, kv.freeSequences - 1); i++) {
+    const sequence = fill(loaded, rows)
+    loaded.context.decodeBatch()
+    held.push(sequence)
+    progressed()
+  }
+  const more = held.length === 0 ? 0 : (stepMs() - before) / (held.length * rows)
+  for (const sequence of held) kv.release(sequence)
+  return Math.max(0, more)
 }
 
 /** Duration of so many rows of one prompt. Only its last row has logits, which cost much with a large vocabulary. */
-function measurePrompt({ context, kv }: LoadedModel, rows: number): number {
+function measurePrompt(loaded: LoadedModel, rows: number): number {
+  const sequence = fill(loaded, rows)
+  const started = performance.now()
+  loaded.context.decodeBatch()
+  const ms = performance.now() - started
+  loaded.kv.release(sequence)
+  return ms
+}
+
+/** Puts a prompt of so many rows into the batch. */
+function fill({ context, kv }: LoadedModel, rows: number): KvSequence {
   const sequence = kv.fork(null)
   for (let row = 0; row < rows; row++) {
     context.batch.add(0, sequence.position, sequence.id, row === rows - 1)
     kv.grow(sequence, 1, 1)
   }
-  const started = performance.now()
-  context.decodeBatch()
-  const ms = performance.now() - started
-  kv.release(sequence)
-  return ms
+  return sequence
 }
 
 function measureStep({ context, kv }: LoadedModel, rows: number): number {

@@ -1,0 +1,212 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
+import type { EngineEvent, PromptPart } from '../../engine.ts'
+import { computeOf } from '../native/compute.ts'
+import { loadNativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { FromEngine } from '../protocol.ts'
+import { BatchSplitter } from './batch-splitter.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { Scheduler } from './scheduler.ts'
+
+/**
+ * What a device does with ended work, with the CPU in its place: by the test's clock, a copy takes as long as it says, and
+ * nothing else takes any time.
+ */
+
+const DEVICE = computeOf({ layers: 1, ofLayers: 1 }, true)
+const ROW_MS = 0.05
+/** A cell costs as much as computing it in 200 steps. */
+const IDLE_CELL_MS = ROW_MS / 200
+const REST_MS = 1000
+/** Far more than computing it. */
+const SLOW_COPY_MS = 80
+
+let loaded: LoadedModel
+let clock = 0
+let copyMs = 0
+let copied = 0
+let restored = 0
+let encoded = 0
+let scheduler: Scheduler | null = null
+let submitted: number[] = []
+
+beforeEach(async () => {
+  const libraries = loadNativeLibraries(locateNativeLibraries())
+  const { llama } = libraries
+  const mtmd = libraries.mtmd!
+  const save: typeof llama.state_seq_get_data = (...args) => {
+    copied++
+    clock += copyMs
+    return llama.state_seq_get_data(...args)
+  }
+  const restore: typeof llama.state_seq_set_data = (...args) => {
+    restored++
+    return llama.state_seq_set_data(...args)
+  }
+  const run: typeof mtmd.encoder_run = (...args) => {
+    encoded++
+    return mtmd.encoder_run(...args)
+  }
+  loaded = new LoadedModel(
+    {
+      ...libraries,
+      llama: { ...llama, state_seq_get_data: save, state_seq_set_data: restore },
+      mtmd: { ...mtmd, encoder_run: run },
+    },
+    await shippedSettings({ threads: 2, encoder: true, cells: 1536 }),
+  )
+  Object.assign(loaded, { compute: DEVICE })
+})
+
+afterEach(() => {
+  // Nothing may be computed, or copied, once the model is closed.
+  for (const id of submitted) scheduler?.abort(id)
+  clock += REST_MS
+  while (scheduler?.step());
+  vi.restoreAllMocks()
+  loaded.close()
+})
+
+function createScheduler({ takesMs = SLOW_COPY_MS, maxTokens = 8 } = {}) {
+  const sent: FromEngine[] = []
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, ROW_MS, IDLE_CELL_MS)
+  const settings = { maxWaiting: 10, prefixCacheBytes: 64 * 2 ** 20, speculation: false, seed: 1 }
+  const created = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
+  scheduler = created
+  submitted = []
+  ;[copied, restored, encoded, copyMs] = [0, 0, 0, takesMs]
+  vi.spyOn(performance, 'now').mockImplementation(() => clock)
+  const eventsOf = (id: number): EngineEvent[] =>
+    sent
+      .flatMap((message) => (message.type === 'events' ? message.requests : []))
+      .flatMap((request) => (request.id === id ? request.events : []))
+  const textOf = (id: number) =>
+    eventsOf(id)
+      .map((event) => (event.type === 'text' ? event.text : ''))
+      .join('')
+  const submit = (id: number, prefix: readonly PromptPart[], tokens = maxTokens) => {
+    submitted.push(id)
+    created.submit(id, {
+      organisation: 'test',
+      prefix,
+      branches: [branch({ maxTokens: tokens, sampling: REPEATING })],
+    })
+  }
+  const finish = (id: number) => {
+    while (!eventsOf(id).some(({ type }) => type === 'finish')) {
+      if (!created.step()) throw new Error(`Request ${id} does not end: ${JSON.stringify(sent.at(-1))}`)
+    }
+  }
+  /** Computes a request. @returns its reply, and how many cells of its prompt were computed. */
+  const ask = (id: number, prefix: readonly PromptPart[]) => {
+    const before = created.stats.prefilledTokens
+    submit(id, prefix)
+    finish(id)
+    return { text: textOf(id), computed: created.stats.prefilledTokens - before }
+  }
+  return { scheduler: created, submit, finish, ask, textOf }
+}
+
+const user = (...parts: PromptPart[]) => [
+  trusted('<|im_start|>user\n'),
+  ...parts,
+  trusted('<|im_end|>\n<|im_start|>assistant\n'),
+]
+const words = (count: number, word = 'one') => untrusted(`${word} two three four `.repeat(count / 4))
+
+test('a second question about a picture computes its own tokens, and neither encodes nor copies', () => {
+  const { scheduler, ask } = createScheduler()
+  const shown = picture(256, 256)
+  const first = ask(1, user(shown, untrusted('What is here?')))
+  while (scheduler.step());
+  expect(first.computed).toBeGreaterThan(64)
+  const encodings = encoded
+  const second = ask(2, user(shown, untrusted('And what is its colour?')))
+  while (scheduler.step());
+  expect(second.computed).toBeLessThan(20)
+  expect([encoded, copied, restored]).toEqual([encodings, 0, 0])
+})
+
+test('each turn of a chat computes what is new in it, and copies nothing', () => {
+  const { scheduler, ask } = createScheduler()
+  const chat = user(words(200))
+  for (let turn = 1; turn <= 5; turn++) {
+    const { text, computed } = ask(turn, chat)
+    while (scheduler.step());
+    if (turn > 1) expect(computed).toBeLessThan(60)
+    chat.push(trusted(text), trusted('<|im_end|>\n'), ...user(words(24, `turn ${turn}`)))
+  }
+  expect([copied, restored]).toEqual([0, 0])
+  expect(scheduler.stats).toMatchObject({ prefixHits: 4, cachedSequences: 0 })
+})
+
+test('copies wait until nothing has run for a while, and then the cells stay all the same', () => {
+  const { scheduler, ask, submit, finish } = createScheduler()
+  ask(1, user(words(200)))
+  while (scheduler.step());
+  const { retainedCells } = scheduler.stats
+  clock += REST_MS - 1
+  expect(scheduler.step()).toBe(false)
+  expect(copied).toBe(0)
+  // Whoever comes meanwhile waits for nothing, and the rest begins again.
+  submit(2, user(words(40, 'other')))
+  finish(2)
+  clock += REST_MS - 1
+  expect([scheduler.step(), copied]).toEqual([false, 0])
+  clock += 1
+  while (scheduler.step());
+  expect(copied).toBe(2)
+  expect(scheduler.stats.cachedCells).toBe(scheduler.stats.retainedCells)
+  expect(scheduler.stats.retainedCells).toBeGreaterThan(retainedCells)
+})
+
+test('beside a stream, what nobody continues leaves soon, and what is continued stays longer', () => {
+  const { scheduler, ask, submit } = createScheduler()
+  submit(0, user(words(4, 'stream')), 1200)
+  const stepsUntilGone = () => {
+    let steps = 0
+    for (; scheduler.stats.retainedSequences > 0; steps++) expect(scheduler.step()).toBe(true)
+    return steps
+  }
+  ask(1, user(words(100, 'a')))
+  const atFirst = stepsUntilGone()
+  for (let id = 2; id < 8; id++) ask(id, user(words(100, `b${id}`)))
+  const fresh = stepsUntilGone()
+  expect(fresh).toBeLessThan(atFirst)
+  // What has left comes back, time and again.
+  for (let id = 10; id < 18; id++) {
+    ask(id, user(words(100, 'c')))
+    ask(id + 10, user(words(100, 'c')))
+  }
+  expect(stepsUntilGone()).toBeGreaterThan(2 * atFirst)
+  expect(copied).toBeLessThanOrEqual(1)
+  scheduler.abort(0)
+})
+
+test('when cells run short, what is retained is copied first if that is quick, and nothing of it is lost', () => {
+  const { scheduler, ask, submit, finish } = createScheduler({ takesMs: 0.01 })
+  const long = user(words(300))
+  const first = ask(1, long)
+  // One that runs needs nearly all cells.
+  submit(2, user(words(800, 'much')), 100)
+  finish(2)
+  expect(copied).toBeGreaterThan(0)
+  const again = ask(3, long)
+  expect(again).toEqual({ text: first.text, computed: 0 })
+  expect(scheduler.stats.preemptions).toBe(0)
+})
+
+test('with copies that take longer than computing, cells are given up without any', () => {
+  const { scheduler, ask, submit, finish } = createScheduler()
+  ask(1, user(words(100)))
+  clock += REST_MS
+  while (scheduler.step());
+  expect(copied).toBe(1)
+  ask(2, user(words(300, 'more')))
+  submit(3, user(words(800, 'much')), 100)
+  finish(3)
+  expect(copied).toBe(1)
+  expect(scheduler.stats.retainedSequences).toBeLessThan(3)
+})
