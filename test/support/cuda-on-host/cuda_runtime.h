@@ -4,6 +4,7 @@
 // and go on in another order after each wait: what needs a wait and has none shows.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ struct cudaLaunchConfig_t {
 
 inline dim3 blockIdx, threadIdx;
 
-/** The threads of one block. */
+/** The threads of one block. They change by `_longjmp`, which makes no system call as `swapcontext` does. */
 class Block {
 public:
     explicit Block(unsigned count) : threads(count), order(count), exchanged(count) {
@@ -49,29 +50,22 @@ public:
 
     void run(const std::function<void()> & kernel) {
         current = this;
-        for (Thread & thread : threads) {
-            thread.is_done = false;
-            getcontext(&thread.context);
-            thread.context.uc_stack.ss_sp = thread.stack.get();
-            thread.context.uc_stack.ss_size = STACK;
-            thread.context.uc_link = &scheduler;
-            makecontext(&thread.context, start, 0);
-        }
         work = &kernel;
-        for (bool goes_on = true; goes_on;) {
+        for (Thread & thread : threads) thread.state = NEW;
+        do {
             goes_on = false;
             std::shuffle(order.begin(), order.end(), random);
-            for (unsigned at : order) {
-                if (threads[at].is_done) continue;
-                running = at;
-                threadIdx = dim3(at, 0, 0);
-                swapcontext(&scheduler, &threads[at].context);
-                goes_on = goes_on || !threads[at].is_done;
+            for (next = 0; next < order.size(); next++) {
+                running = order[next];
+                if (threads[running].state != DONE) go_on();
             }
-        }
+        } while (goes_on);
     }
 
-    void wait() { swapcontext(&threads[running].context, &scheduler); }
+    void wait() {
+        goes_on = true;
+        if (_setjmp(threads[running].place) == 0) _longjmp(back, 1);
+    }
 
     template <typename T> T exchange(T own, int with) {
         static_assert(sizeof(T) <= sizeof(exchanged[0]));
@@ -87,23 +81,42 @@ public:
 
 private:
     static constexpr size_t STACK = 64 << 10;
+    enum State { NEW, WAITING, DONE };
     struct Thread {
         ucontext_t context;
+        jmp_buf place;
         std::unique_ptr<char[]> stack{new char[STACK]};
-        bool is_done = false;
+        State state;
     };
     std::vector<Thread> threads;
     std::vector<unsigned> order;
     std::vector<uint64_t> exchanged;
-    ucontext_t scheduler;
     const std::function<void()> * work = nullptr;
+    // In memory, where jumps leave them alone.
+    jmp_buf back;
+    unsigned next = 0;
     unsigned running = 0;
+    bool goes_on = false;
     std::mt19937 random{1};
+
+    void go_on() {
+        Thread & thread = threads[running];
+        threadIdx = dim3(running, 0, 0);
+        if (_setjmp(back) != 0) return;
+        if (thread.state == WAITING) _longjmp(thread.place, 1);
+        thread.state = WAITING;
+        getcontext(&thread.context);
+        thread.context.uc_stack.ss_sp = thread.stack.get();
+        thread.context.uc_stack.ss_size = STACK;
+        makecontext(&thread.context, start, 0);
+        setcontext(&thread.context);
+    }
 
     static void start() {
         Block * const block = current;
         (*block->work)();
-        block->threads[block->running].is_done = true;
+        block->threads[block->running].state = DONE;
+        _longjmp(block->back, 1);
     }
 };
 

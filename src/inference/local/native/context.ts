@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import { Batch } from './batch.ts'
 import { type Ask, type Chosen, chooseFrom } from './choice.ts'
-import { DeviceRows, type RowAsk } from './device-rows.ts'
+import { DeviceRows, type RowAsk, type RowReading } from './device-rows.ts'
 import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
 import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
@@ -162,6 +162,18 @@ export class Context {
   /** Chooses a token from one row of the last decoded batch. */
   choose(row: number, ask: Ask): Chosen {
     return this.#deviceRows?.chosen(row, ask) ?? chooseFrom(this.operations, this.logits(row), ask)
+  }
+
+  /** Reads logits of some tokens of rows of the last decoded batch, and the rows' sums. */
+  read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
+    const found = this.#deviceRows?.read(wanted) ?? new Map<number, RowReading>()
+    for (const [row, tokens] of wanted) {
+      if (found.has(row)) continue
+      const logits = this.logits(row)
+      const own = new Map(Array.from(tokens, (token) => [token, logits[token]!]))
+      found.set(row, { logits: own, logSum: this.operations.logSum(logits) })
+    }
+    return found
   }
 
   /** Logits of one row of the last decoded batch, by token. Valid until the next decode. */

@@ -15,7 +15,7 @@ const LARGEST_AT = 6
 const RANKED_AT = LARGEST_AT + 3 * MOST
 
 /** Kinds of choices there. */
-const [LIKELIEST, DRAW, LIST] = [1, 2, 3] as const
+const [NO_CHOICE, LIKELIEST, DRAW, LIST] = [0, 1, 2, 3] as const
 const BITS = 32
 
 const p = 'void *'
@@ -55,6 +55,14 @@ export function bindDeviceChoice(path: string) {
     ),
     fetch: declare<(chooser: Pointer, row: number) => boolean>('lookout_chooser_fetch', 'bool', [p, 'int32']),
   }
+}
+
+/** Some logits of a row. */
+export interface RowReading {
+  /** By token. */
+  readonly logits: ReadonlyMap<number, number>
+  /** Natural logarithm of the sum of the exponentials of all. */
+  readonly logSum: number
 }
 
 /** What is asked of a row of a batch. */
@@ -156,6 +164,39 @@ export class DeviceRows {
     this.#answers ??= this.#read()
     const answered = this.#answers.get(row)
     return answered !== undefined && isSame(answered.ask, ask) ? chosenBy(answered.answer, ask) : null
+  }
+
+  /**
+   * Reads logits and sums. Blocks.
+   * @param wanted tokens of each row.
+   * @returns those that the device can read; the others are left to the CPU.
+   */
+  read(wanted: ReadonlyMap<number, ReadonlySet<number>>): Map<number, RowReading> {
+    const rows = [...wanted].filter(([row]) => this.#places.has(row))
+    this.#asks = []
+    this.#answers = new Map()
+    const numbers = rows.flatMap(([row]) => [this.#places.get(row)!, NO_CHOICE, -1, 0, 0, 0, 1, 0, 0, 0])
+    const pairs = rows.flatMap(([row, tokens]) => [...tokens].flatMap((token) => [this.#places.get(row)!, token]))
+    const none = new Int32Array(0)
+    const count = pairs.length / 2
+    const answers = new Float64Array(rows.length * ANSWER_NUMBERS)
+    const logits = new Float32Array(count)
+    const isRead =
+      rows.length > 0 &&
+      this.#native.ask(
+        ...([this.#chooser, rows.length, Float64Array.from(numbers), none, new Float64Array(0), 0] as const),
+        ...([none, 0, Int32Array.from(pairs), count] as const),
+      ) &&
+      this.#native.answer(this.#chooser, answers, logits)
+    const found = new Map<number, RowReading>()
+    if (!isRead) return found
+    let at = 0
+    for (const [index, [row, tokens]] of rows.entries()) {
+      const own = new Map(Array.from(tokens, (token) => [token, logits[at++]!]))
+      const [isUnsure, , , logSum] = answers.subarray(index * ANSWER_NUMBERS)
+      if (isUnsure === 0) found.set(row, { logits: own, logSum: logSum! })
+    }
+    return found
   }
 
   /** Copies a row to where llama.cpp has its logits. Blocks. */

@@ -1,6 +1,7 @@
 import type { ReplyTree } from '../../reply-tree.ts'
 import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-cache.ts'
 import type { Context } from '../native/context.ts'
+import type { RowReading } from '../native/device-rows.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 import { type MediaMemory, PrefillCursor } from '../scheduler/prefill-cursor.ts'
 import type { EncodeTurn } from '../tokens/encoder-turns.ts'
@@ -201,9 +202,9 @@ export class ReadContext {
     return this.#context.logits(row)
   }
 
-  /** Natural logarithm of the sum of the exponentials of a row's logits. */
-  logSum(row: number): number {
-    return this.#context.operations.logSum(this.#context.logits(row))
+  /** Reads logits of some tokens of rows of the last call, and the rows' sums. */
+  read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
+    return this.#context.read(wanted)
   }
 
   clear(): void {

@@ -299,25 +299,21 @@ export class Reads implements SideWork {
     }
     const endTokens = this.#endTokens
     const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes[node]!)
-    const sums = new Map<number, number>()
-    const sumOf = (row: number) => {
-      let sum = sums.get(row)
-      if (sum === undefined) {
-        sum = context.logSum(row)
-        sums.set(row, sum)
-      }
-      return sum
-    }
+    const wanted = new Map<number, Set<number>>()
+    const want = (row: number, tokens: readonly number[]) =>
+      wanted.set(row, new Set([...(wanted.get(row) ?? []), ...tokens]))
+    for (const { token, parent } of nodes) want(rowOf(parent), [token])
+    for (const { node } of ends) want(rowOf(node), endTokens)
+    const read = context.read(wanted)
     /** Of everything up to and with a node. */
     const paths: number[] = []
     for (const { token, parent } of nodes) {
-      const row = rowOf(parent)
-      paths.push((parent < 0 ? 0 : paths[parent]!) + context.logits(row)[token]! - sumOf(row))
+      const { logits, logSum: sum } = read.get(rowOf(parent))!
+      paths.push((parent < 0 ? 0 : paths[parent]!) + logits.get(token)! - sum)
     }
     return ends.map(({ node }) => {
-      const row = rowOf(node)
-      const logits = context.logits(row)
-      const end = logSum(endTokens.map((token) => logits[token]!)) - sumOf(row)
+      const { logits, logSum: sum } = read.get(rowOf(node))!
+      const end = logSum(endTokens.map((token) => logits.get(token)!)) - sum
       // Rounding may add up to a little more than certainty.
       return Math.min(0, paths[node]! + end)
     })
