@@ -19,7 +19,7 @@ export interface Compute {
   readonly compilesAtFirst: boolean
   /** Whether a row may be computed about as fast as its keys and values are copied to main memory. */
   readonly weighsCopies: boolean
-  /** Whether the CPU has nothing to do but to choose tokens. */
+  /** Whether a step is computed after the call that begins it has returned, so that the CPU is free for other work. */
   readonly leavesCpu: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
