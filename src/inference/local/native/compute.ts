@@ -30,7 +30,7 @@ export interface Compute {
    * memory for a row of logits, in main memory and on the device: 0.6 MB with 152,000 tokens.
    */
   readonly retainedSequences: number
-  /** Whether the CPU has nothing to do but to choose tokens, and to read texts. */
+  /** Whether a step is computed after the call that begins it has returned, so that the CPU is free for other work. */
   readonly leavesCpu: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
