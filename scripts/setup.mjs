@@ -118,7 +118,9 @@ async function checkPackaged(prebuilt) {
 /** Whatever goes wrong with a GPU backend, the CPU remains: set-up does not fail. */
 async function addBackend(name, prebuilt, seconds) {
   const { platform } = prebuilt
-  if (name === 'auto') return suggestBackend(prebuilt, seconds)
+  if (name === 'auto') {
+    return suggestBackend(prebuilt, seconds).catch((error) => log(`cannot add a GPU backend. ${error.message}`))
+  }
   if (name === 'cpu' || (name === 'metal' && platform === 'darwin-arm64')) return
   const backend = (GPU_BACKENDS[platform] ?? []).find((one) => one.name === name)
   if (backend === undefined) return log(`there is no ${name} backend for ${platform}; models run on the CPU`)

@@ -105,7 +105,7 @@ function gpuText(gpus) {
   return `${gpu.name}${more} (compute capability ${capabilityText(gpu.capability)}, driver ${gpu.driver})`
 }
 
-async function checkCached(backend, { cached, ...to }) {
+async function checkCached(_backend, { cached, ...to }) {
   const refusal = await check(cached, to)
   // It was made for another GPU, and the engine would prefer it.
   if (refusal !== null) await rm(dirname(cached), { recursive: true, force: true })
