@@ -106,6 +106,11 @@ export function ownSources({ own = [] }) {
   return own.map(inProject)
 }
 
+/** Paths of the headers of them. */
+export function ownHeaders({ ownHeaders: names = [] }) {
+  return names.map(inProject)
+}
+
 function inProject(name) {
   return fileURLToPath(new URL(name, PROJECT_ROOT))
 }
@@ -208,11 +213,7 @@ export function cacheDirectory(env = process.env) {
 export function buildName(recipe, platform) {
   const machine = recipe === CPU ? processorFeatures() : ''
   const hash = createHash('sha256')
-    .update(
-      JSON.stringify(recipe) +
-        machine +
-        [...ownSources(recipe), ...(recipe.ownHeaders ?? []).map(inProject)].map(sha256).join(),
-    )
+    .update(JSON.stringify(recipe) + machine + [...ownSources(recipe), ...ownHeaders(recipe)].map(sha256).join())
     .digest('hex')
     .slice(0, 12)
   return `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`
@@ -268,7 +269,8 @@ export function findPackaged(recipe, platform, env = process.env) {
   return null
 }
 
-function packageDirectory(platform) {
+/** The folder of the installed platform package; null when there is none. */
+export function packageDirectory(platform) {
   try {
     return dirname(createRequire(import.meta.url).resolve(`${platformPackage(platform)}/package.json`))
   } catch {
