@@ -34,6 +34,15 @@ async function killEach(times: number): Promise<void> {
   }
 }
 
+it('processes that stay are started ahead, and decode inputs at the same time', async () => {
+  pool = new DecoderPool({ size: 4, kept: 2 })
+  pool.warmUp()
+  const started = pool.pids
+  expect(started).toHaveLength(2)
+  await Promise.all([decode(await small()), decode(await small())])
+  expect(pool.pids).toEqual(started)
+})
+
 it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
   pool = new DecoderPool({ size: 1 })
   const doomed = decode(large, 'messages[0]')

@@ -10,12 +10,19 @@ import { chooseSandbox, type Sandbox, type SandboxMode } from './sandbox/choice.
 const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
 /** Memory limit of one process: enough for 100 megapixels, or 8K video. */
 const MEMORY_BYTES = 2 * 2 ** 30
+/**
+ * Cores for each process that stays when it is idle. To start one, with its decoder of images, takes several times as long as
+ * to decode a picture: two clients of an idle server would have waited for that.
+ */
+const CORES_PER_KEPT = 4
 /** Each request has only a few media waiting at a time, so this serves hundreds of requests. */
 const MOST_WAITING = 4096
 
 export interface DecoderPoolOptions {
   /** The most processes to run. */
   readonly size?: number
+  /** Processes that `warmUp` starts and that stay when they are idle; by default, by the number of cores. */
+  readonly kept?: number
   /** Time limit for every task; by default it depends on the task's type. */
   readonly timeoutMs?: number
   /** Memory limit of one process, where the system can enforce it. */
@@ -44,6 +51,7 @@ export class DecoderPool {
   readonly sandbox: Sandbox
   readonly #program: string
   readonly #size: number
+  readonly #kept: number
   readonly #timeoutMs: number | null
   readonly #memoryBytes: number
   readonly #waiting: DecodeQueue
@@ -59,6 +67,8 @@ export class DecoderPool {
     this.sandbox = chooseSandbox(options.sandbox ?? 'auto')
     this.#program = options.program ?? PROGRAM
     this.#size = options.size ?? Math.max(2, Math.min(4, availableParallelism()))
+    const kept = options.kept ?? Math.floor(availableParallelism() / CORES_PER_KEPT)
+    this.#kept = Math.max(1, Math.min(this.#size, kept))
     this.#timeoutMs = options.timeoutMs ?? null
     this.#memoryBytes = options.memoryBytes ?? MEMORY_BYTES
     this.#waiting = new DecodeQueue(options.mostWaiting ?? MOST_WAITING)
@@ -91,9 +101,9 @@ export class DecoderPool {
     return [...this.#decoders].flatMap(({ pid }) => pid ?? [])
   }
 
-  /** Starts a process before the first input arrives. */
+  /** Starts processes before the first input arrives. */
   warmUp(): void {
-    if (this.#decoders.size === 0) this.#start()
+    while (this.#decoders.size < this.#kept) this.#start()
   }
 
   async close(): Promise<void> {
@@ -149,6 +159,7 @@ export class DecoderPool {
       memoryBytes: this.#memoryBytes,
       isConfined: this.sandbox.isOn,
       large: this.#large,
+      preloads: this.#kept > 1,
       program: this.#program,
     }
     const decoder = new Decoder(options, {
@@ -156,7 +167,7 @@ export class DecoderPool {
         this.#waiting.recordTime(ms)
         this.#pump()
       },
-      isSpare: () => this.#decoders.size > 1,
+      isSpare: () => this.#decoders.size > this.#kept,
       retry: (job) => {
         if (this.#closed.signal.aborted) return job.reject(this.#closed.signal.reason)
         this.#waiting.return(job)

@@ -16,12 +16,13 @@ import {
   type DecoderMessage,
   type DecodeTask,
   type MediaFile,
+  PRELOADS,
   type SentData,
 } from './decoding/protocol.ts'
 import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from './sandbox/descriptors.ts'
 import { forbidRings } from './sandbox/seccomp.ts'
 
-/** An idle process ends after this time, unless it is the last one. */
+/** An idle process ends after this time, unless it is one of those that stay. */
 const IDLE_MS = 10_000
 /** A job that loses this many processes fails. The first may have been killed by the system or an operator. */
 const MOST_LOSSES = 2
@@ -34,6 +35,8 @@ export interface DecoderOptions {
   readonly memoryBytes: number
   /** Whether it gives up its rights before it decodes. */
   readonly isConfined: boolean
+  /** Whether it loads what decodes images before its first task. */
+  readonly preloads: boolean
   /** The slots for tasks that take much memory, shared by all decoders. */
   readonly large: FairSlots
   readonly program: string
@@ -42,7 +45,7 @@ export interface DecoderOptions {
 export interface DecoderOwner {
   /** The decoder is free again. @param ms time that the last job took. */
   free(ms: number): void
-  /** Whether there are other decoders. */
+  /** Whether there are more decoders than stay. */
   isSpare(): boolean
   /** Tries the job again in another process; a call of `exit` follows. */
   retry(job: DecodeJob): void
@@ -234,12 +237,12 @@ export function cannotStart(cause: unknown): Error {
  * Starts the process without the server's environment, which may hold keys, and with a memory limit where the shell can
  * set one. An allocation beyond the limit fails, and with it the input.
  */
-function start({ memoryBytes, program }: DecoderOptions, sockets: SocketPair | null): ChildProcess {
+function start({ memoryBytes, preloads, program }: DecoderOptions, sockets: SocketPair | null): ChildProcess {
   try {
     if (sockets !== null) forbidRings()
     const child = spawnLimited({
       program,
-      args: sockets === null ? [] : [CONFINED],
+      args: [...(sockets === null ? [] : [CONFINED]), ...(preloads ? [PRELOADS] : [])],
       environment: { ...CHILD_ENVIRONMENT },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe', ...(sockets === null ? [] : [sockets.theirs])],
       memoryBytes,

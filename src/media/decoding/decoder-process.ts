@@ -14,6 +14,7 @@ import {
   type DecoderMessage,
   type DecodeTask,
   FILES_FD,
+  PRELOADS,
   type SentData,
 } from './protocol.ts'
 
@@ -129,6 +130,8 @@ process.on('message', async (task: DecoderMessage) => {
   }
   process.send?.(reply)
 })
+// The first task would say why that fails.
+if (process.argv.includes(PRELOADS)) loadImages().catch(() => {})
 releaseMemoryWhenIdle()
 // A regular exit would wait for the threads of native decoders.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))

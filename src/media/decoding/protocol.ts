@@ -11,6 +11,8 @@ export const BYTES_FD = 4
 export const FILES_FD = 5
 /** An argument of a decoder process: it confines itself before it decodes. */
 export const CONFINED = '--confined'
+/** Another one: it loads what decodes images before its first task. */
+export const PRELOADS = '--preloads'
 
 /** Media to decode: its bytes, or a file that holds them. */
 export type MediaData = Uint8Array | MediaFile

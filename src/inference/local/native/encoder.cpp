@@ -32,7 +32,8 @@ constexpr int32_t NOT_FINITE = -1001;
 /** The result has another size than its caller expects. */
 constexpr int32_t OTHER_SIZE = -1002;
 
-typedef uint32_t Lanes __attribute__((vector_size(32)));
+/** As wide as the registers of every processor: twice that takes more than twice the time where they are no wider. */
+typedef uint32_t Lanes __attribute__((vector_size(16)));
 
 /** Looks at exponents: a single pass, as fast as memory is read. */
 bool are_finite(const float * values, size_t count) {
