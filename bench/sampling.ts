@@ -6,6 +6,7 @@
  */
 import type { Sampling } from '../src/inference/engine.ts'
 import { GREEDY } from '../src/inference/greedy.ts'
+import { chooseFrom, rankTokens } from '../src/inference/local/native/choice.ts'
 import { Context } from '../src/inference/local/native/context.ts'
 import { loadNativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { PLAIN_OPERATIONS } from '../src/inference/local/native/logits-operations.ts'
@@ -14,7 +15,6 @@ import { locateNativeLibraries } from '../src/inference/local/native/native-path
 import { DrawingSampler } from '../src/inference/local/sampling/drawing-sampler.ts'
 import { GreedySampler } from '../src/inference/local/sampling/greedy-sampler.ts'
 import type { FreeSampler, Rows } from '../src/inference/local/sampling/sampler.ts'
-import { rankTokens } from '../src/inference/local/sampling/token-ranking.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { LlamaSampler } from './support/llama-sampler.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
@@ -51,7 +51,7 @@ function measure({ name, model: file }: BenchModel, { repetitions, quick }: Benc
   try {
     for (let row = 0; row < ROWS; row++) context.batch.add(100 + row, 0, row, true)
     context.decodeBatch()
-    const plain: Rows = { logits: (row) => context.logits(row), operations: PLAIN_OPERATIONS }
+    const plain: Rows = { choose: (row, ask) => chooseFrom(PLAIN_OPERATIONS, context.logits(row), ask) }
     const usOf = (choose: (row: number) => void) => median(Array.from({ length: count }, () => time(choose)))
     const cells = (us: readonly (number | null)[]) => us.map((one) => (one === null ? '' : one.toFixed(0)))
     const rows = KINDS.map(([kind, asked]) => {
@@ -66,7 +66,7 @@ function measure({ name, model: file }: BenchModel, { repetitions, quick }: Benc
         chain.close()
       }
     })
-    const ranked = [context, plain].map(({ operations }) =>
+    const ranked = [context.operations, PLAIN_OPERATIONS].map((operations) =>
       usOf((row) => rankTokens(operations, context.logits(row), 1, LOG_PROBS)),
     )
     rows.push([`log-probabilities, ${LOG_PROBS} alternatives`, ...cells([...ranked, null]), ''])

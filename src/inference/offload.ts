@@ -14,6 +14,8 @@ export interface GpuSettings {
 
 /** What the parts of a model take, in bytes. */
 export interface WeightSizes {
+  /** Floats of a token's embedding; 0 where the file does not say. */
+  readonly width: number
   /** Number of layers, which share `modelBytes` and the KV cache evenly. */
   readonly layers: number
   readonly modelBytes: number

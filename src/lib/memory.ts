@@ -26,6 +26,7 @@ export type MemorySetting =
   | 'one-arena'
   | 'image-cache'
   | 'image-threads'
+  | 'large-pages'
 
 function uses(setting: MemorySetting): boolean {
   return !leftOut.has(setting)
@@ -47,6 +48,15 @@ export const CHILD_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...(uses('mapped-blocks') ? { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) } : {}),
   ...(leftOut.size > 0 ? { [LEAVE_OUT]: [...leftOut].join() } : {}),
 }
+
+/**
+ * Environment of such a process that computes on a device. An image passes through some 100 MB of new blocks on its way
+ * there, each of which is mapped anew: to touch 32 MB takes 24 ms of a processor, and 14 in pages of 2 MiB. On a CPU, a KV
+ * cache in large pages would take more memory than its cells do. Before glibc 2.35 it does nothing.
+ */
+export const DEVICE_ENVIRONMENT: Readonly<Record<string, string>> = uses('large-pages')
+  ? { GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1' }
+  : {}
 
 /**
  * Options of Node for the process of the embedded database: 134 MiB when it has just started, 174 without this. V8's

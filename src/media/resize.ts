@@ -124,11 +124,13 @@ export function imageTokens(prepared: Size, limits: ImageLimits): number {
 export function resizeBicubic(source: RgbImage, size: Size): RgbImage {
   let { width, height, data } = source
   if (width !== size.width) {
-    data = resampleRows(data, width, height, coefficients(width, size.width))
+    const resample = size.width > width ? enlargeRows : resampleRows
+    data = resample(data, width, height, coefficients(width, size.width))
     width = size.width
   }
   if (height !== size.height) {
-    data = resampleColumns(data, width, coefficients(height, size.height))
+    const resample = size.height > height ? enlargeColumns : resampleColumns
+    data = resample(data, width, coefficients(height, size.height))
     height = size.height
   }
   return { width, height, data }
@@ -239,4 +241,60 @@ function resampleColumns(data: Uint8Array, width: number, c: Coefficients): Uint
     for (let x = 0; x < stride; x++) out[to + x] = clip(sums[x]!)
   }
   return out
+}
+
+// Where an image is enlarged, an output has no more than four taps. All of them together take two thirds of the time: memory costs
+// more than arithmetic. Models of Qwen3-VL's kind have most pictures enlarged to a megapixel.
+
+function enlargeRows(data: Uint8Array, width: number, height: number, c: Coefficients): Uint8Array {
+  const out = new Uint8Array(c.outputs * height * 3)
+  const [stride, outStride] = [width * 3, c.outputs * 3]
+  // Column by column, so that places and weights stay the same.
+  for (let x = 0; x < c.outputs; x++) {
+    const [p0, p1, p2, p3, w0, w1, w2, w3] = fourTaps(c, x, 3)
+    for (let row = 0, to = x * 3; to < out.length; row += stride, to += outStride) {
+      for (let channel = 0; channel < 3; channel++) {
+        const from = row + channel
+        const sum =
+          (HALF +
+            Math.imul(data[from + p0]!, w0) +
+            Math.imul(data[from + p1]!, w1) +
+            Math.imul(data[from + p2]!, w2) +
+            Math.imul(data[from + p3]!, w3)) |
+          0
+        out[to + channel] = clip(sum)
+      }
+    }
+  }
+  return out
+}
+
+function enlargeColumns(data: Uint8Array, width: number, c: Coefficients): Uint8Array {
+  const stride = width * 3
+  const out = new Uint8Array(c.outputs * stride)
+  for (let y = 0; y < c.outputs; y++) {
+    const [p0, p1, p2, p3, w0, w1, w2, w3] = fourTaps(c, y, stride)
+    const to = y * stride
+    for (let x = 0; x < stride; x++) {
+      const sum =
+        (HALF +
+          Math.imul(data[p0 + x]!, w0) +
+          Math.imul(data[p1 + x]!, w1) +
+          Math.imul(data[p2 + x]!, w2) +
+          Math.imul(data[p3 + x]!, w3)) |
+        0
+      out[to + x] = clip(sum)
+    }
+  }
+  return out
+}
+
+type FourTaps = readonly [number, number, number, number, number, number, number, number]
+
+/** Places of an output's inputs, which lie `step` apart, and their weights. Where there are fewer than four, the others weigh nothing. */
+function fourTaps({ taps, starts, counts, weights }: Coefficients, output: number, step: number): FourTaps {
+  const [start, last, first] = [starts[output]!, counts[output]! - 1, output * taps]
+  const place = (tap: number) => (start + Math.min(tap, last)) * step
+  const weight = (tap: number) => weights[first + tap]!
+  return [place(0), place(1), place(2), place(3), weight(0), weight(1), weight(2), weight(3)]
 }

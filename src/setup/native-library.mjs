@@ -39,6 +39,12 @@ export const MTMD = {
   fixes: [
     // Pixtral's row ends are computed from a tensor that nothing has written. Zero times what is not a number is none.
     { file: 'tools/mtmd/models/pixtral.cpp', text: 'ggml_scale(ctx0, tok, 0.0)', by: 'ggml_fill(ctx0, tok, 0.0f)' },
+    // The result goes where `lookout_encoder_run` wants it. See encoder.cpp.
+    {
+      file: 'tools/mtmd/clip.cpp',
+      text: '            ggml_backend_tensor_get(embeddings, out_batch_embd.data(), 0, ggml_nbytes(embeddings));\n',
+      by: '            extern float * lookout_encoder_output(float *, size_t);\n            float * output = lookout_encoder_output(out_batch_embd.data(), out_batch_embd.size());\n            ggml_backend_tensor_get(embeddings, output, 0, ggml_nbytes(embeddings));\n',
+    },
   ],
 }
 

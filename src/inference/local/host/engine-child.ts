@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../../../lib/memory.ts'
+import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/memory.ts'
 import { toFailure } from '../failure.ts'
 import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
 import type { FromEngine, ToEngine } from '../protocol.ts'
@@ -14,6 +14,11 @@ export interface EngineChildEvents {
    */
   exit(reason: string, signal: NodeJS.Signals | null): void
   log(line: string): void
+}
+
+export interface EngineChildOptions extends EngineChildEvents {
+  /** Whether it is likely to compute on a device. */
+  readonly usesDevice?: boolean
 }
 
 const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
@@ -36,13 +41,13 @@ export class EngineChild {
   #pulse: HeartbeatMonitor | null = null
   #closing = false
 
-  constructor(events: EngineChildEvents) {
+  constructor({ usesDevice = false, ...events }: EngineChildOptions) {
     this.#events = events
     this.#process = fork(PROCESS_FILE, [], {
       // Needed for typed arrays.
       serialization: 'advanced',
       execArgv: [...CHILD_OPTIONS],
-      env: { ...CHILD_ENVIRONMENT, ...process.env },
+      env: { ...CHILD_ENVIRONMENT, ...(usesDevice ? DEVICE_ENVIRONMENT : {}), ...process.env },
       // The last one is `PULSE_FILE`.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })

@@ -254,6 +254,7 @@ export class LocalEngine implements Engine {
     let failure = ''
     let stage: LoadStage | null = null
     const child = new EngineChild({
+      usesDevice: this.#libraries.uses('gpu'),
       log: (line) => this.#logger.debug(line),
       message: (message: FromEngine) => {
         this.#monitor?.beat()

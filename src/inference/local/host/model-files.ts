@@ -116,6 +116,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     memoryBytes: withoutCaches + caches.prefixCacheBytes + caches.encoderCacheBytes,
     caches,
     sizes: {
+      width: number('embedding_length') ?? 0,
       layers: number('block_count') ?? 0,
       modelBytes: model.bytes,
       encoderBytes: projector?.bytes ?? 0,

@@ -77,6 +77,11 @@ export class Batch {
     return this.#outputs[row] === 1
   }
 
+  /** The added rows whose logits are computed. */
+  get outputs(): number[] {
+    return Array.from({ length: this.#length }, (_, row) => row).filter((row) => this.isOutput(row))
+  }
+
   /** The added rows, in the library's form. */
   toNative(): NativeBatch {
     return { ...this.#native, n_tokens: this.#length }

@@ -1,5 +1,7 @@
 import koffi from 'koffi'
 import { Batch } from './batch.ts'
+import { type Ask, type Chosen, chooseFrom } from './choice.ts'
+import { DeviceRows, type RowAsk } from './device-rows.ts'
 import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
 import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
@@ -44,11 +46,17 @@ export class Context {
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
   readonly #vocabularySize: number
+  /** Null where logits always come to main memory. */
+  readonly #deviceRows: DeviceRows | null
   /** Number of threads that decode at first. */
   readonly threads: number
   #currentThreads: number
 
-  constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
+  constructor(
+    { llama, kernels, deviceChoice }: Pick<NativeLibraries, 'llama' | 'kernels'> & Partial<NativeLibraries>,
+    model: Model,
+    options: ContextOptions,
+  ) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
     const { kvType = 'f16' } = options
     this.outputs = options.outputs ?? Math.min(options.sequences, options.batchRows)
@@ -72,6 +80,9 @@ export class Context {
     this.#llama = llama
     this.operations = kernels?.operations ?? PLAIN_OPERATIONS
     this.#vocabularySize = model.vocabularySize
+    // Of models with recurrent layers, llama.cpp may compute rows in another order.
+    this.#deviceRows =
+      deviceChoice == null || model.isRecurrent ? null : new DeviceRows(deviceChoice, model.vocabularySize)
     this.handle = handle
     this.threads = options.threads
     this.#currentThreads = options.threads
@@ -100,9 +111,15 @@ export class Context {
    * A device goes on computing: until `wait` returns, the logits must not be read.
    */
   launchBatch(): void {
-    const code = this.#llama.decode(this.handle, this.batch.toNative())
-    this.batch.clear()
-    if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+    const { batch } = this
+    const outputs = this.#deviceRows === null ? [] : batch.outputs
+    const decode = () => {
+      const code = this.#llama.decode(this.handle, batch.toNative())
+      batch.clear()
+      if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+    }
+    if (this.#deviceRows === null) decode()
+    else this.#deviceRows.keep(outputs, decode)
   }
 
   /** Blocks until what was launched is computed. */
@@ -123,6 +140,7 @@ export class Context {
     causal: boolean,
   ): void {
     const batch = this.batch.toNativeEmbeddings(embeddings, positions, count, sequence)
+    this.#deviceRows?.forget()
     if (!causal) this.#llama.set_causal_attn(this.handle, false)
     const code = this.#llama.decode(this.handle, batch)
     if (!causal) this.#llama.set_causal_attn(this.handle, true)
@@ -131,8 +149,24 @@ export class Context {
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 
+  /** Whether what was launched leaves its logits on a device, so that `ask` is of use. */
+  get keepsLogits(): boolean {
+    return this.#deviceRows?.areKept ?? false
+  }
+
+  /** Has a device answer, as soon as it has computed what was launched, what `choose` will ask. */
+  ask(asks: readonly RowAsk[]): void {
+    this.#deviceRows?.ask(asks)
+  }
+
+  /** Chooses a token from one row of the last decoded batch. */
+  choose(row: number, ask: Ask): Chosen {
+    return this.#deviceRows?.chosen(row, ask) ?? chooseFrom(this.operations, this.logits(row), ask)
+  }
+
   /** Logits of one row of the last decoded batch, by token. Valid until the next decode. */
   logits(row: number): Float32Array {
+    this.#deviceRows?.fetch(row)
     const pointer = this.#rowPointer(row)
     const address = koffi.address(pointer)
     let logits = this.#logits.get(address)
@@ -186,6 +220,7 @@ export class Context {
   }
 
   close(): void {
+    this.#deviceRows?.close()
     this.batch.close()
     this.#llama.free(this.handle)
   }

@@ -6,6 +6,8 @@ import type { Pointer } from './structs.ts'
 /** A device beside the CPU on which ggml can compute. */
 export interface Device {
   readonly handle: Pointer
+  /** How ggml allocates memory on it. */
+  readonly bufferType: Pointer
   /** ggml's name, such as `CUDA0`: what a card's `engine.gpu.devices` names. */
   readonly name: string
   /** The name that its driver gives it. */
@@ -60,6 +62,7 @@ function bindDevices(ggml: LibraryHandle): () => readonly Device[] {
   const type = declare<(device: Pointer) => number>('ggml_backend_dev_type', 'int', ['void *'])
   const name = declare<(device: Pointer) => string>('ggml_backend_dev_name', 'str', ['void *'])
   const description = declare<(device: Pointer) => string>('ggml_backend_dev_description', 'str', ['void *'])
+  const bufferType = declare<(device: Pointer) => Pointer>('ggml_backend_dev_buffer_type', 'void *', ['void *'])
   const out = koffi.out(koffi.pointer('size_t'))
   const memory = declare<(device: Pointer, free: [number], total: [number]) => void>(
     'ggml_backend_dev_memory',
@@ -77,7 +80,7 @@ function bindDevices(ggml: LibraryHandle): () => readonly Device[] {
     return gpus.map(({ type: _type, ...device }) => {
       const [free, total]: [[number], [number]] = [[0], [0]]
       memory(device.handle, free, total)
-      return { ...device, memoryBytes: total[0], freeBytes: free[0] }
+      return { ...device, bufferType: bufferType(device.handle), memoryBytes: total[0], freeBytes: free[0] }
     })
   }
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "ggml.h"
 #include "mtmd.h"
@@ -26,6 +27,46 @@ constexpr double BETWEEN_PAUSES = 1e8;
 constexpr size_t STACK_BYTES = 8 << 20;
 
 constexpr int32_t PAUSED = -1000;
+/** The result holds values that are not finite numbers. */
+constexpr int32_t NOT_FINITE = -1001;
+/** The result has another size than its caller expects. */
+constexpr int32_t OTHER_SIZE = -1002;
+
+typedef uint32_t Lanes __attribute__((vector_size(32)));
+
+/** Looks at exponents: a single pass, as fast as memory is read. */
+bool are_finite(const float * values, size_t count) {
+    constexpr uint32_t EXPONENT = 0x7f800000;
+    constexpr size_t LANES = sizeof(Lanes) / sizeof(float);
+    Lanes found = {};
+    size_t at = 0;
+    for (; at + LANES <= count; at += LANES) {
+        Lanes bits;
+        memcpy(&bits, values + at, sizeof(bits));
+        found |= Lanes((bits & EXPONENT) == EXPONENT);
+    }
+    uint32_t any = 0;
+    for (size_t lane = 0; lane < LANES; lane++) any |= found[lane];
+    for (; at < count; at++) {
+        uint32_t bits;
+        memcpy(&bits, values + at, sizeof(bits));
+        any |= (bits & EXPONENT) == EXPONENT;
+    }
+    return any == 0;
+}
+
+/** What nothing has touched is mapped in large pages, where the system has them: one fault for 2 MiB, not for 4 KiB. */
+void prefer_large_pages(void * memory, size_t bytes) {
+#if defined(__linux__)
+    constexpr uintptr_t LARGE = 2 << 20;
+    const uintptr_t from = (uintptr_t(memory) + LARGE - 1) / LARGE * LARGE;
+    const uintptr_t to = (uintptr_t(memory) + bytes) / LARGE * LARGE;
+    if (to > from) madvise(reinterpret_cast<void *>(from), to - from, MADV_HUGEPAGE);
+#else
+    (void) memory;
+    (void) bytes;
+#endif
+}
 
 double multiplications(const ggml_tensor * node) {
     switch (node->op) {
@@ -52,6 +93,10 @@ struct lookout_encoder {
     /** The chunk that is being encoded, or null. */
     const mtmd_input_chunk * chunk = nullptr;
     int32_t code = 0;
+    /** The caller's memory for the result, in floats. */
+    float * output = nullptr;
+    size_t output_size = 0;
+    bool is_written = false;
 #if defined(__linux__)
     Clock::time_point deadline;
     bool is_cancelled = false;
@@ -60,6 +105,32 @@ struct lookout_encoder {
     ucontext_t caller, own;
 #endif
 };
+
+namespace {
+
+/** The one that runs on this thread, or null. */
+thread_local lookout_encoder * running = nullptr;
+
+/** @return what a run that has ended returns. */
+int32_t outcome(const lookout_encoder * encoder) {
+    if (encoder->code != 0) return encoder->code;
+    if (!encoder->is_written) return OTHER_SIZE;
+    return are_finite(encoder->output, encoder->output_size) ? 0 : NOT_FINITE;
+}
+
+}  // namespace
+
+/**
+ * `clip_encode` asks it where the result goes: straight into the memory of the one that runs, so that nothing copies it
+ * again. See the fix of `clip.cpp` in native-library.mjs.
+ * @param own where it goes without an encoder of ours.
+ */
+float * lookout_encoder_output(float * own, size_t size) {
+    if (running == nullptr || running->output_size != size) return own;
+    running->is_written = true;
+    prefer_large_pages(running->output, size * sizeof(float));
+    return running->output;
+}
 
 #if defined(__linux__)
 
@@ -143,9 +214,11 @@ extern "C" void lookout_encoder_cancel(lookout_encoder * encoder) {
 
 /**
  * Begins to encode a chunk, or goes on with it, for about so many ms; another chunk that was begun is given up.
- * @return 0 when it is done, `PAUSED`, or what `mtmd_encode_chunk` returned.
+ * @param output memory for the result, of `size` floats. A chunk that goes on may bring other memory.
+ * @return 0 when it is done, `PAUSED`, `NOT_FINITE`, `OTHER_SIZE`, or what `mtmd_encode_chunk` returned.
  */
-extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_input_chunk * chunk, double ms) {
+extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_input_chunk * chunk, double ms,
+                                       float * output, size_t size) {
 #if defined(__linux__)
     if (encoder->chunk != chunk) {
         lookout_encoder_cancel(encoder);
@@ -155,11 +228,34 @@ extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_inp
     // Longer than a year is for ever.
     const std::chrono::duration<double, std::milli> time(std::min(ms, 4e10));
     encoder->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
-    swapcontext(&encoder->caller, &encoder->own);
-    return encoder->chunk == nullptr ? encoder->code : PAUSED;
-#else
-    return mtmd_encode_chunk(encoder->context, chunk);
 #endif
+    encoder->output = output;
+    encoder->output_size = size;
+    encoder->is_written = false;
+    running = encoder;
+#if defined(__linux__)
+    swapcontext(&encoder->caller, &encoder->own);
+#else
+    encoder->code = mtmd_encode_chunk(encoder->context, chunk);
+#endif
+    running = nullptr;
+    return encoder->chunk == nullptr ? outcome(encoder) : PAUSED;
+}
+
+/**
+ * Positions of the tokens `from` to `to` of an image.
+ * @param planes t, y, x, z, each of `to - from` positions.
+ */
+extern "C" void lookout_image_positions(const mtmd_image_tokens * tokens, int32_t start, size_t from, size_t to,
+                                        int32_t * planes) {
+    const size_t count = to - from;
+    for (size_t i = 0; i < count; i++) {
+        const mtmd_decoder_pos position = mtmd_image_tokens_get_decoder_pos(tokens, start, from + i);
+        planes[i] = int32_t(position.t);
+        planes[count + i] = int32_t(position.y);
+        planes[2 * count + i] = int32_t(position.x);
+        planes[3 * count + i] = int32_t(position.z);
+    }
 }
 
 extern "C" void lookout_encoder_free(lookout_encoder * encoder) {

@@ -1,10 +1,16 @@
-import koffi from 'koffi'
 import type { Model } from './model.ts'
 import type { Mtmd } from './mtmd.ts'
 import type { Pointer, StructValue } from './structs.ts'
 
-/** `PAUSED` of `encoder.cpp`. */
+/** Those of `encoder.cpp`. */
 const PAUSED = -1000
+const NOT_FINITE = -1001
+
+/** A chunk that is paused, and where its result will go. */
+interface Paused {
+  readonly chunk: Pointer
+  readonly output: Float32Array
+}
 
 /**
  * Runs the encoders of a projector, one chunk at a time. Where they run on the CPU, they can be paused, so that other steps
@@ -15,8 +21,7 @@ export class Encoder {
   readonly #handle: Pointer
   /** The library's context. */
   readonly context: Pointer
-  /** What is paused. */
-  #paused: Pointer | null = null
+  #paused: Paused | null = null
 
   /**
    * @param canPause false where they run on a device.
@@ -39,22 +44,23 @@ export class Encoder {
    * Begins to encode a chunk, or goes on with it; another one that is paused is given up. Blocks.
    * @param ms after which it pauses, if it can.
    * @param floats of the result.
-   * @returns a copy of the result; null while it is paused.
+   * @returns the result; null while it is paused.
+   * @throws Error for values that are not finite numbers: they would make every later token meaningless.
    */
   run(chunk: Pointer, ms: number, floats: number): Float32Array | null {
+    const output = this.#paused?.chunk === chunk ? this.#paused.output : new Float32Array(floats)
     this.#paused = null
-    const code = this.#mtmd.encoder_run(this.#handle, chunk, ms)
-    if (code === PAUSED) {
-      this.#paused = chunk
-      return null
-    }
-    if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
-    return Float32Array.from(new Float32Array(koffi.view(this.#mtmd.get_output_embd(this.context), 4 * floats)))
+    const code = this.#mtmd.encoder_run(this.#handle, chunk, ms, output, floats)
+    if (code === 0) return output
+    if (code === NOT_FINITE) throw new Error('The encoder returned values that are not finite numbers.')
+    if (code !== PAUSED) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
+    this.#paused = { chunk, output }
+    return null
   }
 
   /** Gives a chunk up, if it is paused. Its memory is no longer used. */
   abandon(chunk: Pointer): void {
-    if (this.#paused !== chunk) return
+    if (this.#paused?.chunk !== chunk) return
     this.#paused = null
     this.#mtmd.encoder_cancel(this.#handle)
   }

@@ -1,5 +1,6 @@
 import koffi, { type LibraryHandle } from 'koffi'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
+import { bindDeviceChoice, type DeviceChoice } from './device-rows.ts'
 import { type Devices, openDevices } from './devices.ts'
 import { bindKernels, type Kernels } from './kernels.ts'
 import { bindLlama, type Llama } from './llama.ts'
@@ -18,6 +19,8 @@ export interface NativeLibraries {
   processorFeatures(): string[]
   /** GPUs, where the settings and what is installed have any. */
   readonly devices: Devices
+  /** Chooses tokens on a device; null where its backend was not compiled with ours. */
+  readonly deviceChoice: DeviceChoice | null
   /**
    * Starts a thread that writes a byte to a file every so many ms, whatever this thread does. See `pulse.cpp`. Null where
    * nothing was compiled on this machine.
@@ -80,6 +83,9 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   else kernels.clearByReleasing()
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
+  const cuda = devices.list.some(({ name }) => name.startsWith('CUDA'))
+    ? paths.gpu.libraries.find(({ name }) => name === 'cuda')
+    : undefined
 
   const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
   mtmd?.log_set(logCallback, null)
@@ -91,6 +97,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     mtmd,
     kernels,
     devices,
+    deviceChoice: cuda === undefined ? null : bindDeviceChoice(cuda.path),
     startPulse,
     processorFeatures: () => featuresOf(systemInfo()),
     flushLog: () => logFlush(logMain()),

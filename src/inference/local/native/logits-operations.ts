@@ -251,14 +251,29 @@ function draw(logits: Float32Array, { temperature, least, place }: Draw, allowed
   return best
 }
 
-/** Draws among some tokens alone, with the same noise. @param tokens of which each has a logit that is a number. */
+/**
+ * Draws among some tokens alone, with the same noise.
+ * @param logits of each of them; all are numbers, and there may be more.
+ */
 export function drawAmong(tokens: Int32Array, logits: Float32Array, draw: Pick<Draw, 'temperature' | 'place'>): number {
   const noisy = Float64Array.from(
     tokens,
-    (token) => logits[token]! / draw.temperature + noiseOf(bitsOf(draw.place, token)),
+    (token, at) => logits[at]! / draw.temperature + noiseOf(bitsOf(draw.place, token)),
   )
   const most = noisy.reduce((most, one) => Math.max(most, one))
   return tokens[noisy.indexOf(most)]!
+}
+
+/** How many of some logits, in descending order, together have a share of their probability. */
+export function nucleusAmong(logits: Float32Array, share: number): number {
+  if (share === 1) return logits.length
+  const masses = Float64Array.from(logits, (logit) => Math.exp(logit - logits[0]!))
+  const total = masses.reduce((sum, mass) => sum + mass)
+  let mass = 0
+  let count = 0
+  do mass += masses[count++]!
+  while (count < masses.length && mass / total < share)
+  return count
 }
 
 /** Random bits of a token. */

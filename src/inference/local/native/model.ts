@@ -33,6 +33,8 @@ export class Model {
    * keeps its last state, and a layer with a sliding window may lack the cells before the cut.
    */
   readonly cuttablePositions: number
+  /** Whether it has layers that keep a state in place of keys and values. */
+  readonly isRecurrent: boolean
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
@@ -60,7 +62,9 @@ export class Model {
     this.trainedContextTokens = llama.model_n_ctx_train(handle)
     this.keyHeads = llama.model_n_head_kv(handle)
     this.embeddingSize = llama.model_n_embd_inp(handle)
-    this.cuttablePositions = cuttablePositions(llama, handle)
+    this.isRecurrent = llama.model_is_recurrent(handle) || llama.model_is_hybrid(handle)
+    const window = llama.model_n_swa(handle)
+    this.cuttablePositions = this.isRecurrent ? 0 : window > 0 ? window : Number.POSITIVE_INFINITY
     this.chatTemplate = llama.model_chat_template(handle, null)
     // The library returns a default token when the file names none.
     this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
@@ -169,10 +173,4 @@ export class Model {
   #tokenText(token: number): string {
     return token < 0 ? '' : this.#llama.vocab_get_text(this.#vocabulary, token)
   }
-}
-
-function cuttablePositions(llama: Llama, model: Pointer): number {
-  if (llama.model_is_recurrent(model) || llama.model_is_hybrid(model)) return 0
-  const window = llama.model_n_swa(model)
-  return window > 0 ? window : Number.POSITIVE_INFINITY
 }

@@ -82,6 +82,7 @@ export function bindMtmd(library: LibraryHandle) {
     input_chunk_get_tokens_image: declare<(chunk: Pointer) => Pointer>('mtmd_input_chunk_get_tokens_image', p, [p]),
     input_chunk_get_n_tokens: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_tokens', 'size_t', [p]),
     input_chunk_get_n_pos: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_pos', 'int32', [p]),
+    // Only for tests, as is `get_output_embd`.
     image_tokens_get_decoder_pos: declare<(tokens: Pointer, start: number, index: number) => DecoderPosition>(
       'mtmd_image_tokens_get_decoder_pos',
       mtmdDecoderPosition,
@@ -96,11 +97,16 @@ export function bindMtmd(library: LibraryHandle) {
     encoder_load: declare<
       (encoder: Pointer, path: string, model: Pointer, params: StructValue, canPause: boolean) => Pointer | null
     >('lookout_encoder_load', p, [p, 'str', p, mtmdContextParams, 'bool']),
-    encoder_run: declare<(encoder: Pointer, chunk: Pointer, ms: number) => number>('lookout_encoder_run', 'int32', [
-      p,
-      p,
-      'double',
-    ]),
+    encoder_run: declare<(encoder: Pointer, chunk: Pointer, ms: number, output: Float32Array, size: number) => number>(
+      'lookout_encoder_run',
+      'int32',
+      [p, p, 'double', p, 'size_t'],
+    ),
+    image_positions: declare<(tokens: Pointer, start: number, from: number, to: number, planes: Int32Array) => void>(
+      'lookout_image_positions',
+      'void',
+      [p, 'int32', 'size_t', 'size_t', p],
+    ),
     encoder_cancel: declare<(encoder: Pointer) => void>('lookout_encoder_cancel', 'void', [p]),
     encoder_free: declare<(encoder: Pointer) => void>('lookout_encoder_free', 'void', [p]),
   }

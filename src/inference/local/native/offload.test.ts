@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
 import type { GpuSettings } from '../../offload.ts'
 import { computeOf, usefulThreads } from './compute.ts'
@@ -6,7 +7,7 @@ import type { Device, Devices } from './devices.ts'
 import { bytesOfCpu, planOffload, reportOf, withHint } from './offload.ts'
 
 const GIB = 2 ** 30
-const weights = { layers: 10, modelBytes: 11 * GIB, encoderBytes: GIB, kvBytes: 0, scratchBytes: 0 }
+const weights = { width: 0, layers: 10, modelBytes: 11 * GIB, encoderBytes: GIB, kvBytes: 0, scratchBytes: 0 }
 const settings: GpuSettings = {
   layers: 'auto',
   splitMode: 'layer',
@@ -19,7 +20,14 @@ const settings: GpuSettings = {
 
 function device(number: number, freeBytes: number): Device {
   const name = `CUDA${number}`
-  return { handle: BigInt(number + 1), name, description: 'a card', memoryBytes: freeBytes, freeBytes }
+  return {
+    handle: BigInt(number + 1),
+    bufferType: BigInt(number + 100),
+    name,
+    description: 'a card',
+    memoryBytes: freeBytes,
+    freeBytes,
+  }
 }
 const having = (...list: readonly Device[]): Devices => ({ list, problem: null, isOff: false })
 const NONE = having()
@@ -44,6 +52,22 @@ test('whatever fits is put on all devices, the encoders on the main one', () => 
   expect(planOffload(TWO, { ...settings, encoder: false }).encoder).toBeNull()
 })
 
+test('one CUDA device that computes all layers reads the token embeddings too', () => {
+  const overrides = (devices: Devices, width: number, change: Partial<GpuSettings> = {}) =>
+    planOffload(devices, { ...settings, ...change, weights: { ...weights, width } }).modelParams
+      .tensor_buft_overrides as BigUint64Array | undefined
+  const ONE = having(device(0, 24 * GIB))
+  const [pattern, bufferType, ...end] = overrides(ONE, 2048)!
+  expect(koffi.decode(pattern!, 'char', 20)).toBe('^token_embd\\.weight$')
+  expect([bufferType, ...end]).toEqual([100n, 0n, 0n])
+  // Where the CPU has a part, two devices share the model, or the rows may be of a type that the device does not read.
+  expect(overrides(ONE, 2048, { layers: 5 })).toBeUndefined()
+  expect(overrides(TWO, 2048)).toBeUndefined()
+  expect(overrides(TWO, 2048, { splitMode: 'none' })).toBeDefined()
+  expect(overrides(ONE, 640)).toBeUndefined()
+  expect(overrides(having({ ...device(0, 24 * GIB), name: 'Vulkan0' }), 2048)).toBeUndefined()
+})
+
 test('a model larger than the memory of the devices is shared with the CPU, and said to be', () => {
   const offload = planOffload(having(device(0, 8 * GIB)), settings)
   expect(offload.layers).toBe(6)
@@ -66,7 +90,7 @@ test('no device gets more layers than have room', () => {
       fc.integer({ min: 0, max: GIB }),
       fc.integer({ min: 1, max: 100 }),
       (free, model, kv, layers) => {
-        const sizes = { layers, modelBytes: model, kvBytes: kv, encoderBytes: 0, scratchBytes: 0 }
+        const sizes = { width: 0, layers, modelBytes: model, kvBytes: kv, encoderBytes: 0, scratchBytes: 0 }
         const plan = planOffload(having(device(0, free)), { ...settings, weights: sizes })
         expect(plan.layers).toBeLessThanOrEqual(layers + 1)
         expect((plan.layers * (model + kv)) / (layers + 1)).toBeLessThanOrEqual(free)

@@ -1,5 +1,5 @@
 import koffi from 'koffi'
-import type { AudioPart, MediaPart, PromptPart } from '../../engine.ts'
+import type { MediaPart, PromptPart } from '../../engine.ts'
 import { inBackground } from './declare.ts'
 import { Encoder } from './encoder.ts'
 import type { Model } from './model.ts'
@@ -33,13 +33,15 @@ export class Projector {
   readonly usesMrope: boolean
   /** Whether the tokens of an image attend to each other, so that one call must decode them all. */
   readonly attendsWithinImages: boolean
+  /** Whether a device runs the encoders, so that the CPU can prepare what comes next meanwhile. */
+  readonly usesDevice: boolean
 
   /** @throws Error when the file is not a projector of this model; the library's log says why. */
   constructor(mtmd: Mtmd, path: string, model: Model, options: ProjectorOptions) {
-    const usesDevice = options.device != null
+    this.usesDevice = options.device != null
     const params = {
       ...mtmd.context_params_default(),
-      use_gpu: usesDevice,
+      use_gpu: this.usesDevice,
       device: options.device ?? null,
       print_timings: false,
       n_threads: options.threads,
@@ -49,7 +51,7 @@ export class Projector {
       image_max_tokens: options.image?.maxTokens ?? -1,
     }
     this.#mtmd = mtmd
-    this.#encoder = new Encoder(mtmd, path, model, params, !usesDevice)
+    this.#encoder = new Encoder(mtmd, path, model, params, !this.usesDevice)
     const { context } = this.#encoder
     this.#context = context
     this.#embeddingSize = model.embeddingSize
@@ -94,19 +96,20 @@ export class Projector {
     return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
   }
 
-  /** The same for audio, with its data, on another thread. The library allows this at any time. */
-  async tokenizeInBackground(part: AudioPart): Promise<MediaChunks> {
-    const bitmap = this.#mtmd.bitmap_init_from_audio(part.samples.length, part.samples)
+  /** The same for media, with their data, on another thread. The library allows this at any time. */
+  async tokenizeInBackground(part: MediaPart): Promise<MediaChunks> {
+    const bitmaps = this.#bitmaps(part, true)
     const chunks = this.#mtmd.input_chunks_init()
     try {
       const tokenize = inBackground(this.#mtmd.tokenize_from_parts)
-      const code = await tokenize(this.#context, chunks, [{ text: null, bitmap }], 1, false)
+      const native = bitmaps.map((bitmap): NativeInputPart => ({ text: null, bitmap }))
+      const code = await tokenize(this.#context, chunks, native, native.length, false)
       if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
     } catch (error) {
       this.#mtmd.input_chunks_free(chunks)
       throw error
     } finally {
-      this.#mtmd.bitmap_free(bitmap)
+      for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
     }
     return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
   }
@@ -192,12 +195,7 @@ export class EncodableChunk {
    * @returns the embeddings, `length` x embedding size floats; null while they are not complete.
    */
   encode(ms: number): Float32Array | null {
-    const embeddings = this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
-    // They would make every later token meaningless.
-    if (embeddings !== null && !Number.isFinite(embeddings.reduce((sum, value) => sum + value, 0))) {
-      throw new Error('The encoder returned values that are not finite numbers.')
-    }
-    return embeddings
+    return this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
   }
 
   /** Gives up what has been encoded so far. */
@@ -214,13 +212,7 @@ export class EncodableChunk {
     }
     const tokens = this.#mtmd.input_chunk_get_tokens_image(this.#handle)
     const planes = new Int32Array(4 * count)
-    for (let i = 0; i < count; i++) {
-      const { t, x, y, z } = this.#mtmd.image_tokens_get_decoder_pos(tokens, start, from + i)
-      planes[i] = t
-      planes[count + i] = y
-      planes[2 * count + i] = x
-      planes[3 * count + i] = z
-    }
+    this.#mtmd.image_positions(tokens, start, from, to, planes)
     return planes
   }
 }

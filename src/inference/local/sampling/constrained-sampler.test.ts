@@ -2,12 +2,13 @@ import { expect, test } from 'vitest'
 import { Automaton } from '../../constraints/automaton.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
 import { TokenTrie } from '../../constraints/token-trie.ts'
+import { LIKELIEST } from '../native/choice.ts'
 import { ConstrainedSampler } from './constrained-sampler.ts'
 
 const PIECES = ['', 'arguments', '":', ' ', '{', ' {"', '}', '"', 'at', '0']
 const END = 0
 const trie = new TokenTrie({ tokens: PIECES, stopTokens: [END] })
-const sampler = { sample: () => END, accept() {} }
+const sampler = { ask: () => LIKELIEST, sample: () => END, accept() {} }
 /** Takes the longest piece that fits, as far as there is one. */
 const model = {
   piece: (token: number) => Buffer.from(PIECES[token]!),

@@ -1,5 +1,6 @@
 import type { Matcher } from '../../constraints/matcher.ts'
 import { onlyToken, someToken } from '../../constraints/token-mask.ts'
+import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
@@ -17,6 +18,13 @@ export class ConstrainedSampler implements TokenSampler {
     this.#sampler = sampler
     this.#matcher = matcher
     this.#model = model
+  }
+
+  /** Which tokens it allows after others shows only when those have come. */
+  ask(ahead: readonly number[] = []): Ask | null {
+    if (ahead.length > 0) return null
+    const mask = this.#matcher.nextTokens()
+    return onlyToken(mask) === null ? this.#sampler.ask([], mask) : null
   }
 
   sample(rows: Rows, row: number): number {

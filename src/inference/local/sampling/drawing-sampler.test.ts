@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Sampling } from '../../engine.ts'
+import { chooseFrom } from '../native/choice.ts'
 import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
 import { DrawingSampler } from './drawing-sampler.ts'
 import type { Rows } from './sampler.ts'
@@ -10,7 +11,7 @@ const LOGITS = [2, 1.5, 1, 0, -1, -3, 0.5, 1.9]
 
 function rowOf(logits: readonly number[]): Rows {
   const row = Float32Array.from(logits)
-  return { logits: () => row, operations: PLAIN_OPERATIONS }
+  return { choose: (_, ask) => chooseFrom(PLAIN_OPERATIONS, row, ask) }
 }
 
 function draw(logits: readonly number[], sampling: Partial<Sampling>, seed: number, allowed?: Int32Array): number {

@@ -1,11 +1,15 @@
+import { type Ask, LIKELIEST } from '../native/choice.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
 
-/** Chooses the likeliest token, the lowest of those that are equally likely. */
+/** Chooses the likeliest token, the lowest of those that are equally likely. What was chosen before does not matter. */
 export class GreedySampler implements FreeSampler {
-  sample(rows: Rows, row: number, allowed?: Int32Array): number {
-    return rows.operations.likeliest(rows.logits(row), allowed)
+  ask(_ahead?: readonly number[], allowed?: Int32Array): Ask {
+    return allowed === undefined ? LIKELIEST : { ...LIKELIEST, allowed }
   }
 
-  /** What was chosen before does not matter. */
+  sample(rows: Rows, row: number, allowed?: Int32Array): number {
+    return rows.choose(row, this.ask([], allowed)).token
+  }
+
   accept(): void {}
 }

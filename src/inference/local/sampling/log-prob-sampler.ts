@@ -1,7 +1,7 @@
 import type { RankedToken, TokenLogProb } from '../../engine.ts'
+import type { Ask, TokenRanking } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
-import { rankTokens, type TokenRanking } from './token-ranking.ts'
 
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
 
@@ -14,9 +14,9 @@ export interface LogProbs {
   of(tokens: readonly number[]): TokenLogProb[]
 }
 
-/** Has another sampler choose, and reads from the same logits how likely the tokens were. It changes nothing. */
+/** Asks what another sampler asks, and how likely the tokens were. It changes nothing else. */
 export class LogProbSampler implements FreeSampler, LogProbs {
-  readonly #sampler: FreeSampler
+  readonly #sampler: Pick<FreeSampler, 'ask' | 'accept'>
   readonly #model: Pick<Model, 'piece' | 'name'>
   readonly #most: number
   #sampled: (TokenRanking & { readonly token: number }) | null = null
@@ -25,15 +25,20 @@ export class LogProbSampler implements FreeSampler, LogProbs {
    * Takes over the sampler.
    * @param most how many of the likeliest tokens are told beside each.
    */
-  constructor(sampler: FreeSampler, model: Pick<Model, 'piece' | 'name'>, most: number) {
+  constructor(sampler: Pick<FreeSampler, 'ask' | 'accept'>, model: Pick<Model, 'piece' | 'name'>, most: number) {
     this.#sampler = sampler
     this.#model = model
     this.#most = most
   }
 
+  ask(ahead?: readonly number[], allowed?: Int32Array): Ask {
+    return { ...this.#sampler.ask(ahead, allowed), ranked: this.#most }
+  }
+
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
-    const token = this.#sampler.sample(rows, row, allowed)
-    this.#sampled = { token, ...rankTokens(rows.operations, rows.logits(row), token, this.#most, allowed) }
+    const { token, ranking } = rows.choose(row, this.ask([], allowed))
+    this.#sampled = { token, ...ranking! }
+    this.#sampler.accept(token)
     return token
   }
 

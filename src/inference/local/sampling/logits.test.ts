@@ -10,6 +10,7 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import type { Branch, PromptPart } from '../../engine.ts'
+import type { Context } from '../native/context.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
@@ -40,7 +41,7 @@ beforeAll(async () => {
   libraries = loadNativeLibraries(locateNativeLibraries())
   const { sample } = DrawingSampler.prototype
   DrawingSampler.prototype.sample = function (rows, row, allowed) {
-    recorded.set(this, [...(recorded.get(this) ?? []), Float32Array.from(rows.logits(row))])
+    recorded.set(this, [...(recorded.get(this) ?? []), Float32Array.from((rows as Context).logits(row))])
     return sample.call(this, rows, row, allowed)
   }
   loaded = load(2048)

@@ -1,10 +1,17 @@
+import type { Ask } from '../native/choice.ts'
 import type { Context } from '../native/context.ts'
 
-/** Rows of logits of the last decoded batch, and what can be computed from them. */
-export type Rows = Pick<Context, 'logits' | 'operations'>
+/** Rows of logits of the last decoded batch, from which tokens are chosen. */
+export type Rows = Pick<Context, 'choose'>
 
 export interface TokenSampler {
-  /** Chooses a token from the logits of one row of the last decoded batch. */
+  /**
+   * What it will ask of the next row, so that the answer can be computed before; it changes nothing.
+   * @param ahead tokens that are taken to be given before that.
+   * @returns null where it will not look at the row, or cannot say.
+   */
+  ask(ahead?: readonly number[]): Ask | null
+  /** Chooses a token from one row of the last decoded batch. */
   sample(rows: Rows, row: number): number
   /** Whether it ended a thought because the thought's budget was used up. */
   readonly thoughtInterrupted?: boolean
@@ -20,6 +27,7 @@ export interface TokenSampler {
 /** Chooses among all tokens, or among those that somebody else allows. */
 export interface FreeSampler extends TokenSampler {
   /** @param allowed a bit for each token that may be chosen; see `Matcher.nextTokens`. */
+  ask(ahead?: readonly number[], allowed?: Int32Array): Ask
   sample(rows: Rows, row: number, allowed?: Int32Array): number
   /** Counts a token that was not sampled. */
   accept(token: number): void

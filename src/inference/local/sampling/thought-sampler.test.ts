@@ -13,6 +13,7 @@ import {
 import { loadCard } from '../../../models/card.ts'
 import type { Thought } from '../../engine.ts'
 import { LocalEngine } from '../host/local-engine.ts'
+import { LIKELIEST } from '../native/choice.ts'
 import type { Context } from '../native/context.ts'
 import { ThoughtSampler } from './thought-sampler.ts'
 
@@ -42,8 +43,12 @@ describe('the sampler', () => {
           isEndOfGeneration: (token) => token === END,
           tokenize: (text) => Int32Array.from(Buffer.from(text), (byte) => this.#add(Uint8Array.of(byte))),
         },
-        free: { sample: () => this.#script.shift() ?? END, accept: (token) => void this.accepted.push(token) },
-        reply: { sample: () => -1 },
+        free: {
+          ask: () => LIKELIEST,
+          sample: () => this.#script.shift() ?? END,
+          accept: (token) => void this.accepted.push(token),
+        },
+        reply: { ask: () => null, sample: () => -1 },
       })
       const bytes: number[] = []
       for (;;) {

@@ -1,4 +1,5 @@
 import type { Thought } from '../../engine.ts'
+import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
@@ -11,7 +12,7 @@ export interface ThoughtSamplerParts {
   readonly maxTokens: number
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
-  readonly free: Pick<FreeSampler, 'sample' | 'accept'>
+  readonly free: Pick<FreeSampler, 'ask' | 'sample' | 'accept'>
   /** Samples what follows it; may be the same. */
   readonly reply: TokenSampler
 }
@@ -45,6 +46,13 @@ export class ThoughtSampler implements TokenSampler {
 
   get thoughtInterrupted(): boolean {
     return this.#interrupted
+  }
+
+  /** As if the thought went on: where it ends within what is ahead, what was asked is of no use. */
+  ask(ahead?: readonly number[]): Ask | null {
+    if (this.#pending.length > 0) return null
+    if (!this.#thinking) return this.#parts.reply.ask(ahead)
+    return this.#isUsedUp() ? null : this.#parts.free.ask(ahead)
   }
 
   sample(rows: Rows, row: number): number {

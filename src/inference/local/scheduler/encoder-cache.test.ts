@@ -15,8 +15,8 @@ let encoded = 0
 async function load(encoderCacheBytes: number): Promise<void> {
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const mtmd = libraries.mtmd!
-  const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
-    const code = mtmd.encoder_run(encoder, chunk, ms)
+  const run: typeof mtmd.encoder_run = (...args) => {
+    const code = mtmd.encoder_run(...args)
     if (code === 0) encoded++
     return code
   }

@@ -25,7 +25,7 @@ const ALL_LAYERS: GpuSettings = {
   tensorSplit: null,
   devices: null,
   encoder: true,
-  weights: { layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
+  weights: { width: 0, layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
 }
 
 /**
@@ -54,7 +54,7 @@ export class LoadedModel {
   /** Bytes of the weights that each token is multiplied with; 0 where the files do not say. */
   readonly weightBytes: number
   readonly #projector: Projector | null
-  readonly #libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
+  readonly #libraries: Pick<NativeLibraries, 'llama' | 'kernels' | 'deviceChoice'>
   readonly #contextSettings: Pick<ContextOptions, 'kvType' | 'mediaRows'>
 
   /**
@@ -62,7 +62,7 @@ export class LoadedModel {
    * @throws Error that names the file that does not load.
    */
   constructor(
-    { llama, mtmd, kernels, devices }: NativeLibraries,
+    { llama, mtmd, kernels, devices, deviceChoice }: NativeLibraries,
     settings: EngineSettings,
     begins: (stage: LoadStage) => void = () => {},
   ) {
@@ -106,7 +106,7 @@ export class LoadedModel {
     begins('cache')
     // Image tokens that attend to each other must be in one batch.
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
-    this.#libraries = { llama, kernels }
+    this.#libraries = { llama, kernels, deviceChoice }
     this.#contextSettings = {
       ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
       mediaRows,
@@ -120,7 +120,7 @@ export class LoadedModel {
       sequences: sequences + retained + 1,
       batchRows: this.compute.batchRows,
     }
-    this.context = withHint(offload, () => new Context({ llama, kernels }, this.model, size))
+    this.context = withHint(offload, () => new Context(this.#libraries, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const encoderCache = new EncoderCache(settings.encoderCacheBytes)

@@ -24,8 +24,8 @@ let hurries = false
 beforeAll(async () => {
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const mtmd = libraries.mtmd!
-  const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
-    const code = mtmd.encoder_run(encoder, chunk, hurries ? ms : 0)
+  const run: typeof mtmd.encoder_run = (encoder, chunk, ms, ...output) => {
+    const code = mtmd.encoder_run(encoder, chunk, hurries ? ms : 0, ...output)
     log.push(code === 0 ? 'encoded' : 'paused')
     return code
   }

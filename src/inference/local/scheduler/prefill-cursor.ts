@@ -137,7 +137,7 @@ export class PrefillCursor {
     const positions = usesMrope
       ? encodable.mropePositions(kvSequence.position, from, to)
       : Int32Array.from({ length: rows }, (_, i) => kvSequence.position + from + i)
-    const values = embeddings.slice(from * model.embeddingSize, to * model.embeddingSize)
+    const values = embeddings.subarray(from * model.embeddingSize, to * model.embeddingSize)
     kv.grow(kvSequence, rows, 0)
     context.decodeEmbeddings(values, positions, rows, kvSequence.id, encodable.causal)
     // Positions count from the start of the image until all of it is there.

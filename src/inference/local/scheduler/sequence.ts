@@ -3,6 +3,7 @@ import type { Repetition } from '../../repetition.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
 import type { Context } from '../native/context.ts'
+import type { RowAsk } from '../native/device-rows.ts'
 import type { Model } from '../native/model.ts'
 import type { LogProbs } from '../sampling/log-prob-sampler.ts'
 import type { TokenSampler } from '../sampling/sampler.ts'
@@ -159,6 +160,14 @@ export class Sequence extends KvHolder {
     this.#draft = draft
     this.#round = round
     return row
+  }
+
+  /** What will be asked of its rows of the batch, as far as that is known before the first of them is computed. */
+  asks(row: number): RowAsk[] {
+    return Array.from({ length: this.#draft.length + 1 }, (_, at) => at).flatMap((at) => {
+      const ask = this.#sampler.ask(this.#draft.slice(0, at))
+      return ask === null ? [] : [{ row: row + at, ask }]
+    })
   }
 
   /**

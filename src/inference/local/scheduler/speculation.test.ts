@@ -1,5 +1,7 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { compileDeviceChoice, type DeviceOnHost, onDevice } from '../../../../test/support/device-choice.ts'
+import { hasAvx2 } from '../../../../test/support/kernels-alone.ts'
 import { branch, CARD, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard } from '../../../models/card.ts'
 import type { Constraint, EngineStats, FinishEvent, Sampling, TokenLogProb, Work } from '../../engine.ts'
@@ -66,9 +68,9 @@ function makeExact(context: Context, vocabulary: number, end: number): void {
     if (output) rows.push({ row, sequence, position })
     return row
   }
-  const wait = context.wait.bind(context)
-  context.wait = () => {
-    wait()
+  const launch = context.launchBatch.bind(context)
+  context.launchBatch = () => {
+    launch()
     for (const { row, sequence, position } of rows.splice(0)) {
       const seen = Array.from({ length: position + 1 }, (_, at) => cellsOf(sequence).get(at)!)
       fill(context.logits(row), seen, vocabulary, end)
@@ -101,9 +103,9 @@ function fill(logits: Float32Array, seen: readonly number[], vocabulary: number,
   }
 }
 
-async function load(): Promise<LoadedModel> {
+async function load(libraries = native): Promise<LoadedModel> {
   const card = await loadLocalCard(CARD)
-  const model = new LoadedModel(loadNativeLibraries(locateNativeLibraries()), {
+  const model = new LoadedModel(libraries, {
     model: `${card.directory}/${card.engine.model}`,
     projector: null,
     // So few that sequences are preempted.
@@ -125,6 +127,7 @@ async function load(): Promise<LoadedModel> {
   return model
 }
 
+const native = loadNativeLibraries(locateNativeLibraries())
 let loaded: LoadedModel
 
 beforeAll(async () => {
@@ -230,26 +233,30 @@ const BUSY = Array.from(
   }),
 )
 
+function worksOf(requests: readonly DrawnRequest[]): TimedWork[] {
+  return requests.map(({ organisation, text, branches, pause }) => ({
+    pause,
+    work: {
+      organisation,
+      prefix: [trusted('<|im_start|>user\n'), untrusted(text)],
+      branches: branches.map(({ question, constraint, thinks, topLogProbs, ...fields }) =>
+        branch({
+          ...fields,
+          suffix: [untrusted(question), trusted('<|im_end|>\n<|im_start|>assistant\n')],
+          ...(constraint === undefined ? {} : { constraint }),
+          ...(thinks ? { thought: { end: '</think>', closing: '\n</think>\n\n', budget: 12 } } : {}),
+          ...(topLogProbs === undefined ? {} : { topLogProbs }),
+        }),
+      ),
+    },
+  }))
+}
+
 test('with drafts, every request gets the same texts, log-probabilities, usage and finish reasons as without', () => {
   const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0, rated: 0 }
   fc.assert(
     fc.property(fc.array(request, { minLength: 1, maxLength: 5 }), (requests) => {
-      const works = requests.map(({ organisation, text, branches, pause }) => ({
-        pause,
-        work: {
-          organisation,
-          prefix: [trusted('<|im_start|>user\n'), untrusted(text)],
-          branches: branches.map(({ question, constraint, thinks, topLogProbs, ...fields }) =>
-            branch({
-              ...fields,
-              suffix: [untrusted(question), trusted('<|im_end|>\n<|im_start|>assistant\n')],
-              ...(constraint === undefined ? {} : { constraint }),
-              ...(thinks ? { thought: { end: '</think>', closing: '\n</think>\n\n', budget: 12 } } : {}),
-              ...(topLogProbs === undefined ? {} : { topLogProbs }),
-            }),
-          ),
-        },
-      }))
+      const works = worksOf(requests)
       const plain = play(loaded, works, false)
       const drafted = play(loaded, works, true)
       expect(plain.stats.draftedTokens).toBe(0)
@@ -273,6 +280,60 @@ test('with drafts, every request gets the same texts, log-probabilities, usage a
   expect(total.saved).toBeGreaterThan(0)
   expect(total.rated).toBeGreaterThan(0)
 })
+
+describe.skipIf(!hasAvx2())('where a device keeps the logits', () => {
+  let onHost: DeviceOnHost
+  let model: LoadedModel
+  beforeAll(async () => {
+    onHost = await compileDeviceChoice()
+    model = await load(onDevice(native, onHost))
+  }, 120_000)
+  afterAll(() => model?.close())
+
+  test('every request gets the same as from the CPU, and few rows are fetched', { timeout: 300_000 }, () => {
+    const counts = countRows(model.context)
+    fc.assert(
+      fc.property(fc.array(request, { minLength: 1, maxLength: 2 }), (requests) => {
+        const works = worksOf(requests)
+        const cpu = play(loaded, works, true)
+        const device = play(model, works, true)
+        expect(device.texts).toEqual(cpu.texts)
+        expect(roundedLogProbs(device)).toEqual(roundedLogProbs(cpu))
+        expect(device.finishes).toEqual(cpu.finishes)
+        expect(device.stats.decodedTokens).toBe(cpu.stats.decodedTokens)
+      }),
+      { numRuns: 8 },
+    )
+    expect(counts.answered).toBeGreaterThan(100)
+    // What is constrained after a draft, for the most part.
+    expect(counts.fetched).toBeLessThan(counts.answered / 2)
+  })
+})
+
+/** Counts choices, and rows that had to be fetched for them. */
+function countRows(context: Context): { answered: number; fetched: number } {
+  const counts = { answered: 0, fetched: 0 }
+  const [choose, logits] = [context.choose.bind(context), context.logits.bind(context)]
+  let isChoosing = false
+  context.choose = (row, ask) => {
+    isChoosing = true
+    counts.answered++
+    const chosen = choose(row, ask)
+    isChoosing = false
+    return chosen
+  }
+  context.logits = (row) => {
+    if (isChoosing) counts.fetched++
+    return logits(row)
+  }
+  return counts
+}
+
+/** Sums are added up in another order. */
+function roundedLogProbs({ logProbs }: Played): unknown {
+  const rounded = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e9) / 1e9 + 0 : value)
+  return JSON.parse(JSON.stringify([...logProbs].sort(), rounded))
+}
 
 test('the next turn of a chat continues a reply that was drafted, as far as it is in the KV cache', async () => {
   const parts = (text: string) => [

@@ -1,37 +1,95 @@
 import type { FramesPart, ImagePart } from '../../engine.ts'
 import type { EncodableChunk, MediaChunks, Projector } from '../native/projector.ts'
-import type { ContentKeys } from './content-keys.ts'
+import { type ContentKeys, picturesOf } from './content-keys.ts'
 
 export type PicturePart = ImagePart | FramesPart
 
+/** Most bytes of pictures that are prepared and wait for the encoder: some five of 1,024 tokens. */
+const AHEAD_BYTES = 64 * 2 ** 20
+/** As floats. */
+const BYTES_PER_PIXEL = 12
+/** What is prepared is read right afterwards, unless its request is refused; in ms. */
+const CLAIM_MS = 10_000
+
+interface Ahead {
+  readonly chunks: MediaChunks
+  readonly bytes: number
+  /** Null once a prompt has it. */
+  timer: NodeJS.Timeout | null
+}
+
 /**
- * The pieces into which the library has cut an image, with their pixels. Cutting takes a share of the time of encoding one
- * piece, so they are kept until the last one is encoded; those of one image only, because they take several times the
+ * Pictures as the encoder takes them: the pieces into which the library has cut them, with their pixels as floats. Where a
+ * device computes, other threads prepare them ahead, as far as the memory goes. Anywhere else, and beyond that, each is
+ * prepared when its turn comes. Cutting takes a share of the time of encoding one piece, so pieces are kept until the last
+ * one is encoded; of those that were not prepared ahead, those of one picture only, because they take several times the
  * memory of its pixels.
  */
-export class CutImage {
+export class PreparedPictures {
+  readonly #projector: Projector
+  readonly #ahead = new Map<PicturePart, Ahead>()
+  #aheadBytes = 0
   #part: PicturePart | null = null
   #chunks: MediaChunks | null = null
 
-  /** @param cut called unless the part was the last one. */
-  chunksOf(part: PicturePart, cut: () => MediaChunks): MediaChunks {
+  constructor(projector: Projector) {
+    this.#projector = projector
+  }
+
+  /**
+   * Prepares a picture on another thread, if there is room. A prompt must claim it soon.
+   * @param signal aborts its request.
+   */
+  async prepare(part: PicturePart, signal: AbortSignal): Promise<void> {
+    const bytes = picturesOf(part).reduce((sum, { width, height }) => sum + width * height * BYTES_PER_PIXEL, 0)
+    if (this.#ahead.has(part) || this.#aheadBytes + bytes > AHEAD_BYTES) return
+    this.#aheadBytes += bytes
+    let chunks: MediaChunks
+    try {
+      chunks = await this.#projector.tokenizeInBackground(part)
+    } catch (error) {
+      this.#aheadBytes -= bytes
+      throw error
+    }
+    this.#ahead.set(part, { chunks, bytes, timer: setTimeout(() => this.release(part), CLAIM_MS).unref() })
+    if (signal.aborted) this.release(part)
+  }
+
+  /** A prompt has the picture now, and releases it. */
+  claim(part: PicturePart): void {
+    const ahead = this.#ahead.get(part)
+    if (ahead === undefined || ahead.timer === null) return
+    clearTimeout(ahead.timer)
+    ahead.timer = null
+  }
+
+  chunksOf(part: PicturePart): MediaChunks {
+    const ahead = this.#ahead.get(part)
+    if (ahead !== undefined) return ahead.chunks
     if (this.#part === part && this.#chunks !== null) return this.#chunks
-    this.#release()
-    this.#chunks = cut()
+    this.#releaseLast()
+    this.#chunks = this.#projector.tokenize([part], true)
     this.#part = part
     return this.#chunks
   }
 
   /** Frees the pieces of a part, if they are kept. */
   release(part: PicturePart): void {
-    if (this.#part === part) this.#release()
+    if (this.#part === part) this.#releaseLast()
+    const ahead = this.#ahead.get(part)
+    if (ahead === undefined) return
+    if (ahead.timer !== null) clearTimeout(ahead.timer)
+    this.#ahead.delete(part)
+    this.#aheadBytes -= ahead.bytes
+    ahead.chunks.close()
   }
 
   close(): void {
-    this.#release()
+    this.#releaseLast()
+    for (const part of this.#ahead.keys()) this.release(part)
   }
 
-  #release(): void {
+  #releaseLast(): void {
     this.#chunks?.close()
     this.#chunks = null
     this.#part = null
@@ -42,7 +100,7 @@ export class CutImage {
 export interface PictureOwner {
   readonly projector: Projector
   readonly keys: ContentKeys
-  readonly cut: CutImage
+  readonly pictures: PreparedPictures
 }
 
 /** An image, or frames, in a prompt: one or several chunks. */
@@ -50,11 +108,14 @@ export class PictureSource {
   readonly #owner: PictureOwner
   readonly #part: PicturePart
   readonly #organisation: string
+  /** Into how many chunks it is cut. */
+  #chunks = 1
 
   constructor(owner: PictureOwner, part: PicturePart, organisation: string) {
     this.#owner = owner
     this.#part = part
     this.#organisation = organisation
+    owner.pictures.claim(part)
   }
 
   get contentKey(): string {
@@ -63,9 +124,9 @@ export class PictureSource {
 
   countChunks(): number {
     const chunks = this.#owner.projector.tokenize([this.#part], false)
-    const count = mediaChunks(chunks).length
+    this.#chunks = mediaChunks(chunks).length
     chunks.close()
-    return count
+    return this.#chunks
   }
 
   /**
@@ -74,11 +135,9 @@ export class PictureSource {
    * @returns null while it is paused.
    */
   encode(index: number, ms: number): Float32Array | null {
-    const { cut, projector } = this.#owner
     let isNeeded = false
     try {
-      // The pixels are converted only now: as floats they take four times the memory.
-      const pieces = mediaChunks(cut.chunksOf(this.#part, () => projector.tokenize([this.#part], true)))
+      const pieces = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
       const embeddings = pieces[index]!.encode(ms)
       isNeeded = embeddings === null || index < pieces.length - 1
       return embeddings
@@ -87,9 +146,14 @@ export class PictureSource {
     }
   }
 
+  /** Notes that another prompt has encoded one of the chunks. They are encoded in order. */
+  know(index: number): void {
+    if (index === this.#chunks - 1) this.close()
+  }
+
   /** No more of it is encoded. */
   close(): void {
-    this.#owner.cut.release(this.#part)
+    this.#owner.pictures.release(this.#part)
   }
 }
 

@@ -11,7 +11,7 @@ import { ContentKeys, picturesOf } from './content-keys.ts'
 import type { EncoderCache } from './encoder-cache.ts'
 import { EncoderTurns, type EncodeTurn, WHOLE } from './encoder-turns.ts'
 import { JoinedTexts } from './joined-texts.ts'
-import { CutImage, mediaChunks, type PicturePart, PictureSource } from './picture-source.ts'
+import { mediaChunks, type PicturePart, PictureSource, PreparedPictures } from './picture-source.ts'
 import { Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
@@ -57,7 +57,7 @@ export class PromptReader {
   readonly #joined: JoinedTexts
   readonly #model: Model
   readonly #keys = new ContentKeys()
-  readonly #cut = new CutImage()
+  readonly #pictures: PreparedPictures | null
   readonly #turns = new EncoderTurns()
 
   /** @param readsAside whether other threads read texts. */
@@ -72,6 +72,7 @@ export class PromptReader {
     this.#limits = limits
     this.#cache = cache
     this.#audio = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
+    this.#pictures = projector === null ? null : new PreparedPictures(projector)
     this.#texts = new Texts(model, readsAside)
     this.#joined = new JoinedTexts(model)
     this.#model = model
@@ -160,7 +161,19 @@ export class PromptReader {
       this.#check(part)
       await this.#audio!.prepare(part, organisation)
     }
+    if (this.#projector?.usesDevice && this.#projector.supportsImages) {
+      const unknown = parts.filter(isPicture).filter((part) => this.#isUnknown(part, organisation))
+      await Promise.all(unknown.map((part) => this.#pictures!.prepare(part, signal)))
+      signal.throwIfAborted()
+    }
     return true
+  }
+
+  /** Whether a picture has pixels, and what they look like to the encoder is not known yet. */
+  #isUnknown(part: PicturePart, organisation: string): boolean {
+    if (!picturesOf(part).every(hasPixels)) return false
+    this.#check(part)
+    return this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) === undefined
   }
 
   /** Number of tokens that the parts cost. Images need no pixels for that. */
@@ -172,7 +185,7 @@ export class PromptReader {
 
   close(): void {
     this.#audio?.close()
-    this.#cut.close()
+    this.#pictures?.close()
   }
 
   #readAudio(part: AudioPart, organisation: string): ReadPart {
@@ -180,7 +193,7 @@ export class PromptReader {
     let index = 0
     const read = chunks.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
-      const name = `${index++} ${key}`
+      const name = pieceKey(index++, key)
       return this.#mediaTokens(
         item,
         () => name,
@@ -196,7 +209,7 @@ export class PromptReader {
     const projector = this.#projector!
     const tokenised = projector.tokenize(parts, false)
     const encodables = mediaChunks(tokenised)
-    const owner = { projector, keys: this.#keys, cut: this.#cut }
+    const owner = { projector, keys: this.#keys, pictures: this.#pictures! }
     const sources = inputs.map((part) => new PictureSource(owner, part, organisation))
     // Families that cut images into tiles make several chunks of one image.
     const owners =
@@ -209,8 +222,9 @@ export class PromptReader {
       const { source, index } = owners[next++]!
       return this.#mediaTokens(
         item,
-        () => `${index} ${source.contentKey}`,
+        () => pieceKey(index, source.contentKey),
         (ms) => source.encode(index, ms),
+        () => source.know(index),
       )
     })
     const close = () => {
@@ -235,8 +249,14 @@ export class PromptReader {
   /**
    * @param key computed only when needed.
    * @param encode for about so many ms; returns null while it is paused.
+   * @param know called when it need not be encoded.
    */
-  #mediaTokens(encodable: EncodableChunk, key: () => string, encode: (ms: number) => Float32Array | null): MediaTokens {
+  #mediaTokens(
+    encodable: EncodableChunk,
+    key: () => string,
+    encode: (ms: number) => Float32Array | null,
+    know: () => void = () => {},
+  ): MediaTokens {
     const cache = this.#cache
     const turns = this.#turns
     const run = (ms: number) => {
@@ -250,7 +270,11 @@ export class PromptReader {
       get key() {
         return key()
       },
-      knownEmbeddings: () => cache.get(key()),
+      knownEmbeddings: () => {
+        const known = cache.get(key())
+        if (known !== undefined) know()
+        return known
+      },
       encode: (turn = WHOLE) => turns.take(encodable, turn, run),
     }
   }
@@ -316,9 +340,18 @@ function isPicture(part: PromptPart): part is PicturePart {
   return part.type === 'image' || part.type === 'frames'
 }
 
-function checkPixels({ width, height, data }: RgbImage): void {
-  if (data.length === width * height * 3) return
-  throw new Error(`An image of ${width}x${height} pixels has ${data.length} bytes.`)
+/** Names one of the pieces of some media. */
+function pieceKey(index: number, contentKey: string): string {
+  return `${index} ${contentKey}`
+}
+
+function hasPixels({ width, height, data }: RgbImage): boolean {
+  return data.length === width * height * 3
+}
+
+function checkPixels(image: RgbImage): void {
+  if (hasPixels(image)) return
+  throw new Error(`An image of ${image.width}x${image.height} pixels has ${image.data.length} bytes.`)
 }
 
 function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tokens' | 'imageTokens'> {

@@ -36,10 +36,10 @@ beforeAll(async () => {
     pass(STEP_MS + ROW_MS * batch.n_tokens)
     return llama.decode(context, batch)
   }
-  const encode: typeof mtmd.encoder_run = (encoder, chunk) => {
+  const encode: typeof mtmd.encoder_run = (encoder, chunk, _ms, ...output) => {
     pass(ENCODE_MS)
     encoded++
-    return mtmd.encoder_run(encoder, chunk, Number.POSITIVE_INFINITY)
+    return mtmd.encoder_run(encoder, chunk, Number.POSITIVE_INFINITY, ...output)
   }
   loaded = new LoadedModel(
     { ...libraries, llama: { ...llama, decode }, mtmd: { ...mtmd, encoder_run: encode } },

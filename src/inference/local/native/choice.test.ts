@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
-import { rankTokens } from './token-ranking.ts'
+import { rankTokens } from './choice.ts'
+import { PLAIN_OPERATIONS } from './logits-operations.ts'
 
 const logit = fc.oneof(
   fc.double({ min: -80, max: 80, noNaN: true }),

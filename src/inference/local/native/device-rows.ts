@@ -1,0 +1,220 @@
+import koffi from 'koffi'
+import { type Ask, type Chosen, drawFromLargest, isSame, rankingOf } from './choice.ts'
+import { declareIn } from './declare.ts'
+import type { Pointer } from './structs.ts'
+
+/** The functions of `device/choice.cu`. */
+export type DeviceChoice = NonNullable<ReturnType<typeof bindDeviceChoice>>
+
+/** Numbers of an ask and of an answer there, and tokens of a list. */
+const ASK_NUMBERS = 10
+const MOST = 64
+const ANSWER_NUMBERS = 6 + 5 * MOST
+/** Where an answer's lists begin. */
+const LARGEST_AT = 6
+const RANKED_AT = LARGEST_AT + 3 * MOST
+
+/** Kinds of choices there. */
+const [LIKELIEST, DRAW, LIST] = [1, 2, 3] as const
+const BITS = 32
+
+const p = 'void *'
+
+/** @param path of a backend's library. @returns null where it was not compiled with our functions. */
+export function bindDeviceChoice(path: string) {
+  const library = koffi.load(path)
+  try {
+    library.symbol('lookout_chooser_new')
+  } catch {
+    return null
+  }
+  const declare = declareIn(library)
+  return {
+    create: declare<(vocabularySize: number) => Pointer>('lookout_chooser_new', p, ['int32']),
+    free: declare<(chooser: Pointer) => void>('lookout_chooser_free', 'void', [p]),
+    arm: declare<(chooser: Pointer, rows: number) => void>('lookout_chooser_arm', 'void', [p, 'int32']),
+    keeps: declare<(chooser: Pointer) => boolean>('lookout_chooser_keeps', 'bool', [p]),
+    ask: declare<
+      (
+        chooser: Pointer,
+        count: number,
+        asks: Float64Array,
+        tokens: Int32Array,
+        amounts: Float64Array,
+        penalties: number,
+        masks: Int32Array,
+        maskCount: number,
+        wanted: Int32Array,
+        pairs: number,
+      ) => boolean
+    >('lookout_chooser_ask', 'bool', [p, 'int32', p, p, p, 'int32', p, 'int32', p, 'int32']),
+    answer: declare<(chooser: Pointer, answers: Float64Array, wanted: Float32Array) => boolean>(
+      'lookout_chooser_answer',
+      'bool',
+      [p, p, p],
+    ),
+    fetch: declare<(chooser: Pointer, row: number) => boolean>('lookout_chooser_fetch', 'bool', [p, 'int32']),
+  }
+}
+
+/** What is asked of a row of a batch. */
+export interface RowAsk {
+  readonly row: number
+  readonly ask: Ask
+}
+
+/**
+ * The rows of logits of a context's last step, where a device keeps them. Choices are made there, behind the step, and no
+ * row comes to main memory that is not asked for by itself.
+ */
+export class DeviceRows {
+  readonly #native: DeviceChoice
+  readonly #chooser: Pointer
+  readonly #vocabularySize: number
+  /** By row of the batch, its place among those with logits; empty where the device does not keep them. */
+  #places = new Map<number, number>()
+  /** Those that have been copied to main memory. */
+  readonly #fetched = new Set<number>()
+  #asks: readonly RowAsk[] = []
+  /** By row; null before they have been read. */
+  #answers: ReadonlyMap<number, { readonly ask: Ask; readonly answer: Float64Array }> | null = null
+
+  constructor(native: DeviceChoice, vocabularySize: number) {
+    this.#native = native
+    this.#vocabularySize = vocabularySize
+    this.#chooser = native.create(vocabularySize)
+  }
+
+  /** Computes a step and has its logits stay where they are. @param outputs the rows that have logits, in order. */
+  keep(outputs: readonly number[], compute: () => void): void {
+    this.forget()
+    if (outputs.length > 0) this.#native.arm(this.#chooser, outputs.length)
+    try {
+      compute()
+    } finally {
+      if (outputs.length > 0 && this.#native.keeps(this.#chooser)) {
+        this.#places = new Map(outputs.map((row, place) => [row, place]))
+      }
+    }
+  }
+
+  /** What was kept is gone. */
+  forget(): void {
+    this.#places.clear()
+    this.#fetched.clear()
+    this.#asks = []
+    this.#answers = new Map()
+  }
+
+  get areKept(): boolean {
+    return this.#places.size > 0
+  }
+
+  /** Has rows looked at. A device that still computes them does it afterwards. */
+  ask(asks: readonly RowAsk[]): void {
+    const asked = asks.filter(({ row, ask }) => this.#places.has(row) && isPossible(ask))
+    this.#answers = new Map()
+    if (asked.length === 0) return
+    const numbers = new Float64Array(asked.length * ASK_NUMBERS)
+    const tokens: number[] = []
+    const amounts: number[] = []
+    const masks = new Map<Int32Array, number>()
+    for (const [at, { row, ask }] of asked.entries()) {
+      const first = tokens.length
+      for (const [token, amount] of ask.penalties) {
+        tokens.push(token)
+        amounts.push(amount)
+      }
+      const { allowed, temperature, topK, topP, place, ranked } = ask
+      if (allowed !== undefined && !masks.has(allowed)) masks.set(allowed, masks.size)
+      const mask = allowed === undefined ? -1 : masks.get(allowed)!
+      const kind = temperature === 0 ? LIKELIEST : topK > 0 ? LIST : DRAW
+      numbers.set(
+        [this.#places.get(row)!, kind, mask, first, tokens.length, temperature, topP, place, topK, ranked ?? -1],
+        at * ASK_NUMBERS,
+      )
+    }
+    const isAsked = this.#native.ask(
+      this.#chooser,
+      asked.length,
+      numbers,
+      Int32Array.from(tokens),
+      Float64Array.from(amounts),
+      tokens.length,
+      this.#join([...masks.keys()]),
+      masks.size,
+      new Int32Array(0),
+      0,
+    )
+    if (!isAsked) return
+    this.#asks = asked
+    this.#answers = null
+  }
+
+  /** The answer to what was asked of a row; null where nothing was, or where the device leaves it to the CPU. Blocks. */
+  chosen(row: number, ask: Ask): Chosen | null {
+    this.#answers ??= this.#read()
+    const answered = this.#answers.get(row)
+    return answered !== undefined && isSame(answered.ask, ask) ? chosenBy(answered.answer, ask) : null
+  }
+
+  /** Copies a row to where llama.cpp has its logits. Blocks. */
+  fetch(row: number): void {
+    const place = this.#places.get(row)
+    if (place === undefined || this.#fetched.has(row)) return
+    if (!this.#native.fetch(this.#chooser, place)) throw new Error('Cannot copy logits from the device.')
+    this.#fetched.add(row)
+  }
+
+  close(): void {
+    this.#native.free(this.#chooser)
+  }
+
+  #join(masks: readonly Int32Array[]): Int32Array {
+    const words = Math.ceil(this.#vocabularySize / BITS)
+    const joined = new Int32Array(masks.length * words)
+    for (const [at, mask] of masks.entries()) joined.set(mask.subarray(0, words), at * words)
+    return joined
+  }
+
+  #read(): ReadonlyMap<number, { readonly ask: Ask; readonly answer: Float64Array }> {
+    const answers = new Float64Array(this.#asks.length * ANSWER_NUMBERS)
+    if (!this.#native.answer(this.#chooser, answers, new Float32Array(0))) return new Map()
+    return new Map(
+      this.#asks.map(({ row, ask }, at) => [
+        row,
+        { ask, answer: answers.subarray(at * ANSWER_NUMBERS, (at + 1) * ANSWER_NUMBERS) },
+      ]),
+    )
+  }
+}
+
+/** A list has room for so many tokens. */
+function isPossible({ temperature, topK, ranked }: Ask): boolean {
+  return (temperature === 0 || topK <= MOST) && (ranked ?? 0) <= MOST
+}
+
+function chosenBy(answer: Float64Array, ask: Ask): Chosen | null {
+  const [isUnsure, likeliest, itsLogit, total, largestCount, rankedCount] = answer as unknown as number[]
+  if (isUnsure !== 0) return null
+  let token = likeliest!
+  let logit = itsLogit!
+  if (ask.temperature > 0 && ask.topK > 0) {
+    const largest = Array.from({ length: Math.min(largestCount!, ask.topK) }, (_, at) => LARGEST_AT + 3 * at)
+    const tokens = Int32Array.from(largest, (at) => answer[at]!)
+    const drawn = drawFromLargest(
+      tokens,
+      Float32Array.from(largest, (at) => answer[at + 1]!),
+      ask,
+    )
+    if (drawn === null) return null
+    token = drawn
+    logit = answer[largest[tokens.indexOf(drawn)]! + 2]!
+  }
+  if (ask.ranked === null) return { token, ranking: null }
+  const top = Array.from({ length: Math.min(rankedCount!, ask.ranked) }, (_, at) => ({
+    token: answer[RANKED_AT + 2 * at]!,
+    logit: answer[RANKED_AT + 2 * at + 1]!,
+  }))
+  return { token, ranking: rankingOf(total!, logit, top) }
+}
