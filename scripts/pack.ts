@@ -34,7 +34,10 @@ const lookout = await stage(ROOT, {
     ...Object.fromEntries(Object.entries(manifest).filter(([field]) => !OWN_FIELDS.includes(field))),
     optionalDependencies: {
       ...manifest.optionalDependencies,
-      ...Object.fromEntries([model, ...platforms].map(({ name, version }) => [name, version])),
+      // A GPU's package has 140 MB: who wants it installs it.
+      ...Object.fromEntries(
+        [model, ...platforms].filter(({ name }) => !name.endsWith('-cuda')).map(({ name, version }) => [name, version]),
+      ),
     },
   }),
 })

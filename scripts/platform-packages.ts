@@ -3,6 +3,9 @@
  * npm package of its own below `out/packages`. Linux x64 and arm64 can be compiled on Linux of either kind with Debian's
  * cross compilers, macOS on macOS. By default it makes those that this machine can.
  *
+ * `npm run platform-packages -- [--portable] [--arch NUMBER]... cuda` makes the package with the CUDA backend for Linux x64:
+ * see `cuda-package.ts`.
+ *
  * Whatever runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34); a compiler with a newer one
  * may make libraries that need that. The script says what each needs, and with `--portable` it fails for those.
  */
@@ -12,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { CUDA_ARCHITECTURES } from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import { atLevel, LEVELS, type Level, processorFeatures, supportedLevels } from '../src/setup/levels.mjs'
@@ -31,6 +35,7 @@ import {
 import { isInstalled, run } from '../src/setup/run.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 import { fetchTarball } from '../src/setup/tarball.mjs'
+import { makeCudaPackage } from './cuda-package.ts'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const HERE = `${process.platform}-${process.arch}`
@@ -58,9 +63,14 @@ const log = (message: string) => console.log(`platform packages: ${message}`)
 
 async function main(): Promise<void> {
   const { values, positionals: asked } = parseArgs({
-    options: { portable: { type: 'boolean', default: false } },
+    options: { portable: { type: 'boolean', default: false }, arch: { type: 'string', multiple: true } },
     allowPositionals: true,
   })
+  if (asked.includes('cuda')) {
+    const architectures = values.arch?.map(Number) ?? CUDA_ARCHITECTURES
+    if (asked.length > 1) throw new SetupError('Make the package "cuda" by itself.')
+    return makeCudaPackage({ architectures, directory: packageFolder('linux-x64-cuda'), log, checkGlibc, ...values })
+  }
   const platforms = asked.length > 0 ? asked : ['linux-x64', 'linux-arm64', 'darwin-arm64']
   for (const platform of platforms) {
     const compiler = await compilerFor(platform)
@@ -162,7 +172,11 @@ async function fileOfCompiler({ compiler: [command, ...args] }: Target, name: st
 }
 
 /** Says which glibc a library needs. @throws SetupError when that is too new for a portable package. */
-async function checkGlibc(library: string, what: string, { platform, portable }: Target): Promise<void> {
+async function checkGlibc(
+  library: string,
+  what: string,
+  { platform, portable }: Pick<Target, 'platform' | 'portable'>,
+): Promise<void> {
   if (!platform.startsWith('linux')) return
   const versions = (await readFile(library, 'latin1')).match(/GLIBC_2\.\d+/g) ?? []
   const minor = Math.max(...versions.map((version) => Number(version.slice('GLIBC_2.'.length))))

@@ -5,15 +5,15 @@ import { copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/pro
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
-  CUDA,
   fetchBackend,
   findBackend,
+  findOwn,
   GPU_BACKENDS,
   suggestedBackend,
   wantedBackend,
 } from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
-import { compileCuda, findNvcc } from '../src/setup/cuda.mjs'
+import { addCuda, findPackagedCuda } from '../src/setup/cuda.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
   CPU,
@@ -117,43 +117,52 @@ async function checkPackaged(prebuilt) {
 
 /** Whatever goes wrong with a GPU backend, the CPU remains: set-up does not fail. */
 async function addBackend(name, prebuilt, seconds) {
-  const offered = GPU_BACKENDS[prebuilt.platform] ?? []
+  const { platform } = prebuilt
   if (name === 'auto') {
-    const suggested = suggestedBackend(prebuilt.platform)
-    if (suggested === null || offered.some((backend) => findBackend(backend, prebuilt.platform) !== null)) return
-    return log(`this machine seems to have a GPU; to use it: LOOKOUT_BACKEND=${suggested} npx lookout setup`)
+    return suggestBackend(prebuilt, seconds).catch((error) => log(`cannot add a GPU backend. ${error.message}`))
   }
-  if (name === 'cpu' || (name === 'metal' && prebuilt.platform === 'darwin-arm64')) return
-  const backend = offered.find((one) => one.name === name)
-  if (backend === undefined) return log(`there is no ${name} backend for ${prebuilt.platform}; models run on the CPU`)
+  if (name === 'cpu' || (name === 'metal' && platform === 'darwin-arm64')) return
+  const backend = (GPU_BACKENDS[platform] ?? []).find((one) => one.name === name)
+  if (backend === undefined) return log(`there is no ${name} backend for ${platform}; models run on the CPU`)
   try {
-    await withWorkspace(prebuilt, (workspace) => addLibrary(backend, prebuilt, workspace, seconds))
+    await addLibrary(backend, prebuilt, seconds, true)
   } catch (error) {
     log(`cannot add the ${name} backend; models run on the CPU. ${error.message}`)
   }
 }
 
-async function addLibrary(backend, prebuilt, workspace, seconds) {
-  const { name } = backend
+/** Without being asked, set-up uses what is installed: a backend's package. It fetches nothing. */
+async function suggestBackend(prebuilt, seconds) {
   const { platform } = prebuilt
+  const offered = GPU_BACKENDS[platform] ?? []
+  const suggested = suggestedBackend(platform)
+  const backend = offered.find(({ name }) => name === suggested)
+  if (backend === undefined) return
+  const isOffered = backend.name === 'cuda' && findPackagedCuda(backend, platform) !== null
+  if (isOffered && findOwn(backend, platform) === null) await addLibrary(backend, prebuilt, seconds, false)
+  if (offered.some((one) => findBackend(one, platform) !== null)) return
+  log(`this machine seems to have a GPU; to use it: LOOKOUT_BACKEND=${suggested} npx lookout setup`)
+}
+
+async function addLibrary(backend, prebuilt, seconds, mayFetch) {
+  await withWorkspace(prebuilt, async (workspace) => {
+    const to = { prebuilt, platform: prebuilt.platform, workspace, projectRoot: PROJECT_ROOT, mayFetch, log, seconds }
+    if (backend.name === 'cuda')
+      await addCuda(backend, { ...to, showProgress: (recipe) => showProgress(recipe, seconds) })
+    else await addFetched(backend, to)
+  })
+}
+
+async function addFetched(backend, { prebuilt, platform, seconds, ...to }) {
+  const { name } = backend
   const found = findBackend(backend, platform)
   if (found === null) log(`fetching ${backend.package}`)
-  const path = found ?? (await fetchBackend(backend, { platform, workspace, projectRoot: PROJECT_ROOT }))
+  const path = found ?? (await fetchBackend(backend, { ...to, platform }))
   // An image for machines with a GPU may be built on one without.
   if (suggestedBackend(platform) === null) return log(`the ${name} backend is here, and not tried: there is no GPU`)
   const refusal = await checkKernels(path, prebuilt)
   if (refusal === null) return log(`the ${name} backend is ready after ${seconds()}`)
-  log(`the ${name} backend does not work on this machine: ${refusal}`)
-  const nvcc = name === 'cuda' ? await findNvcc() : null
-  if (nvcc === null) {
-    const advice = name === 'cuda' ? ' Update the driver, or install the CUDA toolkit (nvcc), and try again.' : ''
-    return log(`models run on the CPU.${advice}`)
-  }
-  log(`compiling it with ${nvcc}, in about 35 minutes divided by the number of cores`)
-  const source = await fetchSource(await mkdtemp(join(workspace, 'source-')), PROJECT_ROOT, CUDA.folders)
-  const wrong = await compileCuda(backend, { nvcc, source, workspace, prebuilt, progress: showProgress(CUDA, seconds) })
-  if (wrong === null) log(`the ${name} backend is ready after ${seconds()}`)
-  else log(`the compiled one does not work either: ${wrong}; models run on the CPU`)
+  log(`the ${name} backend does not work on this machine: ${refusal}; models run on the CPU`)
 }
 
 /** Without its pages the server still answers: set-up does not fail. */

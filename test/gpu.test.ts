@@ -3,6 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
+import { type Ask, chooseFrom } from '../src/inference/local/native/choice.ts'
+import { Context } from '../src/inference/local/native/context.ts'
+import { loadNativeLibraries } from '../src/inference/local/native/libraries.ts'
+import { PLAIN_OPERATIONS } from '../src/inference/local/native/logits-operations.ts'
+import { Model } from '../src/inference/local/native/model.ts'
+import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { type Backend, findBackend, GPU_BACKENDS } from '../src/setup/backends.mjs'
 import { CARD } from './support/local-engine.ts'
@@ -69,6 +75,44 @@ describe.runIf(BACKEND !== undefined)(`with the ${BACKEND} backend, which is ins
     }
   })
 
+  test.runIf(BACKEND === 'cuda')('tokens are chosen on the device as on the CPU', { timeout: 300_000 }, ({ skip }) => {
+    const libraries = loadNativeLibraries(locateNativeLibraries(BACKEND!))
+    if (libraries.deviceChoice === null) skip('The backend has none of our functions, or no device.')
+    const { llama } = libraries
+    const model = new Model(llama, `${card.directory}/${card.engine.model}`)
+    const context = new Context(libraries, model, { cells: 256, sequences: SEQUENCES, threads: 1, batchRows: 64 })
+    const chosen = { there: 0, here: 0 }
+    try {
+      for (let round = 0; round < 20; round++) {
+        context.clear()
+        const rows = Array.from({ length: SEQUENCES }, (_, sequence) => {
+          context.batch.add(1 + round, 0, sequence, false)
+          return context.batch.add(7 * round + sequence, 1, sequence, true)
+        })
+        context.launchBatch()
+        expect(context.keepsLogits).toBe(true)
+        const asks = rows.map((row, at) => ({ row, ask: askOf(round * SEQUENCES + at, model.vocabularySize) }))
+        context.ask(asks)
+        const fetched = vi.spyOn(context, 'logits')
+        const found = asks.map(({ row, ask }) => context.choose(row, ask))
+        chosen.here += fetched.mock.calls.length
+        chosen.there += asks.length - fetched.mock.calls.length
+        fetched.mockRestore()
+        for (const [at, { row, ask }] of asks.entries()) {
+          const expected = chooseFrom(PLAIN_OPERATIONS, context.logits(row), ask)
+          expect(found[at]!.token).toBe(expected.token)
+          const [ranking, wanted] = [found[at]!.ranking, expected.ranking]
+          expect(ranking?.top.map(({ token }) => token)).toEqual(wanted?.top.map(({ token }) => token))
+          if (wanted !== null) expect(ranking!.logProb).toBeCloseTo(wanted.logProb, 10)
+        }
+      }
+    } finally {
+      context.close()
+      model.close()
+    }
+    expect(chosen.there).toBeGreaterThan(10 * chosen.here)
+  })
+
   test('a device that the card names must be there', async ({ skip }) => {
     const error = await on(BACKEND!, { devices: ['Vulkan7'] }).then(
       async (engine) => {
@@ -82,6 +126,20 @@ describe.runIf(BACKEND !== undefined)(`with the ${BACKEND} backend, which is ins
     expect(error.message).toMatch(/engine\.gpu\.devices names Vulkan7, but the devices are: (Vulkan|CUDA)0 \(/)
   })
 })
+
+/** One of many ways to choose. */
+function askOf(number: number, vocabularySize: number): Ask {
+  const allowed = new Int32Array(Math.ceil(vocabularySize / 32)).map((_, word) => Math.imul(word + number, 0x9e3779b1))
+  return {
+    allowed: number % 3 === 0 ? allowed.with(0, 1) : undefined,
+    penalties: new Map(Array.from({ length: number % 5 }, (_, at) => [at * 11, 0.5 + at])),
+    temperature: [0, 0.7, 1.3][number % 4] ?? 1,
+    topK: number % 7 === 0 ? 20 : 0,
+    topP: number % 2 === 0 ? 0.9 : 1,
+    place: Math.imul(number + 1, 0x9e3779b1) >>> 0,
+    ranked: number % 6 === 0 ? 5 : null,
+  }
+}
 
 test.skipIf(process.platform === 'darwin')(
   'where a backend is missing, the CPU computes and the log says so',

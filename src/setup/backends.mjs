@@ -4,7 +4,14 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { cacheDirectory, LLAMA_RELEASE, MANIFEST_FILE, SetupError, SOURCE_INTEGRITY } from './native-library.mjs'
+import {
+  cacheDirectory,
+  LLAMA_RELEASE,
+  libraryDirectory,
+  MANIFEST_FILE,
+  SetupError,
+  SOURCE_INTEGRITY,
+} from './native-library.mjs'
 import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
 
@@ -85,6 +92,22 @@ export const CUDA = {
   libraries: ['-cudart', 'shared', '-lcublas', '-lcuda'],
 }
 
+/** Compute capabilities, times ten, for which the package's CUDA backend has machine code. */
+export const CUDA_ARCHITECTURES = [75, 80, 86, 89, 90, 100, 120]
+
+/** The recipe of the CUDA backend for some architectures instead of this machine's GPU. */
+export function forArchitectures(recipe, architectures) {
+  const flags = architectures.map((number) => `-gencode=arch=compute_${number},code=sm_${number}`)
+  return {
+    ...recipe,
+    level: 'package',
+    flags: recipe.flags.flatMap((flag) => (flag === '-arch=native' ? flags : flag)),
+  }
+}
+
+/** Names the package's build, whose manifest lists its architectures. */
+export const PACKAGED_CUDA = forArchitectures(CUDA, [])
+
 /** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env = process.env) {
   const wanted = env.LOOKOUT_BACKEND || 'auto'
@@ -94,28 +117,44 @@ export function wantedBackend(env = process.env) {
 
 /** Folder of a backend's library in the cache. It may not exist. */
 export function backendDirectory({ name, integrity, file }, platform, env = process.env) {
-  return directoryFor(name, integrity + file, platform, env)
+  const hash = createHash('sha256')
+    .update(integrity + file)
+    .digest('hex')
+    .slice(0, 12)
+  return join(cacheDirectory(env), 'native', `${name}-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
 
 /** The same of the library that is compiled for this machine's GPU; null where a backend is never compiled. */
 export function compiledDirectory({ name }, platform, env = process.env) {
-  return name === CUDA.name ? directoryFor(name, JSON.stringify(CUDA), platform, env) : null
+  return name === CUDA.name ? libraryDirectory(CUDA, platform, env) : null
 }
 
-function directoryFor(name, contents, platform, env) {
-  const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12)
-  return join(cacheDirectory(env), 'native', `${name}-${LLAMA_RELEASE}-${platform}-${hash}`)
+/** The same of the library that set-up has copied from Lookout's package of the backend; null where there is none. */
+export function packagedDirectory({ name }, platform, env = process.env) {
+  return name === CUDA.name ? libraryDirectory(PACKAGED_CUDA, platform, env) : null
 }
 
-/** Path of a backend's library: the compiled one, or else the fetched one. Null when it is missing or cut off. */
+/**
+ * Path of a backend's library: the compiled one, or else the one of Lookout's package, or else the fetched one. Null when
+ * it is missing or cut off.
+ */
 export function findBackend(backend, platform, env = process.env) {
-  const compiled = compiledDirectory(backend, platform, env)
-  const found = compiled === null ? null : findIn(compiled, backend)
-  return found ?? findIn(backendDirectory(backend, platform, env), backend)
+  return findOwn(backend, platform, env) ?? findIn(backendDirectory(backend, platform, env), backend)
 }
 
-/** Reads a size alone: CUDA's library has hundreds of megabytes, too many to be read twice at every start. */
-function findIn(directory, { file }) {
+/** The same without the fetched one. */
+export function findOwn(backend, platform, env = process.env) {
+  for (const directoryOf of [compiledDirectory, packagedDirectory]) {
+    const directory = directoryOf(backend, platform, env)
+    const path = directory === null ? null : findIn(directory, backend)
+    if (path !== null) return path
+  }
+  return null
+}
+
+/** Path of the library in a backend's folder; null when it is missing or cut off. Reads a size alone: CUDA's library has hundreds of
+ * megabytes, too many to be read twice at every start. */
+export function findIn(directory, { file }) {
   const path = join(directory, basename(file))
   try {
     const manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
@@ -146,23 +185,25 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
   } catch (error) {
     throw new SetupError(`The tarball of ${backend.package} does not contain ${file}. ${error.message}`)
   }
-  return publish(backend, product, backendDirectory(backend, platform, env))
+  return publish(backend, product, backendDirectory(backend, platform, env), { package: backend.package, integrity })
 }
 
-/** Moves a folder with a backend's library to its place in the cache. @returns the path of the library. */
-export async function publish(backend, product, target) {
-  const { package: from, integrity, file } = backend
-  const { size: bytes } = await stat(join(product, basename(file)))
-  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify({ package: from, integrity, bytes })}\n`)
+/**
+ * Moves a folder with a backend's library to its place in the cache, in place of what is there.
+ * @param about for the manifest: what the library is.
+ * @returns the path of the library.
+ */
+export async function publish(backend, product, target, about = {}) {
+  const library = basename(backend.file)
+  const { size: bytes } = await stat(join(product, library))
+  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify({ ...about, bytes })}\n`)
   await mkdir(dirname(target), { recursive: true })
-  if (findIn(target, backend) === null) {
-    await rm(target, { recursive: true, force: true })
-    await rename(product, target).catch((error) => {
-      // Another set-up may have put it there meanwhile.
-      if (findIn(target, backend) === null) throw error
-    })
-  }
-  return join(target, basename(file))
+  await rm(target, { recursive: true, force: true })
+  await rename(product, target).catch((error) => {
+    // Another set-up may have put it there meanwhile.
+    if (findIn(target, backend) === null) throw error
+  })
+  return join(target, library)
 }
 
 /** The backend that this machine's hardware suggests; null where none is seen. Looks at two paths and loads nothing. */

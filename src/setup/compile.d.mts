@@ -1,13 +1,7 @@
-import type { PrebuiltLibraries, Recipe } from './native-library.mjs'
+import type { Fix, PrebuiltLibraries, Recipe } from './native-library.mjs'
 
 /** Finds a working C++ compiler. @returns its command and leading arguments. */
 export function findCompiler(): Promise<[command: string, ...args: string[]]>
-export interface Fix {
-  /** Relative to the source tree. */
-  readonly file: string
-  readonly text: string
-  readonly by: string
-}
 /** Replaces what a recipe corrects in the source tree. @throws SetupError when a text is not there exactly once. */
 export function applyFixes(
   recipe: { readonly what: string; readonly fixes?: readonly Fix[] },
@@ -23,6 +17,8 @@ export function compileLibrary(
     readonly output: string
     readonly prebuilt: PrebuiltLibraries
     readonly linkFlags?: readonly string[]
+    /** Stands for what the compiled code depends on beside its source, its flags and its compiler. */
+    readonly machine?: string
     readonly progress: (done: number, all: number) => void
   },
 ): Promise<void>

@@ -1,10 +1,11 @@
 // Compiles libraries against the prebuilt llama.cpp libraries.
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ownSources, SetupError } from './native-library.mjs'
+import { ownHeaders, ownSources, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
 const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
@@ -14,15 +15,18 @@ const BYTES_PER_JOB = 768 * 2 ** 20
 
 /**
  * Compiles one library. `compiler` is the result of `findCompiler`, or nvcc, `source` the source tree, `objects` a folder for
- * object files and `output` the path of the library. `progress` is called with the number of files done and of all
- * files.
+ * object files and `output` the path of the library. An object that an earlier run has left there is used again if its file,
+ * the headers that are not llama.cpp's own, the flags and the compiler are the same; `machine` stands for what else its
+ * code depends on. `progress` is called with the number of files done and of all files.
  */
 export async function compileLibrary(recipe, to) {
-  const { compiler: command, source, objects, output, prebuilt, linkFlags = [], progress } = to
+  const { compiler: command, source, objects, output, prebuilt, linkFlags = [], machine = '', progress } = to
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
   // Assertions name their source file: without the folders, a build is the same wherever it is made.
-  const names = recipe.nvcc ? [] : [`-ffile-prefix-map=${source}/=`, `-ffile-prefix-map=${PROJECT_ROOT}/=`]
+  const names = [source, PROJECT_ROOT].map(
+    (folder) => `${recipe.nvcc ? '-Xcompiler=' : ''}-ffile-prefix-map=${folder}/=`,
+  )
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
   const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
@@ -30,23 +34,27 @@ export async function compileLibrary(recipe, to) {
   await mkdir(objects, { recursive: true })
   const openmp = recipe.openmp !== undefined && (await hasOpenMp(command, objects)) ? recipe.openmp : []
 
+  const common = await hashOfAll(recipe, source, theirs, [await versionOf(command), machine])
   const objectFiles = []
   let next = 0
+  let done = 0
   const worker = async () => {
     while (next < files.length) {
       const number = next++
       const file = files[number]
-      const object = join(objects, `${number}-${basename(file)}.o`)
       // g++ and clang++ compile C when told to.
-      const flags = [
-        ...recipe.flags,
-        ...names,
-        ...openmp,
-        ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17']),
-      ]
-      await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', file, '-o', object])
-      objectFiles.push(object)
-      progress(objectFiles.length, files.length)
+      const flags = [...recipe.flags, ...openmp, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
+      const key = hashOf([common, ...flags, await readFile(file, 'utf8')])
+      const object = join(objects, `${basename(file)}-${key}.o`)
+      if (!existsSync(object)) {
+        // An object appears when it is whole: whatever ends the compiler leaves none that is cut off.
+        const partial = join(objects, `${process.pid}-${number}.o`)
+        await rm(partial, { force: true })
+        await run(compiler, [...compilerArgs, ...flags, ...names, ...includes, '-c', file, '-o', partial])
+        await rename(partial, object)
+      }
+      objectFiles[number] = object
+      progress(++done, files.length)
     }
   }
   const workers = Array.from({ length: jobs(recipe.bytesPerJob) }, worker)
@@ -68,7 +76,7 @@ export async function compileLibrary(recipe, to) {
         ...recipe.needs.map((name) => prebuilt[name]),
         ...(recipe.libraries ?? []),
       ]
-  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link, ...linkFlags, ...openmp])
+  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles, ...link, ...linkFlags, ...openmp])
 }
 
 /**
@@ -85,6 +93,26 @@ export async function applyFixes({ what, fixes = [] }, source) {
     }
     await writeFile(join(source, file), parts.join(by))
   }
+}
+
+/**
+ * Of what all objects of a build depend on beside their own file. llama.cpp's headers are pinned with their release; ours,
+ * and those that fixes change, are not.
+ */
+async function hashOfAll(recipe, source, theirs, others) {
+  const compiled = new Set(theirs.map((file) => join(recipe.root, file)))
+  const fixed = (recipe.fixes ?? []).map(({ file }) => file).filter((file) => !compiled.has(file))
+  const headers = [...ownHeaders(recipe), ...new Set(fixed.map((file) => join(source, file)))]
+  const texts = await Promise.all(headers.map((file) => readFile(file, 'utf8')))
+  return hashOf([recipe.source, ...recipe.includes, ...texts, ...others])
+}
+
+function hashOf(texts) {
+  return createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 16)
+}
+
+async function versionOf([compiler, ...args]) {
+  return run(compiler, [...args, '--version'])
 }
 
 /** Whether the compiler can make a library that uses OpenMP. */

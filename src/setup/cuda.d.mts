@@ -1,8 +1,35 @@
 import type { GpuBackend } from './backends.mjs'
-import type { PrebuiltLibraries } from './native-library.mjs'
+import type { PrebuiltLibraries, Recipe } from './native-library.mjs'
 
 /** Path of CUDA's compiler; null without one. */
 export function findNvcc(env?: NodeJS.ProcessEnv): Promise<string | null>
+/** Lookout's package of the CUDA backend for a platform. */
+export function cudaPackage(platform: string): string
+/** The library of Lookout's package; null where the package is not installed. */
+export function findPackagedCuda(
+  backend: Pick<GpuBackend, 'file'>,
+  platform: string,
+): {
+  readonly name: string
+  readonly path: string
+  readonly architectures: readonly number[]
+  /** Why it is not used in any case; null when nothing is wrong. */
+  readonly problem: string | null
+} | null
+/** Adds the CUDA backend in the first of the ways that works, and logs which, or why none does. */
+export function addCuda(
+  backend: GpuBackend,
+  to: {
+    readonly prebuilt: PrebuiltLibraries
+    readonly workspace: string
+    readonly projectRoot: string
+    readonly mayFetch: boolean
+    readonly log: (message: string) => void
+    /** How long set-up has run, in words. */
+    readonly seconds: () => string
+    readonly showProgress: (recipe: Recipe) => (done: number, all: number) => void
+  },
+): Promise<void>
 /** Compiles the backend for this machine's GPU. @returns what is wrong with the result; null when nothing is. */
 export function compileCuda(
   backend: GpuBackend,
@@ -11,6 +38,8 @@ export function compileCuda(
     readonly source: string
     readonly workspace: string
     readonly prebuilt: PrebuiltLibraries
+    /** Names the GPUs. */
+    readonly machine: string
     readonly progress: (done: number, all: number) => void
     readonly env?: NodeJS.ProcessEnv
   },

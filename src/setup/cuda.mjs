@@ -1,11 +1,27 @@
-// Compiles the CUDA backend with the machine's own CUDA toolkit. Plain JavaScript: set-up may run on an older Node.
-import { realpathSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
+// Adds a CUDA backend: Lookout's package's, one that the machine's own CUDA toolkit compiles, or llama.cpp's. Plain
+// JavaScript: set-up may run on an older Node.
+import { readFileSync, realpathSync } from 'node:fs'
+import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { CUDA, compiledDirectory, publish } from './backends.mjs'
+import {
+  backendDirectory,
+  CUDA,
+  compiledDirectory,
+  fetchBackend,
+  findIn,
+  findOwn,
+  PACKAGED_CUDA,
+  packagedDirectory,
+  publish,
+  suggestedBackend,
+} from './backends.mjs'
 import { compileLibrary } from './compile.mjs'
+import { capabilityText, chooseCuda, findGpus } from './cuda-choice.mjs'
+import { addRuntime, lacksRuntime } from './cuda-runtime.mjs'
 import { checkKernels } from './kernel-check.mjs'
+import { buildName, MANIFEST_FILE, packageDirectory, platformPackage, sha256 } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
+import { fetchSource } from './source.mjs'
 
 /** Path of CUDA's compiler; null without one. */
 export async function findNvcc({ CUDACXX, CUDA_PATH } = process.env) {
@@ -20,33 +36,153 @@ async function pathOf(program) {
   return program.includes('/') ? program : (await run('sh', ['-c', 'command -v "$0"', program])).trim()
 }
 
+/** Lookout's package of the CUDA backend for a platform. */
+export function cudaPackage(platform) {
+  return platformPackage(`${platform}-cuda`)
+}
+
+/** The library of Lookout's package; null where the package is not installed. */
+export function findPackagedCuda({ file }, platform) {
+  const root = packageDirectory(`${platform}-cuda`)
+  if (root === null) return null
+  const directory = join(root, 'native', buildName(PACKAGED_CUDA, platform))
+  const found = { name: cudaPackage(platform), path: join(directory, basename(file)), architectures: [], problem: null }
+  let manifest
+  try {
+    manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
+  } catch {
+    return { ...found, problem: 'it was made from other sources than this version' }
+  }
+  const isWhole = findIn(directory, { file }) !== null && sha256(found.path) === manifest.sha256
+  return { ...found, architectures: manifest.architectures, problem: isWhole ? null : 'it is damaged' }
+}
+
 /**
- * Compiles the backend for this machine's GPU and puts it into the cache, if it computes what it should.
- * @param to `nvcc` is the path of the compiler, `workspace` an empty folder on the cache's file system; `progress` is
- * called with the number of files done and of all files.
+ * Adds the CUDA backend in the first of the ways that gives one that computes what it should, and logs which, or why none
+ * does. On a machine without a GPU, the backend is for another one, and is not tried.
+ * @param to `workspace` is an empty folder of the cache. With `mayFetch` false, only the package is considered.
+ */
+export async function addCuda(backend, to) {
+  const { prebuilt, log, seconds, mayFetch } = to
+  const { platform } = prebuilt
+  const gpus = await findGpus()
+  const hasGpu = gpus.length > 0 || suggestedBackend(platform) !== null
+  const facts = {
+    cached: findOwn(backend, platform),
+    packaged: findPackagedCuda(backend, platform),
+    gpus,
+    nvcc: hasGpu && mayFetch ? await findNvcc() : null,
+  }
+  const { ways, reason } = chooseCuda(facts)
+  if (reason !== null) log(reason)
+  for (const way of mayFetch ? ways : ways.filter((other) => other === 'packaged')) {
+    const { what, add } = WAYS[way](facts)
+    const refusal = await add(backend, { ...to, ...facts, hasGpu }).catch((error) => error.message)
+    if (refusal !== null) {
+      log(`not using ${what}: ${refusal}`)
+      continue
+    }
+    const tried = hasGpu ? `on ${gpuText(gpus)}` : 'not tried: there is no GPU'
+    return log(`the cuda backend is ready after ${seconds()}: ${what}, ${tried}`)
+  }
+  if (mayFetch) log('models run on the CPU. Update the driver, or install the CUDA toolkit (nvcc), and try again.')
+}
+
+const WAYS = {
+  cached: ({ cached }) => ({ what: `the one in ${dirname(cached)}`, add: checkCached }),
+  packaged: ({ packaged }) => ({
+    what: `${packaged.name} (machine code for ${packaged.architectures.map(capabilityText).join(', ')})`,
+    add: copyPackaged,
+  }),
+  compiled: ({ nvcc }) => ({ what: `the one that ${nvcc} compiles`, add: compile }),
+  fetched: () => ({ what: "llama.cpp's, without Lookout's kernels", add: fetchTheirs }),
+}
+
+function gpuText(gpus) {
+  const [gpu, ...others] = gpus
+  if (gpu === undefined) return 'the GPU'
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  return `${gpu.name}${more} (compute capability ${capabilityText(gpu.capability)}, driver ${gpu.driver})`
+}
+
+async function checkCached(_backend, { cached, ...to }) {
+  const refusal = await check(cached, to)
+  // It was made for another GPU, and the engine would prefer it.
+  if (refusal !== null) await rm(dirname(cached), { recursive: true, force: true })
+  return refusal
+}
+
+async function copyPackaged(backend, { packaged, ...to }) {
+  const product = join(to.workspace, 'packaged')
+  await mkdir(product)
+  const copy = join(product, basename(backend.file))
+  await copyFile(packaged.path, copy)
+  const refusal = await check(copy, to)
+  if (refusal !== null) return refusal
+  const about = { package: packaged.name, architectures: packaged.architectures }
+  await publish(backend, product, packagedDirectory(backend, to.prebuilt.platform), about)
+  return null
+}
+
+async function compile(backend, { nvcc, gpus, ...to }) {
+  const { log, workspace, projectRoot } = to
+  log(`compiling the CUDA backend with ${nvcc}, in about 35 minutes divided by the number of cores`)
+  const source = await fetchSource(await mkdtemp(join(workspace, 'source-')), projectRoot, CUDA.folders)
+  const machine = gpus.map(({ capability }) => capability).join()
+  return compileCuda(backend, { ...to, nvcc, source, machine, progress: to.showProgress(CUDA) })
+}
+
+async function fetchTheirs(backend, to) {
+  const { platform } = to.prebuilt
+  const directory = backendDirectory(backend, platform)
+  const cached = findIn(directory, backend)
+  if (cached === null) to.log(`fetching ${backend.package}`)
+  return check(cached ?? (await fetchBackend(backend, { ...to, platform })), to)
+}
+
+/** What is wrong with a library; null when nothing is. Adds CUDA's runtime where only that is missing. */
+async function check(library, to) {
+  const { prebuilt, hasGpu } = to
+  let refusal = await checkKernels(library, prebuilt)
+  if (lacksRuntime(refusal)) {
+    await addRuntime(library, to)
+    refusal = await checkKernels(library, prebuilt)
+  }
+  return hasGpu || lacksRuntime(refusal) ? refusal : null
+}
+
+/**
+ * Compiles the backend for this machine's GPU and puts it into the cache, if it computes what it should. One that was
+ * interrupted goes on where it stopped.
+ * @param to `nvcc` is the path of the compiler, `workspace` an empty folder of the cache, `machine` names the GPUs;
+ * `progress` is called with the number of files done and of all files.
  * @returns what is wrong with the result; null when nothing is.
  * @throws Error when it cannot be compiled.
  */
-export async function compileCuda(backend, { nvcc, source, workspace, prebuilt, progress, env = process.env }) {
+export async function compileCuda(
+  backend,
+  { nvcc, source, workspace, prebuilt, machine, progress, env = process.env },
+) {
   const product = join(workspace, 'compiled')
   await mkdir(product)
   const output = join(product, basename(backend.file))
+  const target = compiledDirectory(backend, prebuilt.platform, env)
+  const objects = join(dirname(target), 'objects-cuda')
   // The toolkit's libraries need not be where the loader looks.
   const libraries = join(dirname(dirname(realpathSync(nvcc))), 'lib64')
   await compileLibrary(CUDA, {
     compiler: [nvcc],
     source,
-    objects: join(workspace, 'objects-cuda'),
+    objects,
     output,
     prebuilt,
+    machine,
     linkFlags: ['-Xlinker', `-rpath=${libraries}`],
     progress,
   })
   const refusal = await checkKernels(output, prebuilt)
   if (refusal !== null) return refusal
-  const target = compiledDirectory(backend, prebuilt.platform, env)
-  // One that is there already was compiled for another GPU.
-  await rm(target, { recursive: true, force: true })
   await publish(backend, product, target)
+  await rm(objects, { recursive: true, force: true })
   return null
 }

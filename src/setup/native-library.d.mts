@@ -29,11 +29,21 @@ export interface Recipe {
   readonly own?: readonly string[]
   readonly ownHeaders?: readonly string[]
   readonly flags: readonly string[]
+  /** Corrections of the sources. */
+  readonly fixes?: readonly Fix[]
+}
+export interface Fix {
+  /** Relative to the source tree. */
+  readonly file: string
+  readonly text: string
+  readonly by: string
 }
 export const MTMD: Recipe
 export const CPU: Recipe
 /** The npm package with the libraries that were compiled ahead for a platform. */
 export function platformPackage(platform: string): string
+/** The folder of the installed platform package; null when there is none. */
+export function packageDirectory(platform: string): string | null
 /** The name of a build's folder, which stands for everything that determines the build. */
 export function buildName(recipe: Recipe, platform: string): string
 /** What was compiled on this machine, or else the platform package's; null when there is none that can be used. */
@@ -49,6 +59,8 @@ export function findRefusal(recipe: Recipe, platform: string, env?: NodeJS.Proce
 export function libraryDirectory(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string
 /** Paths of a recipe's own sources. */
 export function ownSources(recipe: Recipe): string[]
+/** Paths of the headers of them. */
+export function ownHeaders(recipe: Recipe): string[]
 export function libraryFile(recipe: Recipe, platform?: string): string
 export function writeManifest(directory: string, recipe: Recipe, platform: string, refused: string | null): void
 export function wantsOwnKernels(platform: string): boolean

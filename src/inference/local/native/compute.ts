@@ -30,7 +30,7 @@ export interface Compute {
    * memory for a row of logits, in main memory and on the device: 0.6 MB with 152,000 tokens.
    */
   readonly retainedSequences: number
-  /** Whether the CPU has nothing to do but to choose tokens, and to read texts. */
+  /** Whether a step is computed after the call that begins it has returned, so that the CPU is free for other work. */
   readonly leavesCpu: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
@@ -46,6 +46,13 @@ export interface Compute {
  * own default for every backend (`n_ubatch`).
  */
 export const BATCH_ROWS = 512
+
+/**
+ * On a device: an image of 1,024 tokens, which most are, is one call instead of two, each of which costs the CPU some ms to
+ * build and start. Text gains nothing by it: on an H200, prompts took as long in batches of 512 as of 2,048. Masks and
+ * activations grow with the rows; those of 2,048 would take a gigabyte with a context of 131,072 tokens.
+ */
+export const DEVICE_BATCH_ROWS = 1024
 
 /**
  * Our own attention takes each row's own cells only. A CPU computes as long as it reads weights from 5 to 10 rows on, and then
@@ -82,7 +89,7 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
  * and for 30 if that happens once in fifty times.
  */
 const DEVICE: Compute = {
-  batchRows: BATCH_ROWS,
+  batchRows: DEVICE_BATCH_ROWS,
   tileRows: null,
   compilesAtFirst: true,
   weighsCopies: true,

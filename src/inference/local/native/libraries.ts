@@ -87,6 +87,8 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     ? paths.gpu.libraries.find(({ name }) => name === 'cuda')
     : undefined
 
+  if (cuda !== undefined) multiplyWide(cuda.path)
+
   const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
   mtmd?.log_set(logCallback, null)
   const startPulse = (mtmdLibrary?.func('lookout_start_pulse', 'void', ['int', 'int']) ??
@@ -102,6 +104,19 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     processorFeatures: () => featuresOf(systemInfo()),
     flushLog: () => logFlush(logMain()),
   }
+}
+
+/** Switches on the products of `device/products.cu`, where the CUDA backend has them. */
+function multiplyWide(path: string): void {
+  let library: LibraryHandle
+  try {
+    library = load(path)
+    library.symbol('lookout_wide_products')
+  } catch {
+    return
+  }
+  const switchTo = library.func('lookout_wide_products', 'void', ['bool']) as (on: boolean) => void
+  switchTo(true)
 }
 
 /** @param systemInfo such as `CPU : AVX2 = 1 | AVX512 = 1 | `. */

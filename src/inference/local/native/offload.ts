@@ -1,5 +1,6 @@
 import koffi from 'koffi'
 import type { GpuSettings, OffloadReport, WeightSizes } from '../../offload.ts'
+import { BATCH_ROWS, DEVICE_BATCH_ROWS } from './compute.ts'
 import type { Device, Devices } from './devices.ts'
 import type { Pointer, StructValue } from './structs.ts'
 
@@ -127,7 +128,8 @@ function fitting(devices: readonly Device[], weights: WeightSizes): number {
   const free = devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0)
   // Some drivers do not say.
   if (free === 0) return weights.layers + 1
-  const room = MEMORY_SHARE * free - weights.encoderBytes - weights.scratchBytes
+  const scratch = weights.scratchBytes * (DEVICE_BATCH_ROWS / BATCH_ROWS)
+  const room = MEMORY_SHARE * free - weights.encoderBytes - scratch
   const perLayer = (weights.modelBytes + weights.kvBytes) / (weights.layers + 1)
   return Math.max(0, Math.min(weights.layers + 1, Math.floor(room / perLayer)))
 }

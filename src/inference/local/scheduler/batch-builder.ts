@@ -72,13 +72,13 @@ export class BatchBuilder {
 
   /**
    * Learns from the step that was computed.
-   * @param decodeMs of a text step: duration of the native call.
+   * @param decodeMs of a text step: how long it was computed; null where that is not known.
    * @param ms duration of all of it.
    */
-  learn(step: Step | null, decodeMs: number, ms: number): void {
+  learn(step: Step | null, decodeMs: number | null, ms: number): void {
     this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
     if (!this.#wasMedia) this.#otherMs = ms
-    if (step?.type !== 'text') return
+    if (step?.type !== 'text' || decodeMs === null) return
     const { rows, decoding, prefills } = step
     if (prefills.length > 0) this.#pace.learn(rows, step.cellsRead, decodeMs)
     else this.#drafts?.learn(rows, rows > decoding.length, decodeMs)

@@ -11,7 +11,7 @@ import { BatchBuilder } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { ModelRunner, type StepResult } from './model-runner.ts'
+import { type BegunStep, ModelRunner, type StepResult } from './model-runner.ts'
 import type { PrefillCosts } from './prefill-costs.ts'
 import { MAKING_WAY_MS } from './prefill-pace.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
@@ -19,7 +19,7 @@ import type { Sequence } from './sequence.ts'
 import { SequenceGroup } from './sequence-group.ts'
 import { SequenceManager } from './sequence-manager.ts'
 import type { SideWork } from './side-work.ts'
-import { StepError } from './step.ts'
+import { type Step, StepError } from './step.ts'
 
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
 
@@ -34,6 +34,28 @@ const IDLE_COPY_MS = 2
 /** How long a step of other work should take beside completions, in ms. It has half of the time. */
 const SIDE_STEP_MS = 20
 
+/** A device may be this much faster than the scheduler expects; messages are let in for no longer than that leaves. */
+const SURE_SHARE = 0.8
+
+/** A device is known to have computed until it was waited for if that took at least this share of the step. */
+const WAITED_SHARE = 0.05
+
+const NOTHING_BEGUN: BegunStep = { finish: () => ({ generated: [], decodeMs: 0 }) }
+
+/** What is being computed, from its beginning until its results are settled. */
+interface Flight {
+  /** Null when what was to be computed was preempted. */
+  readonly step: Step | null
+  readonly begun: BegunStep
+  readonly isBackground: boolean
+  readonly makesWay: boolean
+  /** Whether a device computes it, and the CPU is free meanwhile. */
+  readonly goesOn: boolean
+  /** When its turn began, with the admission of others, and when it was planned. */
+  readonly started: number
+  readonly planned: number
+}
+
 /** The prefix cache on disk, and what measures for it. */
 export interface SchedulerDisk {
   readonly prefixes: DiskPrefixes
@@ -43,8 +65,8 @@ export interface SchedulerDisk {
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
   readonly side?: SideWork | null
-  /** Lets in, between two steps, the messages that have arrived. */
-  readonly receive?: () => Promise<void>
+  /** Lets in the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
+  readonly receive?: (until: number) => Promise<void>
 }
 
 /**
@@ -66,7 +88,14 @@ export class Scheduler {
   /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
   readonly #reading = new Set<SequenceGroup>()
   readonly #side: SideWork | null
-  readonly #receive: () => Promise<void>
+  readonly #receive: (until: number) => Promise<void>
+  readonly #splitter: BatchSplitter
+  /** While a device computes. The KV cache and what runs stay as they are until it ends. */
+  #flight: Flight | null = null
+  /** Requests that were aborted meanwhile. */
+  readonly #aborted = new Set<number>()
+  /** Groups with events that the sender has not been given. */
+  readonly #touched = new Set<SequenceGroup>()
   /** Time by which other work's last step was longer than all other steps since, in ms. */
   #sideLeadMs = 0
   readonly #pace = new BackgroundPace()
@@ -79,13 +108,14 @@ export class Scheduler {
   #rest: NodeJS.Timeout | undefined
   /** When the last step ended, if the next one follows it. */
   #lastStepEnd: number | null = null
+  #lastStepMs = 0
 
   constructor(
     loaded: LoadedModel,
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null, receive = nextTurn }: SchedulerOptions = {},
+    { disk = null, side = null, receive = () => nextTurn() }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -96,6 +126,7 @@ export class Scheduler {
     this.#costs = disk?.costs ?? null
     this.#side = side
     this.#receive = receive
+    this.#splitter = splitter
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
@@ -154,7 +185,7 @@ export class Scheduler {
     this.#sender.sendNow([group])
     if (group.isFinished) return
     this.#manager.enqueue(group)
-    this.#manager.admit()
+    if (this.#flight === null) this.#manager.admit()
     this.wake()
   }
 
@@ -165,11 +196,20 @@ export class Scheduler {
 
   /** Frees what the request holds before the next step. Nothing more is sent for it. */
   abort(id: number): void {
+    const group = this.#groups.get(id)
+    if (group !== undefined) this.#forget(group)
+    if (group !== undefined && this.#reading.delete(group)) this.#close(group)
+    else if (this.#flight === null) this.#abortNow(id)
+    else this.#aborted.add(id)
+  }
+
+  #abortNow(id: number): void {
     this.#side?.abort(id)
     const group = this.#groups.get(id)
     if (group === undefined) return
-    this.#sender.forget(group)
-    if (!this.#reading.delete(group)) this.#manager.drop(group, true)
+    this.#forget(group)
+    // Its last step may have ended it.
+    if (!group.isFinished) this.#manager.drop(group, true)
     this.#close(group)
   }
 
@@ -178,6 +218,9 @@ export class Scheduler {
    * submitted any more.
    */
   async close(copyMs: number): Promise<void> {
+    this.#finish()
+    this.#tell()
+    this.#sender.flush()
     if (this.#costs === null) return
     const end = performance.now() + copyMs
     while (performance.now() < end && this.#manager.continueCopies(COPY_MS));
@@ -193,23 +236,27 @@ export class Scheduler {
   }
 
   /**
-   * Computes one step.
+   * Computes one step: decides what it computes, has it computed and sends what it gave. A device computes after the call
+   * that begins it. There, this ends the step before, begins the next one and only then sends what the other gave, so that
+   * the device does not wait for that, nor for what happens until the next call.
    * @param hold whether text may wait for that of the next steps.
    * @returns false when there is nothing to do.
    */
   step(hold = false): boolean {
-    const started = performance.now()
-    const since = this.#lastStepEnd ?? started
+    this.#finish()
+    const now = performance.now()
     this.#manager.admit()
-    const isBackground = this.#isBackgroundTurn(started)
-    const makesWay = isBackground && this.#pace.isWatchful(started)
+    const isBackground = this.#isBackgroundTurn(now)
+    const makesWay = isBackground && this.#pace.isWatchful(now)
     if (this.#isSideTurn(isBackground)) {
+      this.#tellBeforeOthers()
       this.#sideStep(makesWay)
       const ended = performance.now()
-      this.#pace.stepped(isBackground, ended, ended - started)
+      this.#pace.stepped(isBackground, ended, ended - now)
       return true
     }
     if (this.#manager.running.length === 0) {
+      this.#tellBeforeOthers()
       if (this.#manager.restMs === 0 && this.#manager.continueCopies(IDLE_COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
@@ -217,24 +264,66 @@ export class Scheduler {
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
+    if (!this.#begin(now, isBackground, makesWay)) this.#finish()
+    this.#tell(hold)
+    return true
+  }
+
+  /** Begins a step. A failure shows when it is finished. @returns whether a device goes on with it. */
+  #begin(started: number, isBackground: boolean, makesWay: boolean): boolean {
+    const planned = performance.now()
+    let step: Step | null = null
+    let begun: BegunStep
+    try {
+      step = this.#builder.next(isBackground, makesWay)
+      // Media block until they are computed.
+      if (step !== null && step.type !== 'text') this.#tellBeforeOthers()
+      begun = step === null ? NOTHING_BEGUN : this.#runner.begin(step)
+    } catch (error) {
+      const fail = () => {
+        throw error
+      }
+      begun = { finish: fail }
+    }
+    const goesOn = this.#loaded.compute.leavesCpu && step?.type === 'text'
+    this.#flight = { step, begun, isBackground, makesWay, goesOn, started, planned }
+    return goesOn
+  }
+
+  /** Finishes the step that has begun, if any, settles what it gave, and does what had to wait for its end. */
+  #finish(): void {
+    const flight = this.#flight
+    if (flight === null) return
+    const since = this.#lastStepEnd ?? flight.started
     const [decodedTokens, prefilledTokens] = [this.#decodedTokens, this.#prefilledTokens]
     try {
-      const touched = this.#compute(isBackground, makesWay)
-      if (hold) this.#sender.hold(touched, performance.now() - started)
-      else this.#sender.sendNow(touched)
+      this.#settleStep(flight)
     } catch (error) {
       if (!(error instanceof StepError)) throw error
       for (const group of error.groups) this.#fail(group, error.cause)
     }
-    this.#lastStepEnd = performance.now()
-    this.#pace.stepped(isBackground, this.#lastStepEnd, this.#lastStepEnd - started)
-    this.#sideLeadMs -= this.#lastStepEnd - started
-    this.#forecast.stepped(
-      this.#lastStepEnd - since,
-      this.#decodedTokens - decodedTokens,
-      this.#prefilledTokens - prefilledTokens,
-    )
-    return true
+    this.#flight = null
+    for (const id of this.#aborted) this.#abortNow(id)
+    this.#aborted.clear()
+    const ended = performance.now()
+    const ms = ended - flight.started
+    this.#lastStepEnd = ended
+    this.#lastStepMs = ms
+    this.#pace.stepped(flight.isBackground, ended, ms)
+    this.#sideLeadMs -= ms
+    this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
+  }
+
+  /** Hands the events of the last step to the sender. */
+  #tell(hold = false): void {
+    if (hold) this.#sender.hold(this.#touched, this.#lastStepMs)
+    else this.#sender.sendNow(this.#touched)
+    this.#touched.clear()
+  }
+
+  /** The same before what may take long, or when nothing follows. */
+  #tellBeforeOthers(): void {
+    if (this.#touched.size > 0) this.#tell()
   }
 
   get #hasForeground(): boolean {
@@ -269,28 +358,24 @@ export class Scheduler {
     this.#sender.hold(new Set(), ms)
   }
 
-  /** @returns groups with new events. @throws StepError */
-  #compute(isBackground: boolean, makesWay: boolean): ReadonlySet<SequenceGroup> {
-    const started = performance.now()
-    const touched = new Set<SequenceGroup>()
-    const step = this.#builder.next(isBackground, makesWay)
-    let decodeMs = 0
+  /** @throws StepError */
+  #settleStep({ step, begun, makesWay, goesOn, planned }: Flight): void {
+    const asked = performance.now()
+    const { generated, decodeMs } = begun.finish()
     if (step !== null) {
-      const result = this.#runner.run(step)
-      decodeMs = result.decodeMs
       this.#prefilledTokens += step.promptTokens
       if (step.type === 'text') for (const { draft } of step.decoding) this.#draftedTokens += draft.length
-      for (const generated of result.generated) if (this.#settle(generated)) touched.add(generated.group)
+      for (const one of generated) this.#settle(one)
     }
-    const ms = performance.now() - started
-    this.#builder.learn(step, decodeMs, ms)
-    if (step !== null) this.#costs?.learn(step, ms)
+    const ms = performance.now() - planned
+    // Nobody knows when a step ended that had ended when it was asked for.
+    const isTimed = !goesOn || decodeMs - (asked - planned) > WAITED_SHARE * decodeMs
+    this.#builder.learn(step, isTimed ? decodeMs : null, ms)
+    if (step !== null && isTimed) this.#costs?.learn(step, ms)
     this.#manager.endStep(makesWay ? SHORT_COPY_MS : Math.max(COPY_MS, COPY_SHARE * decodeMs))
-    return touched
   }
 
-  /** @returns whether the client is to be told of it. */
-  #settle(generated: StepResult['generated'][number]): boolean {
+  #settle(generated: StepResult['generated'][number]): void {
     const { group, sequence, events, tokens, agreed, error } = generated
     this.#decodedTokens += tokens
     this.#acceptedTokens += agreed
@@ -298,7 +383,7 @@ export class Scheduler {
     // A constraint that cannot be followed concerns this branch alone.
     if (error !== null) group.emit({ type: 'error', branch: sequence.branchIndex, error })
     if (error !== null || sequence.isFinished) this.#manager.finish(generated)
-    return events.length > 0 || error !== null
+    if (events.length > 0 || error !== null) this.#touched.add(group)
   }
 
   /**
@@ -346,7 +431,7 @@ export class Scheduler {
   async #run(): Promise<void> {
     this.#isRunning = true
     // Aborts may be among the messages.
-    do await this.#receive()
+    do await this.#receive(this.#busyUntil)
     while (this.step(true))
     this.#sender.flush()
     this.#isRunning = false
@@ -356,11 +441,26 @@ export class Scheduler {
     if (restMs > 0) this.#rest = setTimeout(() => this.wake(), restMs).unref()
   }
 
+  /** A time before which a device will not have ended its step, by what was measured during warm-up. */
+  get #busyUntil(): number {
+    if (this.#flight?.goesOn !== true || this.#flight.step?.type !== 'text') return 0
+    const { planned, step } = this.#flight
+    const { rowMs } = this.#splitter
+    const expectedMs = Math.min(this.#splitter.batchMs(step.rows), this.#splitter.batchMs(1) + step.rows * rowMs)
+    return planned + SURE_SHARE * expectedMs
+  }
+
   #fail(group: SequenceGroup, error: unknown): void {
-    this.#sender.forget(group)
+    this.#forget(group)
     this.#manager.drop(group, false)
     this.#close(group)
-    this.#send({ type: 'error', id: group.id, error: toFailure(error) })
+    if (!this.#aborted.has(group.id)) this.#send({ type: 'error', id: group.id, error: toFailure(error) })
+  }
+
+  /** Sends nothing more of what a group was given. */
+  #forget(group: SequenceGroup): void {
+    this.#touched.delete(group)
+    this.#sender.forget(group)
   }
 
   #close(group: SequenceGroup): void {

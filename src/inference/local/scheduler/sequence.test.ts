@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { Repetition } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
+import { LIKELIEST } from '../native/choice.ts'
 import type { Context } from '../native/context.ts'
 import type { TokenSampler } from '../sampling/sampler.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
@@ -173,4 +174,22 @@ test('nothing is drafted that a reply has no room for, or across an image', () =
   for (const token of [1, 2, 3]) generate(token)
   expect(sequence.propose(8).tokens).toEqual([4, 1, 2, 3, 4])
   expect(sequence.propose(2).tokens).toEqual([4, 1])
+})
+
+test('says what it will ask of the rows of a draft, and fails no others where its constraint does', () => {
+  const place = (ahead: readonly number[] = []) => ({ ...LIKELIEST, place: ahead.length })
+  const drafting = createSequence(10, { ask: (ahead) => (ahead?.includes(6) ? null : place(ahead)) })
+  drafting.prefill()
+  drafting.sequence.addRows(batch, drafting.kv, 1, [5, 5, 6])
+  expect(drafting.sequence.asks(20)).toEqual(
+    [0, 1, 2].map((at) => ({ row: 20 + at, ask: { ...LIKELIEST, place: at } })),
+  )
+  const failing = createSequence(10, {
+    ask: () => {
+      throw new Error('It cannot be followed.')
+    },
+  })
+  failing.prefill()
+  failing.sequence.addRows(batch, failing.kv, 1)
+  expect(failing.sequence.asks(20)).toEqual([])
 })

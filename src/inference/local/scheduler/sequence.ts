@@ -164,10 +164,16 @@ export class Sequence extends KvHolder {
 
   /** What will be asked of its rows of the batch, as far as that is known before the first of them is computed. */
   asks(row: number): RowAsk[] {
-    return Array.from({ length: this.#draft.length + 1 }, (_, at) => at).flatMap((at) => {
-      const ask = this.#sampler.ask(this.#draft.slice(0, at))
-      return ask === null ? [] : [{ row: row + at, ask }]
-    })
+    const asks: RowAsk[] = []
+    try {
+      for (let at = 0; at <= this.#draft.length; at++) {
+        const ask = this.#sampler.ask(this.#draft.slice(0, at))
+        if (ask !== null) asks.push({ row: row + at, ask })
+      }
+    } catch {
+      // A constraint that cannot be followed fails again when a token is sampled.
+    }
+    return asks
   }
 
   /**

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { compileDeviceChoice, type DeviceOnHost, onDevice } from '../../../../test/support/device-choice.ts'
+import { computesApart, loadExact } from '../../../../test/support/exact-model.ts'
 import { hasAvx2 } from '../../../../test/support/kernels-alone.ts'
-import { branch, CARD, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { branch, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import type { Constraint, EngineStats, FinishEvent, Sampling, TokenLogProb, Work } from '../../engine.ts'
 import type { Context } from '../native/context.ts'
-import { loadNativeLibraries } from '../native/libraries.ts'
+import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
 import { BatchSplitter, type StepTime } from './batch-splitter.ts'
-import { LoadedModel } from './loaded-model.ts'
+import type { LoadedModel } from './loaded-model.ts'
 import { Scheduler } from './scheduler.ts'
 
 const SEQUENCES = 6
@@ -49,80 +49,9 @@ const CONSTRAINTS: readonly (Constraint | undefined)[] = [
   },
 ]
 
-/**
- * Has logits depend on nothing but the tokens that a row sees, to the last bit: those of the model differ a little between
- * batches, and two tokens may be as likely as each other. It keeps its own account of what is in the KV cache, and most
- * texts go on as they have done before.
- */
-function makeExact(context: Context, vocabulary: number, end: number): void {
-  const { batch } = context
-  const cells = new Map<number, Map<number, number>>()
-  const cellsOf = (sequence: number) => cells.get(sequence) ?? new Map<number, number>()
-  const rows: { readonly row: number; readonly sequence: number; readonly position: number }[] = []
-  const add = batch.add.bind(batch)
-  batch.add = (token, position, sequence, output) => {
-    const own = cellsOf(sequence)
-    if (own.has(position)) throw new Error(`Sequence ${sequence} has a token at ${position} already.`)
-    cells.set(sequence, own.set(position, token))
-    const row = add(token, position, sequence, output)
-    if (output) rows.push({ row, sequence, position })
-    return row
-  }
-  const launch = context.launchBatch.bind(context)
-  context.launchBatch = () => {
-    launch()
-    for (const { row, sequence, position } of rows.splice(0)) {
-      const seen = Array.from({ length: position + 1 }, (_, at) => cellsOf(sequence).get(at)!)
-      fill(context.logits(row), seen, vocabulary, end)
-    }
-  }
-  const fork = context.forkSequence.bind(context)
-  context.forkSequence = (source, target, to, from = 0) => {
-    fork(source, target, to, from)
-    const shared = [...cellsOf(source)].filter(([position]) => position >= from && position < to)
-    cells.set(target, new Map([...cellsOf(target), ...shared]))
-  }
-  const remove = context.removeSequence.bind(context)
-  context.removeSequence = (sequence, from = 0) => {
-    remove(sequence, from)
-    cells.set(sequence, new Map([...cellsOf(sequence)].filter(([position]) => position < from)))
-  }
-}
-
-function fill(logits: Float32Array, seen: readonly number[], vocabulary: number, end: number): void {
-  let hash = 1
-  for (const token of seen) hash = Math.imul(hash ^ token, 0x9e3779b1) ^ (hash >>> 13)
-  const noise = (key: number) => ((Math.imul(hash ^ key, 0x85ebca6b) >>> 8) & 0xffff) / 0xffff
-  for (let token = 0; token < vocabulary; token++) logits[token] = 4 * noise(token)
-  if (noise(-1) < 0.02) logits[end] = 12
-  const [last, before] = [seen.at(-1), seen.at(-2)]
-  for (let at = seen.length - 2; at > 0; at--) {
-    if (seen[at] !== last || seen[at - 1] !== before) continue
-    if (noise(-2) < 0.85) logits[seen[at + 1]!] = 9
-    return
-  }
-}
-
-async function load(libraries = native): Promise<LoadedModel> {
-  const card = await loadLocalCard(CARD)
-  const model = new LoadedModel(libraries, {
-    model: `${card.directory}/${card.engine.model}`,
-    projector: null,
-    // So few that sequences are preempted.
-    cells: 256,
-    maxSequences: SEQUENCES,
-    printedTokens: [],
-    repetition: { blockTokens: 8, repeats: 8, tokens: 48 },
-    speculation: true,
-    image: null,
-    threads: 1,
-    maxWaiting: 100,
-    prefixCacheBytes: CACHE_BYTES,
-    encoderCacheBytes: 0,
-    seed: 1,
-  })
-  const end = Array.from({ length: model.model.vocabularySize }, (_, token) => token)
-  makeExact(model.context, end.length, end.find((token) => model.model.isEndOfGeneration(token))!)
+async function load(libraries: NativeLibraries = native): Promise<LoadedModel> {
+  // So few cells that sequences are preempted.
+  const model = await loadExact({ cells: 256, maxSequences: SEQUENCES, prefixCacheBytes: CACHE_BYTES }, libraries)
   for (const constraint of CONSTRAINTS) if (constraint) await model.constraints.prepare(constraint, 'test')
   return model
 }
@@ -252,17 +181,20 @@ function worksOf(requests: readonly DrawnRequest[]): TimedWork[] {
   }))
 }
 
-test('with drafts, every request gets the same texts, log-probabilities, usage and finish reasons as without', () => {
+test('with drafts, on CPUs and devices, requests get the texts, log-probabilities and ends that they get without', async () => {
   const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0, rated: 0 }
-  fc.assert(
-    fc.property(fc.array(request, { minLength: 1, maxLength: 5 }), (requests) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 5 }), async (requests) => {
       const works = worksOf(requests)
       const plain = play(loaded, works, false)
       const drafted = play(loaded, works, true)
+      const apart = await computesApart(loaded, () => play(loaded, works, true))
       expect(plain.stats.draftedTokens).toBe(0)
       expect(drafted.texts).toEqual(plain.texts)
       expect(JSON.stringify([...drafted.logProbs].sort())).toBe(JSON.stringify([...plain.logProbs].sort()))
       expect(drafted.finishes).toEqual(plain.finishes)
+      expect([apart.texts, apart.finishes]).toEqual([plain.texts, plain.finishes])
+      expect(JSON.stringify([...apart.logProbs].sort())).toBe(JSON.stringify([...plain.logProbs].sort()))
       expect(drafted.stats.decodedTokens).toBe(plain.stats.decodedTokens)
       expect(drafted.stats.acceptedTokens).toBeLessThanOrEqual(drafted.stats.draftedTokens)
       total.drafted += drafted.stats.draftedTokens

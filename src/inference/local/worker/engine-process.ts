@@ -56,7 +56,7 @@ class EngineProcess {
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
       side: this.#reads,
-      receive: () => this.#inbox.receive(),
+      receive: (until) => this.#inbox.receive(until),
     })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { deserialize } from 'node:v8'
 import type { ToEngine } from '../protocol.ts'
 
@@ -6,6 +6,8 @@ type Piece = Extract<ToEngine, { readonly type: 'piece' }>
 
 /** How long a message that is arriving may hold up a step, in ms. */
 const RECEIVE_MS = 2
+/** A timer of a millisecond may take longer, by this much in ms. */
+const LATE_MS = 0.3
 
 /** Puts messages together that arrive in pieces; see `Outbox`. */
 export class Inbox {
@@ -31,10 +33,12 @@ export class Inbox {
   /**
    * Lets messages in: what has arrived, and for a moment what is on its way. The channel holds less than an image, so that
    * one would otherwise take many steps to arrive.
+   * @param until by the clock of `performance`: the step is still computed by a device, so there is time for whatever comes.
    */
-  async receive(): Promise<void> {
+  async receive(until = 0): Promise<void> {
     const end = performance.now() + RECEIVE_MS
     do await nextTurn()
     while (this.#pieces.size > 0 && performance.now() < end)
+    while (performance.now() + 1 + LATE_MS < until) await delay(1)
   }
 }

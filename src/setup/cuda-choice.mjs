@@ -1,0 +1,63 @@
+// Which CUDA backend a machine gets, from facts about the machine. Plain JavaScript: set-up may run on an older Node.
+import { run } from './run.mjs'
+
+/** The oldest driver for CUDA 13, by which the package's backend is compiled. */
+const DRIVER_MAJOR = 580
+
+/**
+ * NVIDIA's GPUs of this machine, by the driver's own program; none where it is missing or fails.
+ * @returns {Promise<{ name: string, capability: number, driver: string }[]>} the compute capability is times ten.
+ */
+export async function findGpus(command = 'nvidia-smi') {
+  try {
+    const lines = (await run(command, ['--query-gpu=compute_cap,driver_version,name', '--format=csv,noheader'])).split(
+      '\n',
+    )
+    return lines.flatMap((line) => {
+      const [, major, minor, driver, name] = /^(\d+)\.(\d), ([\d.]+), (.+)$/.exec(line.trim()) ?? []
+      return name === undefined ? [] : [{ name, capability: Number(major + minor), driver }]
+    })
+  } catch {
+    return []
+  }
+}
+
+/** A compute capability as NVIDIA writes it. */
+export function capabilityText(capability) {
+  return `${Math.floor(capability / 10)}.${capability % 10}`
+}
+
+/** Machine code for X.Y runs on X.Z, where Z is Y or greater. */
+function runsOn(architecture, capability) {
+  return Math.floor(architecture / 10) === Math.floor(capability / 10) && architecture <= capability
+}
+
+/**
+ * The ways to a CUDA backend that set-up tries until one passes its check, and why it leaves out the package.
+ *
+ * `cached` is the library that set-up has made or copied before, `packaged` the one of Lookout's package with its
+ * architectures, and `compiled` the one that a CUDA toolkit makes: all have Lookout's own kernels. `fetched` is llama.cpp's.
+ * @param facts `cached` and `nvcc` may be null, as may `packaged`; without `gpus`, machine code is not chosen by them.
+ */
+export function chooseCuda({ cached, packaged, gpus, nvcc }) {
+  const reason = packaged === null ? null : whyNot(packaged, gpus)
+  return {
+    ways: [
+      ...(cached === null ? [] : ['cached']),
+      ...(packaged === null || reason !== null ? [] : ['packaged']),
+      ...(nvcc === null ? [] : ['compiled']),
+      'fetched',
+    ],
+    reason: reason === null ? null : `not using ${packaged.name}: ${reason}`,
+  }
+}
+
+function whyNot({ problem, architectures }, gpus) {
+  if (problem !== null) return problem
+  const old = gpus.find(({ driver }) => Number.parseInt(driver, 10) < DRIVER_MAJOR)
+  if (old !== undefined) return `it needs a driver of version ${DRIVER_MAJOR} or later, and this one is ${old.driver}`
+  const other = gpus.find(({ capability }) => !architectures.some((number) => runsOn(number, capability)))
+  if (other === undefined) return null
+  const has = architectures.map(capabilityText).join(', ')
+  return `it has machine code for compute capability ${has}, and ${other.name} has ${capabilityText(other.capability)}`
+}

