@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
@@ -6,9 +9,11 @@ import { computeOf } from '../native/compute.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
+import { calibrate } from '../worker/calibration.ts'
+import { openDisk } from '../worker/open-disk.ts'
 import { BatchSplitter } from './batch-splitter.ts'
 import { LoadedModel } from './loaded-model.ts'
-import { Scheduler } from './scheduler.ts'
+import { Scheduler, type SchedulerDisk } from './scheduler.ts'
 
 /**
  * What a device does with ended work, with the CPU in its place: by the test's clock, a copy takes as long as it says, and
@@ -69,11 +74,11 @@ afterEach(() => {
   loaded.close()
 })
 
-function createScheduler({ takesMs = SLOW_COPY_MS, maxTokens = 8 } = {}) {
+function createScheduler({ takesMs = SLOW_COPY_MS, maxTokens = 8, disk = null as SchedulerDisk | null } = {}) {
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, ROW_MS, IDLE_CELL_MS)
   const settings = { maxWaiting: 10, prefixCacheBytes: 64 * 2 ** 20, speculation: false, seed: 1 }
-  const created = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
+  const created = new Scheduler(loaded, splitter, settings, (message) => sent.push(message), { disk })
   scheduler = created
   submitted = []
   ;[copied, restored, encoded, copyMs] = [0, 0, 0, takesMs]
@@ -209,4 +214,41 @@ test('with copies that take longer than computing, cells are given up without an
   finish(3)
   expect(copied).toBe(1)
   expect(scheduler.stats.retainedSequences).toBeLessThan(3)
+})
+
+test('what a cell costs that no row sees is measured, and all of it is freed', () => {
+  vi.spyOn(performance, 'now').mockImplementation(() => clock)
+  vi.spyOn(loaded.context, 'decodeBatch').mockImplementation(() => {
+    clock += 2 + loaded.kv.usedCells * IDLE_CELL_MS
+    loaded.context.batch.clear()
+  })
+  expect(calibrate(loaded).idleCellMs).toBeCloseTo(IDLE_CELL_MS)
+  expect([loaded.kv.usedCells, loaded.kv.usedSequences]).toEqual([0, 0])
+})
+
+test('the disk gets what has ended when nothing runs, or at the latest when the process ends', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-kept-'))
+  try {
+    const settings = await shippedSettings({ encoder: true, cells: 1536, prefixCacheBytes: 64 * 2 ** 20 })
+    const prefixDisk = { directory, limitBytes: 2 ** 30, model: 'test', weights: [settings.model], keepsAll: true }
+    const open = () => openDisk({ ...settings, prefixDisk }, locateNativeLibraries(), loaded.kv)!
+    const before = createScheduler({ takesMs: 0, disk: open() })
+    before.submit(1, user(words(200)))
+    await vi.waitFor(() => expect(before.textOf(1)).not.toBe(''), { timeout: 20_000 })
+    before.finish(1)
+    expect(copied).toBe(0)
+    vi.mocked(performance.now).mockRestore()
+    await before.scheduler.close(10_000)
+    expect(copied).toBeGreaterThan(0)
+    // Another process finds it.
+    const disk = open()
+    const after = createScheduler({ disk })
+    after.submit(2, user(words(200)))
+    await vi.waitFor(() => expect(after.textOf(2)).not.toBe(''), { timeout: 20_000 })
+    after.finish(2)
+    expect(after.textOf(2)).toBe(before.textOf(1))
+    expect([restored, disk.prefixes.stats.diskHits]).toEqual([1, 1])
+  } finally {
+    await rm(directory, { recursive: true })
+  }
 })

@@ -109,7 +109,8 @@ class EngineProcess {
    * of that is submitted at once, in order of arrival.
    */
   #generate(id: number, work: Work, traced: boolean): void {
-    this.#prepareWork(id, work, () => this.#scheduler.submit(id, work, traced))
+    const check = () => this.#scheduler.checkQueue(work.isBackground)
+    this.#prepareWork(id, work, () => this.#scheduler.submit(id, work, traced), check)
   }
 
   /** Submits a read once it is prepared. */
@@ -149,7 +150,8 @@ class EngineProcess {
     })
   }
 
-  #prepareWork(id: number, work: Work, next: () => void): void {
+  /** @param check throws where preparing would be in vain. */
+  #prepareWork(id: number, work: Work, next: () => void, check = () => {}): void {
     const { reader, constraints } = this.#loaded
     const prompts = [
       { parts: work.prefix, param: work.branches[0]?.param },
@@ -161,6 +163,7 @@ class EngineProcess {
       return
     }
     this.#prepare(id, async (signal) => {
+      check()
       await this.#prepareTexts(prompts, work.organisation, signal)
       await Promise.all(bound.map((constraint) => constraints.prepare(constraint, work.organisation)))
       return next
