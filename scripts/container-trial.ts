@@ -149,7 +149,8 @@ async function imitate(base: string, root: string): Promise<void> {
 }
 
 async function follow(stage: Stage, keyword: string, value: string, stages: ReadonlyMap<string, Stage>): Promise<void> {
-  if (keyword === 'RUN') await runStep(stage, value)
+  // A trial keeps nothing for another one.
+  if (keyword === 'RUN') await runStep(stage, value.replace(/^(--mount=\S+\s+)+/, ''))
   else if (keyword === 'COPY') await copyStep(stage, value, stages)
   else if (keyword === 'USER') stage.user = value
   else if (keyword === 'WORKDIR') {

@@ -3,7 +3,7 @@
  * npm package of its own below `out/packages`. Linux x64 and arm64 can be compiled on Linux of either kind with Debian's
  * cross compilers, macOS on macOS. By default it makes those that this machine can.
  *
- * `npm run platform-packages -- [--portable] [--arch NUMBER]... cuda` makes the package with the CUDA backend for Linux x64:
+ * `npm run platform-packages -- [--portable] [--arch NUMBER,...] cuda` makes the package with the CUDA backend for Linux x64:
  * see `cuda-package.ts`.
  *
  * Whatever runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34); a compiler with a newer one
@@ -63,11 +63,11 @@ const log = (message: string) => console.log(`platform packages: ${message}`)
 
 async function main(): Promise<void> {
   const { values, positionals: asked } = parseArgs({
-    options: { portable: { type: 'boolean', default: false }, arch: { type: 'string', multiple: true } },
+    options: { portable: { type: 'boolean', default: false }, arch: { type: 'string' } },
     allowPositionals: true,
   })
   if (asked.includes('cuda')) {
-    const architectures = values.arch?.map(Number) ?? CUDA_ARCHITECTURES
+    const architectures = values.arch?.split(',').map(Number) ?? CUDA_ARCHITECTURES
     if (asked.length > 1) throw new SetupError('Make the package "cuda" by itself.')
     return makeCudaPackage({ architectures, directory: packageFolder('linux-x64-cuda'), log, checkGlibc, ...values })
   }
