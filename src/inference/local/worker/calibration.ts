@@ -15,6 +15,12 @@ const COMPILING_TRIES = 3
 const BUDGET_MS = 200
 /** Once this is used up, no further row count is tried: the splitter then takes time to grow with the rows; in ms. */
 const LIMIT_MS = 5000
+/**
+ * Rows of prompts whose first step loads programs of its own, and the longest that one may take for that, in ms: cuBLAS has
+ * many, for products of many sizes, and loads each at its first use. A first prompt took 23 ms instead of 13 on an H200.
+ */
+const PROMPT_SIZES = [128, 192, 256, 384, 768, 1024]
+const PROMPT_BUDGET_MS = 100
 /** Cells whose cost in a step is measured, and the longest that computing them may take, in ms. */
 const IDLE_CELLS = 4096
 const IDLE_BUDGET_MS = 1000
@@ -51,6 +57,13 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
   for (let i = 0; i < fewestTries || (i === 1 && spentMs < BUDGET_MS); i++) {
     promptMs = Math.min(promptMs, measurePrompt(loaded, promptRows))
     progressed()
+  }
+  if (compute.compilesAtFirst) {
+    const sizes = PROMPT_SIZES.filter((rows) => rows <= capacity && (promptMs * rows) / promptRows < PROMPT_BUDGET_MS)
+    for (const rows of sizes) {
+      measurePrompt(loaded, rows)
+      progressed()
+    }
   }
   const idleCellMs = compute.keepsCells ? measureIdleCell(loaded, promptRows, promptMs, progressed) : 0
   return new BatchSplitter(measured, maxRunning, capacity, promptMs / promptRows, idleCellMs)

@@ -6,8 +6,8 @@ type Piece = Extract<ToEngine, { readonly type: 'piece' }>
 
 /** How long a message that is arriving may hold up a step, in ms. */
 const RECEIVE_MS = 2
-/** A timer of a millisecond may take longer, by this much in ms. */
-const LATE_MS = 0.3
+/** A timer of a millisecond may take longer, by this much in ms: timers have the resolution of a millisecond. */
+const LATE_MS = 1.2
 
 /** Puts messages together that arrive in pieces; see `Outbox`. */
 export class Inbox {
