@@ -62,14 +62,18 @@ export async function makeCudaPackage(to: {
   const output = join(folder, basename(backend.file))
   const names = architectures.map((number) => `sm_${number}`).join(', ')
   log(`compiling the CUDA backend for ${names} with ${nvcc}, ${availableParallelism()} files at a time`)
-  await compileLibrary(forArchitectures(CUDA, architectures), {
+  const recipe = forArchitectures(CUDA, architectures)
+  await compileLibrary(recipe, {
     compiler: [nvcc],
     source,
     objects: join(work, 'objects'),
     output,
     prebuilt: locatePrebuilt(PLATFORM),
-    // CUDA's runtime may lie beside the library: see cuda-runtime.mjs.
-    linkFlags: ['-Xlinker', '-rpath=$ORIGIN', '-Xlinker', '-s'],
+    // CUDA's runtime may lie beside the library: see cuda-runtime.mjs. What nvcc adds when it links is for 7.5 by default.
+    linkFlags: [
+      ...['-Xlinker', '-rpath=$ORIGIN', '-Xlinker', '-s'],
+      ...recipe.flags.filter((flag) => flag.startsWith('-gencode')),
+    ],
     progress: progressOf(log),
   })
   checkMachineCode(await readFile(output), architectures)

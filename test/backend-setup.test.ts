@@ -199,7 +199,7 @@ test('nvcc compiles by the recipe of the CUDA backend', { timeout: 120_000 }, as
       ...CUDA,
       root: '.',
       includes: [],
-      sources: ['o*.cu'],
+      ...{ own: [], fixes: [], sources: ['o*.cu'] },
       flags: CUDA.flags.map((flag) => (flag === '-arch=native' ? '-arch=sm_90' : flag)),
       needs: [],
       libraries: ['-cudart', 'shared'],

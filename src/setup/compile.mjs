@@ -24,9 +24,11 @@ export async function compileLibrary(recipe, to) {
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
   // Assertions name their source file: without the folders, a build is the same wherever it is made.
-  const names = [source, PROJECT_ROOT].map(
-    (folder) => `${recipe.nvcc ? '-Xcompiler=' : ''}-ffile-prefix-map=${folder}/=`,
-  )
+  const folders = [source, PROJECT_ROOT].map((folder) => `-ffile-prefix-map=${folder}/=`)
+  // nvcc splits what it passes on at commas and spaces.
+  const names = recipe.nvcc
+    ? folders.filter((flag) => !/[\s,]/.test(flag)).map((flag) => `-Xcompiler=${flag}`)
+    : folders
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
   const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
