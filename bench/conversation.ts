@@ -12,6 +12,7 @@ import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const TURNS = 5
+/** Of each reply. */
 const OUTPUT_TOKENS = 32
 const LONG_TEXT_WORDS = 1010
 const SLOTS = 4
@@ -21,7 +22,7 @@ const LARGE_IMAGE_SIDE = 1024
 const LARGE_IMAGE_TOKENS = 1024
 
 /** What a chat is about. */
-interface Subject {
+export interface Subject {
   readonly name: string
   /** @returns the first message that asks a question about it. */
   readonly create: (fresh: FreshText) => Promise<(question: string) => Message>
@@ -44,12 +45,12 @@ const LONG_TEXT: Subject = {
   },
 }
 
-function subjectsOf({ card, takesImages }: BenchModel): readonly Subject[] {
+export function subjectsOf({ card, takesImages }: BenchModel): readonly Subject[] {
   if (!takesImages) return [LONG_TEXT]
   return (card.image?.maxTokens ?? 0) < LARGE_IMAGE_TOKENS ? [IMAGE, LONG_TEXT] : [LARGE_IMAGE, LONG_TEXT]
 }
 
-interface Talk {
+export interface Talk {
   readonly turns: readonly ChatResult[]
   /** The first turn of another chat about the same. */
   readonly again: ChatResult
@@ -127,7 +128,7 @@ async function compare(
 }
 
 /** A chat in which every answer becomes part of the next prompt, and then one that asks something else about the same. */
-async function talk(server: BenchServer, ask: (question: string) => Message): Promise<Talk> {
+export async function talk(server: BenchServer, ask: (question: string) => Message): Promise<Talk> {
   const messages: Message[] = [ask(QUESTIONS[0]!)]
   const turns: ChatResult[] = []
   for (let turn = 0; turn < TURNS; turn++) {

@@ -19,7 +19,7 @@ const QUESTIONS = [64, 400] as const
  * Each slot of llama-server encodes the picture for itself; later questions in it reuse the prefix. With sixteen it was slower
  * than with four or one in every run.
  */
-const SLOTS = [1, 4] as const
+export const SLOTS = [1, 4] as const
 /** Both replies have to be among them. */
 const TOP_LOGPROBS = 20
 
@@ -115,7 +115,7 @@ interface RatedToken {
 }
 
 /** The picture comes first, so that the prompts of a slot share it. */
-async function chats(server: BenchServer, { url, questions }: KnownPicture): Promise<Answered> {
+export async function chats(server: BenchServer, { url, questions }: KnownPicture): Promise<Answered> {
   const started = performance.now()
   const answers = await Promise.all(
     questions.map(async ({ question }) => {

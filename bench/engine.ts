@@ -16,7 +16,7 @@ import { FreshText } from './support/prompts.ts'
 import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
-const BATCHES = [1, 2, 4, 8, 16, 32]
+export const BATCHES = [1, 2, 4, 8, 16, 32]
 /** Sequences with a prompt of their own each. */
 const APART = [4, 16]
 /** Time that their prompts may take together, in s. */
@@ -27,7 +27,7 @@ const ASKING_MS = 10
 /** Tokens that may be generated before all prompts are prefilled. */
 const SPARE_TOKENS = 1000
 const OUTPUT_TOKENS = 32
-const PREFIX_WORDS = 500
+export const PREFIX_WORDS = 500
 const BATCH_ROWS = 512
 /** Batch of the warm-up run, in which memory is touched for the first time. */
 const WARM_UP_BATCH = 1
@@ -175,7 +175,7 @@ async function decodeApart(own: LocalEngine, texts: readonly string[]): Promise<
   return (count / ms) * 1000
 }
 
-function countTokens(own: LocalEngine, text: string): Promise<number> {
+export function countTokens(own: LocalEngine, text: string): Promise<number> {
   const { signal } = new AbortController()
   return own.countTokens([{ type: 'text', text, trusted: false }], { organisation: 'bench', signal })
 }

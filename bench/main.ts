@@ -2,7 +2,7 @@
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
  * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--processor NAME] [--jobs N]
- *   [--data FOLDER] [--limit N] [--python PROGRAM]]
+ *   [--data FOLDER] [--limit N] [--python PROGRAM] [--only PART,...] [--anyway] [--json FILE]]
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -24,6 +24,7 @@ import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
 import { flood } from './flood.ts'
 import { frontEnd } from './front-end.ts'
+import { gpu } from './gpu.ts'
 import { jsonSchema } from './json-schema.ts'
 import { media } from './media.ts'
 import { memory } from './memory.ts'
@@ -57,6 +58,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   restart,
   engine,
+  gpu,
   estimate,
   products,
   attention,
@@ -99,11 +101,14 @@ async function main(): Promise<void> {
       data: { type: 'string' },
       limit: { type: 'string' },
       python: { type: 'string' },
+      only: { type: 'string' },
+      anyway: { type: 'boolean', default: false },
+      json: { type: 'string' },
     },
   })
   const [name] = positionals
   if (name === undefined) return list()
-  const models = (values.model ?? USUAL_MODELS) as readonly BenchModelName[]
+  const models = (values.model ?? BENCHMARKS[name]?.models ?? USUAL_MODELS) as readonly BenchModelName[]
   const unknown = models.find((model) => !MODEL_NAMES.includes(model))
   if (unknown !== undefined)
     throw new UsageError(`Unknown model "${unknown}". The models are ${MODEL_NAMES.join(', ')}.`)
@@ -117,6 +122,9 @@ async function main(): Promise<void> {
     data: values.data ?? null,
     limit: values.limit === undefined ? null : positive(values.limit),
     python: values.python ?? null,
+    only: values.only?.split(',') ?? null,
+    anyway: values.anyway,
+    json: values.json ?? null,
   }
   // `products` compiles what it compares by itself.
   if (values.processor !== 'native' && name !== 'products') await useProcessor(values.processor)

@@ -11,7 +11,8 @@ import { type BenchServer, startLookout, startPeer } from './support/server.ts'
 import { medianRatio, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
-const PROMPTS = 16
+export const PROMPTS = 16
+const ALL_PROMPTS = QUESTIONS.slice(0, PROMPTS)
 const OUTPUT_TOKENS = 32
 const CONTEXT_WORDS = 1010
 
@@ -74,6 +75,17 @@ function repetitionsOf(model: BenchModel, { quick, repetitions }: BenchOptions):
   return repetitions ?? (quick ? 1 : model.isSmall ? 9 : 3)
 }
 
+/** All prompts over the message, in Lookout's own call. */
+export function inOneCall(lookout: BenchServer, message: Message): Promise<CallResult> {
+  return callMultilook(lookout, [message], ALL_PROMPTS, OUTPUT_TOKENS)
+}
+
+/** The same prompts, each in a chat of its own. */
+export function inChats(server: BenchServer, message: Message): Promise<CallResult> {
+  const conversations = ALL_PROMPTS.map((prompt): Message[] => [message, { role: 'user', content: prompt }])
+  return chatsAtOnce(server, conversations, OUTPUT_TOKENS)
+}
+
 async function measure(
   model: BenchModel,
   lookout: BenchServer,
@@ -82,12 +94,8 @@ async function measure(
   options: BenchOptions,
 ): Promise<string[]> {
   const fresh = new FreshText()
-  const prompts = QUESTIONS.slice(0, PROMPTS)
-  const byLookout = (message: Message) => callMultilook(lookout, [message], prompts, OUTPUT_TOKENS)
-  const byPeer = (message: Message) => {
-    const conversations = prompts.map((prompt): Message[] => [message, { role: 'user', content: prompt }])
-    return chatsAtOnce(llamaServer, conversations, OUTPUT_TOKENS)
-  }
+  const byLookout = (message: Message) => inOneCall(lookout, message)
+  const byPeer = (message: Message) => inChats(llamaServer, message)
   // The first call of each is a warm-up, in which memory is touched for the first time.
   const warmUp = { role: 'user', content: fresh.words(8) } as const
   await byLookout(warmUp)

@@ -8,13 +8,13 @@ import { type BenchServer, startLookout, startPeer } from './support/server.ts'
 import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
-const CLIENTS = [1, 2, 4, 16]
+export const CLIENTS = [1, 2, 4, 16]
 /** In a quick run, for pictures and a large model: it takes a minute for each on two cores. */
 const FEW_CLIENTS = [1, 2]
 const PROMPT_WORDS = 100
 const OUTPUT_TOKENS = 64
 
-interface Round {
+export interface Round {
   /** Of all clients together. */
   readonly tokensPerSecond: number
   /** Median of the round's chats. */
@@ -114,7 +114,7 @@ async function compare(
   ]
 }
 
-async function prompts(fresh: FreshText, kind: 'text' | 'image', count: number): Promise<Message[]> {
+export async function prompts(fresh: FreshText, kind: 'text' | 'image', count: number): Promise<Message[]> {
   const messages: Message[] = []
   for (let i = 0; i < count; i++) {
     const question = { type: 'text', text: `Where is the ${fresh.words(1)} circle?` } as const
@@ -126,7 +126,7 @@ async function prompts(fresh: FreshText, kind: 'text' | 'image', count: number):
   return messages
 }
 
-async function round(server: BenchServer, messages: readonly Message[], clients: number): Promise<Round> {
+export async function round(server: BenchServer, messages: readonly Message[], clients: number): Promise<Round> {
   const waiting = [...messages]
   const results: ChatResult[] = []
   const started = performance.now()

@@ -5,6 +5,8 @@ export interface Benchmark {
   readonly summary: string
   /** Whether it compares with llama.cpp's own programs. */
   readonly withPeer: boolean
+  /** The models that it measures unless others are asked for, where they are not the usual ones. */
+  readonly models?: readonly BenchModelName[]
   run(options: BenchOptions): Promise<void>
 }
 
@@ -14,7 +16,7 @@ export interface BenchOptions {
   /** Null for the benchmark's own number. */
   readonly repetitions: number | null
   readonly models: readonly BenchModelName[]
-  /** Threads of llama-server in `throughput`; null for as many as Lookout takes for tokens. */
+  /** Threads of llama-server in `throughput`, and of the peer in `gpu`; null for as many as Lookout takes for tokens. */
   readonly peerThreads: number | null
   /** The compiler's name of the processor that kernels, and the peer, are compiled for. */
   readonly processor: string
@@ -26,6 +28,12 @@ export interface BenchOptions {
   readonly limit: number | null
   /** A Python with the packages that a benchmark uses; null for none. */
   readonly python: string | null
+  /** The parts of `gpu` that are measured; null for all. */
+  readonly only: readonly string[] | null
+  /** Whether `gpu` measures a machine without one. */
+  readonly anyway: boolean
+  /** A file for the figures of `gpu` as JSON; null for none. */
+  readonly json: string | null
 }
 
 /** An invalid command line. */

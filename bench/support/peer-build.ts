@@ -73,9 +73,12 @@ static inline void load_tile_configuration(const void * configuration) {
 #define _tile_loadconfig(configuration) load_tile_configuration(configuration)
 #endif
 `
-/** The peer from the cache; null when it has not been built for this processor. */
+/**
+ * The peer in the folder that BENCH_PEER names, for machines that cannot build one, or else from the cache; null
+ * when it has not been built for this processor.
+ */
 export function findPeer(): Peer | null {
-  const directory = peerDirectory()
+  const directory = process.env.BENCH_PEER ?? peerDirectory()
   const peer = {
     release: LLAMA_RELEASE,
     server: join(directory, 'llama-server'),

@@ -1,0 +1,37 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+
+const EVERY_MS = 100
+const QUERY = ['--query-gpu=utilization.gpu', '--format=csv,noheader,nounits', '-lms', String(EVERY_MS)]
+/** NVML's figure is that of up to so long before. */
+const LAG_MS = 150
+
+/**
+ * How much of the time the first GPU worked, as the driver counts it: the share of each period in which a program of the
+ * device ran, however little of the device it used. Without `nvidia-smi` there are no figures.
+ */
+export class DeviceUse implements Disposable {
+  readonly #child: ChildProcess
+  readonly #samples: { readonly at: number; readonly percent: number }[] = []
+
+  constructor() {
+    this.#child = spawn('nvidia-smi', QUERY, { stdio: ['ignore', 'pipe', 'ignore'] })
+    this.#child.on('error', () => {})
+    // A kill at the end of this process would come too late for one that was interrupted.
+    this.#child.unref()
+    createInterface({ input: this.#child.stdout! }).on('line', (line) => {
+      const percent = Number(line)
+      if (line.trim() !== '' && Number.isFinite(percent)) this.#samples.push({ at: performance.now(), percent })
+    })
+  }
+
+  /** Percent, mean between two times of `performance.now`; null where nothing was sampled between them. */
+  between(started: number, ended: number): number | null {
+    const within = this.#samples.filter(({ at }) => at >= started + LAG_MS && at <= ended + LAG_MS / 2)
+    return within.length === 0 ? null : within.reduce((sum, { percent }) => sum + percent, 0) / within.length
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill()
+  }
+}
