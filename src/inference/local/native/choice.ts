@@ -85,11 +85,9 @@ function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: As
   const { temperature, topK, topP, place, allowed } = ask
   if (temperature > 0 && topK > 0) {
     const tokens = operations.largest(logits, topK, allowed)
-    const drawn = drawFromLargest(
-      tokens,
-      Float32Array.from(tokens, (token) => logits[token]!),
-      ask,
-    )
+    const own = new Float32Array(tokens.length)
+    for (let at = 0; at < own.length; at++) own[at] = logits[tokens[at]!]!
+    const drawn = drawFromLargest(tokens, own, ask)
     if (drawn !== null) return drawn
   } else if (temperature > 0) {
     const least = topP < 1 ? operations.nucleus(logits, topP, allowed) : Number.NEGATIVE_INFINITY

@@ -236,21 +236,21 @@ function isPossible({ temperature, topK, ranked }: Ask): boolean {
 }
 
 function chosenBy(answer: Float64Array, ask: Ask): Chosen | null {
-  const [isUnsure, likeliest, itsLogit, total, largestCount, rankedCount] = answer as unknown as number[]
+  const [isUnsure, likeliest, itsLogit, total, largestCount, rankedCount] = answer
   if (isUnsure !== 0) return null
   let token = likeliest!
   let logit = itsLogit!
   if (ask.temperature > 0 && ask.topK > 0) {
-    const largest = Array.from({ length: Math.min(largestCount!, ask.topK) }, (_, at) => LARGEST_AT + 3 * at)
-    const tokens = Int32Array.from(largest, (at) => answer[at]!)
-    const drawn = drawFromLargest(
-      tokens,
-      Float32Array.from(largest, (at) => answer[at + 1]!),
-      ask,
-    )
+    const count = Math.min(largestCount!, ask.topK)
+    const [tokens, logits] = [new Int32Array(count), new Float32Array(count)]
+    for (let at = 0; at < count; at++) {
+      tokens[at] = answer[LARGEST_AT + 3 * at]!
+      logits[at] = answer[LARGEST_AT + 3 * at + 1]!
+    }
+    const drawn = drawFromLargest(tokens, logits, ask)
     if (drawn === null) return null
     token = drawn
-    logit = answer[largest[tokens.indexOf(drawn)]! + 2]!
+    logit = answer[LARGEST_AT + 3 * tokens.indexOf(drawn) + 2]!
   }
   if (ask.ranked === null) return { token, ranking: null }
   const top = Array.from({ length: Math.min(rankedCount!, ask.ranked) }, (_, at) => ({

@@ -256,19 +256,24 @@ function draw(logits: Float32Array, { temperature, least, place }: Draw, allowed
  * @param logits of each of them; all are numbers, and there may be more.
  */
 export function drawAmong(tokens: Int32Array, logits: Float32Array, draw: Pick<Draw, 'temperature' | 'place'>): number {
-  const noisy = Float64Array.from(
-    tokens,
-    (token, at) => logits[at]! / draw.temperature + noiseOf(bitsOf(draw.place, token)),
-  )
-  const most = noisy.reduce((most, one) => Math.max(most, one))
-  return tokens[noisy.indexOf(most)]!
+  let best = tokens[0]!
+  let most = Number.NEGATIVE_INFINITY
+  // `Float64Array.from` takes ten times as long.
+  for (let at = 0; at < tokens.length; at++) {
+    const noisy = logits[at]! / draw.temperature + noiseOf(bitsOf(draw.place, tokens[at]!))
+    if (noisy <= most) continue
+    most = noisy
+    best = tokens[at]!
+  }
+  return best
 }
 
 /** How many of some logits, in descending order, together have a share of their probability. */
 export function nucleusAmong(logits: Float32Array, share: number): number {
   if (share === 1) return logits.length
-  const masses = Float64Array.from(logits, (logit) => Math.exp(logit - logits[0]!))
-  const total = masses.reduce((sum, mass) => sum + mass)
+  const masses = new Float64Array(logits.length)
+  let total = 0
+  for (let at = 0; at < masses.length; at++) total += masses[at] = Math.exp(logits[at]! - logits[0]!)
   let mass = 0
   let count = 0
   do mass += masses[count++]!
