@@ -30,17 +30,3 @@ export function addCuda(
     readonly showProgress: (recipe: Recipe) => (done: number, all: number) => void
   },
 ): Promise<void>
-/** Compiles the backend for this machine's GPU. @returns what is wrong with the result; null when nothing is. */
-export function compileCuda(
-  backend: GpuBackend,
-  to: {
-    readonly nvcc: string
-    readonly source: string
-    readonly workspace: string
-    readonly prebuilt: PrebuiltLibraries
-    /** Names the GPUs. */
-    readonly machine: string
-    readonly progress: (done: number, all: number) => void
-    readonly env?: NodeJS.ProcessEnv
-  },
-): Promise<string | null>

@@ -124,12 +124,32 @@ async function copyPackaged(backend, { packaged, ...to }) {
   return null
 }
 
+/** Compiles the backend for this machine's GPUs. One that was interrupted goes on where it stopped. */
 async function compile(backend, { nvcc, gpus, ...to }) {
-  const { log, workspace, projectRoot } = to
+  const { log, workspace, projectRoot, prebuilt } = to
   log(`compiling the CUDA backend with ${nvcc}, in about 35 minutes divided by the number of cores`)
-  const source = await fetchSource(await mkdtemp(join(workspace, 'source-')), projectRoot, CUDA.folders)
-  const machine = gpus.map(({ capability }) => capability).join()
-  return compileCuda(backend, { ...to, nvcc, source, machine, progress: to.showProgress(CUDA) })
+  const target = compiledDirectory(backend, prebuilt.platform)
+  const objects = join(dirname(target), 'objects-cuda')
+  const product = join(workspace, 'compiled')
+  await mkdir(product)
+  const output = join(product, basename(backend.file))
+  // The toolkit's libraries need not be where the loader looks.
+  const libraries = join(dirname(dirname(realpathSync(nvcc))), 'lib64')
+  await compileLibrary(CUDA, {
+    compiler: [nvcc],
+    source: await fetchSource(await mkdtemp(join(workspace, 'source-')), projectRoot, CUDA.folders),
+    objects,
+    output,
+    prebuilt,
+    machine: gpus.map(({ capability }) => capability).join(),
+    linkFlags: ['-Xlinker', `-rpath=${libraries}:$ORIGIN`],
+    progress: to.showProgress(CUDA),
+  })
+  const refusal = await check(output, to)
+  if (refusal !== null) return refusal
+  await publish(backend, product, target)
+  await rm(objects, { recursive: true, force: true })
+  return null
 }
 
 async function fetchTheirs(backend, to) {
@@ -149,40 +169,4 @@ async function check(library, to) {
     refusal = await checkKernels(library, prebuilt)
   }
   return hasGpu || lacksRuntime(refusal) ? refusal : null
-}
-
-/**
- * Compiles the backend for this machine's GPU and puts it into the cache, if it computes what it should. One that was
- * interrupted goes on where it stopped.
- * @param to `nvcc` is the path of the compiler, `workspace` an empty folder of the cache, `machine` names the GPUs;
- * `progress` is called with the number of files done and of all files.
- * @returns what is wrong with the result; null when nothing is.
- * @throws Error when it cannot be compiled.
- */
-export async function compileCuda(
-  backend,
-  { nvcc, source, workspace, prebuilt, machine, progress, env = process.env },
-) {
-  const product = join(workspace, 'compiled')
-  await mkdir(product)
-  const output = join(product, basename(backend.file))
-  const target = compiledDirectory(backend, prebuilt.platform, env)
-  const objects = join(dirname(target), 'objects-cuda')
-  // The toolkit's libraries need not be where the loader looks.
-  const libraries = join(dirname(dirname(realpathSync(nvcc))), 'lib64')
-  await compileLibrary(CUDA, {
-    compiler: [nvcc],
-    source,
-    objects,
-    output,
-    prebuilt,
-    machine,
-    linkFlags: ['-Xlinker', `-rpath=${libraries}`],
-    progress,
-  })
-  const refusal = await checkKernels(output, prebuilt)
-  if (refusal !== null) return refusal
-  await publish(backend, product, target)
-  await rm(objects, { recursive: true, force: true })
-  return null
 }
