@@ -141,7 +141,8 @@ export function releaseMemoryWhenIdle(firstMs = LOOK_MS): void {
  * and rested for 25 s had 446 MiB in all its processes, 465 without this.
  */
 function trim(): void {
-  if (process.platform !== 'linux') return
+  // A process that computes on a device keeps it: see `DEVICE_ENVIRONMENT`.
+  if (process.platform !== 'linux' || process.env.GLIBC_TUNABLES?.includes('trim_threshold')) return
   try {
     libc().library.func('malloc_trim', 'int', ['size_t'])(0)
   } catch {

@@ -56,7 +56,7 @@ export const CUDA = {
     ...['fattn-tile', 'fattn-mma', 'mmq', 'mmf'].map((kind) => `template-instances/${kind}*.cu`),
     ...['f16', 'q4_0', 'q8_0', 'bf16'].map((type) => `template-instances/fattn-vec-instance-${type}-${type}.cu`),
   ],
-  own: ['products', 'choice'].map((name) => `src/inference/local/native/device/${name}.cu`),
+  own: ['products', 'choice', 'graphs'].map((name) => `src/inference/local/native/device/${name}.cu`),
   fixes: [
     // See products.cu.
     {
@@ -68,6 +68,15 @@ export const CUDA = {
         return;
     }
     if (ggml_cuda_should_use_mmq(src0->type, cc, ne11, /*n_experts =*/ 0)) {
+`,
+    },
+    // See graphs.cu.
+    {
+      file: 'ggml/src/ggml-cuda/ggml-cuda.cu',
+      text: 'static const void * ggml_cuda_graph_get_key(ggml_cgraph * cgraph) {\n    return cgraph->nodes[0];\n',
+      by: `extern const void * lookout_graph_key(const ggml_cgraph *);
+static const void * ggml_cuda_graph_get_key(ggml_cgraph * cgraph) {
+    return lookout_graph_key(cgraph);
 `,
     },
     // See choice.cu.

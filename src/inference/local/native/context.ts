@@ -144,8 +144,9 @@ export class Context {
     if (!causal) this.#llama.set_causal_attn(this.handle, false)
     const code = this.#llama.decode(this.handle, batch)
     if (!causal) this.#llama.set_causal_attn(this.handle, true)
-    // A device computes after the call has returned; whoever measures the step must wait for it.
-    if (code === 0) this.wait()
+    // A device computes after the call has returned. With ours, what follows is prepared meanwhile: llama.cpp waits by itself
+    // before the next step begins there.
+    if (code === 0 && this.#deviceRows === null) this.wait()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 

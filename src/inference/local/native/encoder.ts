@@ -6,6 +6,9 @@ import type { Pointer, StructValue } from './structs.ts'
 const PAUSED = -1000
 const NOT_FINITE = -1001
 
+/** Results of images of one size whose memory is kept for others: new memory is slow, see `DEVICE_ENVIRONMENT`. */
+const MOST_FREE = 4
+
 /** A chunk that is paused, and where its result will go. */
 interface Paused {
   readonly chunk: Pointer
@@ -17,6 +20,8 @@ interface Paused {
  * get their turns while a large picture is encoded.
  */
 export class Encoder {
+  /** Memory of results that are no longer used. */
+  readonly #free: Float32Array[] = []
   readonly #mtmd: Mtmd
   readonly #handle: Pointer
   /** The library's context. */
@@ -48,7 +53,7 @@ export class Encoder {
    * @throws Error for values that are not finite numbers: they would make every later token meaningless.
    */
   run(chunk: Pointer, ms: number, floats: number): Float32Array | null {
-    const output = this.#paused?.chunk === chunk ? this.#paused.output : new Float32Array(floats)
+    const output = this.#paused?.chunk === chunk ? this.#paused.output : this.#take(floats)
     this.#paused = null
     const code = this.#mtmd.encoder_run(this.#handle, chunk, ms, output, floats)
     if (code === 0) return output
@@ -56,6 +61,16 @@ export class Encoder {
     if (code !== PAUSED) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
     this.#paused = { chunk, output }
     return null
+  }
+
+  /** The memory of a result may be used for others. */
+  recycle(output: Float32Array): void {
+    if (this.#free.length < MOST_FREE) this.#free.push(output)
+  }
+
+  #take(floats: number): Float32Array {
+    const at = this.#free.findIndex(({ length }) => length === floats)
+    return at === -1 ? new Float32Array(floats) : this.#free.splice(at, 1)[0]!
   }
 
   /** Gives a chunk up, if it is paused. Its memory is no longer used. */

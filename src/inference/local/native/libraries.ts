@@ -87,7 +87,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     ? paths.gpu.libraries.find(({ name }) => name === 'cuda')
     : undefined
 
-  if (cuda !== undefined) multiplyWide(cuda.path)
+  if (cuda !== undefined) switchOn(cuda.path)
 
   const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
   mtmd?.log_set(logCallback, null)
@@ -106,17 +106,21 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   }
 }
 
-/** Switches on the products of `device/products.cu`, where the CUDA backend has them. */
-function multiplyWide(path: string): void {
-  let library: LibraryHandle
-  try {
-    library = load(path)
-    library.symbol('lookout_wide_products')
-  } catch {
-    return
+/** What a CUDA backend with our functions has beyond ggml's. A peer that loads the same library has it off. */
+const CUDA_SWITCHES = ['lookout_wide_products', 'lookout_keep_graphs']
+
+/** See `device/products.cu` and `device/graphs.cu`. */
+function switchOn(path: string): void {
+  const library = load(path)
+  for (const name of CUDA_SWITCHES) {
+    try {
+      library.symbol(name)
+    } catch {
+      continue
+    }
+    const switchTo = library.func(name, 'void', ['bool']) as (on: boolean) => void
+    switchTo(true)
   }
-  const switchTo = library.func('lookout_wide_products', 'void', ['bool']) as (on: boolean) => void
-  switchTo(true)
 }
 
 /** @param systemInfo such as `CPU : AVX2 = 1 | AVX512 = 1 | `. */

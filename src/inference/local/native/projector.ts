@@ -126,6 +126,11 @@ export class Projector {
     return bitmaps
   }
 
+  /** The memory of what a chunk's `encode` has returned may be used for other chunks. */
+  recycle(embeddings: Float32Array): void {
+    this.#encoder.recycle(embeddings)
+  }
+
   close(): void {
     this.#encoder.close()
   }

@@ -17,6 +17,8 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
+/** Encoded images of the largest size that are kept where a device computes. Each takes as much memory, 32 MB with Qwen3-VL. */
+const DEVICE_ENCODED_IMAGES = 4
 /** Without the sizes of its parts, a model is taken to fit into whatever devices there are. */
 const ALL_LAYERS: GpuSettings = {
   layers: 1000,
@@ -123,7 +125,7 @@ export class LoadedModel {
     this.context = withHint(offload, () => new Context(this.#libraries, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
-    const encoderCache = new EncoderCache(settings.encoderCacheBytes)
+    const encoderCache = this.#createEncoderCache(settings)
     // With few cores, a text would wait longer for other threads than it takes this one.
     const readsAside = choosingThreads(this.compute, cores) > 1
     this.reader = new PromptReader(this.model, this.#projector, settings, encoderCache, readsAside)
@@ -148,6 +150,15 @@ export class LoadedModel {
    */
   createContext(size: Omit<ContextOptions, 'kvType' | 'mediaRows'>): Context {
     return new Context(this.#libraries, this.model, { ...size, ...this.#contextSettings })
+  }
+
+  /** Where a device computes, memory of results is used again, and few of them are kept: the KV cache has the cells of more. */
+  #createEncoderCache({ encoderCacheBytes, image }: EngineSettings): EncoderCache {
+    const projector = this.#projector
+    if (projector === null || !this.compute.keepsCells) return new EncoderCache(encoderCacheBytes)
+    const ofImage = (image?.maxTokens ?? 0) * this.model.embeddingSize * Float32Array.BYTES_PER_ELEMENT
+    const limit = Math.min(encoderCacheBytes, DEVICE_ENCODED_IMAGES * ofImage)
+    return new EncoderCache(limit, (embeddings) => projector.recycle(embeddings))
   }
 
   close(): void {

@@ -372,7 +372,8 @@ export class Scheduler {
     const isTimed = !goesOn || decodeMs - (asked - planned) > WAITED_SHARE * decodeMs
     this.#builder.learn(step, isTimed ? decodeMs : null, ms)
     if (step !== null && isTimed) this.#costs?.learn(step, ms)
-    this.#manager.endStep(makesWay ? SHORT_COPY_MS : Math.max(COPY_MS, COPY_SHARE * decodeMs))
+    const rows = step === null || step.type === 'encode' ? 1 : step.rows
+    this.#manager.endStep(makesWay ? SHORT_COPY_MS : Math.max(COPY_MS, COPY_SHARE * decodeMs), rows)
   }
 
   #settle(generated: StepResult['generated'][number]): void {

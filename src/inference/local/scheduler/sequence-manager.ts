@@ -161,10 +161,10 @@ export class SequenceManager {
     return this.#reuse.held
   }
 
-  /** Ends a step. Some of what ended is copied into the prefix cache. */
-  endStep(copyMs: number): void {
+  /** Ends a step of so many rows. Some of what ended is copied into the prefix cache. */
+  endStep(copyMs: number, rows = 1): void {
     this.#settle()
-    this.#reuse.endStep(copyMs)
+    this.#reuse.endStep(copyMs, rows)
   }
 
   /** How long copies must wait if nothing runs, in ms. */

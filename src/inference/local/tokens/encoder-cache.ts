@@ -13,13 +13,22 @@ interface Use {
 export class EncoderCache {
   readonly #recent: LRUCache<string, Float32Array>
   readonly #used = new Map<string, Use>()
+  readonly #free: (embeddings: Float32Array) => void
 
-  /** @param limitBytes for what no prompt uses; 0 for none. */
-  constructor(limitBytes: number) {
+  /**
+   * @param limitBytes for what no prompt uses; 0 for none.
+   * @param free called for what has left the cache and no prompt uses: its memory may be written again.
+   */
+  constructor(limitBytes: number, free: (embeddings: Float32Array) => void = () => {}) {
+    this.#free = free
     this.#recent = new LRUCache({
       // The library takes no limit of 0.
       maxSize: Math.max(1, limitBytes),
       sizeCalculation: ({ byteLength }) => byteLength,
+      dispose: (embeddings, key, reason) => {
+        // What was encoded twice may still be read by the prompt that had it first.
+        if (reason === 'evict' && this.#used.get(key)?.embeddings !== embeddings) free(embeddings)
+      },
     })
   }
 
@@ -39,7 +48,10 @@ export class EncoderCache {
     this.#used.set(key, use)
     use.users++
     return () => {
-      if (--use.users === 0) this.#used.delete(key)
+      if (--use.users > 0) return
+      this.#used.delete(key)
+      const { embeddings } = use
+      if (embeddings !== null && this.#recent.peek(key) !== embeddings) this.#free(embeddings)
     }
   }
 }
