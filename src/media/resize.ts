@@ -244,7 +244,7 @@ function resampleColumns(data: Uint8Array, width: number, c: Coefficients): Uint
 }
 
 // Where an image is enlarged, an output has no more than four taps. All of them together take two thirds of the time: memory costs
-// more than arithmetic. Models of Qwen3-VL's kind have most pictures enlarged to a megapixel.
+// more than arithmetic. Models that ask for a thousand tokens have most pictures enlarged to a megapixel.
 
 function enlargeRows(data: Uint8Array, width: number, height: number, c: Coefficients): Uint8Array {
   const out = new Uint8Array(c.outputs * height * 3)

@@ -81,12 +81,12 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
  * than one of a single row, so by its time per row, a large step would look several times too long. Its attention has no
  * tiles that grow with the batch. Not measured on a GPU.
  *
- * A cell of ended work costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below the
- * last one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in batches
- * of 1,024 rows. A cell of Qwen3-VL 2B has 112 KB, which an H100 reads in about 30 ns. To copy it takes 56 transfers for
- * each piece, through memory that is new to the process: 7 us at 16 GB/s, and as much again when it is restored. To compute
- * it takes 44 us. So a copy of text hardly pays, and a cell may stay for some 1,500 steps if it is sure to be needed again,
- * and for 30 if that happens once in fifty times.
+ * A cell of ended work costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below
+ * the last one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in
+ * batches of 1,024 rows. A cell of a model of 2 billion parameters has 112 KB, which an H100 reads in about 30 ns. To
+ * copy it takes 56 transfers for each piece, through memory that is new to the process: 7 us at 16 GB/s, and as much
+ * again when it is restored. To compute it takes 44 us. So a copy of text hardly pays, and a cell may stay for some 1,500
+ * steps if it is sure to be needed again, and for 30 if that happens once in fifty times.
  */
 const DEVICE: Compute = {
   batchRows: DEVICE_BATCH_ROWS,
