@@ -49,7 +49,7 @@ export async function compileLibrary(recipe, to) {
       const key = hashOf([common, ...flags, await readFile(file, 'utf8')])
       const object = join(objects, `${basename(file)}-${key}.o`)
       if (!existsSync(object)) {
-        // An object appears when it is whole: whatever ends the compiler leaves none that is cut off.
+        // An object appears when it is whole, so a compiler that is killed leaves none that is cut off.
         const partial = join(objects, `${process.pid}-${number}.o`)
         await rm(partial, { force: true })
         await run(compiler, [...compilerArgs, ...flags, ...names, ...includes, '-c', file, '-o', partial])

@@ -13,12 +13,12 @@ const WEIGHT = 1 / 8
 const FIRST = 0.1
 /** Never less: what comes back too late to be found is not seen. */
 const LEAST = 0.02
-/** So many that have left are remembered, by a number for each cell. */
+/** Ended work that has left and is remembered, by a number for each cell. */
 const REMEMBERED = 256
 
 /**
  * Knows how much of what has ended is asked about again: nearly all of it where clients chat, hardly anything where each
- * request has a new text. Whoever decides how long to keep it asks. It owns that share and remembers what has left lately,
+ * request has a new text. The copies ask it how long to keep what has ended. It owns that share and remembers what has left lately,
  * because what was dropped too soon comes back, too.
  */
 export class Returns {

@@ -40,7 +40,7 @@ export interface TokenRanking {
 
 export const NO_PENALTIES: ReadonlyMap<number, number> = new Map()
 
-/** The likeliest token, whatever came before. */
+/** The likeliest token, without regard to earlier ones. */
 export const LIKELIEST: Ask = { penalties: NO_PENALTIES, temperature: 0, topK: 0, topP: 1, place: 0, ranked: null }
 
 /** Whether the answers to both are the same. */

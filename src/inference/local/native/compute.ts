@@ -79,7 +79,7 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
 /**
  * A GPU reads weights for as long as it computes some hundred rows: a step of 64 rows of a prompt takes hardly longer
  * than one of a single row, so by its time per row, a large step would look several times too long. Its attention has no
- * tiles that grow with the batch. Not measured on a GPU.
+ * tiles that grow with the batch.
  *
  * A cell of ended work costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below
  * the last one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in

@@ -230,7 +230,7 @@ export class DeviceRows {
   }
 }
 
-/** A list has room for so many tokens. */
+/** Most tokens of a list. */
 function isPossible({ temperature, topK, ranked }: Ask): boolean {
   return (temperature === 0 || topK <= MOST) && (ranked ?? 0) <= MOST
 }

@@ -140,7 +140,7 @@ function paramsOf(devices: readonly Device[], layers: number) {
   return { devices: BigUint64Array.from([...handles, 0n]), n_gpu_layers: layers }
 }
 
-/** CUDA reads rows of these many floats whatever their type; of others, not those of all types. */
+/** CUDA reads rows of all types if their length is a multiple of this; else not those of some types. */
 const WIDTH_STEP = 256
 
 /**

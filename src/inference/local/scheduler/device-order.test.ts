@@ -321,7 +321,7 @@ describe('while a device computes a step', () => {
   })
 })
 
-test('whatever comes, fails or is aborted meanwhile, each request is told what it would be told on a CPU', async () => {
+test('with arrivals, failures and aborts, each request is told what it would be told on a CPU', async () => {
   const total = { ended: 0, failed: 0, cut: 0, preemptions: 0 }
   const failures = fc.array(fc.nat(40), { maxLength: 2 })
   await fc.assert(

@@ -17,7 +17,7 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
-/** Encoded images of the largest size that are kept where a device computes. Each takes as much memory: 1,024 cells of 8,192 floats take 32 MB. */
+/** Encoded images of the largest size that are kept where a device computes: one may take 32 MB (1,024 x 8,192 floats). */
 const DEVICE_ENCODED_IMAGES = 4
 /** Without the sizes of its parts, a model is taken to fit into whatever devices there are. */
 const ALL_LAYERS: GpuSettings = {

@@ -218,7 +218,7 @@ export class PrefixReuse {
     return { cells: this.#retained.cells(), sequences: this.#retained.count }
   }
 
-  /** Ends a step of so many rows: copies some of what is due. */
+  /** Ends a step: copies some of what is due. */
   endStep(copyMs: number, rows: number): void {
     for (const retained of this.#copies.endStep(copyMs, rows)) this.#giveUp(retained)
   }

@@ -368,7 +368,7 @@ export class Scheduler {
       for (const one of generated) this.#settle(one)
     }
     const ms = performance.now() - planned
-    // Nobody knows when a step ended that had ended when it was asked for.
+    // A step that had ended before it was asked for says nothing about its time.
     const isTimed = !goesOn || decodeMs - (asked - planned) > WAITED_SHARE * decodeMs
     this.#builder.learn(step, isTimed ? decodeMs : null, ms)
     if (step !== null && isTimed) this.#costs?.learn(step, ms)

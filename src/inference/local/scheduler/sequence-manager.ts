@@ -161,7 +161,7 @@ export class SequenceManager {
     return this.#reuse.held
   }
 
-  /** Ends a step of so many rows. Some of what ended is copied into the prefix cache. */
+  /** Ends a step. Some of what ended is copied into the prefix cache. */
   endStep(copyMs: number, rows = 1): void {
     this.#settle()
     this.#reuse.endStep(copyMs, rows)

@@ -71,7 +71,7 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
 
 /**
  * Time that a step of one row takes longer for a cell that it does not see: on a device, attention reads it all the same.
- * @param ms of a prompt of so many rows.
+ * @param ms duration of a prompt of `rows` rows.
  */
 function measureIdleCell(loaded: LoadedModel, rows: number, ms: number, progressed: () => void): number {
   const { kv } = loaded
@@ -105,7 +105,7 @@ function measurePrompt(loaded: LoadedModel, rows: number): number {
   return ms
 }
 
-/** Puts a prompt of so many rows into the batch. */
+/** Puts a prompt of `rows` rows into the batch. */
 function fill({ context, kv }: LoadedModel, rows: number): KvSequence {
   const sequence = kv.fork(null)
   for (let row = 0; row < rows; row++) {

@@ -33,7 +33,7 @@ export class Inbox {
   /**
    * Lets messages in: what has arrived, and for a moment what is on its way. The channel holds less than an image, so that
    * one would otherwise take many steps to arrive.
-   * @param until by the clock of `performance`: the step is still computed by a device, so there is time for whatever comes.
+   * @param until by the clock of `performance`: the step is still computed by a device, so there is time for what arrives.
    */
   async receive(until = 0): Promise<void> {
     const end = performance.now() + RECEIVE_MS

@@ -842,7 +842,7 @@ bool lookout_keeps(const char * name, const void * from, void * to, size_t bytes
     return true;
 }
 
-/** @return a chooser for a context with logits of so many tokens. */
+/** @return a chooser for a context. @param vocabulary logits of a row. */
 extern "C" void * lookout_chooser_new(int32_t vocabulary) { return new Chooser(vocabulary); }
 
 extern "C" void lookout_chooser_free(void * chooser) {

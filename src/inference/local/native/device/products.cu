@@ -13,7 +13,7 @@
 
 namespace {
 
-/** From so many rows on, it was faster for each of Q4_K, Q6_K and Q8_0; with 96, for Q8_0 alone. */
+/** From here on it was faster with Q4_K, Q6_K and Q8_0; from 96 rows on, with Q8_0 alone. */
 constexpr int64_t FEWEST_ROWS = 128;
 
 std::atomic<bool> is_on{false};
