@@ -343,6 +343,26 @@ describe('a wheel', () => {
     expect(asked[2]).toMatch(/^https:\/\/pypi\.org\/simple\//)
   })
 
+  test("sends the mirror's password in a header, and no error has it", async () => {
+    const env = { PIP_INDEX_URL: 'https://user:p%40ss@mirror.invalid/simple' }
+    const sent: [string, unknown][] = []
+    const get: typeof fetch = async (address, init) => {
+      sent.push([new URL(String(address)).host, new Headers(init?.headers).get('authorization')])
+      return index(`https://files.invalid/${FILE}`)(address)
+    }
+    await fetchWheel(wheel, folder, { env, get })
+    const header = `Basic ${Buffer.from('user:p@ss').toString('base64')}`
+    expect(sent).toEqual([
+      ['mirror.invalid', header],
+      ['files.invalid', null],
+    ])
+    await rm(join(folder, FILE))
+    const refusing = async () => new Response('', { status: 401 })
+    const error: Error = await fetchWheel(wheel, folder, { env, get: refusing }).catch((error) => error)
+    expect(error.message).toContain('https://mirror.invalid/simple/some-wheel/')
+    expect(error.message).not.toContain('ss@')
+  })
+
   test.each([
     ['another file', index(undefined, Buffer.from('other')), mirror, /is not the expected file \(sha256 \w+ instead/],
     ['no such file', index('../some_wheel-2.0.whl'), mirror, /does not list some_wheel-1\.0/],

@@ -65,7 +65,7 @@ export class Encoder {
 
   /** The memory of a result may be used for others. */
   recycle(output: Float32Array): void {
-    if (this.#free.length < MOST_FREE) this.#free.push(output)
+    if (this.#free.push(output) > MOST_FREE) this.#free.shift()
   }
 
   #take(floats: number): Float32Array {

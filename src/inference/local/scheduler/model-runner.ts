@@ -104,7 +104,7 @@ export class ModelRunner {
     }
     guarded(() => context.launchBatch())
     // While a device computes: masks of constraints take their time.
-    if (context.keepsLogits) context.ask(rows.flatMap(({ running, row }) => running.sequence.asks(row)))
+    if (context.keepsLogits) guarded(() => context.ask(rows.flatMap(({ running, row }) => running.sequence.asks(row))))
     const finish = () => {
       guarded(() => context.wait())
       const decodeMs = performance.now() - started

@@ -106,6 +106,7 @@ export class Scheduler {
   #isRunning = false
   /** Until copies go on. */
   #rest: NodeJS.Timeout | undefined
+  #isClosed = false
   /** When the last step ended, if the next one follows it. */
   #lastStepEnd: number | null = null
   #lastStepMs = 0
@@ -218,6 +219,8 @@ export class Scheduler {
    * submitted any more.
    */
   async close(copyMs: number): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#rest)
     this.#finish()
     this.#tell()
     this.#sender.flush()
@@ -439,7 +442,7 @@ export class Scheduler {
     this.#lastStepEnd = null
     clearTimeout(this.#rest)
     const { restMs } = this.#manager
-    if (restMs > 0) this.#rest = setTimeout(() => this.wake(), restMs).unref()
+    if (restMs > 0 && !this.#isClosed) this.#rest = setTimeout(() => this.wake(), restMs).unref()
   }
 
   /** A time before which a device will not have ended its step, by what was measured during warm-up. */
