@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 
 const EVERY_MS = 100
 const QUERY = ['--query-gpu=utilization.gpu', '--format=csv,noheader,nounits', '-lms', String(EVERY_MS)]
-/** NVML's figure is that of up to so long before. */
+/** A figure of NVML covers a period that may have ended this long ago, in ms. */
 const LAG_MS = 150
 
 /**

@@ -54,7 +54,7 @@ const KEPT_BYTES = 2 ** 30
 
 /**
  * Environment of such a process that computes on a device. An image passes through some 100 MB of new blocks on its way
- * there. By default, each is mapped anew and given back: to fill 32 MB takes 27 ms of a processor, 3 in memory that is kept,
+ * there. By default, each is mapped for itself and given back: to fill 32 MB takes 27 ms of a processor, 3 in memory that is kept,
  * and 8 in new pages of 2 MiB. On a CPU, a KV cache in large pages would take more memory than its cells do.
  */
 export const DEVICE_ENVIRONMENT: Readonly<Record<string, string>> = uses('large-pages')

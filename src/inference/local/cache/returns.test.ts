@@ -32,9 +32,14 @@ test('what left too soon counts when it comes back: once, for its organisation, 
   expect(returns.computed('a', next, 0)).toBe(false)
 })
 
-test('only so much that has left is remembered', () => {
+test('a limited number of texts that have left is remembered, and a limited number of cells', () => {
   const returns = new Returns()
   for (let n = 0; n < 300; n++) returns.leaves('a', text(n))
   expect(returns.computed('a', text(0), 0)).toBe(false)
   expect(returns.computed('a', text(299), 0)).toBe(true)
+  const long = text(1).concat(Array.from({ length: 600_000 }, (_, at) => at))
+  const other = text(2).concat(Array.from({ length: 600_000 }, (_, at) => at))
+  for (const key of [long, other]) returns.leaves('b', key)
+  expect(returns.computed('b', long, 0)).toBe(false)
+  expect(returns.computed('b', other, 0)).toBe(true)
 })

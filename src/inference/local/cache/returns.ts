@@ -13,18 +13,20 @@ const WEIGHT = 1 / 8
 const FIRST = 0.1
 /** Never less: what comes back too late to be found is not seen. */
 const LEAST = 0.02
-/** Ended work that has left and is remembered, by a number for each cell. */
-const REMEMBERED = 256
+/** Ended work that has left and is remembered: this many texts, and cells of all of them together. Each cell takes a number. */
+const REMEMBERED = { texts: 256, cells: 2 ** 20 }
 
 /**
- * Knows how much of what has ended is asked about again: nearly all of it where clients chat, hardly anything where each
- * request has a new text. The copies ask it how long to keep what has ended. It owns that share and remembers what has left lately,
- * because what was dropped too soon comes back, too.
+ * Knows which share of ended work is continued: nearly all of it where clients chat, hardly any where each request has a
+ * new text. The copies derive from it how long cells are kept. It also remembers what has left lately, because work that
+ * was dropped too soon is continued as well.
  */
 export class Returns {
   #share = FIRST
   readonly #left = new Set<Ended>()
   readonly #tree = new PrefixTree<Ended>()
+  /** Of all that has left and is remembered. */
+  #cells = 0
 
   /** The chance that what has ended is continued, from 0 to 1. */
   get share(): number {
@@ -42,8 +44,9 @@ export class Returns {
     const ended = { key }
     this.#left.add(ended)
     this.#tree.add(organisation, key, ended)
+    this.#cells += key.length
     for (const oldest of this.#left) {
-      if (this.#left.size <= REMEMBERED) break
+      if (this.#left.size <= REMEMBERED.texts && this.#cells <= REMEMBERED.cells) break
       this.#forget(oldest)
     }
   }
@@ -64,6 +67,7 @@ export class Returns {
   #forget(ended: Ended): void {
     this.#left.delete(ended)
     this.#tree.delete(ended)
+    this.#cells -= ended.key.length
   }
 
   #learn(share: number): void {

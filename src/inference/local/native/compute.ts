@@ -1,7 +1,7 @@
 /**
- * What the scheduler and the worker take for granted about whatever computes the layers of a model. Each number was
- * chosen for one kind of hardware, so each kind has its own, with the reason. Those of devices follow from how GPUs
- * work; nobody has measured them on a GPU yet.
+ * What the scheduler and the worker assume about the hardware that computes the layers of a model. Each kind of hardware
+ * has numbers of its own, with the reason. Those of devices follow from how GPUs work; docs/contributing/gpus.md has what
+ * was measured.
  */
 export interface Compute {
   /** Maximum rows per decode call, unless an image that must be decoded in one call has more. */

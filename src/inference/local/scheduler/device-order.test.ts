@@ -105,7 +105,7 @@ function repliesOf({ events }: Told): Record<string, { text: string; end: Engine
   return replies
 }
 
-/** Work beside completions that makes so many calls. */
+/** Work beside completions that makes a given number of calls. */
 class Side implements SideWork {
   readonly running = 0
   readonly waiting = 0

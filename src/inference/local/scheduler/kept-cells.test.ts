@@ -170,7 +170,7 @@ test('copies wait until nothing has run for a while, and then the cells stay all
   expect(scheduler.stats.retainedCells).toBeGreaterThan(retainedCells)
 })
 
-test('beside a stream, what nobody continues leaves soon, and what is continued stays longer', () => {
+test('beside a stream, ended work leaves soon unless it is continued', () => {
   const { scheduler, ask, submit } = createScheduler()
   submit(0, user(words(4, 'stream')), 1200)
   const stepsUntilGone = () => {

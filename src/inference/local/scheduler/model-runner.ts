@@ -23,7 +23,8 @@ export interface BegunStep {
 }
 
 const NOTHING: StepResult = { generated: [], decodeMs: 0 }
-const DONE: BegunStep = { finish: () => NOTHING }
+/** A step that is complete, or none. */
+export const DONE: BegunStep = { finish: () => NOTHING }
 
 /**
  * Computes steps: fills the native batch, decodes it, and has the sequences sample from it. It decides nothing and keeps

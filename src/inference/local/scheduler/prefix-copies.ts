@@ -67,7 +67,7 @@ export class PrefixCopies {
   #spentMs = 0
   readonly #rowMs: number
   readonly #keeping: Keeping | null
-  /** How often steps have passed over all cells; a step with many rows does so several times. */
+  /** Number of passes over all cells; a step with many rows counts as several. */
   #passes = 0
   /** Where cells are kept: all that is retained, with the passes when each was used last. */
   readonly #kept = new Map<RetainedSequence, number>()

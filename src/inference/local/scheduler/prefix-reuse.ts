@@ -59,8 +59,8 @@ export class PrefixReuse {
   readonly #retained: RetainedSequences
   readonly #copies: PrefixCopies
   readonly #disk: DiskPrefixes | null
-  /** Asked only where cells are kept. */
-  readonly #returns = new Returns()
+  /** Null where cells are not kept. */
+  readonly #returns: Returns | null
   /** Of what is retained, what was continued. */
   readonly #continued = new WeakSet<RetainedSequence>()
   /** What was found of ended work, and in which version of both caches. */
@@ -85,7 +85,8 @@ export class PrefixReuse {
     this.#isOn = prefixCacheBytes > 0
     this.#disk = this.#isOn ? disk : null
     this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
-    const kept = keeping === null ? null : { ...keeping, returns: this.#returns }
+    this.#returns = keeping === null ? null : new Returns()
+    const kept = keeping === null ? null : { ...keeping, returns: this.#returns! }
     this.#copies = new PrefixCopies(kv, this.#cache, copiedRowMs, kept)
     this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
   }
@@ -193,7 +194,7 @@ export class PrefixReuse {
 
   #learnReturn({ organisation, key }: SequenceGroup, match: Match | null): void {
     const found = match?.cut.cells ?? 0
-    if (this.#returns.computed(organisation, key, found) || match === null) return
+    if (this.#returns === null || this.#returns.computed(organisation, key, found) || match === null) return
     if (isCached(match) || isRetained(match)) this.#returns.continued(match.source, found)
     if (isRetained(match)) this.#continued.add(match.source)
   }
@@ -295,7 +296,7 @@ export class PrefixReuse {
   }
 
   #giveUp(item: RetainedSequence): void {
-    if (!this.#continued.has(item)) this.#returns.leaves(item.organisation, item.key)
+    if (!this.#continued.has(item)) this.#returns?.leaves(item.organisation, item.key)
     this.#retained.release(item)
   }
 

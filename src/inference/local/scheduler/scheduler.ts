@@ -11,7 +11,7 @@ import { BatchBuilder } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { type BegunStep, ModelRunner, type StepResult } from './model-runner.ts'
+import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
 import type { PrefillCosts } from './prefill-costs.ts'
 import { MAKING_WAY_MS } from './prefill-pace.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
@@ -39,8 +39,6 @@ const SURE_SHARE = 0.8
 
 /** A device is known to have computed until it was waited for if that took at least this share of the step. */
 const WAITED_SHARE = 0.05
-
-const NOTHING_BEGUN: BegunStep = { finish: () => ({ generated: [], decodeMs: 0 }) }
 
 /** What is being computed, from its beginning until its results are settled. */
 interface Flight {
@@ -281,7 +279,7 @@ export class Scheduler {
       step = this.#builder.next(isBackground, makesWay)
       // Media block until they are computed.
       if (step !== null && step.type !== 'text') this.#tellBeforeOthers()
-      begun = step === null ? NOTHING_BEGUN : this.#runner.begin(step)
+      begun = step === null ? DONE : this.#runner.begin(step)
     } catch (error) {
       const fail = () => {
         throw error
@@ -304,8 +302,9 @@ export class Scheduler {
     } catch (error) {
       if (!(error instanceof StepError)) throw error
       for (const group of error.groups) this.#fail(group, error.cause)
+    } finally {
+      this.#flight = null
     }
-    this.#flight = null
     for (const id of this.#aborted) this.#abortNow(id)
     this.#aborted.clear()
     const ended = performance.now()

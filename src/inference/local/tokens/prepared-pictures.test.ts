@@ -78,7 +78,7 @@ const mediaOf = ({ chunks }: TokenisedPrompt): MediaTokens => {
   return media
 }
 
-test('a picture that was prepared ahead is encoded as any other, without being prepared again', async () => {
+test('a picture that was prepared ahead gives the same embeddings, and is prepared once', async () => {
   const prompt = read(image(1))
   const expected = mediaOf(prompt).encode()
   prompt.close()

@@ -70,7 +70,7 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
 }
 
 /**
- * Time that a step of one row takes longer for a cell that it does not see: on a device, attention reads it all the same.
+ * How much longer a step of one row takes for each cell that it does not see, in ms: on a device, attention reads masked cells too.
  * @param ms duration of a prompt of `rows` rows.
  */
 function measureIdleCell(loaded: LoadedModel, rows: number, ms: number, progressed: () => void): number {

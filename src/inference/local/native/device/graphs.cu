@@ -15,7 +15,7 @@ namespace {
 /** Larger steps take longer to compute than to launch, and two prompts seldom have the same length. */
 constexpr int64_t MOST_ROWS = 32;
 /** Attention comes early in a layer. */
-constexpr int FEWEST_NODES = 64;
+constexpr int MOST_NODES = 64;
 
 std::atomic<bool> is_on{false};
 
@@ -33,7 +33,7 @@ extern "C" void lookout_keep_graphs(bool on) { is_on = on; }
 const void * lookout_graph_key(const ggml_cgraph * graph) {
     const void * const first = graph->nodes[0];
     if (!is_on) return first;
-    for (int at = 0; at < graph->n_nodes && at < FEWEST_NODES; at++) {
+    for (int at = 0; at < graph->n_nodes && at < MOST_NODES; at++) {
         const ggml_tensor * node = graph->nodes[at];
         if (node->op != GGML_OP_FLASH_ATTN_EXT) continue;
         const int64_t rows = node->src[0]->ne[1];
