@@ -2,6 +2,7 @@ import { computed, type ReadonlySignal, signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { Clip, Mark } from './marks/mark.ts'
+import type { StageTool } from './stage/image-stage.tsx'
 import { Button } from './widgets/button.tsx'
 import { Notice } from './widgets/notice.tsx'
 
@@ -10,6 +11,7 @@ interface ModeContent {
   readonly Panel: ComponentType
   readonly marks?: ReadonlySignal<readonly Mark[]>
   readonly clips?: ReadonlySignal<readonly Clip[]>
+  readonly tool?: ReadonlySignal<StageTool>
   /** What it has to say in other modes. */
   readonly News?: ComponentType
 }
@@ -54,5 +56,6 @@ export function lateMode(load: () => Promise<ModeContent>) {
     News,
     marks: computed(() => content.value?.marks?.value ?? []),
     clips: computed(() => content.value?.clips?.value ?? []),
+    tool: computed(() => content.value?.tool?.value ?? null),
   }
 }

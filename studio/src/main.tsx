@@ -12,9 +12,6 @@ import './styles/chat.css'
 import './styles/request.css'
 import './styles/session.css'
 import './styles/keyboard.css'
-import './styles/multilook.css'
-import './styles/structure.css'
-import './styles/detect.css'
 import './styles/media.css'
 
 const root = document.getElementById('app')!

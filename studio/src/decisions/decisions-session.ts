@@ -1,4 +1,4 @@
-import { readFacts } from '../multilook/look-session.ts'
+import { readFacts } from '../multilook/look-facts.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
 import type { Answer, Decided } from './answer.ts'

@@ -1,3 +1,4 @@
+import { numberOf, orNull, recordOf } from '../session/shape.ts'
 import { counted, millisecondsText } from '../widgets/quantities.ts'
 import type { LookUsage } from './wire.ts'
 
@@ -47,4 +48,24 @@ export function factsText(facts: LookFacts, what: string): string {
       : `Context read ${times}${counted(context, 'token')}`
   const parts = [read, counted(answers, what), millisecondsText(milliseconds)]
   return (failed === 0 ? parts : [...parts, `${failed} failed`]).join(' · ')
+}
+
+/** What a session kept of them. */
+export function readFacts(value: unknown): LookFacts {
+  const { usage, questions: asked, failed, answers, milliseconds, readings } = recordOf(value)
+  return {
+    usage: orNull(usage, (given) => {
+      const { prompt_tokens, completion_tokens, prompt_tokens_details: details } = recordOf(given)
+      return {
+        prompt_tokens: numberOf(prompt_tokens),
+        completion_tokens: numberOf(completion_tokens),
+        prompt_tokens_details: { cached_tokens: numberOf(recordOf(details).cached_tokens) },
+      }
+    }),
+    questions: numberOf(asked),
+    failed: numberOf(failed),
+    answers: numberOf(answers),
+    milliseconds: numberOf(milliseconds),
+    ...(readings === undefined ? {} : { readings: numberOf(readings) }),
+  }
 }

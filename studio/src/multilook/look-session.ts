@@ -2,7 +2,7 @@ import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
 import { FORMATS } from '../widgets/formats.ts'
 import { facts, failure, picked, rows, stopLooking } from './look.ts'
-import type { LookFacts } from './look-facts.ts'
+import { readFacts } from './look-facts.ts'
 import { DEFAULT_LOOK, lookOptions, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
 import { questions } from './questions.ts'
 import { type Answer, Row, type SavedRow } from './row.ts'
@@ -66,24 +66,4 @@ function readRow(value: unknown): SavedRow {
 function readAnswer(value: unknown): Answer {
   const { text, thoughts, finishReason } = recordOf(value)
   return { text: textOf(text), thoughts: textOf(thoughts), finishReason: orNull(finishReason, textOf) }
-}
-
-/** Also those of decisions. */
-export function readFacts(value: unknown): LookFacts {
-  const { usage, questions: asked, failed, answers, milliseconds, readings } = recordOf(value)
-  return {
-    usage: orNull(usage, (given) => {
-      const { prompt_tokens, completion_tokens, prompt_tokens_details: details } = recordOf(given)
-      return {
-        prompt_tokens: numberOf(prompt_tokens),
-        completion_tokens: numberOf(completion_tokens),
-        prompt_tokens_details: { cached_tokens: numberOf(recordOf(details).cached_tokens) },
-      }
-    }),
-    questions: numberOf(asked),
-    failed: numberOf(failed),
-    answers: numberOf(answers),
-    milliseconds: numberOf(milliseconds),
-    ...(readings === undefined ? {} : { readings: numberOf(readings) }),
-  }
 }

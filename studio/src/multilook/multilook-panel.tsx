@@ -26,7 +26,6 @@ import {
 import { lookOptions, MOST_ANSWERS, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
 import { LookSettings } from './look-settings.tsx'
 import { LookSummary } from './look-summary.tsx'
-import './look-session.ts'
 import { QuestionRow } from './question-row.tsx'
 import { questions } from './questions.ts'
 

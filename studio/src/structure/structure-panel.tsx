@@ -20,7 +20,6 @@ import {
   setText,
   texts,
 } from './structure.ts'
-import './structure-session.ts'
 import { STRUCTURE_EXAMPLES } from './structure-examples.ts'
 
 const KINDS = [

@@ -1,0 +1,5 @@
+import './detect-session.ts'
+import '../styles/detect.css'
+
+export { DetectPanel as Panel } from './detect-panel.tsx'
+export { stageMarks as marks, stageTool as tool } from './stage.ts'
