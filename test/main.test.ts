@@ -83,6 +83,7 @@ describe('the command line', () => {
       'config',
       'keys',
       'usage',
+      'health',
       'setup',
     ]) {
       const run = await outcome(start([command, '--help'], {}))
