@@ -1,5 +1,6 @@
 import { useComputed } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { FormattedText } from '../chat/formatted-text.tsx'
 import { ReplyView } from '../chat/reply-view.tsx'
 import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
@@ -67,14 +68,15 @@ function TurnView({ turn }: { readonly turn: Turn }) {
       </div>
       <ReplyView
         reply={turn.reply}
-        pieces={turn.pieces.value}
         onRetry={() => void send(turn)}
         waysOn={(failure) =>
           turns.value[0] !== turn &&
           options.value.remembers &&
           isTooLong(failure) && <Button onClick={() => void sendAlone(turn)}>Ask without the earlier turns</Button>
         }
-      />
+      >
+        <FormattedText pieces={turn.pieces.value} isOpen={turn.reply.isBusy.value} />
+      </ReplyView>
     </article>
   )
 }

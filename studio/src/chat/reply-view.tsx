@@ -1,6 +1,4 @@
 import type { ComponentChildren } from 'preact'
-import { AnnotatedText } from '../marks/annotated-text.tsx'
-import type { ReplyPiece } from '../marks/reply-text.ts'
 import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
@@ -10,20 +8,20 @@ import type { Reply } from './reply.ts'
 
 interface ReplyViewProps {
   readonly reply: Reply
-  /** The reply's text, read: its owner shows the marks on the stage too. */
-  readonly pieces: readonly ReplyPiece[]
+  /** Its text. */
+  readonly children: ComponentChildren
   onRetry(): void
   /** Ways on besides trying again. */
   waysOn?(failure: Failure): ComponentChildren
 }
 
 /** A reply with its thoughts, its calls of tools, what it cost, and what went wrong. */
-export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
+export function ReplyView({ reply, children, onRetry, waysOn }: ReplyViewProps) {
   const status = reply.status.value
   const failure = reply.failure.value
   const wait = reply.wait.value
   return (
-    <div class="reply" aria-busy={status === 'waiting' || status === 'streaming'}>
+    <div class="reply" aria-busy={reply.isBusy.value}>
       {reply.thoughts.value !== '' && (
         <details class="thoughts">
           <summary>{reply.text.value === '' && status === 'streaming' ? 'Thinking…' : 'Thoughts'}</summary>
@@ -31,8 +29,8 @@ export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
         </details>
       )}
       <div class="reply-text" aria-live="polite">
-        <AnnotatedText pieces={pieces} />
-        {(status === 'waiting' || status === 'streaming') && wait === null && <span class="cursor" />}
+        {children}
+        {reply.isBusy.value && wait === null && <span class="cursor" />}
       </div>
       {reply.toolCalls.value.map((call) => (
         <div class="tool-call" key={call.id}>

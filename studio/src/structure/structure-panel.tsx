@@ -104,7 +104,7 @@ function ExampleChoice() {
 function AskForm() {
   const showsSettings = useSignal(false)
   const reply = asked.value?.reply
-  const isBusy = reply?.status.value === 'waiting' || reply?.status.value === 'streaming'
+  const isBusy = reply?.isBusy.value ?? false
   const submit = () => {
     if (!isBusy) void askStructured()
   }
