@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
 /** An object: its class, and left, top, right and bottom in pixels. */
@@ -42,6 +42,8 @@ const FAULTS: readonly Fault[] = [
   { kind: 'place', dx: 1, dy: -9 },
   { kind: 'class', label: 'tree' },
   { kind: 'size', corner: 'se', dx: 2, dy: 1 },
+  { kind: 'place', dx: 5, dy: -7 },
+  { kind: 'size', corner: 'nw', dx: -6, dy: 4 },
 ]
 
 describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
@@ -82,6 +84,8 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     return page
   }
 
+  const chosen = (page: Page) => page.getByRole('status', { name: 'Chosen' })
+
   test('50 pictures with a fault each are right after six keys each, at most', async () => {
     const shots = await Promise.all(Array.from({ length: 50 }, (_, index) => shotOf(index, FAULTS)))
     expect(Math.max(...shots.map(({ keys }) => keys.length))).toBeLessThanOrEqual(6)
@@ -98,7 +102,118 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     )
     expect(studio.errors).toEqual([])
   })
+
+  test('keys choose, name and draw where nothing is typed, and each step is undone where it was made', async () => {
+    const page = await search(await Promise.all([0, 1, 2].map((index) => shotOf(index, [{ kind: 'extra' }]))))
+    const { keyboard } = page
+    const classes = () =>
+      page.locator('.mark.box').evaluateAll((marks) => marks.map((mark) => mark.getAttribute('data-label')))
+    await keyboard.press('d')
+    await expect.poll(() => chosen(page).innerText()).toBe('Picture 2 of 3: shot-02.png, 4 objects')
+
+    // With nothing chosen, arrows move the picture.
+    const left = async () => (await page.locator('.sheet').boundingBox())!.x
+    const before = await left()
+    await keyboard.press('ArrowRight')
+    expect(await left()).toBeLessThan(before)
+    await keyboard.press('n')
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^1 of 4: car, at 300, 2\d, 30 by 4\d$/)
+    const moved = await left()
+    await keyboard.press('ArrowRight')
+    expect(await left()).toBe(moved)
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^1 of 4: car, at 301/)
+
+    // Tab goes through the objects and then on.
+    for (let turn = 0; turn < 3; turn++) await keyboard.press('Tab')
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^4 of 4/)
+    expect(await page.locator('.image-stage:focus').count()).toBe(1)
+    await keyboard.press('Tab')
+    expect(await page.locator('.image-stage:focus').count()).toBe(0)
+
+    await keyboard.press('p')
+    await keyboard.press('c')
+    await keyboard.type('TR')
+    await expect.poll(() => chosen(page).innerText()).toBe('tree, first of 1')
+    await keyboard.press('Enter')
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^3 of 4: tree/)
+
+    await page.getByLabel('What to find').pressSequentially('wasdn1')
+    await page.getByLabel('What to find').fill('')
+    expect(await classes()).toHaveLength(4)
+    await page.locator('.image-stage').focus()
+    await keyboard.press('w')
+    await keyboard.press('6')
+    const sheet = (await page.locator('.sheet').boundingBox())!
+    await page.mouse.move(sheet.x + sheet.width * 0.4, sheet.y + sheet.height * 0.8)
+    await page.mouse.down()
+    await page.mouse.move(sheet.x + sheet.width * 0.5, sheet.y + sheet.height * 0.9, { steps: 3 })
+    await page.mouse.up()
+    expect((await classes()).at(-1)).toBe('sign')
+    await keyboard.press('Space')
+    await page.getByText('1 of 3 reviewed').waitFor()
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^Picture 3 of 3/)
+
+    await keyboard.press('Control+z')
+    await page.getByText('0 of 3 reviewed').waitFor()
+    await expect.poll(() => chosen(page).innerText()).toMatch(/^Picture 2 of 3: .* 5 objects/)
+    await keyboard.press('Control+z')
+    await expect.poll(classes).toHaveLength(4)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('what is reviewed is kept, and the list shows the picture that is on the stage', async () => {
+    const shots = await Promise.all(Array.from({ length: 12 }, (_, index) => shotOf(index, FAULTS)))
+    const page = await search(shots)
+    const list = page.getByRole('list', { name: 'Pictures' })
+    const current = list.locator('[aria-current]')
+    for (let turn = 0; turn < 9; turn++) await page.keyboard.press('s')
+    await page.getByText('9 of 12 reviewed').waitFor()
+    await current.getByText('shot-10.png').waitFor()
+    await expect.poll(() => isSeen(current, list)).toBe(true)
+    const thumbnail = page.getByRole('button', { name: 'Show shot-10.png' })
+    await expect.poll(() => isSeen(thumbnail, page.locator('.media-strip'))).toBe(true)
+    // After the last one comes the first that is left.
+    for (const key of ['a', 'a', 'd', 'd', 'd', 'd', 's', 's']) await page.keyboard.press(key)
+    await current.getByText('shot-11.png').waitFor()
+    await expect.poll(() => reviewedInStore(page)).toBe(11)
+    await page.reload()
+    await page.getByText('11 of 12 reviewed').waitFor()
+    await page.keyboard.press('s')
+    await page.getByText('12 of 12 reviewed').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test.each(['light', 'dark'] as const)('axe finds no violation (%s)', async (colorScheme) => {
+    const narrow = colorScheme === 'dark' ? { width: 390, height: 844 } : {}
+    const shots = await Promise.all([0, 1, 2].map((index) => shotOf(index, FAULTS)))
+    const page = await search(shots, { colorScheme, ...narrow })
+    await page.emulateMedia({ reducedMotion: 'reduce' })
+    for (const key of ['s', 'n', 'c']) await page.keyboard.press(key)
+    await page.getByRole('textbox', { name: 'Class' }).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+  })
 })
+
+/** Whether an item is within what scrolls it. */
+async function isSeen(item: Locator, frame: Locator): Promise<boolean> {
+  const [inner, outer] = [(await item.boundingBox())!, (await frame.boundingBox())!]
+  const isWithin = (from: number, size: number, start: number, length: number) =>
+    from > start - 1 && from + size < start + length + 1
+  return isWithin(inner.x, inner.width, outer.x, outer.width) && isWithin(inner.y, inner.height, outer.y, outer.height)
+}
+
+/** How many pictures of all sessions of the browser are reviewed. */
+function reviewedInStore(page: Page): Promise<number> {
+  return page.evaluate(`new Promise((resolve) => {
+    indexedDB.open('lookout-studio').onsuccess = ({ target: { result: database } }) => {
+      database.transaction('parts').objectStore('parts').getAll().onsuccess = ({ target: { result } }) => {
+        database.close()
+        const pictures = result.flatMap(({ detect }) => detect?.pictures ?? [])
+        resolve(pictures.filter((picture) => picture.result.isReviewed).length)
+      }
+    }
+  })`)
+}
 
 /** A picture with two to four objects, one of which the model gets wrong. */
 async function shotOf(index: number, faults: readonly Fault[]): Promise<Shot> {
@@ -136,6 +251,8 @@ function mending(fault: Fault, [label]: Box): string[] {
   if (fault.kind === 'class') return [String(CLASSES.indexOf(label) + 1)]
   if (fault.kind === 'extra') return ['Delete']
   const arrows = [...arrowsOf(-fault.dx, 'ArrowLeft', 'ArrowRight'), ...arrowsOf(-fault.dy, 'ArrowUp', 'ArrowDown')]
+  // The edges of the picture say the rest.
+  if (arrows.length > 3) return ['e']
   if (fault.kind === 'place') return arrows
   return [...(fault.corner === 'nw' ? ['x'] : []), ...arrows.map((key) => `Control+${key}`)]
 }

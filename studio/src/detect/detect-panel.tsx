@@ -6,7 +6,7 @@ import { Segments } from '../widgets/segments.tsx'
 import { CompareSection } from './compare/compare-section.tsx'
 import { ExportBar } from './export-bar.tsx'
 import { onKey, spokenState } from './labelling.ts'
-import { PictureList } from './picture-list.tsx'
+import { PictureList, ReviewBar } from './picture-list.tsx'
 import { ResultHead } from './result-head.tsx'
 import { ResultTable } from './result-table.tsx'
 import { results } from './results.ts'
@@ -34,6 +34,7 @@ export function DetectPanel() {
   return (
     <>
       <SearchForm />
+      <ReviewBar />
       <div class="panel-body detect-body">
         <SearchProgress />
         <PictureList />

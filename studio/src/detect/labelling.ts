@@ -4,6 +4,7 @@ import { select } from '../media/attachments.ts'
 import { shownScale } from '../stage/image-stage.tsx'
 import { type Handle, reshape } from '../stage/reshape.ts'
 import { counted } from '../widgets/quantities.ts'
+import { fitToEdges } from './fit.ts'
 import { isMac } from './keys.ts'
 import { changeSpot, redo, removeSpot, results, setReviewed, undo } from './results.ts'
 import { comparePlaces, placeOf, toMark } from './spot.ts'
@@ -56,7 +57,7 @@ const inOrder = computed(() => {
 export const spokenState = computed(() => {
   if (classFilter.value !== null) {
     const [first] = foundClasses.value
-    return first === undefined ? 'A new class' : `${first}, ${counted(foundClasses.value.length, 'class')}`
+    return first === undefined ? 'A new class' : `${first}, first of ${foundClasses.value.length}`
   }
   const chosen = chosenSpot.value?.spot
   if (chosen) {
@@ -140,6 +141,11 @@ function nudge(event: KeyboardEvent, handle: Handle | null): void {
   if (place) changeSpot(picture.id, spot.id, place, event.repeat)
 }
 
+async function fit(): Promise<void> {
+  const { spot, picture } = chosenSpot.value!
+  if (spot.kind === 'box') changeSpot(picture.id, spot.id, await fitToEdges(picture, spot))
+}
+
 function remove(): void {
   const { spot, picture } = chosenSpot.value!
   chosenMark.value = null
@@ -199,16 +205,23 @@ function actionOf(event: KeyboardEvent, target: Element): (() => unknown) | unde
     const label = knownLabels.value[digit === '0' ? 9 : Number(digit) - 1]
     return label === undefined ? undefined : () => giveClass(label)
   }
-  const chosen = { Delete: remove, Backspace: remove, x: turnCorner }[letter === 'x' ? letter : key]
+  const chosen = ON_CHOSEN[key.length === 1 ? letter : key]
   if (chosen) return chosenSpot.value ? chosen : undefined
-  return LETTERS[key === 'Escape' ? key : letter]
+  return ANYWHERE[key.length === 1 ? letter : key]
 }
 
 function turnCorner(): void {
   corner.value = corner.value === 'se' ? 'nw' : 'se'
 }
 
-const LETTERS: Readonly<Record<string, () => void>> = {
+const ON_CHOSEN: Readonly<Record<string, () => unknown>> = {
+  Delete: remove,
+  Backspace: remove,
+  e: fit,
+  x: turnCorner,
+}
+
+const ANYWHERE: Readonly<Record<string, () => unknown>> = {
   n: () => chooseNext(1),
   p: () => chooseNext(-1),
   c: findClass,

@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
 import { chosenMark, lighting, litMark } from '../marks/mark.ts'
 import { Icon } from '../widgets/icon.tsx'
+import { keepInView } from '../widgets/keep-in-view.ts'
 import { comparisons } from './compare/comparison.ts'
 import { originOf, type Result, removeSpot } from './results.ts'
 import { areaOf, comparePlaces, type Spot } from './spot.ts'
@@ -100,7 +101,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
   const isChosen = useComputed(() => chosenMark.value === id).value
   const isLit = useComputed(() => litMark.value === id).value
   useEffect(() => {
-    if (isChosen) row.current?.scrollIntoView({ block: 'nearest' })
+    if (isChosen) keepInView(row.current, row.current?.closest('.panel-body'))
   }, [isChosen])
   return (
     <tr

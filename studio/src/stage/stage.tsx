@@ -86,12 +86,12 @@ function EmptyStage() {
 
 /** All media on the stage, to choose which one is shown, to add and to remove. */
 function MediaStrip() {
-  const list = useRef<HTMLUListElement>(null)
+  const strip = useRef<HTMLDivElement>(null)
   const current = selected.value?.id
-  useEffect(() => keepInView(list.current?.querySelector('.current')), [current])
+  useEffect(() => keepInView(strip.current?.querySelector('.current'), strip.current), [current])
   return (
-    <div class="media-strip">
-      <ul ref={list} aria-label="Media">
+    <div ref={strip} class="media-strip">
+      <ul aria-label="Media">
         {attachments.value.map((one) => (
           <li key={one.id} class={`thumb ${one.id === current ? 'current' : ''}`}>
             <button

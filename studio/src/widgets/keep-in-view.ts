@@ -1,11 +1,8 @@
-/** Scrolls a list, and nothing around it, as far as one of its items needs. */
-export function keepInView(item: Element | null | undefined): void {
-  const list = item?.closest('ul')
-  if (!item || !list) return
-  // A row of items scrolls with what is beside it.
-  const frame =
-    list.scrollWidth > list.clientWidth || list.scrollHeight > list.clientHeight ? list : list.parentElement!
+/** Scrolls what holds an item as far as the item needs, and nothing around that. */
+export function keepInView(item: Element | null | undefined, frame: Element | null | undefined): void {
+  if (!item || !frame) return
   const [inner, outer] = [item.getBoundingClientRect(), frame.getBoundingClientRect()]
-  frame.scrollTop += Math.min(0, inner.top - outer.top) + Math.max(0, inner.bottom - outer.bottom)
-  frame.scrollLeft += Math.min(0, inner.left - outer.left) + Math.max(0, inner.right - outer.right)
+  const by = (start: number, end: number) => Math.min(0, start) + Math.max(0, end)
+  frame.scrollTop += by(inner.top - outer.top, inner.bottom - outer.bottom)
+  frame.scrollLeft += by(inner.left - outer.left, inner.right - outer.right)
 }
