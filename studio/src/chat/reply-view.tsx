@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import type { Failure } from '../server/failure.ts'
+import type { Failure, MediaAtFault } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { millisecondsText } from '../widgets/quantities.ts'
@@ -10,13 +10,15 @@ interface ReplyViewProps {
   readonly reply: Reply
   /** Its text. */
   readonly children: ComponentChildren
-  onRetry(): void
+  onRetry(without?: MediaAtFault): void
+  /** Of a reply that has ended. */
+  readonly tools?: ComponentChildren
   /** Ways on besides trying again. */
   waysOn?(failure: Failure): ComponentChildren
 }
 
 /** A reply with its thoughts, its calls of tools, what it cost, and what went wrong. */
-export function ReplyView({ reply, children, onRetry, waysOn }: ReplyViewProps) {
+export function ReplyView({ reply, children, tools, onRetry, waysOn }: ReplyViewProps) {
   const status = reply.status.value
   const failure = reply.failure.value
   const wait = reply.wait.value
@@ -43,12 +45,17 @@ export function ReplyView({ reply, children, onRetry, waysOn }: ReplyViewProps) 
       {status === 'stopped' && (
         <p class="reply-facts">
           Stopped.{' '}
-          <Button kind="quiet" onClick={onRetry}>
+          <Button kind="quiet" onClick={() => onRetry()}>
             Try again
           </Button>
         </p>
       )}
-      {status === 'done' && <Facts reply={reply} />}
+      {!reply.isBusy.value && (
+        <div class="reply-end">
+          {status === 'done' && <Facts reply={reply} />}
+          {tools && <div class="reply-tools">{tools}</div>}
+        </div>
+      )}
     </div>
   )
 }
