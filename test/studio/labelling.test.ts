@@ -93,13 +93,17 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     for (const { keys } of shots) for (const key of keys) await page.keyboard.press(key)
     await page.getByText('50 of 50 reviewed').waitFor()
     await page.getByRole('radio', { name: 'Export' }).click()
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('button', { name: 'COCO', exact: true }).click(),
-    ])
-    expect(boxesOf(await readFile(await download.path(), 'utf8'))).toEqual(
-      Object.fromEntries(shots.map(({ name, truth }) => [name, truth.toSorted(byPlace)])),
-    )
+    const exported = async () => {
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'COCO', exact: true }).click(),
+      ])
+      return boxesOf(await readFile(await download.path(), 'utf8'))
+    }
+    // A picture is decoded before its edges are known.
+    await expect
+      .poll(exported)
+      .toEqual(Object.fromEntries(shots.map(({ name, truth }) => [name, truth.toSorted(byPlace)])))
     expect(studio.errors).toEqual([])
   })
 

@@ -8,55 +8,65 @@ const REACH_SHARE = 0.15
 const REACH_PX = 4
 /** A change of colour, of 255 in each channel, that is no edge. */
 const FAINT = 8
+const CHANNELS = 4
 
 /** Moves each side of a box to the clearest edge near it in the picture, and leaves it where there is none. */
 export async function fitToEdges({ blob, width, height }: Attachment, box: Place): Promise<Place> {
-  const reachX = Math.round((box.right - box.left) * REACH_SHARE) + REACH_PX
-  const reachY = Math.round((box.bottom - box.top) * REACH_SHARE) + REACH_PX
-  const [x0, y0] = [Math.max(0, box.left - reachX - 1), Math.max(0, box.top - reachY - 1)]
-  const [x1, y1] = [Math.min(width, box.right + reachX + 1), Math.min(height, box.bottom + reachY + 1)]
-  const [columns, rows] = [x1 - x0, y1 - y0]
+  const [boxWidth, boxHeight] = [box.right - box.left, box.bottom - box.top]
+  const reachX = Math.round(boxWidth * REACH_SHARE) + REACH_PX
+  const reachY = Math.round(boxHeight * REACH_SHARE) + REACH_PX
+  // The edges of a large object are as soft as the photograph: so many pixels on either side are compared.
+  const depth = Math.max(1, Math.round(Math.min(boxWidth, boxHeight) / 100))
+  const [x0, y0] = [Math.max(0, box.left - reachX - depth), Math.max(0, box.top - reachY - depth)]
+  const columns = Math.min(width, box.right + reachX + depth) - x0
+  const rows = Math.min(height, box.bottom + reachY + depth) - y0
   const bitmap = await createImageBitmap(blob)
   const canvas = new OffscreenCanvas(columns, rows).getContext('2d')!
   canvas.drawImage(bitmap, -x0, -y0)
   bitmap.close()
   const { data } = canvas.getImageData(0, 0, columns, rows)
 
-  /** How much the colour changes along a line of the picture, from the pixels before it to those after. */
-  const edge = (at: number, from: number, to: number, step: number, along: number) => {
-    let sum = 0
-    for (let place = from; place < to; place++) {
-      const pixel = at * step + place * along
-      for (let channel = 0; channel < 3; channel++)
-        sum += Math.abs(data[pixel + channel]! - data[pixel - step + channel]!)
+  /**
+   * How much the colour changes across a line, from the pixels before it to those after.
+   * @param step from a pixel to the next one across the line. @param along likewise, on the line
+   */
+  const changeAt = (line: number, [from, to]: readonly [number, number], step: number, along: number) => {
+    let [sum, count] = [0, 0]
+    for (let place = from; place < to; place += depth) {
+      for (let away = 0; away < depth; away++) {
+        const after = (line + away) * step + place * along
+        const before = (line - 1 - away) * step + place * along
+        for (let channel = 0; channel < 3; channel++) sum += Math.abs(data[after + channel]! - data[before + channel]!)
+        count += 3
+      }
     }
-    return sum / (3 * (to - from))
+    return count === 0 ? 0 : sum / count
   }
-  const moved = (side: number, length: number, reach: number, score: (at: number) => number) => {
+  const moved = (side: number, length: number, reach: number, change: (line: number) => number) => {
     // Cut off by the picture's own edge.
     if (side === 0 || side === length) return side
     let [best, most] = [side, FAINT]
-    for (let at = Math.max(1, side - reach); at <= Math.min(length - 1, side + reach); at++) {
-      const value = score(at) * (1 - Math.abs(at - side) / (2 * reach))
-      if (value > most) [best, most] = [at, value]
+    for (let line = Math.max(depth, side - reach); line <= Math.min(length - depth, side + reach); line++) {
+      const value = change(line) * (1 - Math.abs(line - side) / (2 * reach))
+      if (value > most) [best, most] = [line, value]
     }
     return best
   }
-  let [left, top, right, bottom] = [box.left - x0, box.top - y0, box.right - x0, box.bottom - y0]
-  const start = { left, top, right, bottom }
-  // The middle of a side belongs to the object even where its ends do not yet.
+  // The middle of a side is on the object even where its ends are not yet.
   const middle = (from: number, to: number) => {
     const margin = Math.floor((to - from) * 0.2)
     return [from + margin, to - margin] as const
   }
-  const bytes = 4
+  const start = { left: box.left - x0, top: box.top - y0, right: box.right - x0, bottom: box.bottom - y0 }
+  let { left, top, right, bottom } = start
   for (let round = 0; round < 2; round++) {
-    const onColumn = (at: number) => edge(at, ...middle(top, bottom), bytes, bytes * columns)
+    const onColumn = (line: number) => changeAt(line, middle(top, bottom), CHANNELS, CHANNELS * columns)
     left = moved(start.left, columns, reachX, onColumn)
     right = moved(start.right, columns, reachX, onColumn)
-    const onRow = (at: number) => edge(at, ...middle(left, right), bytes * columns, bytes)
+    const onRow = (line: number) => changeAt(line, middle(left, right), CHANNELS * columns, CHANNELS)
     top = moved(start.top, rows, reachY, onRow)
     bottom = moved(start.bottom, rows, reachY, onRow)
   }
-  return left < right && top < bottom ? { left: left + x0, top: top + y0, right: right + x0, bottom: bottom + y0 } : box
+  if (left >= right || top >= bottom) return box
+  return { left: left + x0, top: top + y0, right: right + x0, bottom: bottom + y0 }
 }

@@ -143,7 +143,10 @@ function nudge(event: KeyboardEvent, handle: Handle | null): void {
 
 async function fit(): Promise<void> {
   const { spot, picture } = chosenSpot.value!
-  if (spot.kind === 'box') changeSpot(picture.id, spot.id, await fitToEdges(picture, spot))
+  if (spot.kind === 'point') return
+  const place = await fitToEdges(picture, spot)
+  // A large picture takes a moment. What was done meanwhile counts.
+  if (results.value.get(picture.id)?.spots.includes(spot)) changeSpot(picture.id, spot.id, place)
 }
 
 function remove(): void {
