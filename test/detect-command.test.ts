@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
@@ -83,13 +83,22 @@ test('COCO and JSON: one valid file for all pictures of a folder', async () => {
   ])
   expect(run).toEqual({ code: 0, stdout: '', stderr: '' })
   expect(JSON.parse(await readFile(place('found.json'), 'utf8'))).toEqual({
+    info: {
+      description: 'Objects found by service-mk1.5: dog, cat',
+      contributor: expect.stringMatching(/^Lookout \d+\.\d+\.\d+$/),
+      year: new Date().getFullYear(),
+      date_created: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      model: 'service-mk1.5',
+      prompt: ['dog', 'cat'],
+    },
+    licenses: [],
     images: [
       { id: 1, file_name: '9.jpg', width: 400, height: 300 },
       { id: 2, file_name: '10.png', width: 200, height: 100 },
     ],
     annotations: [
-      { id: 1, image_id: 1, category_id: 2, bbox: [40, 60, 160, 180], area: 28_800, iscrowd: 0 },
-      { id: 2, image_id: 2, category_id: 2, bbox: [20, 20, 80, 60], area: 4800, iscrowd: 0 },
+      { id: 1, image_id: 1, category_id: 2, bbox: [40, 60, 160, 180], area: 28_800, segmentation: [], iscrowd: 0 },
+      { id: 2, image_id: 2, category_id: 2, bbox: [20, 20, 80, 60], area: 4800, segmentation: [], iscrowd: 0 },
     ],
     categories: [
       { id: 1, name: 'dog' },
@@ -110,31 +119,120 @@ test('COCO and JSON: one valid file for all pictures of a folder', async () => {
   ])
 })
 
-test('YOLO: a text file for each picture beside the classes; CSV: quoted where it must be', async () => {
-  const file = await picture('one.png', 200, 100)
-  await picture('two.png', 50, 50)
-  expect(await detect([file, place('two.png'), 'dog,cat', '--format', 'yolo', '-o', place('labels/')])).toEqual({
+/** Folders that have pictures with the same names. */
+async function tree(name: string): Promise<string[]> {
+  await mkdir(place(`${name}/b/deep`), { recursive: true })
+  await mkdir(place(`${name}/a`))
+  return [
+    await picture(`${name}/a/1.png`, 200, 100),
+    await picture(`${name}/b/1.png`, 50, 50),
+    await picture(`${name}/b/deep/1.jpg`, 200, 100),
+  ]
+}
+
+const filesIn = async (folder: string) => {
+  const entries = await readdir(place(folder), { recursive: true, withFileTypes: true })
+  return entries
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => relative(place(folder), join(entry.parentPath, entry.name)))
+    .sort()
+}
+
+test('YOLO: a data set with labels in folders like those of the pictures', async () => {
+  const files = await tree('shelf')
+  expect(await detect([...files, 'dog,cat', '--format', 'yolo', '-o', place('yolo/')])).toEqual({
     code: 0,
     stdout: '',
     stderr: '',
   })
-  expect((await readdir(place('labels'))).sort()).toEqual(['classes.txt', 'one.txt', 'two.txt'])
-  expect(await readFile(place('labels/classes.txt'), 'utf8')).toBe('dog\ncat\n')
-  expect(await readFile(place('labels/one.txt'), 'utf8')).toBe('1 0.300000 0.500000 0.400000 0.600000\n')
+  expect(await filesIn('yolo')).toEqual([
+    'classes.txt',
+    'data.yaml',
+    'images',
+    'labels/a/1.txt',
+    'labels/b/1.txt',
+    'labels/b/deep/1.txt',
+    'train.txt',
+  ])
+  expect(await readFile(place('yolo/classes.txt'), 'utf8')).toBe('dog\ncat\n')
+  expect(await readFile(place('yolo/labels/b/deep/1.txt'), 'utf8')).toBe('1 0.300000 0.500000 0.400000 0.600000\n')
+  const listed = (await readFile(place('yolo/train.txt'), 'utf8')).trimEnd().split('\n')
+  expect(listed).toEqual(['./images/a/1.png', './images/b/1.png', './images/b/deep/1.jpg'])
+  // Through the link.
+  expect(await readFile(place(join('yolo', listed[1]!)))).toEqual(await readFile(files[1]!))
+  // The link of the last run makes room for the pictures of this one, in which nothing is found.
+  expect(await detect([files[0]!, 'dog', '--format', 'yolo', '-o', place('yolo/')])).toMatchObject({ code: 0 })
+  expect(await readFile(place('yolo/labels/1.txt'), 'utf8')).toBe('')
+  expect(await readFile(place('yolo/images/1.png'))).toEqual(await readFile(files[0]!))
+})
 
-  const csv = await detect(['-', 'cat', '--format', 'csv'], { input: await readFile(file) })
+test('YOLO: labels of pictures within the folder are where Ultralytics looks for them', async () => {
+  const files = await tree('set/images')
+  expect(await detect([...files, 'cat', '--format', 'yolo', '-o', place('set')])).toMatchObject({ code: 0, stderr: '' })
+  expect((await filesIn('set')).filter((name) => name.endsWith('1.txt'))).toEqual([
+    'labels/a/1.txt',
+    'labels/b/1.txt',
+    'labels/b/deep/1.txt',
+  ])
+  const beside = await tree('beside')
+  expect(await detect([...beside, 'cat', '--format', 'yolo', '-o', place('beside')])).toMatchObject({ code: 0 })
+  expect(await filesIn('beside')).toContain('b/deep/1.txt')
+  expect(await readFile(place('beside/train.txt'), 'utf8')).toMatch(/^\.\/a\/1\.png\n/)
+  const elsewhere = (folder: string) => detect([...files, 'cat', '--format', 'yolo', '-o', place(folder)])
+  expect((await elsewhere('set/images')).stderr).toMatch(
+    /a folder 'labels' takes the place of 'images': write into \S+set instead/,
+  )
+  const nested = await tree('roboflow/train/images')
+  const run = await detect([
+    nested[0]!,
+    await picture('roboflow/1.png', 9, 9),
+    'cat',
+    '--format',
+    'yolo',
+    '-o',
+    place('out/'),
+  ])
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/write into \S+roboflow instead\n$/) })
+})
+
+test('YOLO and LabelMe: two pictures that differ in their ending alone are named', async () => {
+  const [first, second] = [await picture('same.png', 9, 9), await picture('same.jpg', 9, 9)]
+  for (const [format, file] of [
+    ['yolo', 'labels/same.txt'],
+    ['labelme', 'same.json'],
+  ] as const) {
+    expect(await detect([first, second, 'cat', '--format', format, '-o', place('same/')])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `lookout: --format ${format}: ${first} and ${second} would both have their labels in ${file}\n`,
+    })
+  }
+})
+
+test('CSV: quoted where it must be, with a row for a picture in which nothing was found', async () => {
+  const file = await picture('one, two.png', 200, 100)
+  const csv = await detect([file, '-', 'big, cat', '--format', 'csv'], { input: await readFile(file) })
+  const boxes = '20,20,100,80\r\n'
   expect(csv).toMatchObject({
     code: 0,
-    stdout: 'file,label,left,top,right,bottom\r\nstandard input,cat,20,20,100,80\r\n',
+    stdout: `file,label,left,top,right,bottom\r\n"${file}",cat,${boxes}standard input,cat,${boxes}`,
+  })
+  expect((await detect([file, 'dog', '--format', 'csv'])).stdout).toBe(
+    `file,label,left,top,right,bottom\r\n"${file}",,,,,\r\n`,
+  )
+  expect((await detect([file, 'dog', '--points', '--format', 'csv'])).stdout).toBe(`file,label,x,y\r\n"${file}",,,\r\n`)
+  expect(await detect([file, 'dog'])).toMatchObject({
+    stdout: expect.not.stringContaining('one'),
+    stderr: 'nothing was found\n',
   })
 })
 
-test('LabelMe: a file beside each picture', async () => {
-  const file = await picture('three.png', 200, 100)
-  expect(await detect([file, 'dog,cat', '--format', 'labelme', '-o', place('shapes/')])).toMatchObject({ code: 0 })
-  expect(await readdir(place('shapes'))).toEqual(['three.json'])
-  expect(JSON.parse(await readFile(place('shapes/three.json'), 'utf8'))).toMatchObject({
-    imagePath: 'three.png',
+test('LabelMe: a file for each picture, which leads to the picture', async () => {
+  const files = await tree('bench')
+  expect(await detect([...files, 'dog,cat', '--format', 'labelme', '-o', place('shapes/')])).toMatchObject({ code: 0 })
+  expect(await filesIn('shapes')).toEqual(['a/1.json', 'b/1.json', 'b/deep/1.json'])
+  expect(JSON.parse(await readFile(place('shapes/b/deep/1.json'), 'utf8'))).toMatchObject({
+    imagePath: '../../../bench/b/deep/1.jpg',
     imageWidth: 200,
     imageHeight: 100,
     // biome-ignore format: corners

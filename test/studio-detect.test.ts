@@ -90,12 +90,14 @@ describe('matching', () => {
   })
 })
 
+const ORIGIN = { asked: [], model: null, version: null, date: new Date(0) }
+
 describe('COCO files', () => {
   test('what is exported is read as it was', () => {
     fc.assert(
       fc.property(fc.array(boxes, { maxLength: 4 }), (lists) => {
         const pictures = lists.map((list, index) => ({ name: `${index}.png`, width: 80, height: 80, boxes: list }))
-        const read = readCoco(JSON.stringify(toCoco(pictures, [])))
+        const read = readCoco(JSON.stringify(toCoco(pictures, ORIGIN)))
         expect([...read.values()]).toEqual(
           pictures.map(({ name, width, height, boxes }) => ({ name, size: { width, height }, boxes })),
         )

@@ -8,23 +8,34 @@ export class ServerError extends Error {
   /** The field of the request at fault. */
   readonly param: string | null
   readonly code: string | null
+  /** Seconds after which the server wants to be asked again; null where that would not help. */
+  readonly retryAfter: number | null
+  /** Whether there was no answer, or only that of a proxy before a server that is not there. */
+  readonly isAway: boolean
 
-  constructor(message: string, { status, param = null, code = null }: ServerErrorFields) {
+  constructor(message: string, fields: ServerErrorFields) {
     super(message)
-    this.status = status
-    this.param = param
-    this.code = code
+    this.status = fields.status
+    this.param = fields.param ?? null
+    this.code = fields.code ?? null
+    this.retryAfter = fields.retryAfter ?? null
+    this.isAway = fields.isAway ?? false
   }
 }
 
 interface ServerErrorFields {
+  /** 0 where the connection failed. */
   readonly status: number
   readonly param?: string | null
   readonly code?: string | null
+  readonly retryAfter?: number | null
+  readonly isAway?: boolean
 }
 
 export interface ModelEntry {
   readonly id: string
+  readonly modalities: readonly string[]
+  readonly output_formats: readonly string[]
 }
 
 interface EngineEntry {
@@ -111,26 +122,36 @@ export interface ClientOptions {
   readonly key: string | null
   /** Whether all its requests give way to those of others. */
   readonly isBackground?: boolean
-  /** Told when the server asks to wait, before the client does so. */
-  readonly onWait?: (seconds: number, reason: string) => void
+  /** Seconds that a request may wait for a server that is too busy or limits the rate; 600 by default. */
+  readonly mostWait?: number
+  /** Whether to wait as long for a server that has answered before and is away, as while it restarts. */
+  readonly waitsForRestart?: boolean
+  /** Told why the client waits before it does so, and when it goes on after a restart. */
+  readonly onWait?: (reason: string) => void
   /** Called once with why the places that the model writes cannot be relied on. */
   readonly onWarning?: (warning: string) => void
   /** Called with the media that the model did not get, and the parts of schemas that have no effect. */
   readonly onNote?: (note: string) => void
 }
 
-/** A request that the server is too busy for is sent again when the server says, for as long as this in all. */
-const MOST_WAIT_S = 600
+export const MOST_WAIT_S = 600
+/** Between tries to reach a server that is away: half of the time since it left, within these limits. */
+const RETRY_MS = { least: 500, most: 5_000 }
 
 /** A server of this API, over HTTP, as any other client uses it. */
 export class LookoutClient {
   readonly url: string
   readonly #key: string | null
   readonly #isBackground: boolean
-  readonly #onWait: (seconds: number, reason: string) => void
+  readonly #mostWait: number
+  readonly #waitsForRestart: boolean
+  readonly #onWait: (reason: string) => void
   readonly #onNote: (note: string) => void
   readonly #onWarning: (warning: string) => void
   #warned = ''
+  #hasAnswered = false
+  /** By `performance.now()`; null while the server answers. */
+  #awaySince: number | null = null
 
   readonly #options: ClientOptions
 
@@ -139,6 +160,8 @@ export class LookoutClient {
     this.#options = options
     this.url = url
     this.#isBackground = isBackground
+    this.#mostWait = options.mostWait ?? MOST_WAIT_S
+    this.#waitsForRestart = options.waitsForRestart ?? false
     this.#key = key
     this.#onWait = onWait
     this.#onNote = onNote
@@ -151,14 +174,15 @@ export class LookoutClient {
   }
 
   async models(): Promise<readonly ModelEntry[]> {
-    return (await this.#json<{ data: ModelEntry[] }>('/v1/models')).data
+    return (await this.#json<{ data: ModelEntry[] }>('/v1/models?extended=true')).data
   }
 
   /** The model that is served under the name: also under an alias, which lists leave out. Null: none. */
   async model(name: string): Promise<ModelEntry | null> {
     try {
       // Some paths below that of the models are not models, such as the catalogue.
-      const found = await this.#json<ModelEntry & { object?: string }>(`/v1/models/${encodeURIComponent(name)}`)
+      const path = `/v1/models/${encodeURIComponent(name)}?extended=true`
+      const found = await this.#json<ModelEntry & { object?: string }>(path)
       return found.object === 'model' ? found : null
     } catch (error) {
       if (error instanceof ServerError && (error.status === 404 || error.status === 405)) return null
@@ -173,15 +197,29 @@ export class LookoutClient {
   }
 
   /**
-   * Streams a chat completion.
+   * Streams a chat completion. A reply that breaks off after its first piece is not asked for again.
    * @param body without `stream`.
-   * @param onPiece called with each piece; resolves when the next one may come.
+   * @param onPiece called with each piece; resolves when the next one may come. Null: only the whole reply counts.
    * @throws the signal's reason when that fires, which ends the reply on the server too.
    */
   async chat(
     body: object,
-    onPiece: (piece: ReplyPiece) => Promise<void> | void,
+    onPiece: ((piece: ReplyPiece) => Promise<void> | void) | null,
     signal?: AbortSignal,
+  ): Promise<FinishedReply> {
+    let isBegun = false
+    const begin = async (piece: ReplyPiece) => {
+      isBegun = true
+      await onPiece!(piece)
+    }
+    const read = () => this.#readChat(body, onPiece === null ? () => {} : begin, signal)
+    return this.#patiently(read, signal, () => !isBegun)
+  }
+
+  async #readChat(
+    body: object,
+    onPiece: (piece: ReplyPiece) => Promise<void> | void,
+    signal: AbortSignal | undefined,
   ): Promise<FinishedReply> {
     const streamed = { ...body, stream: true, stream_options: { include_usage: true } }
     const response = await this.#send('/v1/chat/completions', posted(streamed, signal))
@@ -192,7 +230,7 @@ export class LookoutClient {
     for await (const data of readEvents(this.#bodyOf(response, signal))) {
       if (data === '[DONE]') return { content, reasoning, finishReason, usage }
       const chunk = parseChunk(data)
-      if (chunk.error) throw new ServerError(chunk.error.message, { status: 500, code: chunk.error.code ?? null })
+      if (chunk.error) throw errorWithin(chunk.error)
       const [choice] = chunk.choices ?? []
       const piece = { content: choice?.delta?.content ?? '', reasoning: choice?.delta?.reasoning_content ?? '' }
       content += piece.content
@@ -201,7 +239,10 @@ export class LookoutClient {
       usage = chunk.usage ?? usage
       if (piece.content !== '' || piece.reasoning !== '') await onPiece(piece)
     }
-    throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, { status: 502 })
+    throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, {
+      status: 502,
+      isAway: true,
+    })
   }
 
   /** @throws the signal's reason when that fires. */
@@ -228,13 +269,57 @@ export class LookoutClient {
   }
 
   async #json<Body>(path: string, init: RequestInit = {}): Promise<Body> {
-    const response = await this.#send(path, init)
-    try {
-      return (await response.json()) as Body
-    } catch {
-      init.signal?.throwIfAborted()
-      throw this.#notLookout()
+    return this.#patiently(async () => {
+      const response = await this.#send(path, init)
+      try {
+        return (await response.json()) as Body
+      } catch (error) {
+        init.signal?.throwIfAborted()
+        throw error instanceof SyntaxError ? this.#notLookout() : this.#broken(error)
+      }
+    }, init.signal)
+  }
+
+  /** Tries again while the server is too busy or away, as long as the client may wait. */
+  async #patiently<Result>(
+    attempt: () => Promise<Result>,
+    signal: AbortSignal | null | undefined,
+    isRepeatable = () => true,
+  ): Promise<Result> {
+    let waited = 0
+    for (;;) {
+      try {
+        const result = await attempt()
+        if (this.#awaySince !== null) this.#onWait('the server answers again')
+        this.#awaySince = null
+        this.#hasAnswered = true
+        return result
+      } catch (error) {
+        if (!(error instanceof ServerError) || !isRepeatable()) throw error
+        let ms: number
+        if (error.isAway) ms = this.#nextTry(error)
+        else {
+          const seconds = error.retryAfter
+          if (seconds === null || waited + seconds > this.#mostWait) throw error
+          this.#onWait(`${error.message} (waiting for ${Math.ceil(seconds)} s)`)
+          waited += seconds
+          ms = seconds * 1000
+        }
+        await delay(ms, undefined, signal ? { signal } : {})
+      }
     }
+  }
+
+  /** Milliseconds until the server, which all requests find away, is to be tried again. @throws the error, at the end. */
+  #nextTry(error: ServerError): number {
+    if (!this.#waitsForRestart || !this.#hasAnswered || this.#mostWait === 0) throw error
+    const now = performance.now()
+    if (this.#awaySince === null) this.#onWait(`${error.message}: waiting for up to ${spanOf(this.#mostWait)}`)
+    this.#awaySince ??= now
+    const away = now - this.#awaySince
+    const left = this.#mostWait * 1000 - away
+    if (left <= 0) throw error
+    return Math.min(Math.max(away / 2, RETRY_MS.least), RETRY_MS.most, left)
   }
 
   /** @throws ServerError for every answer but a success. */
@@ -244,30 +329,19 @@ export class LookoutClient {
       ...(this.#isBackground ? { 'x-lookout-priority': 'background' } : {}),
       ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }),
     }
-    let waited = 0
-    for (;;) {
-      const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
-        init.signal?.throwIfAborted()
-        throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0 })
-      })
-      if (response.ok) {
-        const warning = response.headers.get('x-lookout-warning')
-        if (warning !== null && warning !== this.#warned) this.#onWarning(warning)
-        this.#warned = warning ?? this.#warned
-        const note = response.headers.get('x-lookout-note')
-        if (note !== null) this.#onNote(note)
-        const ignored = response.headers.get('x-lookout-ignored-keywords')
-        if (ignored !== null) this.#onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
-        return response
-      }
-      const error = await this.#errorOf(response)
-      const seconds = Number(response.headers.get('retry-after'))
-      const isBusy = error.code === 'rate_limit_exceeded' || error.code === 'model_overloaded'
-      if (!isBusy || !(seconds > 0) || waited + seconds > MOST_WAIT_S) throw error
-      this.#onWait(seconds, error.message)
-      waited += seconds
-      await delay(seconds * 1000, undefined, init.signal ? { signal: init.signal } : {})
-    }
+    const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
+      init.signal?.throwIfAborted()
+      throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0, isAway: true })
+    })
+    if (!response.ok) throw await this.#errorOf(response)
+    const warning = response.headers.get('x-lookout-warning')
+    if (warning !== null && warning !== this.#warned) this.#onWarning(warning)
+    this.#warned = warning ?? this.#warned
+    const note = response.headers.get('x-lookout-note')
+    if (note !== null) this.#onNote(note)
+    const ignored = response.headers.get('x-lookout-ignored-keywords')
+    if (ignored !== null) this.#onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
+    return response
   }
 
   #bodyOf(response: Response, signal: AbortSignal | undefined): AsyncIterable<Uint8Array> {
@@ -282,7 +356,7 @@ export class LookoutClient {
       yield* body
     } catch (error) {
       signal?.throwIfAborted()
-      throw new ServerError(`the connection to ${this.url} broke (${causeOf(error)})`, { status: 0 })
+      throw this.#broken(error)
     }
   }
 
@@ -292,7 +366,7 @@ export class LookoutClient {
       error?: { message?: string; param?: string | null; code?: string | null }
     } | null
     const error = body?.error
-    if (typeof error?.message !== 'string') return this.#notLookout(status)
+    if (typeof error?.message !== 'string') return this.#notLookout(status, status >= 502 && status <= 504)
     if (status === 401) {
       const message =
         this.#key === null
@@ -300,11 +374,21 @@ export class LookoutClient {
           : `the server at ${this.url} does not know this key`
       return new ServerError(message, { status })
     }
-    return new ServerError(error.message, { status, param: error.param ?? null, code: error.code ?? null })
+    const seconds = status === 429 || status === 503 ? Number(response.headers.get('retry-after')) : 0
+    return new ServerError(error.message, {
+      status,
+      param: error.param ?? null,
+      code: error.code ?? null,
+      retryAfter: seconds > 0 ? seconds : null,
+    })
   }
 
-  #notLookout(status = 502): ServerError {
-    return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status })
+  #broken(error: unknown): ServerError {
+    return new ServerError(`the connection to ${this.url} broke (${causeOf(error)})`, { status: 0, isAway: true })
+  }
+
+  #notLookout(status = 502, isAway = false): ServerError {
+    return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status, isAway })
   }
 }
 
@@ -324,6 +408,17 @@ interface Chunk {
   }[]
   readonly usage?: Usage | null
   readonly error?: { readonly message: string; readonly code?: string | null }
+}
+
+/** Of a reply that had begun. A server that shuts down ends it as one that is too busy. */
+function errorWithin({ message, code = null }: NonNullable<Chunk['error']>): ServerError {
+  return code === 'model_overloaded'
+    ? new ServerError(message, { status: 503, code, retryAfter: 1 })
+    : new ServerError(message, { status: 500, code })
+}
+
+function spanOf(seconds: number): string {
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`
 }
 
 function parseChunk(data: string): Chunk {

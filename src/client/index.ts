@@ -5,6 +5,7 @@ export {
   type Detections,
   type FinishedReply,
   LookoutClient,
+  MOST_WAIT_S,
   type ModelEntry,
   type Pixel,
   type ReplyPiece,

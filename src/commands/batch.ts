@@ -1,9 +1,18 @@
 import { glob, stat } from 'node:fs/promises'
-import { dirname, extname, join, resolve } from 'node:path'
+import { dirname, extname, resolve } from 'node:path'
 import { type LookoutClient, ServerError } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
-import { csvLine, toYolo, yoloName } from '../exports/index.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import { csvLine, type Origin } from '../exports/index.ts'
+import { version } from '../lib/version.ts'
+import {
+  CONNECTION_HELP,
+  CONNECTION_OPTIONS,
+  findPlace,
+  isAboutInput,
+  readWait,
+  WAIT_HELP,
+  WAIT_OPTION,
+} from './asking/connection.ts'
 import { MediaError, mediaPart, openPicture, picturesIn, sendMedia } from './asking/media.ts'
 import { readNumber } from './asking/numbers.ts'
 import { endWithUser, note } from './asking/screen.ts'
@@ -12,12 +21,13 @@ import { findModel } from './asking/words.ts'
 import { Journal } from './batching/journal.ts'
 import { Progress } from './batching/progress.ts'
 import type { Command } from './command.ts'
-import { cocoText, detectionRows, type SearchedPicture, toDetected } from './detecting/results.ts'
+import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
+import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
 import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
 import { warn } from './warn.ts'
 
-const FORMATS = ['coco', 'yolo', 'jsonl', 'csv'] as const
+const FORMATS = ['coco', 'yolo', 'labelme', 'jsonl', 'csv'] as const
 type Format = (typeof FORMATS)[number]
 const BY_ENDING: Readonly<Record<string, Format>> = { '.json': 'coco', '.jsonl': 'jsonl', '.csv': 'csv', '': 'yolo' }
 
@@ -37,6 +47,7 @@ can be stopped at any moment: the same command with the same output goes on, and
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
   --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [what the name of the output says]
   --jobs           pictures at the same time [${DEFAULT_JOBS}]
+${WAIT_HELP}
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -44,6 +55,11 @@ lookout --help lists the settings.
   async run(args) {
     await label(args)
   },
+}
+
+interface Output {
+  readonly path: string
+  readonly format: Format
 }
 
 type Task = { readonly detect: readonly string[] } | { readonly ask: string }
@@ -67,6 +83,7 @@ async function label(args: readonly string[]): Promise<void> {
     args,
     {
       ...CONNECTION_OPTIONS,
+      ...WAIT_OPTION,
       detect: { type: 'string' },
       ask: { type: 'string' },
       output: { type: 'string', short: 'o' },
@@ -76,16 +93,26 @@ async function label(args: readonly string[]): Promise<void> {
     null,
   )
   const task = readTask(values.detect, values.ask)
-  const { path, format } = await readOutput(values.output, values.format, task)
+  const output = await readOutput(values.output, values.format, task)
+  const { path, format } = output
   const jobs = readNumber(values.jobs, '--jobs', { min: 1, max: 64, whole: true }) ?? DEFAULT_JOBS
   const inputs = await collect(positionals)
   const names = inputs.map(({ file }) => file)
-  if (format === 'yolo') checkNames(names)
+  const folder = isFolderFormat(format) ? new LabelFolder(format, path, names) : null
   await keepOriginals([path], names)
 
-  const place = await findPlace({ server: values.server, key: values.key, isBackground: true })
-  const model = values.model === undefined ? null : await findModel(values.model, place.names)
-  const journal = await Journal.open(path, format === 'yolo', { ...task, model })
+  let progress: Progress | null = null
+  const say = (line: string) => {
+    progress?.clear()
+    note(line)
+  }
+  const wait = readWait(values.wait)
+  const place = await findPlace({ server: values.server, key: values.key, isBackground: true, wait, say })
+  const named = values.model === undefined ? null : await findModel(values.model, place.names)
+  // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
+  const model = named ?? ('ask' in task ? place.names.ids[0] : place.detector)
+  if (model === undefined) throw new ConfigError(NO_MODEL)
+  const journal = await Journal.open(path, folder !== null, { ...task, model })
   const results = new Map<string, Result>()
   for (const input of inputs) {
     const known = journal.find(input)
@@ -95,23 +122,18 @@ async function label(args: readonly string[]): Promise<void> {
   if (results.size > 0) note(`${results.size} of ${inputs.length} pictures are done already`)
   const failures = new Map<string, string>()
   if (left.length > 0) {
-    // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
-    const asked = model ?? ('ask' in task ? place.names.ids[0] : null)
-    if (asked === undefined) throw new ConfigError(NO_MODEL)
-    await using opened = await place.open(asked, ({ modalities, outputFormats }) => {
-      return modalities.includes('image') && outputFormats.some((output) => output === 'box' || output === 'point')
-    })
-    const progress = new Progress(inputs.length, results.size)
+    await using opened = await place.open(model)
+    const shown = new Progress(inputs.length, results.size)
+    progress = shown
     const sofar = () => `${results.size} of ${inputs.length} pictures are done, and the same command goes on from there`
     endWithUser(() => {
-      progress.clear()
-      note(sofar())
+      say(sofar())
     })
     let faults = 0
     try {
       await inParallel(left, jobs, async (input) => {
         try {
-          const result = await ask(opened.client, input.file, task, asked)
+          const result = await ask(opened.client, input.file, task, model)
           faults = 0
           await journal.add({ ...input, result })
           results.set(input.file, result)
@@ -121,17 +143,23 @@ async function label(args: readonly string[]): Promise<void> {
           if (faults >= MOST_FAULTS) throw error
           failures.set(input.file, (error as Error).message)
         }
-        progress.advance()
+        shown.advance()
       })
     } catch (error) {
-      progress.clear()
+      shown.clear()
       await journal.close(false)
       throw new ConfigError(`${(error as Error).message} (${sofar()})`)
     }
-    progress.end()
+    shown.end()
   }
   const done = names.flatMap((name) => results.get(name) ?? [])
-  await write(done, path, format, task)
+  if ('ask' in task) await writeAnswers(done as readonly Answer[], output)
+  else {
+    const origin = { asked: task.detect, model, version: await version(), date: new Date() }
+    const pictures = done as readonly SearchedPicture[]
+    if (folder !== null) await folder.write(pictures, origin)
+    else await writeDetections(pictures, names, origin, output)
+  }
   await journal.close(failures.size === 0)
   for (const name of names) {
     const message = failures.get(name)
@@ -162,11 +190,7 @@ function readTask(detect: string | undefined, ask: string | undefined): Task {
   return { detect: [...new Set(categories)].filter((name) => name !== '') }
 }
 
-async function readOutput(
-  output: string | undefined,
-  wanted: string | undefined,
-  task: Task,
-): Promise<{ path: string; format: Format }> {
+async function readOutput(output: string | undefined, wanted: string | undefined, task: Task): Promise<Output> {
   if (output === undefined || output === '') throw new ConfigError('-o: expected a file or a folder')
   const entry = await stat(output).catch(() => null)
   const isFolder = entry?.isDirectory() || /[/\\]$/.test(output)
@@ -178,17 +202,17 @@ async function readOutput(
     if (wanted !== undefined) throw new ConfigError(`--format: expected ${expected}, not '${wanted}'`)
     throw new ConfigError(`-o ${output}: expected a file that ends with .json, .jsonl or .csv, or a folder`)
   }
-  if ((known === 'yolo') !== (ending === '')) {
+  if (isFolderFormat(known) !== (ending === '')) {
     throw new ConfigError(
-      known === 'yolo'
-        ? `--format yolo writes one file for each picture: -o must be a folder, not ${output}`
+      isFolderFormat(known)
+        ? `--format ${known} writes one file for each picture: -o must be a folder, not ${output}`
         : `-o ${output}: --format ${known} is written to a file`,
     )
   }
   if ('ask' in task && known !== 'jsonl' && known !== 'csv') {
     throw new ConfigError(`-o ${output}: answers are written as .jsonl or .csv`)
   }
-  await checkWritable(output, known === 'yolo' ? output : dirname(resolve(output)))
+  await checkWritable(output, isFolderFormat(known) ? output : dirname(resolve(output)))
   return { path: output, format: known }
 }
 
@@ -227,22 +251,13 @@ async function matching(pattern: string): Promise<string[]> {
   return found
 }
 
-/** @throws ConfigError where one file would be written for two pictures. */
-function checkNames(names: readonly string[]): void {
-  const seen = new Set(['classes.txt'])
-  for (const file of names.map(yoloName)) {
-    if (seen.has(file)) throw new ConfigError(`--format yolo would write ${file} for two of the pictures`)
-    seen.add(file)
-  }
-}
-
 async function ask(client: LookoutClient, name: string, task: Task, model: string | null): Promise<Result> {
   const picture = await openPicture(name)
   await using uploads = new AsyncDisposableStack()
   const [where] = await sendMedia([picture], client, uploads)
   if ('ask' in task) {
     const content = [mediaPart(picture, where!), { type: 'text', text: task.ask }]
-    const reply = await client.chat({ model, messages: [{ role: 'user', content }] }, () => {})
+    const reply = await client.chat({ model, messages: [{ role: 'user', content }] }, null)
     return { name, answer: reply.content, finish_reason: reply.finishReason }
   }
   const url = 'url' in where! ? where.url : `${client.url}/v1/files/${where!.fileId}/content`
@@ -272,18 +287,20 @@ async function inParallel<Item>(items: readonly Item[], jobs: number, work: (ite
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-async function write(results: readonly Result[], path: string, format: Format, task: Task): Promise<void> {
-  if ('ask' in task) {
-    const answers = results as readonly Answer[]
-    const rows = answers.map(({ name, answer, finish_reason }) => ({ file: name, answer, finish_reason }))
-    const csv = () => [['file', 'answer'], ...rows.map(({ file, answer }) => [file, answer])].map(csvLine).join('')
-    await writeWhole(path, format === 'csv' ? csv() : jsonLines(rows))
-    return
-  }
-  const pictures = results as readonly SearchedPicture[]
-  if (format === 'yolo') {
-    for (const [name, text] of toYolo(pictures.map(toDetected), task.detect)) await writeWhole(join(path, name), text)
-  } else if (format === 'coco') await writeWhole(path, cocoText(pictures, task.detect))
+async function writeAnswers(answers: readonly Answer[], { path, format }: Output): Promise<void> {
+  const rows = answers.map(({ name, answer, finish_reason }) => ({ file: name, answer, finish_reason }))
+  const csv = () => [['file', 'answer'], ...rows.map(({ file, answer }) => [file, answer])].map(csvLine).join('')
+  await writeWhole(path, format === 'csv' ? csv() : jsonLines(rows))
+}
+
+/** @param names of all pictures, also of those without a result. */
+async function writeDetections(
+  pictures: readonly SearchedPicture[],
+  names: readonly string[],
+  origin: Origin,
+  { path, format }: Output,
+): Promise<void> {
+  if (format === 'coco') await writeWhole(path, cocoText(pictures, names, origin))
   else if (format === 'csv') await writeWhole(path, detectionRows(pictures, false).map(csvLine).join(''))
   else await writeWhole(path, jsonLines(pictures.map(({ name, ...picture }) => ({ file: name, ...picture }))))
 }

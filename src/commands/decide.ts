@@ -1,7 +1,15 @@
 import { stat } from 'node:fs/promises'
 import { type LookoutClient, ServerError } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import {
+  CONNECTION_HELP,
+  CONNECTION_OPTIONS,
+  findPlace,
+  isAboutInput,
+  readWait,
+  WAIT_HELP,
+  WAIT_OPTION,
+} from './asking/connection.ts'
 import {
   MediaError,
   type Medium,
@@ -44,6 +52,7 @@ One QUESTION in words is answered with yes or no.
   --json           the same as --format json
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --sort           the files in order of the first answer: the likeliest, or the highest score, first
+${WAIT_HELP}
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -65,6 +74,7 @@ async function answer(args: readonly string[]): Promise<void> {
     args,
     {
       ...CONNECTION_OPTIONS,
+      ...WAIT_OPTION,
       output: { type: 'string', short: 'o' },
       format: { type: 'string' },
       json: { type: 'boolean' },
@@ -77,7 +87,8 @@ async function answer(args: readonly string[]): Promise<void> {
   if (target !== null && target.kind !== 'data')
     throw new ConfigError(`-o ${target.path}: expected a .json or .csv file`)
   const format = readFormat(values.format, values.json ?? false, target?.ending ?? null)
-  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
+  const wait = readWait(values.wait)
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const files = positionals.filter((word) => /\.(ya?ml|json)$/i.test(word))
   const others = positionals.filter((word) => !files.includes(word))
   const sorted = await sortWords(others, { model: values.model ?? null, names: place.names, meaning: 'question' })

@@ -3,8 +3,17 @@ import { join } from 'node:path'
 import type { Detection, LookoutClient } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks, type Mark, Palette } from '../drawing/index.ts'
-import { csvLine, labelMeName, toLabelMe, toYolo, yoloName } from '../exports/index.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import { csvLine, type Origin } from '../exports/index.ts'
+import { version } from '../lib/version.ts'
+import {
+  CONNECTION_HELP,
+  CONNECTION_OPTIONS,
+  findPlace,
+  isAboutInput,
+  readWait,
+  WAIT_HELP,
+  WAIT_OPTION,
+} from './asking/connection.ts'
 import {
   isPicture,
   MediaError,
@@ -19,16 +28,14 @@ import { endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
-import { cocoText, detectionRows, type SearchedPicture, toDetected } from './detecting/results.ts'
+import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
+import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
 import { readOptions } from './options.ts'
 import { toTable } from './output.ts'
 import { warn } from './warn.ts'
 
 const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo', 'labelme'] as const
 type Format = (typeof FORMATS)[number]
-
-/** Formats with one file for each picture, by how they name it. */
-const FOLDER_FORMATS: Partial<Record<Format, (picture: string) => string>> = { yolo: yoloName, labelme: labelMeName }
 
 export const detect: Command = {
   help: `Usage: lookout detect [MODEL] FILE | FOLDER | - ... [CATEGORY,CATEGORY...] [options]
@@ -45,6 +52,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
   --think          let the model think first
+${WAIT_HELP}
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -73,6 +81,7 @@ async function search(args: readonly string[]): Promise<void> {
     args,
     {
       ...CONNECTION_OPTIONS,
+      ...WAIT_OPTION,
       output: { type: 'string', short: 'o', multiple: true },
       format: { type: 'string' },
       json: { type: 'boolean' },
@@ -84,19 +93,22 @@ async function search(args: readonly string[]): Promise<void> {
   )
   const targets = await Promise.all((values.output ?? []).map(readTarget))
   const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
-  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
-  const { model, media, text } = await sortWords(positionals, {
+  const wait = readWait(values.wait)
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
+  const { media, text, ...named } = await sortWords(positionals, {
     model: values.model ?? null,
     names: place.names,
     meaning: 'categories',
   })
   const { inputs, isSingle } = await collect(media, readPage(values.page))
   const categories = [...new Set((text ?? '').split(',').map((name) => name.trim()))].filter((name) => name !== '')
-  const drawings = await planDrawings(outputs, inputs)
+  const names = inputs.map(({ name }) => name)
+  const { format, labels } = outputs
+  const folder = labels !== null && isFolderFormat(format) ? new LabelFolder(format, labels, names) : null
+  const drawings = await planDrawings(outputs, names)
 
-  await using opened = await place.open(model, ({ modalities, outputFormats }) => {
-    return modalities.includes('image') && outputFormats.some((format) => format === 'box' || format === 'point')
-  })
+  const model = named.model ?? place.detector
+  await using opened = await place.open(model)
   const options = {
     ...(model === null ? {} : { model }),
     ...(categories.length === 0 ? {} : { categories }),
@@ -122,7 +134,9 @@ async function search(args: readonly string[]): Promise<void> {
       warn(named)
     }
   }
-  await report(results, categories, outputs)
+  const origin = { asked: categories, model, version: await version(), date: new Date() }
+  if (folder !== null) await folder.write(results, origin)
+  else await report(results, names, origin, outputs)
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
 }
 
@@ -149,18 +163,18 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   const [data, spareData] = targets.filter((target) => target.kind === 'data')
   const format = wanted ?? data?.ending ?? 'table'
   const folders = targets.filter(({ kind }) => kind === 'folder')
-  const labels = FOLDER_FORMATS[format] ? folders.shift() : undefined
+  const labels = isFolderFormat(format) ? folders.shift() : undefined
   const [drawing, spareDrawing] = [...targets.filter((target) => target.kind === 'picture'), ...folders] as (
     | Exclude<Target, { kind: 'data' }>
     | undefined
   )[]
   const spare = spareData ?? spareDrawing
   if (spare) throw new ConfigError(`-o ${spare.path}: another -o is of the same kind`)
-  if (FOLDER_FORMATS[format] && labels === undefined) {
+  if (isFolderFormat(format) && labels === undefined) {
     throw new ConfigError(`--format ${format} writes one file for each picture: add a folder, such as -o labels/`)
   }
   const ending = format === 'csv' ? 'csv' : 'json'
-  if (data && (format === 'table' || FOLDER_FORMATS[format] || data.ending !== ending)) {
+  if (data && (format === 'table' || isFolderFormat(format) || data.ending !== ending)) {
     throw new ConfigError(`-o ${data.path}: --format ${format} is not written to a .${data.ending} file`)
   }
   if (isPoints && (format === 'coco' || format === 'yolo')) {
@@ -198,17 +212,11 @@ interface Drawing {
   readonly format: Extract<Target, { kind: 'picture' }>['format']
 }
 
-/** For each picture where it is drawn. @throws ConfigError where one file would be written twice. */
+/** For each picture where it is drawn. */
 async function planDrawings(
-  { format, drawing, labels, data }: Outputs,
-  inputs: readonly Input[],
+  { drawing, data }: Outputs,
+  names: readonly string[],
 ): Promise<readonly (readonly Drawing[])[]> {
-  const names = inputs.map(({ name }) => name)
-  if (labels !== null) {
-    const files = [...(format === 'yolo' ? ['classes.txt'] : []), ...names.map(FOLDER_FORMATS[format]!)]
-    const twice = files.find((file, index) => files.indexOf(file) !== index)
-    if (twice !== undefined) throw new ConfigError(`--format ${format} would write ${twice} for two of the pictures`)
-  }
   const planned = plan(drawing, names)
   const paths = planned.flatMap((drawings) => drawings.map(({ path }) => path))
   await keepOriginals(data === null ? paths : [...paths, data], names)
@@ -242,40 +250,26 @@ function toMark({ mention, point, point_box: box }: Detection): Mark {
 
 async function report(
   results: readonly SearchedPicture[],
-  categories: readonly string[],
+  names: readonly string[],
+  origin: Origin,
   outputs: Outputs,
 ): Promise<void> {
-  const { format, data, labels } = outputs
-  if (format === 'yolo') {
-    for (const [name, text] of toYolo(results.map(toDetected), categories)) await writeWhole(join(labels!, name), text)
-    return
-  }
-  if (format === 'labelme') {
-    for (const picture of results.map(toDetected)) {
-      await writeWhole(join(labels!, labelMeName(picture.name)), `${JSON.stringify(toLabelMe(picture), null, 2)}\n`)
-    }
-    return
-  }
-  const text = toText(results, categories, outputs)
+  const { format, data } = outputs
+  const text = format === 'coco' ? cocoText(results, names, origin) : toText(results, outputs)
   if (data === null) await print(text)
   else await writeWhole(data, text)
   if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
 }
 
-function toText(
-  results: readonly SearchedPicture[],
-  categories: readonly string[],
-  { format, isPoints }: Outputs,
-): string {
+function toText(results: readonly SearchedPicture[], { format, isPoints }: Outputs): string {
   if (format === 'json') {
     const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
     return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
   }
-  if (format === 'coco') return cocoText(results, categories)
   const [head, ...rows] = detectionRows(results, isPoints) as [string[], ...string[][]]
   if (format === 'csv') return [head, ...rows].map(csvLine).join('')
   return toTable(
     head.map((title) => title.toUpperCase()),
-    rows,
+    rows.filter(([, label]) => label !== ''),
   )
 }

@@ -1,9 +1,10 @@
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { labelMeName, toLabelMe, zip } from './index.ts'
+import { parse } from 'yaml'
+import { labelMeName, toLabelMe, toYolo, yoloName, zip } from './index.ts'
 
-/** COCO, YOLO and CSV are tested through the command line that writes them. */
+/** COCO and CSV are tested through the command line that writes them, and what other tools read in test/labels.test.ts. */
 
 const PICTURE = {
   name: 'album/cats.1.jpg',
@@ -14,7 +15,7 @@ const PICTURE = {
 }
 
 test('LabelMe: corners in pixels, named as the picture', () => {
-  expect(toLabelMe(PICTURE)).toEqual({
+  expect(toLabelMe(PICTURE, '../cats.1.jpg')).toEqual({
     version: '5.5.0',
     flags: {},
     shapes: [
@@ -31,12 +32,37 @@ test('LabelMe: corners in pixels, named as the picture', () => {
       },
       { label: 'nose', points: [[50, 25]], group_id: null, description: '', shape_type: 'point', flags: {} },
     ],
-    imagePath: 'cats.1.jpg',
+    imagePath: '../cats.1.jpg',
     imageData: null,
     imageHeight: 100,
     imageWidth: 200,
   })
-  expect(labelMeName(PICTURE.name)).toBe('cats.1.json')
+  expect(labelMeName(PICTURE.name)).toBe('album/cats.1.json')
+})
+
+test.each([
+  ['images/1.jpg', 'labels/1.txt'],
+  ['images/a/images/b.c/1.tar.png', 'images/a/labels/b.c/1.tar.txt'],
+  ['images.png', 'images.txt'],
+  ['a.b/oldimages/1', 'a.b/oldimages/1.txt'],
+])('YOLO: the labels of %s are in %s', (picture, labels) => {
+  expect(yoloName(picture)).toBe(labels)
+})
+
+test('YOLO: names that are odd leave the files readable', () => {
+  const label = 'a "cat":\n#1\u{85}\u{7f}é'
+  const boxes = [{ label, left: 0, top: 0, right: 1, bottom: 1 }]
+  const origin = { asked: [], model: null, version: null, date: new Date(0) }
+  const files = toYolo([{ ...PICTURE, boxes }], origin)
+  expect(parse(files.get('data.yaml')!)).toEqual({
+    train: 'train.txt',
+    val: 'train.txt',
+    nc: 1,
+    names: { 0: 'a "cat": #1 é' },
+  })
+  expect(files.get('classes.txt')).toBe('a "cat": #1 é\n')
+  expect(parse(toYolo([PICTURE, { ...PICTURE, boxes: [] }], origin).get('data.yaml')!)).toMatchObject({ nc: 1 })
+  expect(parse(toYolo([], origin).get('data.yaml')!)).toMatchObject({ nc: 0, names: {} })
 })
 
 describe('ZIP', () => {

@@ -1,6 +1,6 @@
 export { toCoco } from './coco.ts'
 export { csvLine } from './csv.ts'
-export type { DetectedBox, DetectedPicture, DetectedPoint } from './detected-picture.ts'
+export type { DetectedBox, DetectedPicture, DetectedPoint, Origin } from './detected-picture.ts'
 export { labelMeName, toLabelMe } from './label-me.ts'
-export { toYolo, yoloName } from './yolo.ts'
+export { toYolo, YOLO_FILES, yoloName } from './yolo.ts'
 export { zip } from './zip.ts'

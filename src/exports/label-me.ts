@@ -4,10 +4,11 @@ import type { DetectedPicture } from './detected-picture.ts'
 const VERSION = '5.5.0'
 
 /**
- * A picture's annotations as LabelMe (github.com/wkentaro/labelme) keeps them: one JSON file beside each picture, with
+ * A picture's annotations as LabelMe (github.com/wkentaro/labelme) keeps them: one JSON file for each picture, with
  * corners in pixels of the upright picture.
+ * @param imagePath from the folder of the JSON file to the picture.
  */
-export function toLabelMe({ name, width, height, boxes, points = [] }: DetectedPicture): object {
+export function toLabelMe({ width, height, boxes, points = [] }: DetectedPicture, imagePath: string): object {
   const shape = (label: string, shape_type: 'rectangle' | 'point', points: readonly (readonly [number, number])[]) => ({
     label,
     points,
@@ -28,7 +29,7 @@ export function toLabelMe({ name, width, height, boxes, points = [] }: DetectedP
       ),
       ...points.map(({ label, x, y }) => shape(label, 'point', [[x, y]])),
     ],
-    imagePath: name.replace(/^.*\//, ''),
+    imagePath,
     imageData: null,
     imageHeight: height,
     imageWidth: width,
@@ -37,5 +38,5 @@ export function toLabelMe({ name, width, height, boxes, points = [] }: DetectedP
 
 /** The file that LabelMe looks for beside a picture. */
 export function labelMeName(picture: string): string {
-  return `${picture.replace(/^.*\//, '').replace(/\.[^.]+$/, '')}.json`
+  return `${picture.replace(/\.[^./]+$/, '')}.json`
 }

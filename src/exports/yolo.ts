@@ -1,14 +1,35 @@
-import { type DetectedPicture, labelsOf } from './detected-picture.ts'
+import { type DetectedPicture, describeOrigin, labelsOf, type Origin, programOf } from './detected-picture.ts'
+
+/** Files of a data set in YOLO's format that belong to no picture. */
+export const YOLO_FILES = ['data.yaml', 'train.txt', 'classes.txt'] as const
 
 /**
- * The files of a folder in YOLO's format: for each picture a text file with one line for each box, `class cx cy w h` as
- * parts of the picture's sides, and `classes.txt` with the names of the classes, from 0.
- * @param asked labels that become classes even where nothing was found.
+ * The files of a data set in YOLO's format, as Ultralytics reads it: for each picture a text file with one line for each
+ * box, `class cx cy w h` as parts of the picture's sides; `data.yaml` with the classes; and `train.txt` with the pictures.
+ * LabelImg and Label Studio read the classes from `classes.txt`.
+ * @param pictures named by their paths within the data set.
  * @returns names of files, with their text.
  */
-export function toYolo(pictures: readonly DetectedPicture[], asked: readonly string[]): Map<string, string> {
-  const labels = labelsOf(pictures, asked)
-  const files = new Map([['classes.txt', labels.map((label) => `${label.replace(/\s+/g, ' ')}\n`).join('')]])
+export function toYolo(pictures: readonly DetectedPicture[], origin: Origin): Map<string, string> {
+  const labels = labelsOf(pictures, origin.asked)
+  const classes = labels.map(toLine)
+  const head = `${describeOrigin(origin)} (${programOf(origin)}, ${origin.date.toISOString().slice(0, 10)})`
+  const data = [
+    `# ${toLine(head)}`,
+    '# The paths are relative to this file. Both lists are the same: split them before you train.',
+    'train: train.txt',
+    'val: train.txt',
+    `nc: ${classes.length}`,
+    classes.length === 0 ? 'names: {}' : 'names:',
+    // YAML reads strings of JSON.
+    ...classes.map((name, index) => `  ${index}: ${JSON.stringify(name)}`),
+  ]
+  const files = new Map([
+    ['data.yaml', toText(data)],
+    // Ultralytics takes the leading dot for the folder of the list.
+    ['train.txt', toText(pictures.map(({ name }) => `./${name}`))],
+    ['classes.txt', toText(classes)],
+  ])
   for (const { name, width, height, boxes } of pictures) {
     const lines = boxes.map(({ label, left, top, right, bottom }) => {
       const numbers = [
@@ -17,14 +38,26 @@ export function toYolo(pictures: readonly DetectedPicture[], asked: readonly str
         (right - left) / width,
         (bottom - top) / height,
       ]
-      return `${labels.indexOf(label)} ${numbers.map((number) => number.toFixed(6)).join(' ')}\n`
+      return `${labels.indexOf(label)} ${numbers.map((number) => number.toFixed(6)).join(' ')}`
     })
-    files.set(yoloName(name), lines.join(''))
+    files.set(yoloName(name), toText(lines))
   }
   return files
 }
 
-/** The label file of a picture: its name, with another ending. */
+/**
+ * The file where Ultralytics looks for the labels of a picture: the last folder `images` of its path becomes `labels`.
+ * Without one, the labels are beside the picture.
+ */
 export function yoloName(picture: string): string {
-  return `${picture.replace(/^.*\//, '').replace(/\.[^.]+$/, '')}.txt`
+  return `${picture.replace(/^(.*\/)?images\//s, '$1labels/').replace(/\.[^./]+$/, '')}.txt`
+}
+
+function toText(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+/** Neither a line break nor a character that YAML does not take. */
+function toLine(text: string): string {
+  return text.replace(/[\s\p{C}]+/gu, ' ')
 }

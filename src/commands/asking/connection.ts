@@ -2,14 +2,15 @@ import { fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { type ClientOptions, LookoutClient, type ModelEntry, ServerError } from '../../client/index.ts'
-import { type Config, ConfigError } from '../../config/config.ts'
+import { type ClientOptions, LookoutClient, MOST_WAIT_S, type ModelEntry, ServerError } from '../../client/index.ts'
+import { type Config, ConfigError, localUrl } from '../../config/config.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
 import { loadConfig } from '../load-config.ts'
 import { NO_MODEL } from '../no-model.ts'
 import { warn } from '../warn.ts'
+import { readNumber } from './numbers.ts'
 import { note } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
@@ -23,16 +24,22 @@ export interface ConnectionOptions {
   readonly isBackground?: boolean
   /** Whether a program reads what is printed: then nothing is said about the model. */
   readonly isForProgram?: boolean | undefined
+  /** Seconds to wait for a server that is too busy or restarts. Without it, a restart is an error. */
+  readonly wait?: number
+  /** Says a line beside the results. */
+  readonly say?: (line: string) => void
 }
 
 /** Where questions are answered. */
 export interface Place {
   readonly names: ModelNames
+  /** The model that finds objects where none is named; null: none does. */
+  readonly detector: string | null
   /**
-   * @param model one of the names; null for the first model that `suits`.
+   * @param model one of the names; null for the first.
    * @returns the client, which closing ends.
    */
-  open(model: string | null, suits?: (served: ModelCard['serves'][number]) => boolean): Promise<Opened>
+  open(model: string | null): Promise<Opened>
 }
 
 export interface Opened extends AsyncDisposable {
@@ -52,6 +59,16 @@ export const CONNECTION_HELP = `  -m, --model      the model, instead of naming 
 Without --server, the server at LOOKOUT_HOST and LOOKOUT_PORT is asked if it runs and takes the key in LOOKOUT_API_KEY.
 Otherwise the model is loaded for this one command, and nothing is kept.`
 
+export const WAIT_OPTION = { wait: { type: 'string' } } as const
+
+export const WAIT_HELP = `  --wait           seconds to wait for a server that restarts, is too busy or limits the rate [${MOST_WAIT_S}]`
+
+const LONGEST_WAIT_S = 7 * 24 * 3600
+
+export function readWait(given: string | undefined): number {
+  return readNumber(given, '--wait', { min: 0, max: LONGEST_WAIT_S }) ?? MOST_WAIT_S
+}
+
 /** A local server that runs answers at once. */
 const PROBE_MS = 2_000
 
@@ -63,7 +80,14 @@ const PROBE_MS = 2_000
 export async function findPlace(options: ConnectionOptions): Promise<Place> {
   const config = await loadConfig()
   const key = options.key ?? config.apiKey
-  const asking = { key, isBackground: options.isBackground ?? false }
+  const { wait, say = note } = options
+  const asking = {
+    key,
+    isBackground: options.isBackground ?? false,
+    ...(wait === undefined ? {} : { mostWait: wait, waitsForRestart: true }),
+    onWait: say,
+    onNote: say,
+  }
   const explains = process.stderr.isTTY && !options.isForProgram
   const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
   if (named !== undefined) {
@@ -76,31 +100,28 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
 
 interface Connected {
   readonly client: LookoutClient
-  readonly ids: readonly string[]
+  readonly models: readonly ModelEntry[]
 }
 
-type Asking = Pick<ClientOptions, 'key' | 'isBackground'>
+type Asking = Omit<ClientOptions, 'url'>
 
-/** @param models those that the server has listed already. */
-async function connect(url: string, asking: Asking, models?: readonly ModelEntry[]): Promise<Connected> {
-  const client = new LookoutClient({
-    url,
-    ...asking,
-    onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
-    onNote: note,
-    onWarning: warn,
-  })
-  return { client, ids: (models ?? (await client.models())).map(({ id }) => id) }
+async function connect(url: string, asking: Asking): Promise<Connected> {
+  const client = new LookoutClient({ url, ...asking, onWarning: warn })
+  return { client, models: await client.models() }
 }
 
 /** @param explains whether to say what the model is where it is the demonstration. */
-function remotePlace({ client, ids }: Connected, explains: boolean): Place {
+function remotePlace({ client, models }: Connected, explains: boolean): Place {
+  const ids = models.map(({ id }) => id)
+  // Servers of old versions do not say it.
+  const detector = models.find(({ modalities, output_formats: formats }) => findsObjects(modalities, formats))
   return {
+    detector: detector?.id ?? null,
     names: { ids, has: async (name) => ids.includes(name) || (await client.model(name)) !== null },
     open: async (model) => {
       const name = model ?? ids[0]
       // A server of another version may not tell.
-      if (explains && name !== undefined && (await isDemonstrationOf({ client, ids }, name).catch(() => false))) {
+      if (explains && name !== undefined && (await isDemonstrationOf(client, ids, name).catch(() => false))) {
         note(DEMONSTRATION_NOTE)
       }
       return { client, [Symbol.asyncDispose]: async () => {} }
@@ -109,7 +130,7 @@ function remotePlace({ client, ids }: Connected, explains: boolean): Place {
 }
 
 /** Whether a server's model, by its id or an alias, is the demonstration. */
-async function isDemonstrationOf({ client, ids }: Connected, name: string): Promise<boolean> {
+async function isDemonstrationOf(client: LookoutClient, ids: readonly string[], name: string): Promise<boolean> {
   const id = ids.includes(name) ? name : (await client.model(name))?.id
   return id !== undefined && client.isDemonstration(id)
 }
@@ -123,10 +144,9 @@ async function probe(url: string, asking: Asking): Promise<Connected | null> {
   }).catch(() => null)
   const body = (await response?.json().catch(() => null)) as {
     object?: string
-    data?: readonly ModelEntry[]
     error?: { type?: string }
   } | null
-  if (response?.ok && body?.object === 'list') return connect(url, asking, body.data)
+  if (response?.ok && body?.object === 'list') return connect(url, asking)
   if (response?.status === 429 && body?.error?.type === 'rate_limit_error') return connect(url, asking)
   if (response?.status === 401 && body?.error?.type === 'authentication_error') {
     note(
@@ -134,11 +154,6 @@ async function probe(url: string, asking: Asking): Promise<Connected | null> {
     )
   }
   return null
-}
-
-function localUrl({ host, port }: Config): string {
-  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
 function readUrl(given: string, origin: string): string {
@@ -156,14 +171,17 @@ async function ownPlace(config: Config, explains: boolean): Promise<Place> {
   const cards = (await readKnownCards(config)).map(({ card }) => card)
   const cardOf = (name: string) =>
     cards.find(({ serves }) => serves.some(({ id, aliases }) => id === name || aliases.includes(name)))
+  const detector = cards
+    .flatMap(({ serves }) => serves)
+    .find(({ modalities, outputFormats }) => findsObjects(modalities, outputFormats))
   return {
+    detector: detector?.id ?? null,
     names: {
       ids: cards.flatMap(({ serves }) => serves.map(({ id }) => id)),
       has: async (name) => cardOf(name) !== undefined,
     },
-    open: async (model, suits = () => true) => {
-      const card = model === null ? cards.find(({ serves }) => serves.some(suits)) : cardOf(model)
-      const chosen = card ?? cards[0]
+    open: async (model) => {
+      const chosen = model === null ? cards[0] : (cardOf(model) ?? cards[0])
       if (chosen === undefined) throw new ConfigError(NO_MODEL)
       if (explains && isDemonstration(chosen)) note(DEMONSTRATION_NOTE)
       return startOwn(config, chosen)
@@ -208,6 +226,10 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn }),
     [Symbol.asyncDispose]: close,
   }
+}
+
+function findsObjects(modalities: readonly string[] = [], formats: readonly string[] = []): boolean {
+  return modalities.includes('image') && (formats.includes('box') || formats.includes('point'))
 }
 
 /** Whether an error is about the one input, so that others may still be answered. */

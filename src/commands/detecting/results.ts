@@ -1,6 +1,6 @@
-import { basename } from 'node:path'
 import type { Detection } from '../../client/index.ts'
-import { type DetectedPicture, toCoco } from '../../exports/index.ts'
+import { type DetectedPicture, type Origin, toCoco } from '../../exports/index.ts'
+import { placePictures } from './placed.ts'
 
 /** What is kept of a picture that was searched. */
 export interface SearchedPicture {
@@ -13,30 +13,29 @@ export interface SearchedPicture {
   readonly finish_reason: string
 }
 
-/** Pictures are named by their files alone where these differ. */
-export function cocoText(results: readonly SearchedPicture[], categories: readonly string[]): string {
-  const names = results.map(({ name }) => basename(name))
-  const isClear = new Set(names).size === names.length
-  const pictures = results.map((result, index) => ({
-    ...toDetected(result),
-    ...(isClear ? { name: names[index]! } : {}),
-  }))
-  return `${JSON.stringify(toCoco(pictures, categories))}\n`
+/** @param names of all pictures, also of those without a result; they are named from the folder that all have in common. */
+export function cocoText(results: readonly SearchedPicture[], names: readonly string[], origin: Origin): string {
+  const { paths } = placePictures(names)
+  const pictures = results.map((result) => toDetected(result, paths.get(result.name)!))
+  return `${JSON.stringify(toCoco(pictures, origin))}\n`
 }
 
-/** The names of the columns, and a row for each detection. */
+/** The names of the columns, and a row for each detection; for a picture without any, its name and empty cells. */
 export function detectionRows(results: readonly SearchedPicture[], isPoints: boolean): string[][] {
+  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
   const rows = results.flatMap(({ name, detections }) => {
+    if (detections.length === 0) return [head.map((_, column) => (column === 0 ? name : ''))]
     return detections.map((detection) => [name, detection.mention, ...numbersOf(detection).map(String)])
   })
-  return [['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])], ...rows]
+  return [head, ...rows]
 }
 
 function numbersOf({ point, point_box: box }: Detection): number[] {
   return box ? [box.top_left.x, box.top_left.y, box.bottom_right.x, box.bottom_right.y] : [point!.x, point!.y]
 }
 
-export function toDetected({ name, width, height, detections }: SearchedPicture): DetectedPicture {
+/** @param name as the exported file is to name it. */
+export function toDetected({ width, height, detections }: SearchedPicture, name: string): DetectedPicture {
   const boxes = detections.flatMap(({ mention, point_box: box }) => {
     if (!box) return []
     const { top_left: from, bottom_right: to } = box

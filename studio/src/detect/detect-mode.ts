@@ -3,4 +3,5 @@ import '../styles/detect.css'
 
 export { DetectPanel as Panel } from './detect-panel.tsx'
 export { KEYS as keys } from './keys.ts'
-export { stageMarks as marks, stageTool as tool } from './stage.ts'
+export { labellingTool as tool } from './labelling.ts'
+export { stageMarks as marks } from './stage.ts'

@@ -2,6 +2,7 @@ import {
   csvLine,
   type DetectedPicture,
   labelMeName,
+  type Origin,
   toCoco,
   toLabelMe,
   toYolo,
@@ -35,18 +36,23 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
   {
     title: 'COCO',
     isBoxesOnly: true,
-    toFile: (pictures) => jsonFile(toCoco(detected(pictures), askedOf(pictures)), 'coco.json'),
+    toFile: (pictures) => jsonFile(toCoco(detected(pictures), originOf(pictures)), 'coco.json'),
   },
   {
     title: 'YOLO',
     isBoxesOnly: true,
-    toFile: (pictures) => zipFile(toYolo(detected(pictures), askedOf(pictures)), 'yolo.zip'),
+    toFile: (pictures) => {
+      const named = detected(pictures).map((picture) => ({ ...picture, name: `images/${picture.name}` }))
+      return zipFile(toYolo(named, originOf(pictures)), 'yolo.zip')
+    },
   },
   {
     title: 'LabelMe',
     toFile: (pictures) =>
       oneFile(
-        new Map(detected(pictures).map((picture) => [labelMeName(picture.name), toJson(toLabelMe(picture))])),
+        new Map(
+          detected(pictures).map((picture) => [labelMeName(picture.name), toJson(toLabelMe(picture, picture.name))]),
+        ),
         'labelme.zip',
       ),
   },
@@ -60,18 +66,21 @@ function detected(pictures: readonly Attachment[]): DetectedPicture[] {
   )
 }
 
-function askedOf(pictures: readonly Attachment[]): string[] {
-  return [...new Set(pictures.flatMap(({ id }) => results.value.get(id)?.asked ?? []))]
+/** Several models and hands may have had a part in it. */
+function originOf(pictures: readonly Attachment[]): Origin {
+  const asked = [...new Set(pictures.flatMap(({ id }) => results.value.get(id)?.asked ?? []))]
+  return { asked, model: null, version: null, date: new Date() }
 }
 
-/** The same columns as `lookout detect --format csv`. Among boxes, a point has its place twice. */
+/** As `lookout detect --format csv` writes it. Among boxes, a point has its place twice. */
 function toCsv(pictures: readonly DetectedPicture[]): string {
-  const isPoints = pictures.every(({ boxes }) => boxes.length === 0)
+  const isPoints = pictures.every(({ boxes }) => boxes.length === 0) && pictures.some(({ points }) => points?.length)
+  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
   const rows = pictures.flatMap(({ name, boxes, points = [] }) => [
     ...boxes.map(({ label, left, top, right, bottom }) => [name, label, left, top, right, bottom]),
     ...points.map(({ label, x, y }) => (isPoints ? [name, label, x, y] : [name, label, x, y, x, y])),
+    ...(boxes.length + points.length === 0 ? [head.map((_, column) => (column === 0 ? name : ''))] : []),
   ])
-  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
   return [head, ...rows].map((row) => csvLine(row.map(String))).join('')
 }
 

@@ -11,6 +11,7 @@ export const KEYS: readonly Shortcut[] = [
   { keys: ['← ↑ → ↓'], what: 'Move it; with Shift, ten times as far' },
   { keys: [isMac ? 'Option ←' : 'Ctrl ←', '↑ → ↓'], what: 'Move its bottom right corner, likewise' },
   { keys: ['X'], what: 'Change to its top left corner, and back' },
+  { keys: ['E'], what: 'Fit it to the edges in the picture' },
   { keys: ['Del'], what: 'Delete it' },
   { keys: ['W'], what: 'Draw a box, or set a point' },
   { keys: ['S', 'Space'], what: 'Accept the picture and go on to the next one' },
