@@ -1,10 +1,12 @@
 import { defineConfig } from 'vite'
+import { guide } from './guide.ts'
 
 /** Set-up builds the page (`src/setup/pages.mjs`). */
 export default defineConfig({
   base: '/docs/',
   // The icon of the Studio.
   publicDir: '../studio/public',
+  plugins: [guide()],
   build: {
     target: 'es2023',
     cssTarget: 'esnext',

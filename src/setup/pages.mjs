@@ -1,7 +1,7 @@
 // Builds the pages that the server serves, each from a folder of its own into one below `dist/`.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,11 +23,11 @@ export const STUDIO = {
     `samples/${name}`,
   ]),
 }
-/** The page at /docs: Swagger UI, which shows `openapi.json`. */
+/** The page at /docs: Swagger UI, which shows `openapi.json`. Below it, the documentation as plain pages. */
 export const REFERENCE = {
   source: 'reference',
   directory: join(PROJECT_ROOT, 'dist/reference'),
-  shared: [],
+  shared: ['docs', 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'models/lookout-nano/README.md'],
   files: ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'].map((name) => [
     `node_modules/swagger-ui-dist/${name}`,
     `licences/${name.replace(/[.]txt$/, '')}.txt`,
@@ -100,8 +100,10 @@ async function compress(file) {
 
 async function fingerprint({ source, shared, files: copied }) {
   const hash = createHash('sha256')
-  const sources = [source, ...shared].map((room) => join(PROJECT_ROOT, room))
-  const files = (await Promise.all(sources.map(filesBelow))).flat().filter((file) => !file.endsWith('.test.ts'))
+  const sources = [source, ...shared].map((path) => join(PROJECT_ROOT, path))
+  const files = (await Promise.all(sources.map(async (path) => ((await isFile(path)) ? path : filesBelow(path)))))
+    .flat()
+    .filter((file) => !file.endsWith('.test.ts'))
   for (const file of [
     ...['package-lock.json', ...copied.map(([from]) => from)].map((name) => join(PROJECT_ROOT, name)),
     ...files,
@@ -109,6 +111,10 @@ async function fingerprint({ source, shared, files: copied }) {
     hash.update(`${relative(PROJECT_ROOT, file)}\0`).update(await readFile(file))
   }
   return hash.digest('hex')
+}
+
+async function isFile(path) {
+  return (await stat(path)).isFile()
 }
 
 async function filesBelow(directory) {

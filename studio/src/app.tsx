@@ -1,7 +1,9 @@
-import { signal, useSignalEffect } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
-import { focusDraft, watchShortcuts } from './keyboard/shortcuts.ts'
-import { ShortcutsDialog } from './keyboard/shortcuts-dialog.tsx'
+import { effect, signal, useSignalEffect } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { HelpDialog } from './keyboard/help-dialog.tsx'
+import { focusDraft, helpIsShown, watchShortcuts } from './keyboard/shortcuts.ts'
+import { fetching } from './media/address.ts'
+import { attachments, intakeError } from './media/attachments.ts'
 import { watchDropsAndPastes } from './media/intake.ts'
 import { modeId, watchLinks } from './mode-choice.ts'
 import { isUnderWay, shortText } from './models/examination.ts'
@@ -34,12 +36,14 @@ export function App() {
   )
   useEffect(watchShortcuts, [])
   useEffect(watchLinks, [])
+  useEffect(watchStage, [])
   const given = key.value
   useEffect(() => {
     if (given !== null) void loadModels()
   }, [given])
   useStatus()
   const mode = MODES.find(({ id }) => id === modeId.value) ?? MODES[0]
+  const hasStage = mode.id !== SERVER
   return (
     <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
       <button type="button" class="skip-link" onClick={focusDraft}>
@@ -52,20 +56,42 @@ export function App() {
         <ServerNews />
         <SessionNotices />
       </div>
-      <main class="workspace">
+      <main class={`workspace ${hasStage ? '' : 'without-stage'}`}>
         <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
         <section id="panel" class="panel" aria-label={mode.title}>
           <mode.Panel />
-          {mode.id !== 'server' && <ModelNote />}
+          {hasStage && <ModelNote />}
         </section>
       </main>
       <RequestDrawer />
       {isDragging.value && <div class="drop-veil">Drop it anywhere</div>}
       <SessionsDialog />
-      <ShortcutsDialog />
+      <HelpDialog mode={mode} />
       {given === null && <KeyDialog />}
     </div>
   )
+}
+
+/** The mode that has no stage. */
+const SERVER = 'server'
+
+/** What is brought while the stage is hidden leads back to it, and nothing plays there unseen. @returns a function that stops it. */
+function watchStage(): () => void {
+  let [before, count] = [MODES[0].id, attachments.peek().length]
+  const stops = [
+    effect(() => {
+      if (modeId.value !== SERVER) before = modeId.value
+      else for (const media of document.querySelectorAll<HTMLMediaElement>('.stage :is(video, audio)')) media.pause()
+    }),
+    effect(() => {
+      const isNews = attachments.value.length > count || intakeError.value !== null || fetching.value !== null
+      count = attachments.value.length
+      if (isNews && modeId.peek() === SERVER) modeId.value = before
+    }),
+  ]
+  return () => {
+    for (const stop of stops) stop()
+  }
 }
 
 /** Asks what the server says of its models: once for each list of them, and again and again while that is looked at. */
@@ -74,7 +100,7 @@ function useStatus(): void {
   const engine = model.value && engineOf(model.value.id)
   // A model that was just fetched is not in the status that the server computed a moment ago.
   const isOpen = model.value !== null && (engine === null || isUnderWay(engine.examination))
-  const isLookedAt = modeId.value === 'server' || isOpen
+  const isLookedAt = modeId.value === SERVER || isOpen
   useSignalEffect(() => {
     if (models.value.length > 0) void askStatus()
   })
@@ -82,19 +108,14 @@ function useStatus(): void {
 }
 
 function TopBar() {
-  const modes = useRef<HTMLElement>(null)
   const current = modeId.value
-  useEffect(() => {
-    // On a narrow screen it may be out of sight.
-    modes.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-  }, [current])
   return (
     <header class="top-bar">
       <h1 class="brand">
         <img src="/studio/icon.svg" alt="" width="26" height="26" />
-        Lookout
+        <span>Lookout</span>
       </h1>
-      <nav ref={modes} class="modes" aria-label="Modes">
+      <nav class="modes" aria-label="Modes">
         {MODES.map(({ id, title, icon }, index) => (
           <button
             key={id}
@@ -110,8 +131,8 @@ function TopBar() {
           </button>
         ))}
       </nav>
+      <ModelChoice />
       <div class="top-tools">
-        <ModelChoice />
         <IconButton
           icon="clock"
           label="Sessions"
@@ -121,15 +142,28 @@ function TopBar() {
         />
         <IconButton icon="code" label="Show the request" pressed={drawerIsOpen.value} onClick={toggleDrawer} />
         <ThemeButton />
+        <IconButton
+          icon="help"
+          label="Help"
+          onClick={() => {
+            helpIsShown.value = true
+          }}
+        />
       </div>
     </header>
   )
 }
 
+/** A fetched model is named by its id: `owner/Name-GGUF:Q4_K_M`. The picker has room for the name. */
+function shortName({ name }: Pick<Model, 'name'>): string {
+  return name.replace(/^[^/]+\/([^:]+?)(?:-GGUF)?(?::.*)?$/i, '$1')
+}
+
 function ModelChoice() {
   if (models.value.length === 0) return null
   const textOf = ({ id, name }: Model) => {
-    const title = models.value.some((other) => other.id !== id && other.name === name) ? id : name
+    const isAmbiguous = models.value.some((other) => other.id !== id && shortName(other) === shortName({ name }))
+    const title = isAmbiguous ? id : shortName({ name })
     const examined = shortText(engineOf(id)?.examination)
     return examined === null ? title : `${title} · ${examined}`
   }

@@ -73,8 +73,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   }
 
   test('each of 16 answers is in its row, its marks are on the stage, and the figures are the reply’s', async () => {
-    await page.getByRole('button', { name: 'Try 16 questions about six shapes' }).click()
-    const { events } = await look('Ask 16 questions')
+    const { events } = await look('Try 16 questions about six shapes')
     await figures(/Context read once/)
     const results = events.filter(({ completions }) => completions)
     expect(results).toHaveLength(16)

@@ -425,6 +425,34 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     expect(studio.errors).toEqual([])
   })
 
+  test('has no stage, which comes back as it was, or with what is brought', async () => {
+    const page = await open()
+    const [stage, zoom] = [page.getByRole('region', { name: 'Stage' }), page.locator('.zoom-level')]
+    const openMode = (name: string) =>
+      page.getByRole('navigation', { name: 'Modes' }).getByRole('button', { name }).click()
+    await stage.waitFor({ state: 'hidden' })
+    expect((await page.locator('#panel').boundingBox())!.width).toBe(1360)
+    await openMode('Detect')
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await page.getByRole('button', { name: 'Zoom in' }).click()
+    const before = await zoom.innerText()
+    await openMode('Server')
+    await stage.waitFor({ state: 'hidden' })
+    await openMode('Detect')
+    expect(await zoom.innerText()).toBe(before)
+    await openMode('Server')
+    await page.getByRole('tabpanel').waitFor()
+    // As a picture of the clipboard.
+    const bytes = [...(await readFile('docs/pictures/shapes.png'))]
+    await page.evaluate(`
+      const clipboardData = new DataTransfer()
+      clipboardData.items.add(new File([new Uint8Array(${JSON.stringify(bytes)})], 'mine.png', { type: 'image/png' }))
+      document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))`)
+    await stage.getByRole('button', { name: 'Show mine.png' }).waitFor()
+    await page.getByText('Not searched yet.').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
   test('files are uploaded, shown, put on the stage, downloaded and deleted', async () => {
     const { key } = await accounts.organisation()
     const shapes = await readFile('docs/pictures/shapes.png')
@@ -451,6 +479,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
 
     await row.getByRole('button', { name: 'Put shapes.png on the stage' }).click()
     await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    await page.getByRole('button', { name: 'Server' }).click()
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       row.getByRole('button', { name: 'Download shapes.png' }).click(),
@@ -463,6 +492,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await page.getByText('shapes.png is deleted.').waitFor()
     expect(await row.count()).toBe(0)
     // It is still on the stage.
+    await page.getByRole('button', { name: 'Ask', exact: true }).first().click()
     await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
     expect(studio.errors).toEqual([])
   })

@@ -44,7 +44,7 @@ async function describeServer({ hasStudio, hasReference }: Pages): Promise<About
     documentation: 'README.md and docs/ in the repository',
     links: {
       ...(hasStudio ? { studio: OPEN_PATHS.studio } : {}),
-      ...(hasReference ? { docs: OPEN_PATHS.reference } : {}),
+      ...(hasReference ? { docs: OPEN_PATHS.reference, guide: `${OPEN_PATHS.reference}/guide/index.html` } : {}),
       openapi: OPEN_PATHS.openApi,
       health: OPEN_PATHS.live,
       ready: OPEN_PATHS.ready,

@@ -3,21 +3,21 @@ import { modeId } from '../mode-choice.ts'
 import { MODES } from '../modes.ts'
 import type { Shortcut } from './shortcut.ts'
 
-export const shortcutsAreShown = signal(false)
+export const helpIsShown = signal(false)
 
-/** What the keyboard does, for the list of it. */
+/** What the keyboard does in all modes. */
 export const SHORTCUTS: readonly Shortcut[] = [
   { keys: ['/'], what: 'Write a question' },
   { keys: ['Enter'], what: 'Ask' },
   { keys: ['Shift Enter'], what: 'Begin a new line' },
   { keys: ['Esc'], what: 'Stop the answer; close what is open' },
   {
-    keys: MODES.length > 1 ? ['Alt 1', `Alt ${MODES.length}`] : ['Alt 1'],
+    keys: ['Alt 1', `Alt ${MODES.length}`],
     what: `Change to ${MODES.map(({ title }) => title).join(', ')}`,
   },
   { keys: ['+', '−', '0'], what: 'On an image: closer, farther, all of it' },
   { keys: ['← ↑ → ↓'], what: 'On an image: move it' },
-  { keys: ['?'], what: 'Show this list' },
+  { keys: ['?'], what: 'Show this help' },
 ]
 
 /** Listens to the page's shortcuts. @returns a function that stops it. */
@@ -35,7 +35,7 @@ export function watchShortcuts(): () => void {
     if (event.ctrlKey || event.metaKey || isText(event.target)) return
     if (event.key === '?') {
       event.preventDefault()
-      shortcutsAreShown.value = true
+      helpIsShown.value = true
     } else if (event.key === '/' && focusDraft()) event.preventDefault()
   }
   addEventListener('keydown', onKeyDown)

@@ -1,8 +1,8 @@
-import { type ReadonlySignal, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
 import type { Examination, Finding } from '../server-status/status-body.ts'
 
-/** How far the examination of a new model is, while that model is chosen. */
-export const newModelNote = signal<ReadonlySignal<string | null> | null>(null)
+/** The id of the model that was fetched last: what its examination finds is news. */
+export const newModel = signal<string | null>(null)
 
 /** What the doctor's checks look at, in a word. Others are called by their own names. */
 const CHECKS: Readonly<Record<string, string>> = {

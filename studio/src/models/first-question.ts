@@ -1,15 +1,12 @@
-import { computed } from '@preact/signals'
 import { draft, turns } from '../ask/conversation.ts'
 import { focusDraft } from '../keyboard/shortcuts.ts'
 import { attachments, bring } from '../media/attachments.ts'
 import { bringSample } from '../media/samples.ts'
 import { modeId } from '../mode-choice.ts'
-import { chooseModel, model, models } from '../server/connection.ts'
-import { engineOf } from '../server-status/status.ts'
+import { chooseModel, models } from '../server/connection.ts'
 import { beginSession } from '../session/sessions.ts'
 import { catalogue } from './catalogue.ts'
-import { newModelNote } from './examination.ts'
-import { progressText } from './examination-view.tsx'
+import { newModel } from './examination.ts'
 
 /**
  * A photograph for models that know photographs: by Rachel Michetti, in the public domain (CC0), from scikit-image, where it
@@ -37,10 +34,7 @@ export async function beginWith(id: string): Promise<void> {
   }
   if (attachments.value.length === 0 && modalities.includes('image')) await bringSample(PHOTOGRAPH)
   chooseModel(id)
-  newModelNote.value = computed(() => {
-    const examination = model.value?.id === id ? engineOf(id)?.examination : null
-    return examination ? progressText(examination) : null
-  })
+  newModel.value = id
   const { prompt } = catalogue.value?.data.find((one) => id.startsWith(`${one.repository}:`)) ?? {}
   const shown = attachments.value.at(-1)?.kind
   if (draft.value.trim() === '') {

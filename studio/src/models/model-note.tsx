@@ -1,9 +1,10 @@
 import { GET_MODEL } from '../mode-choice.ts'
 import { model } from '../server/connection.ts'
 import { engineOf } from '../server-status/status.ts'
-import { newModelNote, placesWarning } from './examination.ts'
+import { isUnderWay, newModel, placesWarning } from './examination.ts'
+import { progressText } from './examination-view.tsx'
 
-/** A quiet line about the chosen model: that it is the demonstration, or how far its first examination is. */
+/** A quiet line about the chosen model: that it is the demonstration, how far its examination is, or what came of the first. */
 export function ModelNote() {
   const id = model.value?.id
   const engine = id === undefined ? null : engineOf(id)
@@ -14,11 +15,11 @@ export function ModelNote() {
       </p>
     )
   }
-  const note = newModelNote.value?.value
-  if (!note) return null
+  const examination = engine?.examination
+  if (!examination || !(isUnderWay(examination) || newModel.value === id)) return null
   return (
     <p class="model-note" role="status">
-      {note}
+      {progressText(examination)}
     </p>
   )
 }

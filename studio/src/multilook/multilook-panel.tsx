@@ -41,7 +41,7 @@ export function MultilookPanel() {
               Write up to {questions.most} questions, or paste a list. The picture is read once for all of them, and
               each answer arrives in its row.
             </p>
-            <Button onClick={() => void loadExamples()}>
+            <Button onClick={() => void tryExamples()}>
               Try {EXAMPLE_QUESTIONS.length} questions about six shapes
             </Button>
           </div>
@@ -74,10 +74,12 @@ export function MultilookPanel() {
   )
 }
 
-async function loadExamples(): Promise<void> {
+/** Asks at once: the answers are what is to be seen. */
+async function tryExamples(): Promise<void> {
   questions.replace(EXAMPLE_QUESTIONS)
   const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
   if (sample && attachments.value.length === 0) await bringSample(sample)
+  await lookAll()
 }
 
 /** Why the call has no answers, or not yet. */

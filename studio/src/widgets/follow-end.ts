@@ -9,9 +9,13 @@ export function useFollowEnd() {
   const content = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = frame.current!
-    let isAtEnd = true
+    let [isAtEnd, last] = [true, 0]
     const look = () => {
-      isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX
+      const { scrollTop, scrollHeight, clientHeight } = element
+      const isNear = scrollHeight - scrollTop - clientHeight < NEAR_PX
+      // The list may have grown since it was put at its end: only a user scrolls back.
+      if (isNear || scrollTop < last) isAtEnd = isNear
+      last = scrollTop
     }
     const observer = new ResizeObserver(() => {
       if (isAtEnd) element.scrollTop = element.scrollHeight

@@ -1,0 +1,149 @@
+import type { Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
+import { FakeEngine } from '../support/fake-engine.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
+
+const MODES = ['Ask', 'Multilook', 'Decisions', 'Detect', 'Structure', 'Server']
+
+describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
+  let server: TestServer
+  let studio: StudioPage
+  const engine = new FakeEngine()
+  engine.script = { texts: Array.from({ length: 60 }, (_, line) => `This is line ${line}.\n\n`) }
+
+  beforeAll(async () => {
+    await prepareStudio()
+    server = await startTestServer({ startEngine: async () => engine })
+  })
+  afterEach(() => studio?.close())
+  afterAll(async () => {
+    await closeBrowser()
+    await server?.close()
+  })
+
+  async function open(options: Parameters<typeof openStudio>[1] = {}): Promise<Page> {
+    studio = await openStudio(server.url, { width: 390, height: 844, hasTouch: true, ...options })
+    const { page } = studio
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
+    return page
+  }
+
+  async function openMode(page: Page, mode: string): Promise<void> {
+    await page.getByRole('navigation', { name: 'Modes' }).getByRole('button', { name: mode }).click()
+    await page.locator('#panel [aria-busy="true"]').waitFor({ state: 'detached' })
+  }
+
+  test.each([
+    [390, 844],
+    [360, 740],
+    [844, 390],
+    [667, 375],
+    [768, 1024],
+    [1000, 700],
+  ])('all of it is in view on %d x %d', async (width, height) => {
+    const page = await open({ width, height })
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    for (const mode of MODES) {
+      await openMode(page, mode)
+      expect([mode, await outOfView(page)]).toEqual([mode, []])
+      expect([mode, await tooSmall(page)]).toEqual([mode, []])
+    }
+    await openMode(page, 'Ask')
+    await page.getByRole('button', { name: 'Detect all objects.' }).click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await outOfView(page)).toEqual([])
+    // The end of the answer is what is read.
+    await expect.poll(() => isInView(page, '.reply-facts')).toBe(true)
+    expect(studio.errors).toEqual([])
+  })
+
+  test.each(['light', 'dark'] as const)('each mode and the help are accessible, %s', async (colorScheme) => {
+    const page = await open({ colorScheme })
+    for (const mode of MODES) {
+      await openMode(page, mode)
+      expect([mode, await violationsOf(page)]).toEqual([mode, []])
+    }
+    await page.getByRole('button', { name: 'Help' }).click()
+    await page.getByRole('dialog', { name: 'Help' }).getByRole('link', { name: 'About the Studio' }).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+  })
+
+  test('the model that was fetched is called by its name, and what is known of it is in the picker', async () => {
+    studio = await openStudio(server.url, { width: 390, height: 844, hasTouch: true })
+    const { page } = studio
+    const id = 'acme/Seer-VL-2B-Instruct-GGUF:Q4_K_M'
+    await page.route('**/v1/models?*', async (route) => {
+      const response = await route.fetch()
+      const { data } = (await response.json()) as { data: object[] }
+      await route.fulfill({ response, json: { object: 'list', data: [{ ...data[0], id, name: id }] } })
+    })
+    await page.route('**/v1/server', async (route) => {
+      const response = await route.fetch()
+      const body = (await response.json()) as { engines: object[] }
+      const examination = {
+        state: 'running',
+        overall: null,
+        ok: null,
+        places_off_by: null,
+        findings: [{ check: 'images', verdict: 'ok', finding: 'The model sees.' }],
+        unchecked: ['coordinates'],
+      }
+      const engines = [{ ...body.engines[0], models: [id], demonstration: false, examination }]
+      await route.fulfill({ response, json: { ...body, engines } })
+    })
+    await page.reload()
+    const picker = page.getByRole('combobox', { name: 'Model' })
+    const text = 'Seer-VL-2B-Instruct · Checking… 1 of 2'
+    await expect.poll(() => picker.locator('option:checked').innerText()).toBe(text)
+    // It has a row of its own.
+    expect((await picker.boundingBox())!.width).toBeGreaterThan(350)
+    // The examination goes on after the page was loaded again.
+    expect(await page.locator('.model-note').innerText()).toMatch(/^Checking: sees.✓, boxes.…$/)
+  })
+})
+
+/** Whether all of an element is in the window. */
+function isInView(page: Page, selector: string): Promise<boolean> {
+  return page
+    .locator(selector)
+    .last()
+    .evaluate((one) => {
+      const { innerHeight } = one.ownerDocument.defaultView!
+      const { top, bottom } = one.getBoundingClientRect()
+      return top >= 0 && bottom <= innerHeight
+    })
+}
+
+/** What of the bars and the place to write is cut off by the window, and whether the page itself scrolls. */
+function outOfView(page: Page): Promise<string[]> {
+  return page.locator('html').evaluate((root) => {
+    const { document, innerWidth, innerHeight } = root.ownerDocument.defaultView!
+    const { scrollWidth, scrollHeight } = root
+    const bars = '.top-bar :is(button, select), .composer :is(textarea, .button, .icon-button)'
+    const found = [...root.querySelectorAll(bars)].flatMap((one) => {
+      const { left, top, right, bottom } = one.getBoundingClientRect()
+      const seen = document.elementFromPoint((left + right) / 2, (top + bottom) / 2)
+      const isSeen = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight && one.contains(seen)
+      const isCut = one.matches('button') && one.scrollWidth > one.clientWidth
+      return isSeen && !isCut ? [] : [one.getAttribute('aria-label') ?? one.innerText]
+    })
+    return [
+      ...found,
+      ...(scrollWidth > innerWidth ? [`the page, ${scrollWidth} wide`] : []),
+      ...(scrollHeight > innerHeight ? [`the page, ${scrollHeight} high`] : []),
+    ]
+  })
+}
+
+/** Buttons and fields that a finger misses. What is within a text or on a thumbnail may be smaller. */
+function tooSmall(page: Page): Promise<string[]> {
+  return page.locator('html').evaluate((root) =>
+    [...root.querySelectorAll('button, select, textarea, summary')].flatMap((one) => {
+      const { width, height } = one.getBoundingClientRect()
+      if (width === 0 || one.matches('.skip-link, .thumb .icon-button, .chip') || (width >= 40 && height >= 40))
+        return []
+      return [`${one.getAttribute('aria-label') ?? one.innerText}: ${Math.round(width)} x ${Math.round(height)}`]
+    }),
+  )
+}
