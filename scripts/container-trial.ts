@@ -16,8 +16,9 @@ import { fileURLToPath } from 'node:url'
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)))
 const RELEASE = 'bookworm'
-const KEY = 'trial-key'
-const URL_OF_SERVER = 'http://127.0.0.1:8080'
+/** Not the default: HEALTHCHECK has to find it. */
+const PORT = '8317'
+const URL_OF_SERVER = `http://127.0.0.1:${PORT}`
 const START_MS = 120_000
 
 interface Stage {
@@ -243,7 +244,7 @@ async function serve({ root, environment, folder, user, health, entry }: Stage):
   await mkdir(data, { recursive: true })
   const [uid, gid] = user.split(':')
   execFileSync('chown', [user, data])
-  const settings = { ...environment, LOOKOUT_API_KEY: KEY }
+  const settings = { ...environment, LOOKOUT_PORT: PORT }
   const inside = [
     ...[
       'setpriv',
@@ -281,16 +282,17 @@ async function serve({ root, environment, folder, user, health, entry }: Stage):
       await delay(500)
     }
     say('HEALTHCHECK says that it is healthy')
-    await ask()
+    await ask((await readFile(join(data, 'first-key'), 'utf8')).trim())
+    if ((await codeOf(['lookout', 'keys', 'list'])) !== 0) throw new Error('Commands do not run beside the server.')
   } finally {
     server.kill()
   }
 }
 
-async function ask(): Promise<void> {
+async function ask(key: string): Promise<void> {
   const url = `data:image/png;base64,${await readFile(join(PROJECT, 'docs/pictures/shapes.png'), 'base64')}`
   const post = async (path: string, body: unknown) => {
-    const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     const response = await fetch(URL_OF_SERVER + path, { method: 'POST', headers, body: JSON.stringify(body) })
     const text = await response.text()
     say(`POST ${path}: ${response.status} ${text.slice(0, 300)}`)

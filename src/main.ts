@@ -80,6 +80,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'what has been used, as a table or CSV',
     load: async () => (await import('./commands/usage.ts')).usage,
   },
+  health: {
+    summary: 'check that the server of this machine accepts requests',
+    load: async () => (await import('./commands/health.ts')).health,
+  },
   setup: {
     summary: 'compile what makes this machine faster, and fetch a GPU backend',
     load: async () => (await import('./commands/setup.ts')).setup,

@@ -124,7 +124,7 @@ describe.skipIf(missing !== '')(title, () => {
       expect(chat.status).toBe(200)
     }
     await proxies[name].mend()
-    await expect.poll(async () => (await upload(0, key, png)).status, { timeout: 20_000, interval: 300 }).toBe(200)
+    await expect.poll(async () => (await upload(0, key, png)).status, { interval: 300 }).toBe(200)
     const content = await call(0, key, `/v1/files/${kept}/content`)
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
   })
@@ -149,7 +149,7 @@ describe.skipIf(missing !== '')(title, () => {
       )
       return (await accounts.database.execute(sql`select 1 from usage where trace_id in (${list})`)).length
     }
-    await expect.poll(known, { timeout: 20_000, interval: 300 }).toBe(3)
+    await expect.poll(known, { interval: 300 }).toBe(3)
   })
 
   test('the next start removes objects without a record, and keeps the others', async () => {

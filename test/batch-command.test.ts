@@ -40,7 +40,7 @@ test('that is killed goes on with the pictures that are left, behind all other r
   const killed = start(...words)
   const journal = place('.labels.json.lookout-batch/results.jsonl')
   const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
-  await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(2)
+  await expect.poll(done, { interval: 10 }).toBeGreaterThanOrEqual(2)
   killed.kill('SIGKILL')
   await once(killed, 'exit')
   const had = await done()
@@ -132,7 +132,7 @@ test('that is stopped with Ctrl-C says how to go on, and is alone with its outpu
   const ended = outcomeOf(first)
   const journal = place('.alone.json.lookout-batch/results.jsonl')
   const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
-  await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(1)
+  await expect.poll(done, { interval: 10 }).toBeGreaterThanOrEqual(1)
   // It would end while the other one starts, on a busy machine.
   first.kill('SIGSTOP')
   expect(await run(...words)).toEqual({

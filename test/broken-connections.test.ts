@@ -81,7 +81,7 @@ describe.skipIf(missing !== '')(`connections to PostgreSQL, S3 and Redis${title}
       await proxy.cut()
       await delay(randomInt(50, 500))
       await proxy.mend()
-      await expect.poll(async () => (await load.upload()).status, { timeout: 20_000, interval: 100 }).toBe(200)
+      await expect.poll(async () => (await load.upload()).status, { interval: 100 }).toBe(200)
     }
     await load.stop()
     const { rejections, exceptions } = await load.faults()

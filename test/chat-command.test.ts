@@ -333,7 +333,7 @@ describe('chat by itself', () => {
     return { TMPDIR: temporary, LOOKOUT_PORT: await freePort(), LOOKOUT_DATA_DIR: place('unused') }
   }
 
-  test('loads the model, answers, and leaves nothing behind', { timeout: 60_000 }, async () => {
+  test('loads the model, answers, and leaves nothing behind', async () => {
     const environment = await alone()
     const run = await outcomeOf(
       startLookout(['chat', SHAPES, 'What is in this image?', '--max-tokens', '4'], environment),
@@ -347,14 +347,14 @@ describe('chat by itself', () => {
     await expect(readdir(place('unused'))).rejects.toThrow('ENOENT')
   })
 
-  test('Ctrl-C ends it at once, and the service soon after', { timeout: 60_000 }, async () => {
+  test('Ctrl-C ends it at once, and the service soon after', async () => {
     const environment = await alone()
     const child = startLookout(['chat', 'Tell a story.'], environment)
     await once(child.stderr!, 'data')
     // Its folder appears when the service begins to start, which Ctrl-C is to interrupt.
-    await expect.poll(() => readdir(environment.TMPDIR!), { timeout: 20_000 }).toHaveLength(1)
+    await expect.poll(() => readdir(environment.TMPDIR!)).toHaveLength(1)
     child.kill('SIGINT')
     expect(await once(child, 'exit')).toEqual([130, null])
-    await expect.poll(() => readdir(environment.TMPDIR!), { timeout: 20_000 }).toEqual([])
+    await expect.poll(() => readdir(environment.TMPDIR!)).toEqual([])
   })
 })

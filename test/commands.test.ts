@@ -4,7 +4,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { tables } from '../src/storage/index.ts'
+import { TestAccounts } from './support/accounts.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
@@ -53,8 +56,17 @@ async function makeKey(...options: readonly string[]): Promise<{ key: string; id
   return { key: made.stdout.trim(), id: /key-[0-9a-f]{16}/.exec(made.stderr)![0] }
 }
 
+/** A key that the command makes for a few seconds may expire before a busy machine has asked with it. */
+async function expire(id: string): Promise<void> {
+  const { database } = await TestAccounts.open()
+  await database.use((queries) =>
+    queries.update(tables.apiKeys).set({ expiresAt: new Date() }).where(eq(tables.apiKeys.id, id)),
+  )
+  await database.close()
+}
+
 describe('organisations and keys', () => {
-  test('are made, listed without their keys, limited and revoked', { timeout: 90_000 }, async () => {
+  test('are made, listed without their keys, limited and revoked', async () => {
     const made = await lookout('orgs', 'create', organisation, '--requests', 'models=3')
     expect(made).toMatchObject({ code: 0 })
     expect((await lookout('orgs', 'list')).stdout).toMatch(new RegExp(`^${organisation} +active .* models=3$`, 'm'))
@@ -80,18 +92,19 @@ describe('organisations and keys', () => {
     expect((await lookout('orgs', 'limit', organisation, '--requests', 'models=none')).stdout).toMatch(
       /the server's own/,
     )
-    await expect.poll(() => status(key), { timeout: 15_000, interval: 500 }).toBe(200)
+    await expect.poll(() => status(key), { interval: 500 }).toBe(200)
 
     expect(await lookout('keys', 'revoke', id)).toMatchObject({ code: 0 })
-    await expect.poll(() => status(key), { timeout: 15_000, interval: 200 }).toBe(401)
+    await expect.poll(() => status(key), { interval: 200 }).toBe(401)
     expect(await lookout('keys', 'revoke', id)).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^lookout: Key '.+' does not exist or is already revoked/),
     })
 
-    const brief = await makeKey('--expires', new Date(Date.now() + 4_000).toISOString())
+    const brief = await makeKey('--expires', '1h')
     expect(await status(brief.key)).toBe(200)
-    await expect.poll(() => status(brief.key), { timeout: 15_000, interval: 200 }).toBe(401)
+    await expire(brief.id)
+    await expect.poll(() => status(brief.key), { interval: 200 }).toBe(401)
     expect((await lookout('keys', 'list', '--org', organisation)).stdout).toMatch(
       new RegExp(`^${brief.id} .* expired `, 'm'),
     )
@@ -116,7 +129,7 @@ describe('organisations and keys', () => {
     const other = await makeKey()
     expect(await status(other.key)).toBe(200)
     expect(await lookout('orgs', 'revoke', organisation)).toMatchObject({ code: 0 })
-    await expect.poll(() => status(other.key), { timeout: 15_000, interval: 200 }).toBe(401)
+    await expect.poll(() => status(other.key), { interval: 200 }).toBe(401)
     expect(await lookout('keys', 'create', '--org', organisation)).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/revoked/),

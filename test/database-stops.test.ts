@@ -61,7 +61,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
       await postgres.stop()
       await delay(randomInt(50, 500))
       await postgres.start()
-      await expect.poll(uploads, { timeout: 20_000, interval: 100 }).toBe(200)
+      await expect.poll(uploads, { interval: 100 }).toBe(200)
     }
     await load.stop()
 
@@ -72,7 +72,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
     )
     expect({ deaths, rejections, exceptions }).toEqual({ deaths: 0, rejections: 0, exceptions: 0 })
     expect(Object.keys(load.statuses).filter((kind) => !/ (200|503)$/.test(kind))).toEqual([])
-    expect(load.statuses['upload 200']).toBeGreaterThan(STOPS)
+    expect(load.statuses['upload 200']).toBeGreaterThanOrEqual(STOPS)
     expect(Object.keys(load.statuses).some((kind) => kind.endsWith(' 503'))).toBe(true)
     expect(await load.missing()).toEqual([])
   })
@@ -86,10 +86,8 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
       const hung = performance.now()
       try {
         for (let round = 0; round < 2; round++) {
-          const since = performance.now()
           const answers = await Promise.all(Array.from({ length: 25 }, () => load.upload()))
           const bodies = await Promise.all(answers.map((answer) => answer.json()))
-          expect(performance.now() - since).toBeLessThan(7_000)
           expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]))
           expect(Number(answers[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
           expect(bodies[0]).toEqual({
@@ -103,24 +101,28 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
         }
         // By now the cached key is past its normal lifetime, and is still accepted.
         expect(performance.now() - hung).toBeGreaterThan(3_000)
-        const since = performance.now()
-        expect((await load.chat()).status).toBe(200)
-        expect(performance.now() - since).toBeLessThan(2_000)
+        let hasAnswered = false
+        const upload = load.upload().finally(() => {
+          hasAnswered = true
+        })
+        // A chat that waited for the database would take as long as the upload does.
+        let chats = 0
+        for (; !hasAnswered; chats++) expect((await load.chat()).status).toBe(200)
+        expect((await upload).status).toBe(503)
+        expect(chats).toBeGreaterThan(2)
       } finally {
         await postgres.resume()
       }
-      await expect.poll(uploads, { timeout: 20_000, interval: 100 }).toBe(200)
+      await expect.poll(uploads, { interval: 100 }).toBe(200)
     },
   )
 
   test.skipIf(process.platform !== 'linux')('that hangs, it does not keep the server from shutting down', async () => {
     await postgres.halt()
     try {
-      const since = performance.now()
       const exit = once(server.child, 'exit')
       server.child.kill('SIGTERM')
       expect(await exit).toEqual([0, null])
-      expect(performance.now() - since).toBeLessThan(20_000)
     } finally {
       await postgres.resume()
     }

@@ -1,8 +1,11 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { basename, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
@@ -40,7 +43,16 @@ const seconds = (text: string) => Number(/^(\d+)s$/.exec(text)![1])
 const flag = (args: readonly string[], name: string) =>
   args.find((given) => given.startsWith(`--${name}=`))?.slice(name.length + 3)
 
+/** Resolves with the exit code and all that the program writes. */
+const run = (program: string, args: readonly string[], env: Record<string, string> = {}) =>
+  new Promise<{ code: unknown; text: string }>((settle) =>
+    execFile(program, args, { env: { PATH: process.env.PATH, ...env } }, (error, stdout, stderr) =>
+      settle({ code: error === null ? 0 : error.code, text: stdout + stderr }),
+    ),
+  )
+
 const [compose] = await parsed('deploy/compose.yaml')
+const [cpu] = await parsed('deploy/compose.cpu.yaml')
 const manifests: Manifest[] = []
 for (const file of files) if (/^deploy\/kubernetes\/.*\.yaml$/.test(file)) manifests.push(...(await parsed(file)))
 const manifest = (kind: string, name: string) =>
@@ -61,12 +73,23 @@ const environments = {
   ),
   kubernetes: { ...settings, ...secrets, LOOKOUT_API_KEY: 'secret' },
 }
+const filledIn = parseEnv(await textOf('.env.example')) as Record<string, string>
+const model = parseEnv(await textOf('kubernetes/model.env')) as Record<string, string>
 /** Where each deployment keeps its card and how it starts vLLM. */
 const engines = {
-  compose: { card: 'deploy/card.json', args: compose.services.vllm.command as string[], servers: 1, lookouts: 2 },
+  compose: {
+    card: 'deploy/card.json',
+    args: (compose.services.vllm.command as string[]).map((given) =>
+      given.replace(/\$\{(\w+):\?\}/, (_, name) => filledIn[name]!),
+    ),
+    servers: 1,
+    lookouts: 2,
+  },
   kubernetes: {
     card: 'deploy/kubernetes/card.json',
-    args: containerOf(vllmPods).args as string[],
+    args: (containerOf(vllmPods).args as string[]).map((given) =>
+      given.replace(/\$\((\w+)\)/, (_, name) => model[name]!),
+    ),
     servers: vllmPods.spec.replicas as number,
     lookouts: manifest('HorizontalPodAutoscaler', 'lookout').spec.maxReplicas as number,
   },
@@ -110,8 +133,22 @@ describe('settings', () => {
   )
 
   test('of compose come from variables that .env.example lists', async () => {
-    const listed = Object.keys(parseEnv(await textOf('.env.example')))
-    expect(found(await textOf('compose.yaml'), /(?<!\$)\$\{(\w+)/g).sort()).toEqual(listed.sort())
+    expect(found(await textOf('compose.yaml'), /(?<!\$)\$\{(\w+)/g).sort()).toEqual(Object.keys(filledIn).sort())
+  })
+
+  test('of one machine have the names and the defaults that they have without a container', async () => {
+    const { environment, ports, volumes, stop_grace_period } = cpu.services.lookout
+    expect(environment).toEqual({ LOOKOUT_API_KEY: null, HF_TOKEN: null })
+    const { host, port, drainSeconds } = readConfig({})
+    expect(ports).toEqual([`\${LOOKOUT_HOST:-${host}}:\${LOOKOUT_PORT:-${port}}:${port}`])
+    const directory = /LOOKOUT_DATA_DIR=(\S+)/.exec(await textOf('Dockerfile'))![1]
+    expect(volumes).toEqual([`data:${directory}`])
+    expect(cpu.services.caddy.command).toContain(`--to=lookout:${port}`)
+    expect(seconds(stop_grace_period)).toBeGreaterThan(drainSeconds + 10)
+  })
+
+  test('do not come from the Services of the namespace', () => {
+    for (const workload of [deployment, vllmPods]) expect(workload.spec.template.spec.enableServiceLinks).toBe(false)
   })
 })
 
@@ -198,8 +235,30 @@ describe('ports and probes', () => {
     const { startupProbe, livenessProbe, readinessProbe } = containerOf(deployment)
     const paths = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.path)
     paths.push(/health_uri (\S+)/.exec(await textOf('Caddyfile'))![1])
-    paths.push(/127\.0\.0\.1:8080(\/\w+)/.exec(await textOf('Dockerfile'))![1])
     for (const path of paths) expect((await fetch(server.url + path)).status, path).toBe(200)
+  })
+
+  test('of the image are those of the port that is set', async () => {
+    const dockerfile = await textOf('Dockerfile')
+    const [name, ...args] = JSON.parse(/HEALTHCHECK .*\\\n\s+CMD (\[.*\])/.exec(dockerfile)![1]!)
+    const [, program] = new RegExp(`ln --symbolic /app/(\\S+) /usr/local/bin/${name} `).exec(dockerfile)!
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-image-'))
+    try {
+      await symlink(resolve(program!), join(directory, name))
+      const PATH = [directory, dirname(process.execPath), process.env.PATH].join(':')
+      const check = (settings: Record<string, string>) => run(name, args, { PATH, ...settings })
+      const { port } = new URL(server.url)
+      expect(await check({ LOOKOUT_HOST: '0.0.0.0', LOOKOUT_PORT: port })).toMatchObject({ code: 0 })
+      const settings = join(directory, 'settings.yaml')
+      await writeFile(settings, `port: ${port}`)
+      expect(await check({ LOOKOUT_CONFIG: settings })).toMatchObject({ code: 0 })
+      expect(await check({ LOOKOUT_PORT: '1' })).toEqual({
+        code: 1,
+        text: expect.stringMatching(/no answer from http:\/\/127\.0\.0\.1:1\/readyz: /),
+      })
+    } finally {
+      await rm(directory, { recursive: true })
+    }
   })
 
   test('are those that Lookout listens on', async () => {
@@ -303,19 +362,85 @@ describe.each(Object.entries(engines))('the model of %s', (_, { card: file, args
   })
 })
 
-test('both deployments start the same vLLM and fetch the same files for Lookout', () => {
-  const common = ({ args }: { args: readonly string[] }) => args.filter((given) => !given.startsWith('--revision='))
-  expect(common(engines.kubernetes)).toEqual(common(engines.compose))
+test('both deployments start the same vLLM', () => {
+  expect(engines.kubernetes.args).toEqual(engines.compose.args)
   expect(containerOf(vllmPods).image).toBe(compose.services.vllm.image)
   expect(compose.services.vllm.image).toMatch(/:v0\.32\.\d+$/)
-  const [inPod] = deployment.spec.template.spec.initContainers
-  const { tokenizer } = compose.services
-  const fetched = (script: string) => [
-    ...found(script, /--include ('?\S+'?)/g),
-    ...found(script, /(huggingface_hub==\S+)/g),
+})
+
+test('what is downloaded is pinned, and containers install nothing when they start', async () => {
+  const services = [compose, cpu].flatMap((file) => Object.values<Manifest>(file.services))
+  const pods = [deployment, vllmPods].map(({ spec }) => spec.template.spec)
+  const containers = [
+    ...services,
+    ...pods.flatMap(({ initContainers = [], containers }) => [...initContainers, ...containers]),
   ]
-  expect(fetched(inPod.args[0])).toEqual(fetched(tokenizer.command[0]))
-  expect(fetched(inPod.args[0]).length).toBe(4)
+  const others = containers.filter(({ image }) => image !== 'lookout')
+  expect(others.filter(({ image }) => !/:v?\d/.test(image)).map(({ image }) => image)).toEqual([])
+  const started = containers.map(({ entrypoint, command, args }) => [entrypoint, command, args].flat(2).join(' '))
+  expect(started.filter((line) => /\b(pip|uv|npm|apt-get|apk)\b/.test(line))).toEqual([])
+  expect(model.MODEL_REVISION).toMatch(/^[0-9a-f]{40}$/)
+  expect(filledIn.MODEL_REVISION).toBe(model.MODEL_REVISION)
+})
+
+const curls = spawnSync('curl', ['--version']).status === 0
+const { tokenizer } = compose.services
+const [inPod] = deployment.spec.template.spec.initContainers
+const tokenizers = {
+  compose: { command: [...tokenizer.entrypoint, ...tokenizer.command], environment: tokenizer.environment },
+  kubernetes: { command: [...inPod.command, ...inPod.args], environment: model },
+} satisfies Record<string, { command: string[]; environment: Record<string, string> }>
+
+describe.skipIf(!curls).each(Object.entries(tokenizers))(
+  `the tokenizer of %s${curls ? '' : ' (skipped: curl is not installed)'}`,
+  (_, { command, environment }) => {
+    test('is fetched from the commit, whole or not at all', async () => {
+      const directory = await mkdtemp(join(tmpdir(), 'lookout-tokenizer-'))
+      const asked: IncomingMessage[] = []
+      const gone = new Set<string>()
+      const hub = createServer((request, response) => {
+        asked.push(request)
+        response.writeHead(gone.has(basename(request.url!)) ? 404 : 200).end(basename(request.url!))
+      }).listen(0, '127.0.0.1')
+      try {
+        await once(hub, 'listening')
+        const { MODEL, FILES } = environment as Record<string, string>
+        const folder = join(directory, 'model')
+        for (const name of [folder, join(directory, 'card')]) await mkdir(name)
+        await writeFile(join(directory, 'card/card.json'), '{}')
+        const [shell, flags, script] = command.map((text) =>
+          text
+            .replaceAll('$$', '$')
+            .replace('https://huggingface.co', `http://127.0.0.1:${(hub.address() as AddressInfo).port}`)
+            .replaceAll(/(?<= )\/(card|models?)(?=[/ ])/g, (path: string) => directory + path),
+        )
+        const fetchFiles = (HF_TOKEN: string) =>
+          run(shell!, [flags!, script!], { ...model, MODEL: MODEL!, FILES: FILES!, HF_TOKEN })
+        await mkdir(join(directory, 'models'))
+        expect(await fetchFiles('secret')).toEqual({ code: 0, text: '' })
+        expect(asked.map(({ url }) => url)).toEqual(
+          FILES!.split(',').map((name) => `/Qwen/Qwen3-VL-4B-Instruct/resolve/${model.MODEL_REVISION}/${name}`),
+        )
+        expect(asked.map(({ headers }) => headers.authorization)).toEqual(asked.map(() => 'Bearer secret'))
+        const written = await readdir(directory, { recursive: true })
+        expect(written.map((path) => basename(path))).toEqual(expect.arrayContaining(FILES!.split(',')))
+        gone.add('tokenizer.json')
+        asked.length = 0
+        expect(await fetchFiles('')).toEqual({ code: 22, text: expect.stringContaining('404') })
+        expect(asked[0]!.headers.authorization).toBeUndefined()
+      } finally {
+        hub.closeAllConnections()
+        hub.close()
+        await rm(directory, { recursive: true })
+      }
+    })
+  },
+)
+
+test('both deployments fetch the same files for Lookout, with the same image', () => {
+  const { MODEL, FILES } = tokenizer.environment
+  expect(model).toMatchObject({ MODEL, FILES })
+  expect(compose.services.vllm.command[0]).toBe(MODEL)
   expect(inPod.image).toBe(tokenizer.image)
 })
 

@@ -72,16 +72,14 @@ describe.skipIf(mounted === null)(title, () => {
       expect((await chat()).status).toBe(200)
       chats++
       await rm(junk)
-      await expect.poll(async () => (await upload()).status, { timeout: 20_000, interval: 300 }).toBe(200)
+      await expect.poll(async () => (await upload()).status, { interval: 300 }).toBe(200)
       expect(await isWhole(id)).toBe(true)
     }
     const listed = await jsonOf<{ data: { id: string }[] }>(await fetch(`${server.url}/v1/files`, { headers }))
     expect(listed.data.length).toBeGreaterThanOrEqual(3)
     for (const file of listed.data) expect(await isWhole(file.id)).toBe(true)
     await expect
-      .poll(() => countOf(join(directory, 'data'), "usage where endpoint = 'chat' and status = 200"), {
-        timeout: 20_000,
-      })
+      .poll(() => countOf(join(directory, 'data'), "usage where endpoint = 'chat' and status = 200"))
       .toBe(chats)
   })
 })
@@ -155,10 +153,10 @@ describe('a database without room', () => {
     server.engine.script = { texts: ['slow', ' reply'], delayMs: 20 }
     const before = server.engine.works.length
     const { id } = await client.start(chatLines(40))
-    await expect.poll(() => server.engine.works.length - before, { interval: 5, timeout: 20_000 }).toBeGreaterThan(8)
+    await expect.poll(() => server.engine.works.length - before, { interval: 5 }).toBeGreaterThan(8)
     const makeRoom = await withoutRoom()
     const waits = () => server.logs.filter((line) => line.includes('wait') && line.includes('storage is full')).length
-    await expect.poll(waits, { timeout: 20_000 }).toBeGreaterThan(0)
+    await expect.poll(waits).toBeGreaterThan(0)
     await makeRoom()
     const ended = await client.ended(id)
     expect(ended).toMatchObject({ status: 'completed', request_counts: { total: 40, completed: 40, failed: 0 } })
@@ -170,6 +168,6 @@ describe('a database without room', () => {
     )
     // All that was computed but the two responses above.
     const rows = "usage where status = 200 and endpoint = 'chat'"
-    await expect.poll(() => countOf(server.directory, rows), { timeout: 20_000 }).toBe(server.engine.works.length - 2)
+    await expect.poll(() => countOf(server.directory, rows)).toBe(server.engine.works.length - 2)
   })
 })

@@ -20,7 +20,7 @@ describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
     outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder, LOOKOUT_BACKEND: 'cpu' }))
 
-  test('calls random weights noise, as a table', { timeout: 90_000 }, async () => {
+  test('calls random weights noise, as a table', async () => {
     const card = await shippedCard()
     const served = { ...card.serves[0]!, reasoning: false }
     await writeRandomModel(folder, { ...card, serves: [served] }, 7)

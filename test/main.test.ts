@@ -83,6 +83,7 @@ describe('the command line', () => {
       'config',
       'keys',
       'usage',
+      'health',
       'setup',
     ]) {
       const run = await outcome(start([command, '--help'], {}))
@@ -268,7 +269,7 @@ describe('SIGTERM in the middle of an answer', () => {
     server.kill('SIGTERM')
     expect(await exited).toEqual([1, null])
     await expect(stream.text()).rejects.toThrow()
-    await expect.poll(() => children.filter(isAlive), { timeout: 20_000 }).toEqual([])
+    await expect.poll(() => children.filter(isAlive)).toEqual([])
   })
 
   test('with a drain time of 0, answers end with an error', async () => {

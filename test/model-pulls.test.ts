@@ -251,20 +251,17 @@ describe('a pull', () => {
       })
     }
     leaving.abort()
-    await expect.poll(downloads, { timeout: 10_000 }).not.toContainEqual(expect.stringMatching(/\.lock$/))
+    await expect.poll(downloads).not.toContainEqual(expect.stringMatching(/\.lock$/))
     // Others are served meanwhile.
     expect((await ask('service-mk1.5')).status).toBe(200)
 
     hub.onDownload = () => undefined
     let response: Response
     await expect
-      .poll(
-        async () => {
-          response = await server.post(URL, { model: ID, projector: 'none' })
-          return response.status
-        },
-        { timeout: 10_000 },
-      )
+      .poll(async () => {
+        response = await server.post(URL, { model: ID, projector: 'none' })
+        return response.status
+      })
       .toBe(200)
     const events = await eventsOf(response!)
     const [begun] = events.filter(({ type }) => type === 'progress')
@@ -273,14 +270,12 @@ describe('a pull', () => {
   })
 
   test('does not hold up a shutdown', async () => {
-    server = await startTestServer({ graceMs: 60_000 })
+    server = await startTestServer({ graceMs: 3_600_000 })
     stall()
     const response = await server.post(URL, { model: ID })
     const events = eventsOf(response)
     await expect.poll(downloads).not.toEqual([])
-    const begun = performance.now()
     await server.close()
-    expect(performance.now() - begun).toBeLessThan(20_000)
     expect((await events).at(-1)!.error).toMatchObject({
       code: 'model_overloaded',
       message: expect.stringContaining('shutting down'),
@@ -545,6 +540,6 @@ describe('deleting', () => {
     expect(response.status).toBe(409)
     expect(await errorOf(response)).toMatchObject({ code: 'pull_in_progress' })
     leaving.abort()
-    await expect.poll(async () => (await remove(ID)).status, { timeout: 10_000 }).toBe(200)
+    await expect.poll(async () => (await remove(ID)).status).toBe(200)
   })
 })

@@ -4,7 +4,6 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/engine.ts'
 import { internalError, invalidRequest, modelOverloaded } from '../src/lib/errors.ts'
@@ -23,9 +22,10 @@ const fetched: string[] = []
 beforeAll(async () => {
   const png = await readFile('docs/pictures/shapes.png')
   picture = `data:image/png;base64,${png.toString('base64')}`
-  web = createServer(async (request, response) => {
+  web = createServer((request, response) => {
     fetched.push(request.url!)
-    if (request.url === '/slow') await delay(5000)
+    // Fetching it takes until its time limit of 30 s.
+    if (request.url === '/slow') return
     response.writeHead(request.url === '/missing' ? 404 : 200).end(png)
   }).listen(0, '127.0.0.1')
   await once(web, 'listening')
@@ -333,11 +333,10 @@ describe('a prompt fails alone', () => {
   })
 
   test('when one of its images fails, without waiting for its others', async () => {
-    const started = performance.now()
-    const slow = [image(`http://${host}/slow`), image(`http://${host}/missing`)]
-    const { results } = await answer({ prompts: ['Who?', { content: slow }] })
+    const media = [image(`http://${host}/slow`), image(`http://${host}/missing`)]
+    const { results } = await answer({ prompts: ['Who?', { content: media }] })
+    // What is waited for would be the first to fail.
     expect(results[1]!.error!.message).toMatch(/HTTP 404/)
-    expect(performance.now() - started).toBeLessThan(3000)
   })
 
   test('when the engine fails it midway', async () => {

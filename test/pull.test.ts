@@ -163,7 +163,7 @@ describe('lookout pull', () => {
       return kept
     }
     const [stdout, stderr] = [text(child.stdout), text(child.stderr)]
-    await expect.poll(() => stdout.text, { timeout: 20_000 }).toMatch(/"progress".*"done":[1-9]/)
+    await expect.poll(() => stdout.text).toMatch(/"progress".*"done":[1-9]/)
     child.kill('SIGINT')
     expect(await once(child, 'close')).toEqual([130, null])
     expect(stderr.text).toBe('lookout: stopped; the same command goes on where it stopped\n')

@@ -84,7 +84,6 @@ describe('a client that sends the whole body before it reads gets', () => {
   // A Python process each, so only the largest and some kinds: the sockets above send all of them in every size.
   test.skipIf(!python).each([...refusals, ...withoutLength].filter(isForPython))(
     `%i from %s (key %s, %s, %i bytes), with Python’s clients${python ? '' : ' (python3 is not installed here)'}`,
-    { timeout: 60_000 },
     async (status, path, key, type, bytes) => {
       for (const client of status === 411 ? ['chunked'] : ['urllib', 'http.client']) {
         const args = ['test/fixtures/refused.py', client, server.url + path, keys[key], type, String(bytes)]

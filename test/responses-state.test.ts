@@ -313,7 +313,7 @@ test('a request gets a row of usage', async () => {
       queries.select().from(tables.usage).where(eq(tables.usage.organisationId, organisation)),
     )
   await expect
-    .poll(used, { timeout: 10_000 })
+    .poll(used)
     .toMatchObject([{ endpoint: 'responses', status: 200, finish: 'stop', completionTokens: 2, model }])
 })
 
@@ -322,7 +322,7 @@ test('responses expire, and what they had is removed', async () => {
   const expiring = await newOrganisation({}, brief.url)
   const { id } = await expiring.client.responses.create({ model, input: [showing(newPicture())] })
   await expect
-    .poll(() => expiring.client.responses.retrieve(id).catch((error: unknown) => error), { timeout: 5_000 })
+    .poll(() => expiring.client.responses.retrieve(id).catch((error: unknown) => error))
     .toBeInstanceOf(OpenAI.NotFoundError)
   await brief.close()
   // A server that sweeps now removes it: the next one when it starts, or another one before.

@@ -54,9 +54,9 @@ test('a server with the shipped model tells what it does', async () => {
     for (let i = 0; i < 3; i++) {
       expect((await chat(server, { messages, max_completion_tokens: 20 })).status).toBe(200)
     }
-    await expect.poll(async () => (await statusOf(server)).tokens_per_second, { timeout: 5_000 }).toBeGreaterThan(0)
+    await expect.poll(async () => (await statusOf(server)).tokens_per_second).toBeGreaterThan(0)
     // Two of the three prompts were computed before.
-    await expect.poll(async () => (await statusOf(server)).cached_share, { timeout: 5_000 }).toBeGreaterThan(0.3)
+    await expect.poll(async () => (await statusOf(server)).cached_share).toBeGreaterThan(0.3)
     const { cached_share, engines } = await statusOf(server)
     expect(cached_share).toBeLessThan(1)
     expect(engines[0]!.cached_share).toBe(cached_share)
@@ -143,19 +143,19 @@ describe('a busy server', () => {
       signal: leaving.signal,
     })
     const reading = stream.text().catch(() => '')
-    await expect.poll(async () => (await statusOf(server)).tokens_per_second, { timeout: 5_000 }).toBeGreaterThan(100)
+    await expect.poll(async () => (await statusOf(server)).tokens_per_second).toBeGreaterThan(100)
     leaving.abort()
     await reading
-    await expect.poll(async () => (await statusOf(server)).tokens_per_second, { timeout: 10_000 }).toBe(0)
+    await expect.poll(async () => (await statusOf(server)).tokens_per_second).toBe(0)
   })
 
   test('of which an engine does not answer leaves its figures out', async () => {
     engine.stats = () => Promise.reject(new Error('gone'))
     await expect
-      .poll(async () => (await statusOf(server)).engines[0], { timeout: 5_000 })
+      .poll(async () => (await statusOf(server)).engines[0])
       .toMatchObject({ models: IDS, running: 0, cached_share: null, memory_bytes: null })
     engine.state = 'restarting'
-    await expect.poll(async () => (await statusOf(server)).engines[0]!.state, { timeout: 5_000 }).toBe('restarting')
+    await expect.poll(async () => (await statusOf(server)).engines[0]!.state).toBe('restarting')
   })
 })
 
@@ -167,17 +167,17 @@ test('a model that is not loaded is listed as such, and loading it is told', asy
   try {
     await new ModelStore(server.directory).put('pulled')
     const pulled = async () => (await statusOf(server)).engines.find(({ models }) => models.includes('pulled'))
-    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({
+    await expect.poll(pulled).toMatchObject({
       stored: true,
       demonstration: false,
       state: 'unloaded',
       memory_bytes: null,
     })
     const reply = chat(server, { model: 'pulled' })
-    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ state: 'starting', queued: 1, running: 0 })
+    await expect.poll(pulled).toMatchObject({ state: 'starting', queued: 1, running: 0 })
     begun.resolve(new FakeEngine())
     expect((await reply).status).toBe(200)
-    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ state: 'ready', queued: 0 })
+    await expect.poll(pulled).toMatchObject({ state: 'ready', queued: 0 })
   } finally {
     begun.resolve(new FakeEngine())
     await server.close()

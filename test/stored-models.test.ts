@@ -125,7 +125,7 @@ test('a card that is replaced is served as it is now, by an engine of its own', 
   expect(await jsonOf(await server.get('/v1/models/pulled'))).toMatchObject({ owned_by: 'somebody' })
   await server.ask('pulled')
   await store.touch('pulled', new Date(2_000_000))
-  await expect.poll(async () => (await server.ask('pulled')) && engines.length, { timeout: 5_000 }).toBe(4)
+  await expect.poll(async () => (await server.ask('pulled')) && engines.length).toBe(4)
   await expect.poll(() => engines.map(([, { state }]) => state)).toEqual(['ready', 'closed', 'closed', 'ready'])
 })
 

@@ -45,7 +45,7 @@ test(`killed ${KILLS} times under load, the server loses nothing that it has ack
     const [answered, stored] = [chats.size, kept.size + deleted.size]
     const load = Array.from({ length: WORKERS }, () => work(server.url))
     // Kill the server only after it has acknowledged something that could be lost.
-    await vi.waitUntil(() => chats.size > answered + 1 && kept.size + deleted.size > stored + 1, { timeout: 20_000 })
+    await vi.waitUntil(() => chats.size > answered + 1 && kept.size + deleted.size > stored + 1, { timeout: 60_000 })
     await delay(randomInt(300, 1200))
     // The embedded database is a process of its own. In some rounds it is killed too, before or after the server.
     const database = round % 3 === 0 ? [] : await childrenOf(server.child.pid!)
@@ -147,7 +147,7 @@ async function verify(url: string): Promise<void> {
       .map((name) => name.split('/').at(-1)!)
       .sort()
   }
-  await expect.poll(blobs, { timeout: 10_000 }).toEqual([...listed.keys()].sort())
+  await expect.poll(blobs).toEqual([...listed.keys()].sort())
   const drafts = await readdir(join(directory, 'files', 'drafts'))
   expect(drafts.filter((name) => !name.startsWith('lock'))).toEqual([])
 }

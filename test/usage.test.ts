@@ -34,7 +34,7 @@ async function rowsOf(organisation: string, count: number) {
     accounts.database.use((queries) =>
       queries.select().from(tables.usage).where(eq(tables.usage.organisationId, organisation)).orderBy(tables.usage.at),
     )
-  await expect.poll(async () => (await read()).length, { timeout: 10_000 }).toBe(count)
+  await expect.poll(async () => (await read()).length).toBe(count)
   return read()
 }
 

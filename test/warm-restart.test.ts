@@ -72,9 +72,7 @@ async function measured({ server }: { readonly server: TestServer }, name: strin
   return Number(new RegExp(`^lookout_${name}\\{.*\\} (\\S+)$`, 'm').exec(text)?.[1])
 }
 
-test('the next turn after a restart computes only what is new, for its organisation alone', {
-  timeout: 60_000,
-}, async () => {
+test('the next turn after a restart computes only what is new, for its organisation alone', async () => {
   const [own, other] = [await accounts.organisation(), await accounts.organisation()]
   const first: Turn[] = [{ role: 'user', content: [image, { type: 'text', text: 'What is here?' }] }]
   const then = (text: string): Turn[] => [
@@ -97,13 +95,13 @@ test('the next turn after a restart computes only what is new, for its organisat
   expect(await ask(running, then(reply), own.key)).toBe(expected)
   expect(await measured(running, 'prefix_cache_tokens_total')).toBeGreaterThan(IMAGE_TOKENS)
   expect(await measured(running, 'prefix_cache_disk_hits_total')).toBe(1)
-  await vi.waitUntil(async () => (await measured(running, 'prefix_cache_disk_files')) >= 3, { timeout: 20_000 })
+  await vi.waitUntil(async () => (await measured(running, 'prefix_cache_disk_files')) >= 3, { timeout: 60_000 })
   expect(await measured(running, 'prefix_cache_disk_bytes')).toBeGreaterThan(100_000)
 
   const { engine } = running
   const { pid } = engine
   process.kill(pid!, 'SIGKILL')
-  await vi.waitUntil(() => engine.state === 'ready' && engine.pid !== pid, { timeout: 20_000 })
+  await vi.waitUntil(() => engine.state === 'ready' && engine.pid !== pid, { timeout: 60_000 })
   expect(await ask(running, then(reply), own.key)).toBe(expected)
   expect(await measured(running, 'prefix_cache_tokens_total')).toBeGreaterThan(IMAGE_TOKENS)
   await running.server.close()
@@ -112,6 +110,6 @@ test('the next turn after a restart computes only what is new, for its organisat
   const revoked = await outcomeOf(startLookout(['orgs', 'revoke', own.organisation], environment))
   expect(revoked).toMatchObject({ code: 0 })
   running = await start(0.1)
-  await vi.waitUntil(async () => (await measured(running, 'prefix_cache_disk_files')) === 1, { timeout: 20_000 })
+  await vi.waitUntil(async () => (await measured(running, 'prefix_cache_disk_files')) === 1, { timeout: 60_000 })
   await running.server.close()
 })

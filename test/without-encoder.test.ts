@@ -68,7 +68,7 @@ describe.skipIf(hasPackage())('a server without the image encoder library', () =
     for (const { modalities } of data) expect(modalities).toEqual(['text'])
   })
 
-  test('lookout doctor says what is missing', { timeout: 90_000 }, async () => {
+  test('lookout doctor says what is missing', async () => {
     const settings = { LOOKOUT_CACHE_DIR: cache, LOOKOUT_DATA_DIR: cache, LOOKOUT_BACKEND: 'cpu' }
     const { stdout } = await outcomeOf(startLookout(['doctor', '--json', '--images', '6'], settings))
     const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string; finding: string }[] }

@@ -41,9 +41,7 @@ function start(args: readonly string[], card = resolve('models/lookout-nano/card
   })
 }
 
-test('without FFmpeg the server says so, refuses and does not list videos and audio, and still sees', {
-  timeout: 90_000,
-}, async () => {
+test('without FFmpeg the server says so, refuses and does not list videos and audio, and still sees', async () => {
   const server = start(['serve'])
   try {
     let log = ''
@@ -99,9 +97,7 @@ test('without FFmpeg the server says so, refuses and does not list videos and au
   }
 })
 
-test('lookout doctor says that FFmpeg is missing, and the rest of the installation is well', {
-  timeout: 90_000,
-}, async () => {
+test('lookout doctor says that FFmpeg is missing, and the rest of the installation is well', async () => {
   const { stdout } = await outcomeOf(start(['doctor', '--json', '--images', '6']))
   const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string; finding: string }[] }
   expect(findings).toContainEqual({
@@ -115,7 +111,7 @@ test('lookout doctor says that FFmpeg is missing, and the rest of the installati
   expect(findings.find(({ check }) => check === 'encoder')?.verdict).toBe('ok')
 })
 
-test('lookout doctor without a model says what is installed, and how to get a model', { timeout: 90_000 }, async () => {
+test('lookout doctor without a model says what is installed, and how to get a model', async () => {
   const { code, stdout, stderr } = await outcomeOf(start(['doctor'], ''))
   expect(stdout).toMatch(/^FFmpeg +warning +Not installed/m)
   expect(stdout).not.toMatch(/^template/m)

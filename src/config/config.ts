@@ -171,6 +171,12 @@ export function isLoopbackHost(host: string): boolean {
   return ['127.0.0.1', '::1', 'localhost'].includes(host)
 }
 
+/** The address at which this machine reaches a server with these settings. */
+export function localUrl({ host, port }: Pick<Config, 'host' | 'port'>): string {
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+}
+
 /** Folder of the prefix cache on disk, whether it is used or not. */
 export function prefixDirectory(dataDirectory: string): string {
   return join(dataDirectory, 'prefixes')

@@ -204,7 +204,7 @@ describe('a download', () => {
       )
       return text === '' ? [] : JSON.parse(text).done
     }
-    await expect.poll(done, { timeout: 20_000 }).toEqual([[0, 10 * MIB]])
+    await expect.poll(done).toEqual([[0, 10 * MIB]])
     child.kill('SIGKILL')
     await new Promise((ended) => child.once('exit', ended))
     expect(await blobs()).toContain(`${sha256(model)}.lock`)

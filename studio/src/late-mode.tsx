@@ -1,6 +1,7 @@
 import { computed, type ReadonlySignal, signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
+import type { Shortcut } from './keyboard/shortcut.ts'
 import type { Clip, Mark } from './marks/mark.ts'
 import type { StageTool } from './stage/image-stage.tsx'
 import { Button } from './widgets/button.tsx'
@@ -12,6 +13,8 @@ interface ModeContent {
   readonly marks?: ReadonlySignal<readonly Mark[]>
   readonly clips?: ReadonlySignal<readonly Clip[]>
   readonly tool?: ReadonlySignal<StageTool>
+  /** What keys do in this mode alone. */
+  readonly keys?: readonly Shortcut[]
   /** What it has to say in other modes. */
   readonly News?: ComponentType
 }
@@ -57,5 +60,6 @@ export function lateMode(load: () => Promise<ModeContent>) {
     marks: computed(() => content.value?.marks?.value ?? []),
     clips: computed(() => content.value?.clips?.value ?? []),
     tool: computed(() => content.value?.tool?.value ?? null),
+    keys: computed(() => content.value?.keys ?? []),
   }
 }

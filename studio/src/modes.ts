@@ -2,6 +2,7 @@ import { type ReadonlySignal, signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { AskPanel } from './ask/ask-panel.tsx'
 import { clips, marks } from './ask/conversation.ts'
+import type { Shortcut } from './keyboard/shortcut.ts'
 import { lateMode } from './late-mode.tsx'
 import type { Clip, Mark } from './marks/mark.ts'
 import { loadForSessions } from './session/registry.ts'
@@ -17,6 +18,8 @@ export interface Mode {
   readonly marks: ReadonlySignal<readonly Mark[]>
   readonly clips: ReadonlySignal<readonly Clip[]>
   readonly tool: ReadonlySignal<StageTool | null>
+  /** What keys do in this mode alone. */
+  readonly keys?: ReadonlySignal<readonly Shortcut[]>
 }
 
 const multilook = lateMode(() => import('./multilook/multilook-mode.ts'))

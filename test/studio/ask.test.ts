@@ -1,6 +1,7 @@
+import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import { type Chunk, messageOf } from '../support/chat.ts'
 import { recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'
@@ -64,4 +65,94 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
     await page.locator('.mark.box rect.shape').first().hover()
     expect(await page.locator('.chip.lit').count()).toBe(1)
   })
+
+  test('an answer in Markdown is set, with its places in it, and nothing of it is HTML', async () => {
+    studio = await openStudio(server.url, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    const box = (label: string, at: number) => `<point_box mention="${label}"> (${at},${at}) (500,500) </point_box>`
+    const code = 'def area(r):\n    return r ** 2'
+    const text = [
+      `# Shapes\n\n1. A **${box('circle', 100)}** in bold\n2. <b onclick=alert(1)>no element</b>`,
+      `| shape | where |\n|---|--:|\n| ${box('star', 200)} | here |`,
+      '[safe](https://a.example) [unsafe](javascript:alert(1)) ![picture](https://a.example/x.png)',
+      `\`\`\`python\n${code}\n\`\`\``,
+    ].join('\n\n')
+    await answerWith(page, text)
+    await ask(page, 'Describe them.')
+    const reply = page.locator('.markdown')
+    await reply.getByRole('heading', { name: 'Shapes' }).waitFor()
+    expect(await reply.locator('b, img, script, [onclick]').count()).toBe(0)
+    expect(await reply.getByText('<b onclick=alert(1)>no element</b>').count()).toBe(1)
+    const links = reply.getByRole('link')
+    expect(await links.evaluateAll((all) => all.map((link) => [link.textContent, link.getAttribute('href')]))).toEqual([
+      ['safe', 'https://a.example'],
+      ['picture', 'https://a.example/x.png'],
+    ])
+    expect(await links.first().getAttribute('rel')).toBe('noopener noreferrer')
+    await reply.locator('li strong .chip').hover()
+    expect(await page.locator('.mark.lit').getAttribute('data-label')).toBe('circle')
+    await reply.locator('td .chip').hover()
+    expect(await page.locator('.mark.lit').getAttribute('data-label')).toBe('star')
+    await reply.getByTitle('Copy the code').click()
+    await page.getByText('Copied').waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(code)
+    await page.getByTitle('Copy the answer as the model wrote it').click()
+    await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).toBe(text)
+    expect(await violationsOf(page)).toEqual([])
+    expect(errors).toEqual([])
+  })
+
+  test('a question is asked again or changed in its place, and both can be undone', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const answers = page.locator('.reply-text')
+    for (const [index, answer] of ['one', 'two', 'three'].entries()) {
+      await answerWith(page, answer)
+      await ask(page, `Question ${index + 1}`)
+      await answers.getByText(answer).waitFor()
+    }
+    await answerWith(page, 'another')
+    await page.getByRole('button', { name: 'Ask again' }).last().click()
+    await answers.getByText('another').waitFor()
+    // By the keyboard alone: Escape leaves the question as it is, Enter sends it.
+    const change = page.getByRole('button', { name: 'Change the question' })
+    await change.nth(1).press('Enter')
+    await page.keyboard.press('Escape')
+    expect(await change.nth(1).evaluate((button) => button.matches(':focus'))).toBe(true)
+    await page.keyboard.press('Enter')
+    await page.getByLabel('The question', { exact: true }).fill('In other words')
+    const sent = page.waitForRequest('**/v1/chat/completions')
+    await answerWith(page, 'last')
+    await page.keyboard.press('Enter')
+    expect((await sent).postDataJSON()).toMatchObject({
+      messages: [{ content: 'Question 1' }, { content: 'one' }, { content: 'In other words' }],
+    })
+    await answers.getByText('last').waitFor()
+    expect(await answers.allInnerTexts()).toEqual(['one', 'last'])
+    await page.getByText('Asked again; 1 later turn removed.').waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => answers.allInnerTexts()).toEqual(['one', 'two', 'another'])
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => answers.allInnerTexts()).toEqual(['one', 'two', 'three'])
+    expect(await page.getByRole('button', { name: 'Undo' }).count()).toBe(0)
+    expect(errors).toEqual([])
+  })
 })
+
+async function ask(page: Page, question: string): Promise<void> {
+  await page.getByLabel('Your question').fill(question)
+  await page.keyboard.press('Enter')
+}
+
+/** Puts a reply in place of the model's, from the next one on. */
+async function answerWith(page: Page, text: string): Promise<void> {
+  await page.unroute('**/v1/chat/completions')
+  await page.route('**/v1/chat/completions', (route) => {
+    const events = text.match(/[\s\S]{1,7}/g)!.map((content) => ({ choices: [{ index: 0, delta: { content } }] }))
+    const end = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+    const body = [...events, end].map((event) => `data: ${JSON.stringify(event)}\n\n`).join('')
+    return route.fulfill({ contentType: 'text/event-stream', body: `${body}data: [DONE]\n\n` })
+  })
+}

@@ -252,6 +252,10 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     await give('other.json', { questions: [{ instructions: [{ type: 'input_text', text: 'x' }] }] })
     expect(await page.getByRole('alert').innerText()).toContain('The page cannot show its question 1.')
     expect(await questionField(3).inputValue()).toBe('star')
+    await give('last.json', { only: 'Is there a heart?' })
+    await page.getByText('last.json took the place of your questions.').waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+    expect(await questionField(3).inputValue()).toBe('star')
     expect(studio.errors).toEqual([])
   })
 

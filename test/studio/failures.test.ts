@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Engine } from '../../src/inference/engine.ts'
@@ -188,6 +189,54 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     server = await startTestServer({ environment: { LOOKOUT_PORT: port } })
     await page.getByText('Lookout is back.').waitFor()
     await page.getByText('Hello there.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('names the one of 14 pictures that is damaged, in every mode, and asks without it', async () => {
+    const page = await open({ environment: { LOOKOUT_MODEL_CARD: shippedCard() } })
+    const picture = await readFile('docs/pictures/coffee.jpg')
+    const files = Array.from({ length: 14 }, (_, index) => ({
+      name: `coffee-${index + 1}.jpg`,
+      mimeType: 'image/jpeg',
+      // A browser shows what there is of it.
+      buffer: index === 11 ? picture.subarray(0, picture.length / 2) : picture,
+    }))
+    const bring = async (some: typeof files) => {
+      await page.locator('input[type=file][multiple]').first().setInputFiles(some)
+      await page.getByRole('button', { name: `Show ${some.at(-1)!.name}` }).waitFor()
+    }
+    const choose = (mode: string) => page.getByRole('navigation').getByRole('button', { name: mode }).click()
+    const submit = () => page.locator('.panel button[type=submit]').click()
+    const goOn = async (path: string) => {
+      await page.getByRole('alert').getByText('coffee-12.jpg: the image is damaged or truncated').waitFor()
+      const again = page.waitForRequest(`**${path}`)
+      await page.getByRole('button', { name: 'Go on without it' }).click()
+      const body = (await again).postData()!
+      expect(body.match(/data:image/g)).toHaveLength(files.length - 1)
+      await page.getByRole('alert').waitFor({ state: 'detached' })
+      await bring(files.slice(11, 12))
+    }
+    await bring(files)
+    await ask(page, 'What is in these?')
+    await goOn('/v1/chat/completions')
+    expect(await page.locator('.question-media').innerText()).not.toContain('coffee-12.jpg')
+    await choose('Structure')
+    await ask(page, 'What is in these?')
+    await goOn('/v1/chat/completions')
+    for (const [mode, path] of [
+      ['Multilook', '/v1/chat/completions/multilook'],
+      ['Decisions', '/v1/decisions'],
+    ] as const) {
+      await choose(mode)
+      await page.locator('.question-text').first().fill('Is it coffee?')
+      await submit()
+      await goOn(path)
+    }
+    await choose('Detect')
+    await submit()
+    await page.getByRole('alert').getByText('coffee-12.jpg: the image is damaged or truncated').waitFor()
+    await page.getByRole('button', { name: 'Go on without it' }).click()
+    await page.getByRole('alert').waitFor({ state: 'detached' })
     expect(scriptErrors(studio)).toEqual([])
   })
 

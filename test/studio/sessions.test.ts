@@ -135,6 +135,37 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     expect(errors).toEqual([])
   })
 
+  test('"Start over" leaves the conversation among them with the media on the stage, and can be undone', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await detectShapes(page)
+    const marks = await marksOf(page)
+    await page.getByRole('button', { name: 'Start over' }).click()
+    await page.getByText('Started over.').waitFor()
+    expect(await page.locator('.turn').count()).toBe(0)
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    await page.getByLabel('Your question').fill('Already written')
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await marksOf(page)).toEqual(marks)
+    expect(await page.getByLabel('Your question').inputValue()).toBe('Already written')
+    const titles = page.locator('.session-title')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    expect(await titles.allInnerTexts()).toEqual(['Detect all objects.'])
+    await page.keyboard.press('Escape')
+    // Not undone, it stays there.
+    await page.getByRole('button', { name: 'Start over' }).click()
+    await page.getByText('Started over.').waitFor()
+    await kept(page, 'Already written')
+    await page.getByLabel('Your question').fill('Another')
+    await kept(page, 'Another')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await titles.getByText('Detect all objects.').click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await marksOf(page)).toEqual(marks)
+    expect(errors).toEqual([])
+  })
+
   test('two tabs do not write over one another', async () => {
     studio = await openStudio(server.url)
     const { page } = studio

@@ -133,6 +133,15 @@ describe.skipIf(CHROMIUM === null)('structure in the Studio', () => {
     expect(await schema().evaluate((field) => field.matches(':focus'))).toBe(false)
   })
 
+  test('an example takes the place of what was written, until that is undone', async () => {
+    await schema().fill(TABLE)
+    await load('A number')
+    await page.getByRole('textbox', { name: 'Regular expression' }).waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+    expect(await schema().inputValue()).toBe(TABLE)
+    expect(await page.getByRole('button', { name: 'Undo' }).count()).toBe(0)
+  })
+
   test('an answer that is cut says so', async () => {
     await load('A sentence')
     await page.getByRole('button', { name: 'Settings' }).click()

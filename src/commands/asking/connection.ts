@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type ClientOptions, LookoutClient, MOST_WAIT_S, type ModelEntry, ServerError } from '../../client/index.ts'
-import { type Config, ConfigError } from '../../config/config.ts'
+import { type Config, ConfigError, localUrl } from '../../config/config.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
@@ -154,11 +154,6 @@ async function probe(url: string, asking: Asking): Promise<Connected | null> {
     )
   }
   return null
-}
-
-function localUrl({ host, port }: Config): string {
-  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
 function readUrl(given: string, origin: string): string {

@@ -1,14 +1,13 @@
-import { useComputed } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { ReplyView } from '../chat/reply-view.tsx'
-import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { useFollowEnd } from '../widgets/follow-end.ts'
 import { useKept } from '../widgets/kept.ts'
+import { UndoNotice } from '../widgets/undo-notice.tsx'
 import './ask-session.ts'
 import { Composer, Suggestions } from './composer.tsx'
-import { options, pickedTurn, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+import { startOver, type Turn, turns, undoSteps } from './conversation.ts'
 import { watchInputCost } from './input-cost.ts'
+import { TurnView } from './turn-view.tsx'
 
 /** A conversation about the media on the stage. */
 export function AskPanel() {
@@ -40,41 +39,15 @@ export function AskPanel() {
         </div>
       </div>
       <div class="panel-foot">
+        <UndoNotice steps={undoSteps} />
         <Suggestions />
         {count > 0 && (
-          <Button kind="quiet" onClick={startOver}>
+          <Button kind="quiet" onClick={() => void startOver()}>
             Start over
           </Button>
         )}
         <Composer />
       </div>
     </>
-  )
-}
-
-/** The server has no code of its own for it. */
-function isTooLong({ status, message }: Failure): boolean {
-  return status === 400 && /exceeds? the context/.test(message)
-}
-
-function TurnView({ turn }: { readonly turn: Turn }) {
-  const isShown = useComputed(() => shownTurn.value?.id === turn.id).value
-  return (
-    <article class={`turn ${isShown ? 'shown' : ''}`} onPointerDown={() => (pickedTurn.value = turn.id)}>
-      <div class="question">
-        {turn.question}
-        {turn.media.length > 0 && <span class="question-media">{turn.media.map(({ name }) => name).join(', ')}</span>}
-      </div>
-      <ReplyView
-        reply={turn.reply}
-        pieces={turn.pieces.value}
-        onRetry={() => void send(turn)}
-        waysOn={(failure) =>
-          turns.value[0] !== turn &&
-          options.value.remembers &&
-          isTooLong(failure) && <Button onClick={() => void sendAlone(turn)}>Ask without the earlier turns</Button>
-        }
-      />
-    </article>
   )
 }

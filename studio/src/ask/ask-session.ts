@@ -3,7 +3,7 @@ import { readSavedReply } from '../chat/saved-reply.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, optionsOf, recordOf, textOf } from '../session/shape.ts'
 import { FORMATS } from '../widgets/formats.ts'
-import { DEFAULT_OPTIONS, draft, options, pickedTurn, startOver, type Turn, turnOf, turns } from './conversation.ts'
+import { clearTurns, DEFAULT_OPTIONS, draft, options, pickedTurn, type Turn, turnOf, turns } from './conversation.ts'
 
 keepInSessions({
   name: 'ask',
@@ -18,10 +18,9 @@ keepInSessions({
   },
 
   restore(saved, find) {
-    startOver()
+    clearTurns()
     draft.value = ''
     options.value = DEFAULT_OPTIONS
-    pickedTurn.value = null
     if (saved === undefined) return
     const { draft: text, options: given, turns: list, shown } = recordOf(saved)
     const read = (value: unknown): Turn => {

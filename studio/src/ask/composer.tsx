@@ -15,7 +15,7 @@ import { inputCost } from './input-cost.ts'
 export function Composer() {
   const showsSettings = useSignal(false)
   const last = turns.value.at(-1)?.reply
-  const isBusy = last?.status.value === 'waiting' || last?.status.value === 'streaming'
+  const isBusy = last?.isBusy.value ?? false
   const submit = () => {
     if (!isBusy) void ask()
   }

@@ -8,10 +8,13 @@ import { soundtrackOptions } from '../media/soundtrack.ts'
 import { newId } from '../new-id.ts'
 import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
-import { toFailure } from '../server/failure.ts'
+import { type MediaAtFault, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
+import { continueAsNew, goBackTo } from '../session/sessions.ts'
 import type { AnnotationFormat } from '../widgets/formats.ts'
+import { counted } from '../widgets/quantities.ts'
+import type { UndoStep } from '../widgets/undo-notice.tsx'
 
 /** What goes with every question. */
 export interface AskOptions extends AnswerOptions {
@@ -56,6 +59,9 @@ export const draft = signal('')
 export const options = signal<AskOptions>(DEFAULT_OPTIONS)
 export const turns = signal<readonly Turn[]>([])
 
+/** What was done to the turns, and can be taken back until the next question. */
+export const undoSteps = signal<readonly UndoStep[]>([])
+
 /** The turn that was picked to have its marks on the stage; null for the last. */
 export const pickedTurn = signal<string | null>(null)
 /** The turn whose marks are on the stage. */
@@ -77,6 +83,10 @@ export function nextTurn(): Turn | null {
   const known = new Set(before.flatMap(({ media }) => media.map(({ id }) => id)))
   const media = attachments.value.filter(({ id }) => !known.has(id))
   if (question === '' && media.length === 0) return null
+  return newTurn(question, media, before)
+}
+
+function newTurn(question: string, media: readonly Attachment[], before: readonly Turn[]): Turn {
   const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
   return turnOf({ id: newId(), question, media, reply: new Reply(), sent })
 }
@@ -88,6 +98,7 @@ export async function ask(): Promise<void> {
   turns.value = [...turns.value, turn]
   pickedTurn.value = null
   draft.value = ''
+  undoSteps.value = []
   await send(turn)
 }
 
@@ -99,6 +110,47 @@ export async function sendAlone({ id }: Turn): Promise<void> {
   turns.value = turns.value.map((one) => (one.id === id ? turnOf({ ...one, media, sent }) : one))
   const turn = turns.value.find((one) => one.id === id)
   if (turn) await send(turn)
+}
+
+/** Sends a turn again without one of the media. */
+export async function sendWithout({ id }: Turn, gone: MediaAtFault): Promise<void> {
+  turns.value = turns.value.map((turn) => {
+    const media = turn.media.filter((one) => one.id !== gone.id)
+    // Of a reply that is there, the places stay on what it was given.
+    const sent = turn.id === id ? turn.sent.filter((one) => one !== gone.id) : turn.sent
+    return media.length === turn.media.length && sent === turn.sent ? turn : turnOf({ ...turn, media, sent })
+  })
+  const turn = turns.value.find((one) => one.id === id)
+  if (turn) await send(turn)
+}
+
+/** Asks for another answer to a question. Later turns go. */
+export async function askAgain(turn: Turn): Promise<void> {
+  await replaceFrom(turn, turn.question, turn.media)
+}
+
+/** Sends a question in other words, and with what has come to the stage since the last one. Later turns go. */
+export async function askChanged(turn: Turn, question: string): Promise<void> {
+  const known = new Set(turns.value.flatMap(({ media }) => media.map(({ id }) => id)))
+  await replaceFrom(turn, question, [...turn.media, ...attachments.value.filter(({ id }) => !known.has(id))])
+}
+
+async function replaceFrom(turn: Turn, question: string, media: readonly Attachment[]): Promise<void> {
+  const before = turns.value
+  const index = before.indexOf(turn)
+  const later = before.length - index - 1
+  for (const { reply } of before.slice(index)) reply.stop()
+  const kept = before.slice(0, index)
+  const again = newTurn(question, media, options.value.remembers ? kept : [])
+  turns.value = [...kept, again]
+  pickedTurn.value = null
+  const undo = () => {
+    again.reply.stop()
+    turns.value = before
+  }
+  const said = later === 0 ? 'Asked again.' : `Asked again; ${counted(later, 'later turn')} removed.`
+  undoSteps.value = [...undoSteps.value, { said, undo }]
+  await send(again)
 }
 
 /** Sends a turn, for the first time or again. */
@@ -113,9 +165,25 @@ export async function send(turn: Turn): Promise<void> {
   }
 }
 
-export function startOver(): void {
+/** Leaves the conversation as a session, and begins another with all else that is on the page. */
+export async function startOver(): Promise<void> {
+  for (const { reply } of turns.value) reply.stop()
+  const left = await continueAsNew()
+  if (left === null) return
+  clearTurns()
+  const undo = async () => {
+    const written = draft.value
+    await goBackTo(left)
+    if (written !== '') draft.value = written
+  }
+  undoSteps.value = [{ said: 'Started over. The conversation is among the sessions.', undo }]
+}
+
+export function clearTurns(): void {
   for (const { reply } of turns.value) reply.stop()
   turns.value = []
+  undoSteps.value = []
+  pickedTurn.value = null
 }
 
 /** The chat completion that a turn is, without `stream`. */

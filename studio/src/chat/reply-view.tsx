@@ -1,7 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { AnnotatedText } from '../marks/annotated-text.tsx'
-import type { ReplyPiece } from '../marks/reply-text.ts'
-import type { Failure } from '../server/failure.ts'
+import type { Failure, MediaAtFault } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { millisecondsText } from '../widgets/quantities.ts'
@@ -10,20 +8,22 @@ import type { Reply } from './reply.ts'
 
 interface ReplyViewProps {
   readonly reply: Reply
-  /** The reply's text, read: its owner shows the marks on the stage too. */
-  readonly pieces: readonly ReplyPiece[]
-  onRetry(): void
+  /** Its text. */
+  readonly children: ComponentChildren
+  onRetry(without?: MediaAtFault): void
+  /** Of a reply that has ended. */
+  readonly tools?: ComponentChildren
   /** Ways on besides trying again. */
   waysOn?(failure: Failure): ComponentChildren
 }
 
 /** A reply with its thoughts, its calls of tools, what it cost, and what went wrong. */
-export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
+export function ReplyView({ reply, children, tools, onRetry, waysOn }: ReplyViewProps) {
   const status = reply.status.value
   const failure = reply.failure.value
   const wait = reply.wait.value
   return (
-    <div class="reply" aria-busy={status === 'waiting' || status === 'streaming'}>
+    <div class="reply" aria-busy={reply.isBusy.value}>
       {reply.thoughts.value !== '' && (
         <details class="thoughts">
           <summary>{reply.text.value === '' && status === 'streaming' ? 'Thinking…' : 'Thoughts'}</summary>
@@ -31,8 +31,8 @@ export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
         </details>
       )}
       <div class="reply-text" aria-live="polite">
-        <AnnotatedText pieces={pieces} />
-        {(status === 'waiting' || status === 'streaming') && wait === null && <span class="cursor" />}
+        {children}
+        {reply.isBusy.value && wait === null && <span class="cursor" />}
       </div>
       {reply.toolCalls.value.map((call) => (
         <div class="tool-call" key={call.id}>
@@ -45,12 +45,17 @@ export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
       {status === 'stopped' && (
         <p class="reply-facts">
           Stopped.{' '}
-          <Button kind="quiet" onClick={onRetry}>
+          <Button kind="quiet" onClick={() => onRetry()}>
             Try again
           </Button>
         </p>
       )}
-      {status === 'done' && <Facts reply={reply} />}
+      {!reply.isBusy.value && (
+        <div class="reply-end">
+          {status === 'done' && <Facts reply={reply} />}
+          {tools && <div class="reply-tools">{tools}</div>}
+        </div>
+      )}
     </div>
   )
 }

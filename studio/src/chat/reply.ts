@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 import { callEvents } from '../server/call.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
@@ -23,6 +23,7 @@ export class Reply {
   readonly thoughts = signal('')
   readonly toolCalls = signal<readonly ToolCall[]>([])
   readonly status = signal<ReplyStatus>('waiting')
+  readonly isBusy = computed(() => this.status.value === 'waiting' || this.status.value === 'streaming')
   readonly finishReason = signal<string | null>(null)
   readonly usage = signal<Usage | null>(null)
   readonly failure = signal<Failure | null>(null)

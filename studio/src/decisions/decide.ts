@@ -2,6 +2,7 @@ import { computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
 import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { carrying } from '../media/known-media.ts'
 import type { LookFacts } from '../multilook/look-facts.ts'
 import { callJson } from '../server/call.ts'
 import { model } from '../server/connection.ts'
@@ -109,8 +110,9 @@ async function timed<Value>(promise: Promise<Value>): Promise<readonly [Value, n
 /** The request about all media on the stage. */
 async function bodyOf(asking: readonly TypedQuestion[]): Promise<object> {
   // OpenAI's own part for images; the others are those of chat messages.
-  const parts: object[] = (await toParts(attachments.value)).map((part) =>
-    part.type === 'image_url' ? { type: 'input_image', image_url: part.image_url.url } : part,
+  const media = attachments.value
+  const parts: object[] = (await toParts(media)).map((part, index) =>
+    part.type === 'image_url' ? carrying(media[index]!, { type: 'input_image', image_url: part.image_url.url }) : part,
   )
   if (context.value.trim() !== '') parts.push({ type: 'input_text', text: context.value.trim() })
   return {

@@ -3,6 +3,7 @@ import { useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
 import { download } from '../widgets/download.ts'
 import { Notice } from '../widgets/notice.tsx'
+import { UndoNotice, type UndoStep } from '../widgets/undo-notice.tsx'
 import { asked } from './decide.ts'
 import { readQuestionFile, writeQuestionFile } from './question-file.ts'
 import { questions, replaceQuestions } from './questions.ts'
@@ -11,16 +12,25 @@ import { questions, replaceQuestions } from './questions.ts'
 export function QuestionTools() {
   const input = useRef<HTMLInputElement>(null)
   const problem = useSignal<string | null>(null)
+  const undoSteps = useSignal<readonly UndoStep[]>([])
   const open = async (file: File) => {
     problem.value = null
     try {
-      replaceQuestions(readQuestionFile(await file.text()))
+      const opened = readQuestionFile(await file.text())
+      const before = questions.all.value
+      const undo = () => {
+        questions.all.value = before
+      }
+      undoSteps.value =
+        asked.value.length === 0 ? [] : [{ said: `${file.name} took the place of your questions.`, undo }]
+      replaceQuestions(opened)
     } catch (error) {
       problem.value = `${file.name} has no questions that the page can show. ${(error as Error).message}`
     }
   }
   return (
     <>
+      <UndoNotice steps={undoSteps} />
       <div class="look-add">
         <Button
           icon="plus"

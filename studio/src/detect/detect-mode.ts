@@ -2,4 +2,6 @@ import './detect-session.ts'
 import '../styles/detect.css'
 
 export { DetectPanel as Panel } from './detect-panel.tsx'
-export { stageMarks as marks, stageTool as tool } from './stage.ts'
+export { KEYS as keys } from './keys.ts'
+export { labellingTool as tool } from './labelling.ts'
+export { stageMarks as marks } from './stage.ts'

@@ -1,19 +1,19 @@
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { chosenMark } from '../marks/mark.ts'
 import { selected } from '../media/attachments.ts'
 import { PlacesWarning } from '../models/model-note.tsx'
 import { Segments } from '../widgets/segments.tsx'
 import { CompareSection } from './compare/compare-section.tsx'
 import { ExportBar } from './export-bar.tsx'
-import { PictureList } from './picture-list.tsx'
+import { onKey, spokenState } from './labelling.ts'
+import { PictureList, ReviewBar } from './picture-list.tsx'
 import { ResultHead } from './result-head.tsx'
 import { ResultTable } from './result-table.tsx'
-import { redo, removeSpot, results, undo } from './results.ts'
+import { results } from './results.ts'
 import { SearchForm } from './search-form.tsx'
 import { SearchProgress } from './search-progress.tsx'
 import { SpotEditor } from './spot-editor.tsx'
-import { chosenSpot, drawing, hiddenLabels } from './stage.ts'
+import { hiddenLabels } from './stage.ts'
 import { shownImage } from './targets.ts'
 
 const VIEWS = [
@@ -34,6 +34,7 @@ export function DetectPanel() {
   return (
     <>
       <SearchForm />
+      <ReviewBar />
       <div class="panel-body detect-body">
         <SearchProgress />
         <PictureList />
@@ -64,23 +65,9 @@ export function DetectPanel() {
         )}
       </div>
       <SpotEditor />
+      <p class="hidden" role="status" aria-label="Chosen">
+        {spokenState.value}
+      </p>
     </>
   )
-}
-
-/** Keys that work anywhere in this mode but in a text field, which has its own. */
-function onKey(event: KeyboardEvent): void {
-  const target = event.target as HTMLElement
-  if (event.key === 'Escape' && drawing.value !== null) drawing.value = null
-  else if (target.closest('input, textarea, select, dialog')) return
-  else if (event.key === 'Escape') chosenMark.value = null
-  else if ((event.key === 'Delete' || event.key === 'Backspace') && chosenSpot.value) {
-    const { picture, spot } = chosenSpot.value
-    chosenMark.value = null
-    removeSpot(picture.id, spot.id)
-  } else if (!(event.ctrlKey || event.metaKey)) return
-  else if (event.key.toLowerCase() === 'z') event.shiftKey ? redo() : undo()
-  else if (event.key.toLowerCase() === 'y') redo()
-  else return
-  event.preventDefault()
 }

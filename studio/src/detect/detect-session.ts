@@ -51,12 +51,13 @@ keepInSessions({
 })
 
 function readResult(value: unknown): Result {
-  const { found, spots, asked, isCut, milliseconds } = recordOf(value)
+  const { found, spots, asked, isCut, isReviewed, milliseconds } = recordOf(value)
   return {
     found: listOf(found, readSpot),
     spots: listOf(spots, readSpot),
     asked: listOf(asked, textOf),
     isCut: isCut === true,
+    isReviewed: isReviewed === true,
     milliseconds: orNull(milliseconds, numberOf),
   }
 }

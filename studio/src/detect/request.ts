@@ -1,5 +1,6 @@
 import { type Attachment, toDataUrl, upload } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { carrying } from '../media/known-media.ts'
 import { model } from '../server/connection.ts'
 import { categories, examples, negatives } from './targets.ts'
 
@@ -16,10 +17,11 @@ export async function bodyOf(picture: Attachment, { output, thinks }: DetectOpti
   const shown = attachments.value.filter(({ id }) => examples.value.some(({ media }) => media === id))
   const all = [picture, ...shown, ...negatives.value]
   const isInline = all.reduce((sum, { blob }) => sum + blob.size, 0) <= MOST_INLINE_BYTES
-  const mediaOf = async (one: Attachment) => ({
-    type: 'image',
-    image_url: isInline ? await toDataUrl(one.blob) : `${location.origin}/v1/files/${await upload(one)}/content`,
-  })
+  const mediaOf = async (one: Attachment) =>
+    carrying(one, {
+      type: 'image',
+      image_url: isInline ? await toDataUrl(one.blob) : `${location.origin}/v1/files/${await upload(one)}/content`,
+    })
   const exemplars = await Promise.all(
     shown.map(async (one) => ({
       media: await mediaOf(one),

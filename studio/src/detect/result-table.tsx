@@ -3,9 +3,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
 import { chosenMark, lighting, litMark } from '../marks/mark.ts'
 import { Icon } from '../widgets/icon.tsx'
+import { keepInView } from '../widgets/keep-in-view.ts'
 import { comparisons } from './compare/comparison.ts'
 import { originOf, type Result, removeSpot } from './results.ts'
-import { areaOf, type Spot } from './spot.ts'
+import { areaOf, comparePlaces, type Spot } from './spot.ts'
 
 type Column = 'label' | 'place' | 'size'
 
@@ -14,7 +15,7 @@ const order = signal<{ readonly by: Column; readonly isDescending: boolean } | n
 
 const COMPARE: Readonly<Record<Column, (one: Spot, other: Spot) => number>> = {
   label: (one, other) => one.label.localeCompare(other.label),
-  place: (one, other) => one.top - other.top || one.left - other.left,
+  place: comparePlaces,
   size: (one, other) => areaOf(one) - areaOf(other),
 }
 
@@ -100,7 +101,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
   const isChosen = useComputed(() => chosenMark.value === id).value
   const isLit = useComputed(() => litMark.value === id).value
   useEffect(() => {
-    if (isChosen) row.current?.scrollIntoView({ block: 'nearest' })
+    if (isChosen) keepInView(row.current, row.current?.closest('.panel-body'))
   }, [isChosen])
   return (
     <tr
@@ -139,7 +140,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
 function onKey(event: KeyboardEvent, media: string): void {
   const row = (event.target as Element).closest('tr')
   const id = row?.dataset.row
-  if (!row || id === undefined) return
+  if (!row || id === undefined || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return
   const [before, after] = [row.previousElementSibling, row.nextElementSibling] as (HTMLElement | null)[]
   const isDelete = event.key === 'Delete' || event.key === 'Backspace'
   const next =

@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals'
+import { attachments, select } from '../media/attachments.ts'
 import type { Spot } from './spot.ts'
 
 /** What is known about one picture: what the model found, and what has become of it by hand. */
@@ -9,6 +10,8 @@ export interface Result {
   readonly asked: readonly string[]
   /** Whether the model was stopped before it had finished. */
   readonly isCut: boolean
+  /** Whether somebody has accepted it as it is. */
+  readonly isReviewed: boolean
   /** Null where nothing was searched. */
   readonly milliseconds: number | null
 }
@@ -16,8 +19,8 @@ export interface Result {
 /** By the ids of the attachments. */
 export type Results = ReadonlyMap<string, Result>
 
-const MOST_STEPS = 200
-const EMPTY: Result = { found: [], spots: [], asked: [], isCut: false, milliseconds: null }
+const MOST_STEPS = 1000
+const EMPTY: Result = { found: [], spots: [], asked: [], isCut: false, isReviewed: false, milliseconds: null }
 
 export const results = signal<Results>(new Map())
 const past = signal<readonly Results[]>([])
@@ -25,8 +28,9 @@ const future = signal<readonly Results[]>([])
 export const canUndo = computed(() => past.value.length > 0)
 export const canRedo = computed(() => future.value.length > 0)
 
-function commit(media: string, result: Result): void {
-  past.value = [...past.value, results.value].slice(-MOST_STEPS)
+/** @param isMore of the step before, which is undone with it. */
+function commit(media: string, result: Result, isMore = false): void {
+  if (!isMore) past.value = [...past.value, results.value].slice(-MOST_STEPS)
   future.value = []
   results.value = new Map(results.value).set(media, result)
 }
@@ -43,7 +47,7 @@ export function undo(): void {
   if (before === undefined) return
   past.value = past.value.slice(0, -1)
   future.value = [...future.value, results.value]
-  results.value = before
+  showChange(before)
 }
 
 export function redo(): void {
@@ -51,12 +55,19 @@ export function redo(): void {
   if (after === undefined) return
   future.value = future.value.slice(0, -1)
   past.value = [...past.value, results.value]
-  results.value = after
+  showChange(after)
+}
+
+/** What is undone may be on another picture than the one that is shown. */
+function showChange(next: Results): void {
+  const changed = attachments.value.find(({ id }) => next.get(id) !== results.value.get(id))
+  results.value = next
+  if (changed) select(changed.id)
 }
 
 /** What a search found takes the place of all that was there; undoing brings it back. */
-export function takeFound(media: string, found: Omit<Result, 'spots'>): void {
-  commit(media, { ...found, spots: found.found })
+export function takeFound(media: string, found: Omit<Result, 'spots' | 'isReviewed'>): void {
+  commit(media, { ...found, spots: found.found, isReviewed: false })
 }
 
 export function addSpot(media: string, spot: Spot): void {
@@ -64,19 +75,25 @@ export function addSpot(media: string, spot: Spot): void {
   commit(media, { ...result, spots: [...result.spots, spot] })
 }
 
-export function changeSpot(media: string, id: string, change: Partial<Omit<Spot, 'id'>>): void {
+export function changeSpot(media: string, id: string, change: Partial<Omit<Spot, 'id'>>, isMore?: boolean): void {
   const result = results.value.get(media)
   const spot = result?.spots.find((one) => one.id === id)
   if (result === undefined || spot === undefined) return
   const changed = { ...spot, ...change }
   if (isSame(spot, changed)) return
-  commit(media, { ...result, spots: result.spots.map((one) => (one === spot ? changed : one)) })
+  commit(media, { ...result, spots: result.spots.map((one) => (one === spot ? changed : one)) }, isMore)
 }
 
 export function removeSpot(media: string, id: string): void {
   const result = results.value.get(media)
   if (!result?.spots.some((one) => one.id === id)) return
   commit(media, { ...result, spots: result.spots.filter((one) => one.id !== id) })
+}
+
+/** Says whether a picture is right as it is. */
+export function setReviewed(media: string, isReviewed: boolean): void {
+  const result = results.value.get(media) ?? EMPTY
+  if (result.isReviewed !== isReviewed) commit(media, { ...result, isReviewed })
 }
 
 /** Takes back all that was done by hand on a picture. */

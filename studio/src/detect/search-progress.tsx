@@ -1,4 +1,4 @@
-import { select } from '../media/attachments.ts'
+import { attachments, select } from '../media/attachments.ts'
 import { waitText } from '../server/patience.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
@@ -37,16 +37,24 @@ export function SearchProgress() {
           Stopped after {done} of {total} pictures.
         </Notice>
       )}
-      {failures.map(({ picture, failure }) => (
-        <div key={picture.id}>
-          {total > 1 && (
-            <Button kind="quiet" onClick={() => select(picture.id)}>
-              {picture.name}
-            </Button>
-          )}
-          <FailureNotice failure={failure} onRetry={() => void startSearch(status === 'stopped' ? left : [picture])} />
-        </div>
-      ))}
+      {failures
+        .filter(({ picture }) => isOnStage(picture.id))
+        .map(({ picture, failure }) => (
+          <div key={picture.id}>
+            {total > 1 && (
+              <Button kind="quiet" onClick={() => select(picture.id)}>
+                {picture.name}
+              </Button>
+            )}
+            <FailureNotice
+              failure={failure}
+              onRetry={(without) => {
+                // The search goes on by itself without the picture.
+                if (without?.id !== picture.id) void startSearch(status === 'stopped' ? left : [picture])
+              }}
+            />
+          </div>
+        ))}
       {status === 'done' && total === 1 && replacedEdits > 0 && (
         <Notice
           actions={
@@ -66,4 +74,8 @@ export function SearchProgress() {
       )}
     </>
   )
+}
+
+function isOnStage(id: string): boolean {
+  return attachments.value.some((one) => one.id === id)
 }

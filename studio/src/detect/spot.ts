@@ -39,6 +39,11 @@ export function placeOf(points: readonly Point[], { width, height }: Sized): Omi
   return { kind: points.length === 1 ? 'point' : 'box', left, top, right, bottom }
 }
 
+/** Reading order. */
+export function comparePlaces(one: Spot, other: Spot): number {
+  return one.top - other.top || one.left - other.left
+}
+
 export function areaOf({ left, top, right, bottom }: Omit<Spot, 'id' | 'label' | 'kind'>): number {
   return (right - left) * (bottom - top)
 }

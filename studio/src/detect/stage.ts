@@ -3,6 +3,7 @@ import { chosenMark, type Mark } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { newId } from '../new-id.ts'
 import type { MarkEditor, StageTool } from '../stage/image-stage.tsx'
+import type { Handle } from '../stage/reshape.ts'
 import { comparisons } from './compare/comparison.ts'
 import { addSpot, changeSpot, results } from './results.ts'
 import { options } from './search.ts'
@@ -15,6 +16,10 @@ export const drawing = signal<'example' | 'box' | 'point' | null>(null)
 export const newExample = signal<string | null>(null)
 /** The spot that was added last, likewise. */
 export const newSpot = signal<string | null>(null)
+/** Whether the name of what is drawn next is typed at once. */
+export const nameNew = signal(true)
+/** Which corner of the chosen box the keys move. */
+export const corner = signal<Handle & ('se' | 'nw')>('se')
 /** The name that was given last: the next one is likely the same. */
 export const lastLabel = signal<string | null>(null)
 /** Labels whose marks are not shown. */
@@ -66,13 +71,16 @@ export const chosenSpot = computed<{ readonly spot: Spot; readonly picture: Atta
   return spot ? { spot, picture } : null
 })
 
-/** What a spot may be called. */
+/** What a spot may be called, in an order that no correction changes: the first ten have keys. */
 export const knownLabels = computed<readonly string[]>(() => {
-  const given = [...results.value.values()].flatMap(({ asked, spots }) => [
-    ...asked,
-    ...spots.map(({ label }) => label),
-  ])
-  return [...new Set([...categories.value, ...given])]
+  const all = [...results.value.values()]
+  const labelsOf = (spots: readonly Spot[]) => spots.map(({ label }) => label)
+  const given = [
+    all.flatMap(({ asked }) => asked),
+    all.flatMap(({ found }) => labelsOf(found)),
+    all.flatMap(({ spots }) => labelsOf(spots)),
+  ]
+  return [...new Set([...categories.value, ...given.flat()])]
 })
 
 const editor: MarkEditor = {
@@ -96,10 +104,12 @@ export const stageTool = computed<StageTool>(() => {
     return { hint: 'Drag a box around an example', onBox: (picture, from, to) => addExample(picture, [from, to]) }
   }
   if (drawing.value === 'box') {
-    return { hint: 'Drag a box', onBox: (picture, from, to) => addDrawn(picture, [from, to]) }
+    return { hint: `Drag a box: ${drawnLabel()}`, onBox: (picture, from, to) => addDrawn(picture, [from, to]) }
   }
-  if (drawing.value === 'point') return { hint: 'Click a place', onPoint: (picture, at) => addDrawn(picture, [at]) }
-  return { editor }
+  if (drawing.value === 'point') {
+    return { hint: `Click a place: ${drawnLabel()}`, onPoint: (picture, at) => addDrawn(picture, [at]) }
+  }
+  return { editor, corner: corner.value }
 })
 
 /** What adding by hand makes: what the search finds. */
@@ -118,14 +128,18 @@ function addExample(picture: Attachment, points: Mark['points']): void {
   drawing.value = null
 }
 
+function drawnLabel(): string {
+  return lastLabel.value ?? knownLabels.value[0] ?? 'object'
+}
+
 function addDrawn(picture: Attachment, points: Mark['points']): void {
   const place = placeOf(points, picture)
   if (place === null) return
-  const label = lastLabel.value ?? categories.value[0] ?? 'object'
+  const label = drawnLabel()
   const id = newId()
   addSpot(picture.id, { id, label, ...place })
   lastLabel.value = label
-  newSpot.value = id
+  newSpot.value = nameNew.value ? id : null
   chosenMark.value = id
   drawing.value = null
 }

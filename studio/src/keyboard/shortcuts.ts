@@ -1,11 +1,12 @@
 import { signal } from '@preact/signals'
 import { modeId } from '../mode-choice.ts'
 import { MODES } from '../modes.ts'
+import type { Shortcut } from './shortcut.ts'
 
 export const shortcutsAreShown = signal(false)
 
 /** What the keyboard does, for the list of it. */
-export const SHORTCUTS: readonly { readonly keys: readonly string[]; readonly what: string }[] = [
+export const SHORTCUTS: readonly Shortcut[] = [
   { keys: ['/'], what: 'Write a question' },
   { keys: ['Enter'], what: 'Ask' },
   { keys: ['Shift Enter'], what: 'Begin a new line' },

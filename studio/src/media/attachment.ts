@@ -1,7 +1,8 @@
 import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
+import { Failure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
-import { nameMedia, rememberMedia } from './known-media.ts'
+import { carrying, nameMedia, rememberMedia } from './known-media.ts'
 import { problemOf } from './limits.ts'
 import { toWav } from './sound.ts'
 
@@ -97,7 +98,7 @@ export class BodyRoom {
 
 /** The content parts that carry media to the server. @throws Failure when one has to be uploaded and cannot. */
 export function toParts(media: readonly Attachment[], room = new BodyRoom()): Promise<Part[]> {
-  return Promise.all(media.map((one) => toPart(one, room.take(one))))
+  return Promise.all(media.map(async (one) => carrying(one, await toPart(one, room.take(one)))))
 }
 
 async function toPart(attachment: Attachment, isInline: boolean): Promise<Part> {
@@ -120,13 +121,19 @@ async function toPart(attachment: Attachment, isInline: boolean): Promise<Part> 
 const uploaded = new WeakMap<Blob, Promise<string>>()
 
 /** Sends the bytes once. @returns the file's id on the server. */
-export async function upload({ blob, name }: Attachment): Promise<string> {
+export async function upload(attachment: Attachment): Promise<string> {
+  const { blob, name } = attachment
   const known = uploaded.get(blob)
   if (known) return known
   const form = new FormData()
   form.set('purpose', 'vision')
   form.set('file', blob, name)
-  const id = callJson<{ id: string }>('/v1/files', { method: 'POST', body: form }).then((file) => file.id)
+  const id = callJson<{ id: string }>('/v1/files', { method: 'POST', body: form }).then(
+    (file) => file.id,
+    (error: unknown) => {
+      throw error instanceof Failure && error.kind === 'request' ? error.about(attachment) : error
+    },
+  )
   uploaded.set(blob, id)
   id.catch(() => uploaded.delete(blob))
   return id

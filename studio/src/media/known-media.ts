@@ -1,4 +1,5 @@
 import { MediaRef } from '../request/media-ref.ts'
+import type { Attachment } from './attachment.ts'
 
 /*
  * What the page sends as base64 stays recognisable: a body that is kept to be shown holds the file instead, and neither
@@ -16,6 +17,26 @@ const names = new WeakMap<Blob, { readonly name: string; readonly path: string |
 const known = new Map<string, Source>()
 /** Shorter texts are not worth it. */
 const LEAST_LENGTH = 400
+
+const sources = new WeakMap<object, Attachment>()
+
+/** Notes that this part of a body carries an attachment. @returns the part */
+export function carrying<Part extends object>(attachment: Attachment, part: Part): Part {
+  sources.set(part, attachment)
+  return part
+}
+
+/** What a field of a body is about: `messages[0].content[3].image_url.url`. Null when it is about no attachment. */
+export function attachmentAt(body: unknown, field: string): Attachment | null {
+  let value = body
+  for (const name of ['', ...field.split(/[.[\]]+/)]) {
+    if (value === null || typeof value !== 'object') break
+    const found = sources.get(value)
+    if (found !== undefined) return found
+    value = name === '' ? value : (value as Readonly<Record<string, unknown>>)[name]
+  }
+  return null
+}
 
 /** Says what a blob is called. @param path where the server has it too */
 export function nameMedia(blob: Blob, name: string, path: string | null): void {

@@ -1,4 +1,4 @@
-import { AnnotatedText } from '../marks/annotated-text.tsx'
+import { FormattedText } from '../chat/formatted-text.tsx'
 import type { ReplyPiece } from '../marks/reply-text.ts'
 import { Button } from '../widgets/button.tsx'
 import { failure as callFailure, isLooking, lookAgain, picked } from './look.ts'
@@ -100,7 +100,7 @@ function AnswerView({ answer, pieces, isRunning, pick }: AnswerViewProps) {
         </details>
       )}
       <div class="reply-text">
-        <AnnotatedText pieces={flowing(pieces)} />
+        <FormattedText pieces={flowing(pieces)} isOpen={isRunning && finishReason === null} />
         {isRunning && finishReason === null && <span class="cursor" />}
         {!isRunning && text === '' && thoughts === '' && <span class="empty">No text</span>}
       </div>

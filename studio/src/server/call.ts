@@ -1,4 +1,5 @@
 import { readEvents } from '../../../src/client/event-stream.ts'
+import { attachmentAt } from '../media/known-media.ts'
 import { key, rejectKey } from './connection.ts'
 import { noteExchange } from './exchanges.ts'
 import { Failure, failureInStream, failureOf, isAbort } from './failure.ts'
@@ -59,7 +60,7 @@ export async function* callEvents<Event extends { readonly error?: ErrorBody }>(
       const event = JSON.parse(data) as Event
       events.push(event)
       // One that names a prompt of a multilook is that prompt's alone.
-      if (event.error && !('prompt_index' in event)) throw failureInStream(event.error)
+      if (event.error && !('prompt_index' in event)) throw named(failureInStream(event.error), options.body)
       yield event
     }
     if (!isDone) throw new Failure('broken-off', 'The server broke off in the middle of the answer.')
@@ -103,7 +104,13 @@ async function send(
     .json()
     .catch(() => null)) as unknown
   done({ status: response.status, response: answer })
-  throw await failureOf(response)
+  throw named(await failureOf(response), body)
+}
+
+/** A failure that is about a file names it: a person does not know the fields of the request. */
+function named(failure: Failure, body: object | undefined): Failure {
+  const media = failure.param === null ? null : attachmentAt(body, failure.param)
+  return media === null ? failure : failure.about(media)
 }
 
 /** The bytes of a response. A connection that breaks is a failure that says so. */

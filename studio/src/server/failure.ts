@@ -3,6 +3,12 @@ import type { ErrorBody } from './wire.ts'
 /** `gone`: the server does not have the model that the request names, or no longer. */
 export type FailureKind = 'offline' | 'key' | 'busy' | 'gone' | 'request' | 'server' | 'broken-off'
 
+/** An attachment of a request, as far as it matters here. */
+export interface MediaAtFault {
+  readonly id: string
+  readonly name: string
+}
+
 /** Why a request has no result. `message` is a sentence for the person at the page. */
 export class Failure extends Error {
   override readonly name = 'Failure'
@@ -14,6 +20,8 @@ export class Failure extends Error {
   readonly code: string | null
   /** Seconds after which the server wants to be asked again; null when it did not say. */
   readonly retryAfter: number | null
+  /** What of the request's media is at fault; the message names it. */
+  readonly media: MediaAtFault | null
 
   constructor(kind: FailureKind, message: string, details: FailureDetails = {}) {
     super(message)
@@ -22,6 +30,15 @@ export class Failure extends Error {
     this.param = details.param ?? null
     this.code = details.code ?? null
     this.retryAfter = details.retryAfter ?? null
+    this.media = details.media ?? null
+  }
+
+  /** The same, with the name of a file in place of the field that held it. */
+  about(media: MediaAtFault): Failure {
+    const what = this.message
+      .replace(`Invalid '${this.param}': `, '')
+      .replace(/^[A-Z](?=[a-z ])/, (first) => first.toLowerCase())
+    return new Failure(this.kind, `${media.name}: ${what}`, { ...this, param: null, media })
   }
 }
 
@@ -30,6 +47,7 @@ interface FailureDetails {
   readonly param?: string | null
   readonly code?: string | null
   readonly retryAfter?: number | null
+  readonly media?: MediaAtFault | null
 }
 
 /** The failure that a response of the server describes. */

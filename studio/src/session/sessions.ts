@@ -90,6 +90,22 @@ export async function openSession(id: string): Promise<void> {
   }
 }
 
+/** Saves what is on the page, which goes on as a new session. @returns the one that is left; null when it cannot be kept. */
+export async function continueAsNew(): Promise<string | null> {
+  if (!(await leave())) return null
+  const left = currentId.value
+  beginNew(null)
+  await holdNew()
+  return left
+}
+
+/** Shows the session that `continueAsNew` left, and deletes what has come of it. */
+export async function goBackTo(id: string): Promise<void> {
+  const made = currentId.value
+  await openSession(id)
+  if (currentId.value === id) await remove(made)
+}
+
 /** Shows the session of a file, as a new one. */
 export async function openSessionFile(file: SessionFile): Promise<void> {
   if (!(await leave())) return
@@ -180,13 +196,17 @@ async function show(id: string): Promise<void> {
 
 async function showNew(content: SessionContent, name: string | null): Promise<void> {
   await loadParts(Object.keys(content.parts))
+  beginNew(name)
+  restore(content)
+  await holdNew()
+}
+
+function beginNew(name: string | null): void {
   currentId.value = newId()
   title = name ?? ''
   isNamed = name !== null
   stored = null
   sessionProblem.value = null
-  restore(content)
-  await holdNew()
 }
 
 async function holdNew(): Promise<void> {

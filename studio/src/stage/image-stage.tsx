@@ -1,4 +1,4 @@
-import { type ReadonlySignal, useComputed, useSignal, useSignalEffect } from '@preact/signals'
+import { type ReadonlySignal, signal, useComputed, useSignal, useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { boundsOf } from '../marks/geometry.ts'
@@ -24,6 +24,10 @@ export interface StageTool {
   onPoint?(attachment: Attachment, at: Point): void
   /** Lets the chosen mark be moved and resized. */
   readonly editor?: MarkEditor
+  /** The corner of the chosen box that keys move. */
+  readonly corner?: Handle
+  /** Takes a key before it moves the picture, and says so by preventing what it does by default. */
+  onKey?(event: KeyboardEvent): void
 }
 
 export interface MarkEditor {
@@ -41,6 +45,9 @@ interface ImageStageProps {
   /** For those who do not see the picture: which keys do what. */
   readonly keys?: string
 }
+
+/** CSS pixels for each pixel of the picture on the stage. */
+export const shownScale = signal(1)
 
 /** A shorter drag is a click. */
 const LEAST_DRAG_PX = 4
@@ -84,6 +91,7 @@ export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.'
     sheet.current.style.width = `${image.width * by}px`
     sheet.current.style.height = `${image.height * by}px`
     sheet.current.style.setProperty('--pixel', String(1 / by))
+    shownScale.value = by
   })
 
   useSignalEffect(() => {
@@ -139,6 +147,8 @@ export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.'
   })
 
   const onKeyDown = (event: KeyboardEvent) => {
+    tool?.onKey?.(event)
+    if (event.defaultPrevented) return
     const step = 48
     const moves: Record<string, () => void> = {
       '+': () => zoomBy(1.25),
@@ -168,13 +178,14 @@ export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.'
       {...gestures.handlers}
     >
       <div ref={sheet} class="sheet">
-        {children ?? <img src={image.url} alt={image.name} draggable={false} />}
+        {children ?? <img key={image.id} src={image.url} alt={image.name} draggable={false} />}
         <Overlay
           marks={marks}
           size={image}
           scale={scale}
           draft={draft}
           canEdit={tool?.editor && !isDrawing ? tool.editor.canEdit : null}
+          corner={tool?.corner}
         />
         <DrawnBox box={drawn} />
       </div>

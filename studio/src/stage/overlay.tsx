@@ -25,6 +25,8 @@ interface OverlayProps {
   readonly draft: ReadonlySignal<MarkDraft | null>
   /** Whether the chosen mark has handles; null when none can be changed. */
   readonly canEdit: ((mark: Mark) => boolean) | null
+  /** The corner of the chosen box that keys move. */
+  readonly corner?: Handle | undefined
 }
 
 const LABEL_PADDING = 6
@@ -33,7 +35,7 @@ const LABEL_PADDING = 6
  * The marks on an image, as SVG in the image's own pixels. Zooming changes one CSS variable, `--pixel`, which the stage
  * sets: image pixels per CSS pixel. Marks are rendered again only when they change themselves.
  */
-export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
+export function Overlay({ marks, size, scale, draft, canEdit, corner }: OverlayProps) {
   const { width, height } = size
   // Labels are placed again a few times while the size doubles, not at each turn of the wheel.
   const step = useComputed(() => 2 ** (Math.round(Math.log2(scale.value) * 4) / 4)).value
@@ -67,7 +69,7 @@ export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
         return labels(mark.id, state, () => <Label key={`${mark.id} label`} mark={mark} place={place} />)
       })}
       <LitLabel marks={marks} places={places} />
-      {canEdit && <Handles marks={marks} size={size} draft={draft} canEdit={canEdit} />}
+      {canEdit && <Handles marks={marks} size={size} draft={draft} canEdit={canEdit} corner={corner} />}
     </svg>
   )
 }
@@ -136,7 +138,8 @@ function Handles({
   size,
   draft,
   canEdit,
-}: Pick<OverlayProps, 'marks' | 'size' | 'draft'> & { canEdit: (mark: Mark) => boolean }) {
+  corner,
+}: Pick<OverlayProps, 'marks' | 'size' | 'draft' | 'corner'> & { canEdit: (mark: Mark) => boolean }) {
   const mark = marks.find(({ id }) => id === chosenMark.value)
   if (mark?.kind !== 'box' || !canEdit(mark)) return null
   const [from, to] = inPixels(draft.value?.id === mark.id ? draft.value.points : mark.points, size) as [Point, Point]
@@ -145,7 +148,7 @@ function Handles({
       {HANDLES.map((handle) => (
         <g key={handle} data-handle={handle} style={{ transform: fixedSize(handlePlace(handle, from, to)) }}>
           <rect class="reach" {...square(HANDLE_REACH_PX)} />
-          <rect class="handle" {...square(HANDLE_PX)} rx="2" />
+          <rect class={`handle ${handle === corner ? 'held' : ''}`} {...square(HANDLE_PX)} rx="2" />
         </g>
       ))}
     </g>

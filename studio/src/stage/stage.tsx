@@ -1,5 +1,5 @@
 import { useSignalEffect } from '@preact/signals'
-import { useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { type Clip, chosenMark, type Mark } from '../marks/mark.ts'
 import { fetching } from '../media/address.ts'
 import type { Attachment } from '../media/attachment.ts'
@@ -8,6 +8,7 @@ import { BringButtons } from '../media/bring-buttons.tsx'
 import { bringSample, SAMPLES } from '../media/samples.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { Icon } from '../widgets/icon.tsx'
+import { keepInView } from '../widgets/keep-in-view.ts'
 import { Notice } from '../widgets/notice.tsx'
 import { AudioStage } from './audio-stage.tsx'
 import { ImageStage, type StageTool } from './image-stage.tsx'
@@ -56,7 +57,8 @@ export function Stage({ marks, clips, tool }: StageProps) {
 function Shown({ media, marks, clips, tool }: StageProps & { readonly media: Attachment }) {
   const ownMarks = useMemo(() => marks.filter((mark) => mark.media === media.id), [marks, media.id])
   const ownClips = useMemo(() => clips.filter((clip) => clip.media === media.id), [clips, media.id])
-  if (media.kind === 'image') return <ImageStage key={media.id} image={media} marks={ownMarks} tool={tool} />
+  // The next picture takes its place, so that it keeps the focus.
+  if (media.kind === 'image') return <ImageStage image={media} marks={ownMarks} tool={tool} />
   if (media.kind === 'video') return <VideoStage key={media.id} video={media} marks={ownMarks} clips={ownClips} />
   return <AudioStage key={media.id} audio={media} clips={ownClips} />
 }
@@ -84,15 +86,18 @@ function EmptyStage() {
 
 /** All media on the stage, to choose which one is shown, to add and to remove. */
 function MediaStrip() {
+  const strip = useRef<HTMLDivElement>(null)
+  const current = selected.value?.id
+  useEffect(() => keepInView(strip.current?.querySelector('.current'), strip.current), [current])
   return (
-    <div class="media-strip">
+    <div ref={strip} class="media-strip">
       <ul aria-label="Media">
         {attachments.value.map((one) => (
-          <li key={one.id} class={`thumb ${one.id === selected.value?.id ? 'current' : ''}`}>
+          <li key={one.id} class={`thumb ${one.id === current ? 'current' : ''}`}>
             <button
               type="button"
               aria-label={`Show ${one.name}`}
-              aria-current={one.id === selected.value?.id}
+              aria-current={one.id === current}
               title={one.name}
               onClick={() => select(one.id)}
             >

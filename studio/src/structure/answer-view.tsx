@@ -47,7 +47,9 @@ export function AnswerView({ asked }: { readonly asked: AskedStructure }) {
       {refusal.value?.asked === asked ? (
         <RefusalNotice />
       ) : (
-        <ReplyView reply={reply} pieces={[{ kind: 'prose', text }]} onRetry={() => void askStructured()} />
+        <ReplyView reply={reply} onRetry={() => void askStructured()}>
+          {text}
+        </ReplyView>
       )}
       <Validity asked={asked} />
     </section>

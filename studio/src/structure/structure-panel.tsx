@@ -6,6 +6,7 @@ import { AskButton, SettingsButton, ThinkButton } from '../widgets/ask-buttons.t
 import { QuestionField } from '../widgets/question-field.tsx'
 import { SamplingFields } from '../widgets/sampling-fields.tsx'
 import { Segments } from '../widgets/segments.tsx'
+import { UndoNotice } from '../widgets/undo-notice.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { CodeEditor } from './code-editor.tsx'
 import {
@@ -19,6 +20,7 @@ import {
   question,
   setText,
   texts,
+  undoSteps,
 } from './structure.ts'
 import { STRUCTURE_EXAMPLES } from './structure-examples.ts'
 
@@ -70,6 +72,7 @@ export function StructurePanel() {
         </div>
       </div>
       <div class="panel-foot">
+        <UndoNotice steps={undoSteps} />
         <AskForm />
       </div>
     </>
@@ -104,7 +107,7 @@ function ExampleChoice() {
 function AskForm() {
   const showsSettings = useSignal(false)
   const reply = asked.value?.reply
-  const isBusy = reply?.status.value === 'waiting' || reply?.status.value === 'streaming'
+  const isBusy = reply?.isBusy.value ?? false
   const submit = () => {
     if (!isBusy) void askStructured()
   }

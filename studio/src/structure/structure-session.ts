@@ -1,7 +1,17 @@
 import { Reply, type SavedReply } from '../chat/reply.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { type AskedStructure, asked, DEFAULT_TEXTS, kind, NO_OPTIONS, options, question, texts } from './structure.ts'
+import {
+  type AskedStructure,
+  asked,
+  DEFAULT_TEXTS,
+  kind,
+  NO_OPTIONS,
+  options,
+  question,
+  texts,
+  undoSteps,
+} from './structure.ts'
 import type { StructureKind } from './structure-examples.ts'
 
 keepInSessions({
@@ -23,6 +33,7 @@ keepInSessions({
   restore(saved) {
     asked.value?.reply.stop()
     asked.value = null
+    undoSteps.value = []
     kind.value = 'schema'
     texts.value = DEFAULT_TEXTS
     question.value = ''

@@ -6,6 +6,7 @@ import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
+import type { UndoStep } from '../widgets/undo-notice.tsx'
 import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
 import { STRUCTURE_EXAMPLES, type StructureExample, type StructureKind } from './structure-examples.ts'
 
@@ -19,6 +20,7 @@ export const kind = signal<StructureKind>('schema')
 /** What is written for each kind: changing between them loses nothing. */
 export const texts = signal(DEFAULT_TEXTS)
 export const question = signal('')
+export const undoSteps = signal<readonly UndoStep[]>([])
 export const options = signal(NO_OPTIONS)
 
 /** What was asked last, as it was. */
@@ -48,7 +50,18 @@ export function setText(text: string): void {
   texts.value = { ...texts.value, [kind.value]: text }
 }
 
+/** Shows an example. What was written in its place can be brought back. */
 export function loadExample(example: StructureExample): void {
+  const before = { kind: kind.value, question: question.value, texts: texts.value }
+  const isOwn = [texts.value.schema, texts.value.regex].some(
+    (text) => !STRUCTURE_EXAMPLES.some((one) => one.text === text),
+  )
+  const undo = () => {
+    kind.value = before.kind
+    question.value = before.question
+    texts.value = before.texts
+  }
+  undoSteps.value = isOwn ? [{ said: 'The example took the place of what you wrote.', undo }] : []
   kind.value = example.kind
   question.value = example.question
   setText(example.text)
@@ -65,6 +78,7 @@ export async function askStructured(): Promise<void> {
   const asking = { kind: kind.value, text, question: question.value.trim(), reply: new Reply() }
   asked.value?.reply.stop()
   asked.value = asking
+  undoSteps.value = []
   refusal.value = null
   const { reply } = asking
   try {

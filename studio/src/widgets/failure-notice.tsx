@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { remove } from '../media/attachments.ts'
 import { key, model, rejectedKey, useKey } from '../server/connection.ts'
-import type { Failure } from '../server/failure.ts'
+import type { Failure, MediaAtFault } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { Button } from './button.tsx'
 import { Notice } from './notice.tsx'
@@ -10,7 +11,8 @@ interface FailureNoticeProps {
   readonly failure: Failure
   /** Further ways on. */
   readonly actions?: ComponentChildren
-  onRetry(): void
+  /** @param without what was at fault; it is off the stage. */
+  onRetry(without?: MediaAtFault): void
 }
 
 /** Why there is no answer, and the way on. The draft stays where it is. After another key was entered, it goes on by itself. */
@@ -24,6 +26,7 @@ export function FailureNotice({ failure, actions, onRetry }: FailureNoticeProps)
       onRetry()
     }
   }, [needsKey])
+  const { media } = failure
   const isGone = failure.kind === 'gone'
   // Whoever has deleted the model did not tell this page.
   useEffect(() => {
@@ -37,12 +40,23 @@ export function FailureNotice({ failure, actions, onRetry }: FailureNoticeProps)
       actions={
         <>
           {actions}
+          {media !== null && (
+            <Button
+              icon="close"
+              onClick={() => {
+                remove(media.id)
+                onRetry(media)
+              }}
+            >
+              Go on without it
+            </Button>
+          )}
           {needsKey ? (
             <Button icon="key" onClick={() => useKey(null)}>
               Enter a key
             </Button>
           ) : (
-            <Button onClick={onRetry}>{other === null ? 'Try again' : `Ask ${other}`}</Button>
+            <Button onClick={() => onRetry()}>{other === null ? 'Try again' : `Ask ${other}`}</Button>
           )}
         </>
       }

@@ -2,17 +2,18 @@ import type { Signal } from '@preact/signals'
 
 interface QuestionFieldProps {
   readonly text: Signal<string>
-  readonly placeholder: string
+  readonly placeholder?: string
+  /** Of a question that is being changed; else it is the next one. */
+  readonly label?: string
   onSubmit(): void
 }
 
 /** Where a question is written. Enter sends it, and Shift Enter begins a new line. */
-export function QuestionField({ text, placeholder, onSubmit }: QuestionFieldProps) {
+export function QuestionField({ text, placeholder, label, onSubmit }: QuestionFieldProps) {
   return (
     <textarea
-      aria-label="Your question"
-      aria-keyshortcuts="/"
-      data-draft
+      aria-label={label ?? 'Your question'}
+      {...(label === undefined ? { 'aria-keyshortcuts': '/', 'data-draft': true } : {})}
       placeholder={placeholder}
       rows={2}
       value={text.value}

@@ -99,9 +99,7 @@ async function bytesOnDisk(): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-test('after a restart, or a crash, the next turn of a chat computes only what is new', {
-  timeout: 60_000,
-}, async () => {
+test('after a restart, or a crash, the next turn of a chat computes only what is new', async () => {
   const fresh = await start({ prefixCacheBytes: 0 })
   const reply = await ask(fresh, firstTurn(1))
   const expected = await ask(fresh, secondTurn(1, reply.text))
@@ -154,7 +152,7 @@ test('other weights find nothing, and what the earlier ones have left is removed
   expect(after).not.toContain(before)
 })
 
-test('damaged files are ignored, and never change a reply', { timeout: 60_000 }, async () => {
+test('damaged files are ignored, and never change a reply', async () => {
   const organisations = Array.from({ length: 12 }, (_, index) => `organisation-${index}`)
   let engine = await start()
   const { text } = await ask(engine, firstTurn(1), organisations[0])
@@ -193,7 +191,7 @@ test('damaged files are ignored, and never change a reply', { timeout: 60_000 },
   expect(engine.pid).toBe(pid)
 })
 
-test('the limit is kept, by several engines as well, and what was used last stays', { timeout: 60_000 }, async () => {
+test('the limit is kept, by several engines as well, and what was used last stays', async () => {
   const probe = await start()
   await ask(probe, firstTurn(0))
   await probe.close()

@@ -237,7 +237,7 @@ test('the disk gets what has ended when nothing runs, or at the latest when the 
     const open = () => openDisk({ ...settings, prefixDisk }, locateNativeLibraries(), loaded.kv)!
     const before = createScheduler({ takesMs: 0, disk: open() })
     before.submit(1, user(words(200)))
-    await vi.waitFor(() => expect(before.textOf(1)).not.toBe(''), { timeout: 20_000 })
+    await vi.waitFor(() => expect(before.textOf(1)).not.toBe(''), { timeout: 60_000 })
     before.finish(1)
     expect(copied).toBe(0)
     vi.mocked(performance.now).mockRestore()
@@ -247,7 +247,7 @@ test('the disk gets what has ended when nothing runs, or at the latest when the 
     const disk = open()
     const after = createScheduler({ disk })
     after.submit(2, user(words(200)))
-    await vi.waitFor(() => expect(after.textOf(2)).not.toBe(''), { timeout: 20_000 })
+    await vi.waitFor(() => expect(after.textOf(2)).not.toBe(''), { timeout: 60_000 })
     after.finish(2)
     expect(after.textOf(2)).toBe(before.textOf(1))
     expect([restored, disk.prefixes.stats.diskHits]).toEqual([1, 1])

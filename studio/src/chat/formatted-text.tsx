@@ -1,0 +1,34 @@
+import { signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { AnnotatedText } from '../marks/annotated-text.tsx'
+import type { ReplyPiece } from '../marks/reply-text.ts'
+import { loadForSessions } from '../session/registry.ts'
+
+type MarkdownModule = typeof import('./markdown/markdown-view.tsx')
+
+const loaded = signal<MarkdownModule | null>(null)
+
+/** Never rejects: without its code, Markdown is shown as the model wrote it. */
+const loadMarkdown = () =>
+  import('./markdown/markdown-view.tsx').then(
+    (module) => {
+      loaded.value = module
+    },
+    () => {},
+  )
+
+// What a session shows does not change its form after the first paint.
+loadForSessions('ask', loadMarkdown)
+
+/** A reply's text: Markdown, with annotations as chips. @param isOpen whether more of it may arrive. */
+export function FormattedText({
+  pieces,
+  isOpen,
+}: {
+  readonly pieces: readonly ReplyPiece[]
+  readonly isOpen: boolean
+}) {
+  useEffect(() => void loadMarkdown(), [])
+  const View = loaded.value?.MarkdownView
+  return View ? <View pieces={pieces} isOpen={isOpen} /> : <AnnotatedText pieces={pieces} />
+}
