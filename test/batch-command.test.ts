@@ -64,6 +64,48 @@ test('that is killed goes on with the pictures that are left, behind all other r
   expect((await readdir(directory)).filter((name) => name.includes('lookout-batch'))).toEqual([])
 })
 
+test('waits for a server that restarts, and asks about no picture twice', async () => {
+  const first = await startTestServer()
+  first.engine.script = { ...CAT, delayMs: 150 }
+  const words = ['batch', place('album'), '--detect', 'cat', '-o', place('restarted.json'), '--jobs', '1']
+  const child = startLookout(words, { LOOKOUT_URL: first.url, LOOKOUT_API_KEY: KEY })
+  let said = ''
+  child.stderr!.on('data', (bytes: Buffer) => {
+    said += bytes
+  })
+  const ended = outcomeOf(child)
+  const journal = place('.restarted.json.lookout-batch/results.jsonl')
+  const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
+  await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(2)
+  await first.close()
+  await expect.poll(() => said).toMatch(/no server answers at \S+ \(ECONNREFUSED\): waiting for up to 10 min\n/)
+  const had = await done()
+  expect(had).toBeLessThan(PICTURES)
+  const second = await startTestServer({ environment: { LOOKOUT_PORT: new URL(first.url).port } })
+  second.engine.script = CAT
+  const { code, stderr } = await ended
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('\nthe server answers again\n') })
+  expect(stderr.match(/waiting for up to/g)).toHaveLength(1)
+  expect(second.engine.works.length).toBe(PICTURES - had)
+  expect(JSON.parse(await readFile(place('restarted.json'), 'utf8')).images).toHaveLength(PICTURES)
+
+  // A server that is gone for longer, and one that never was there.
+  const last = startLookout([...words, '--wait', '0.1'].with(5, place('gone.json')), {
+    LOOKOUT_URL: second.url,
+    LOOKOUT_API_KEY: KEY,
+  })
+  second.engine.script = { endless: true }
+  const gone = outcomeOf(last)
+  await expect.poll(() => second.engine.works.length).toBeGreaterThan(PICTURES - had)
+  await second.close()
+  expect(await gone).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^lookout: [^\n]+ \(0 of 6 pictures are done, [^\n]+\n$/),
+  })
+  const never = await outcomeOf(startLookout(words, { LOOKOUT_URL: second.url, LOOKOUT_API_KEY: KEY }))
+  expect(never).toMatchObject({ code: 1, stderr: expect.stringMatching(/^lookout: no server answers at [^\n]+\n$/) })
+})
+
 test('that cannot read a picture says so at the end, keeps the others, and tries it again', async () => {
   server.engine.script = { texts: ['a grey picture, "quite" empty'] }
   await mkdir(place('mixed'))

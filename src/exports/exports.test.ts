@@ -57,12 +57,10 @@ test('YOLO: names that are odd leave the files readable', () => {
   expect(parse(files.get('data.yaml')!)).toEqual({
     train: 'train.txt',
     val: 'train.txt',
-    nc: 1,
     names: { 0: 'a "cat": #1 é' },
   })
   expect(files.get('classes.txt')).toBe('a "cat": #1 é\n')
-  expect(parse(toYolo([PICTURE, { ...PICTURE, boxes: [] }], origin).get('data.yaml')!)).toMatchObject({ nc: 1 })
-  expect(parse(toYolo([], origin).get('data.yaml')!)).toMatchObject({ nc: 0, names: {} })
+  expect(parse(toYolo([], origin).get('data.yaml')!)).toMatchObject({ names: {} })
 })
 
 describe('ZIP', () => {

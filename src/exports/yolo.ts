@@ -14,12 +14,12 @@ export function toYolo(pictures: readonly DetectedPicture[], origin: Origin): Ma
   const labels = labelsOf(pictures, origin.asked)
   const classes = labels.map(toLine)
   const head = `${describeOrigin(origin)} (${programOf(origin)}, ${origin.date.toISOString().slice(0, 10)})`
+  // No other keys: CVAT takes them for lists of pictures.
   const data = [
     `# ${toLine(head)}`,
     '# The paths are relative to this file. Both lists are the same: split them before you train.',
     'train: train.txt',
     'val: train.txt',
-    `nc: ${classes.length}`,
     classes.length === 0 ? 'names: {}' : 'names:',
     // YAML reads strings of JSON.
     ...classes.map((name, index) => `  ${index}: ${JSON.stringify(name)}`),

@@ -282,11 +282,14 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect((await sharp(png.bytes).extract(pixel).removeAlpha().raw().toBuffer()).toString('hex')).toBe(colour.slice(1))
 
     expect(JSON.parse((await save('COCO')).bytes.toString())).toMatchObject({
+      info: { prompt: ['bird'] },
       images: [{ file_name: 'shapes.png', width: 512, height: 384 }],
       categories: [{ name: 'bird' }, { name: 'cat' }, { name: 'big, dog' }],
       annotations: [{ category_id: 2, bbox: [128, 96, 128, 96] }, { category_id: 3 }],
     })
     const yolo = (await save('YOLO')).bytes.toString('latin1')
+    for (const name of ['labels/shapes.txt', 'data.yaml', 'classes.txt']) expect(yolo).toContain(name)
+    expect(yolo).toContain('./images/shapes.png\n')
     expect(yolo).toContain('1 0.375000 0.375000 0.250000 0.250000\n')
     expect(JSON.parse((await save('LabelMe')).bytes.toString())).toMatchObject({
       imagePath: 'shapes.png',
