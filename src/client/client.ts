@@ -124,6 +124,8 @@ export interface ClientOptions {
   readonly isBackground?: boolean
   /** Seconds that a request may wait for a server that is too busy or limits the rate; 600 by default. */
   readonly mostWait?: number
+  /** Whether the server has answered another client of this process. */
+  readonly hasAnswered?: boolean
   /** Whether to wait as long for a server that has answered before and is away, as while it restarts. */
   readonly waitsForRestart?: boolean
   /** Told why the client waits before it does so, and when it goes on after a restart. */
@@ -149,7 +151,7 @@ export class LookoutClient {
   readonly #onNote: (note: string) => void
   readonly #onWarning: (warning: string) => void
   #warned = ''
-  #hasAnswered = false
+  #hasAnswered: boolean
   /** By `performance.now()`; null while the server answers. */
   #awaySince: number | null = null
 
@@ -161,6 +163,7 @@ export class LookoutClient {
     this.url = url
     this.#isBackground = isBackground
     this.#mostWait = options.mostWait ?? MOST_WAIT_S
+    this.#hasAnswered = options.hasAnswered ?? false
     this.#waitsForRestart = options.waitsForRestart ?? false
     this.#key = key
     this.#onWait = onWait

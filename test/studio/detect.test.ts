@@ -282,7 +282,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect((await sharp(png.bytes).extract(pixel).removeAlpha().raw().toBuffer()).toString('hex')).toBe(colour.slice(1))
 
     expect(JSON.parse((await save('COCO')).bytes.toString())).toMatchObject({
-      info: { prompt: ['bird'] },
+      info: { model: 'service-mk1.5', prompt: ['bird'] },
       images: [{ file_name: 'shapes.png', width: 512, height: 384 }],
       categories: [{ name: 'bird' }, { name: 'cat' }, { name: 'big, dog' }],
       annotations: [{ category_id: 2, bbox: [128, 96, 128, 96] }, { category_id: 3 }],

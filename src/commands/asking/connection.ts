@@ -105,9 +105,10 @@ interface Connected {
 
 type Asking = Omit<ClientOptions, 'url'>
 
-async function connect(url: string, asking: Asking): Promise<Connected> {
-  const client = new LookoutClient({ url, ...asking, onWarning: warn })
-  return { client, models: await client.models() }
+/** @param models those that the server has listed already. */
+async function connect(url: string, asking: Asking, models?: readonly ModelEntry[]): Promise<Connected> {
+  const client = new LookoutClient({ url, ...asking, onWarning: warn, hasAnswered: models !== undefined })
+  return { client, models: models ?? (await client.models()) }
 }
 
 /** @param explains whether to say what the model is where it is the demonstration. */
@@ -138,15 +139,16 @@ async function isDemonstrationOf(client: LookoutClient, ids: readonly string[], 
 /** Null when no server runs there, or it does not take the key, which is said. */
 async function probe(url: string, asking: Asking): Promise<Connected | null> {
   const { key } = asking
-  const response = await fetch(`${url}/v1/models`, {
+  const response = await fetch(`${url}/v1/models?extended=true`, {
     headers: key === null ? {} : { authorization: `Bearer ${key}` },
     signal: AbortSignal.timeout(PROBE_MS),
   }).catch(() => null)
   const body = (await response?.json().catch(() => null)) as {
     object?: string
+    data?: readonly ModelEntry[]
     error?: { type?: string }
   } | null
-  if (response?.ok && body?.object === 'list') return connect(url, asking)
+  if (response?.ok && body?.object === 'list') return connect(url, asking, body.data)
   if (response?.status === 429 && body?.error?.type === 'rate_limit_error') return connect(url, asking)
   if (response?.status === 401 && body?.error?.type === 'authentication_error') {
     note(

@@ -51,11 +51,12 @@ keepInSessions({
 })
 
 function readResult(value: unknown): Result {
-  const { found, spots, asked, isCut, isReviewed, milliseconds } = recordOf(value)
+  const { found, spots, asked, model, isCut, isReviewed, milliseconds } = recordOf(value)
   return {
     found: listOf(found, readSpot),
     spots: listOf(spots, readSpot),
     asked: listOf(asked, textOf),
+    model: orNull(model ?? null, textOf),
     isCut: isCut === true,
     isReviewed: isReviewed === true,
     milliseconds: orNull(milliseconds, numberOf),

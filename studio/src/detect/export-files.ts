@@ -66,10 +66,11 @@ function detected(pictures: readonly Attachment[]): DetectedPicture[] {
   )
 }
 
-/** Several models and hands may have had a part in it. */
 function originOf(pictures: readonly Attachment[]): Origin {
-  const asked = [...new Set(pictures.flatMap(({ id }) => results.value.get(id)?.asked ?? []))]
-  return { asked, model: null, version: null, date: new Date() }
+  const found = pictures.flatMap(({ id }) => results.value.get(id) ?? [])
+  const asked = [...new Set(found.flatMap((result) => result.asked))]
+  const [model = null, ...others] = new Set(found.flatMap((result) => result.model ?? []))
+  return { asked, model: others.length === 0 ? model : null, version: null, date: new Date() }
 }
 
 /** As `lookout detect --format csv` writes it. Among boxes, a point has its place twice. */

@@ -8,6 +8,8 @@ export interface Result {
   readonly spots: readonly Spot[]
   /** Categories of the search. */
   readonly asked: readonly string[]
+  /** The model that has searched; null where none has, or it is not known. */
+  readonly model: string | null
   /** Whether the model was stopped before it had finished. */
   readonly isCut: boolean
   /** Whether somebody has accepted it as it is. */
@@ -20,7 +22,15 @@ export interface Result {
 export type Results = ReadonlyMap<string, Result>
 
 const MOST_STEPS = 1000
-const EMPTY: Result = { found: [], spots: [], asked: [], isCut: false, isReviewed: false, milliseconds: null }
+const EMPTY: Result = {
+  found: [],
+  spots: [],
+  asked: [],
+  model: null,
+  isCut: false,
+  isReviewed: false,
+  milliseconds: null,
+}
 
 export const results = signal<Results>(new Map())
 const past = signal<readonly Results[]>([])

@@ -105,6 +105,7 @@ async function searchOne(
   onWait: (wait: Wait | null) => void,
 ): Promise<number> {
   const asked = categories.value
+  const asker = model.value?.id ?? null
   const body = await bodyOf(picture, chosen)
   let started = 0
   const { detections, finish_reason } = await withPatience(
@@ -123,6 +124,6 @@ async function searchOne(
     const kind = box ? ('box' as const) : ('point' as const)
     return { id: newId(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
   })
-  takeFound(picture.id, { found, asked, isCut: finish_reason !== 'complete', milliseconds })
+  takeFound(picture.id, { found, asked, model: asker, isCut: finish_reason !== 'complete', milliseconds })
   return before ? countEdits(before) : 0
 }
