@@ -166,6 +166,21 @@ describe.each(['2025-11-25', '2026-07-28'])('the folders of a client, %s', (vers
     await client.close()
   })
 
+  test('say what is listed', async () => {
+    const client = await connect('stdio', version, { roots: [picture('offered'), folder], root: '' })
+    const list = async (args: object) => (await client.callTool({ name: 'list', arguments: { ...args } })) as Called
+    const { files } = (await list({ path: '*.png' })).structuredContent as { files: { path: string }[] }
+    // By the first folder, if it is below that.
+    expect(files.map(({ path }) => path)).toEqual(['grey.png', picture('mcp-large.png'), picture('other.png')].sort())
+    const { resources } = await client.listResources()
+    expect(resources.map(({ uri }) => uri)).toContain(pathToFileURL(picture('offered/grey.png')).href)
+    await client.close()
+    const without = await connect('stdio', version, { root: '' })
+    expect(await without.listResources()).toMatchObject({ resources: [] })
+    expect((await without.callTool({ name: 'list', arguments: {} })) as Called).toMatchObject({ isError: true })
+    await without.close()
+  })
+
   test('are not asked for where the command names some, or over HTTP', async () => {
     const client = await connect('stdio', version, { roots: [folder], root: picture('offered') })
     expect(await problem(client, picture('other.png'))).toContain('is not in an allowed folder')

@@ -1,6 +1,18 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFile, lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import {
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { request } from 'node:http'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -44,6 +56,25 @@ beforeAll(async () => {
   await symlink(folder, join(root, 'out'))
   await symlink(join(folder, 'gone.png'), join(root, 'dangling.png'))
   execFileSync('mkfifo', [join(root, 'pipe')])
+  await mkdir(join(root, 'shelf/deep/er'), { recursive: true })
+  await mkdir(join(root, 'shelf/.hidden'))
+  const sideways = sharp({ create: { width: 40, height: 30, channels: 3, background: '#224466' } })
+  for (const [name, bytes] of [
+    ['deep/er/cut.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])],
+    ['10.bmp', makeBitmap({ bits: 24 })],
+    ['2.JPG', await sideways.withMetadata({ orientation: 6 }).jpeg().toBuffer()],
+    ['deep/x.wav', Buffer.from('RIFF\x24\0\0\0WAVEfmt ')],
+    ['.hidden/x.png', await sideways.png().toBuffer()],
+    ['.x.png', await sideways.png().toBuffer()],
+  ] as const)
+    await writeFile(join(root, 'shelf', name), bytes)
+  await symlink(join(root, 'shapes.png'), join(root, 'shelf/link.png'))
+  for (const [name, seconds] of [
+    ['shapes.png', 1_000_000],
+    ['shelf/2.JPG', 4_000_000_000],
+    ['shelf/deep/x.wav', 4_000_000_001],
+  ] as const)
+    await utimes(join(root, name), seconds, seconds)
   socket = createServer().listen(join(root, 'socket'))
   server = await startShippedServer()
   http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', root, '--http', '0', '--mcp-key', MCP_KEY], {
@@ -86,6 +117,19 @@ async function connect(kind: string): Promise<Client> {
   return client
 }
 
+interface Listed {
+  readonly files: readonly {
+    readonly path: string
+    readonly kind: string
+    readonly width: number | null
+    readonly height: number | null
+    readonly bytes: number
+  }[]
+  readonly total: number
+  readonly cursor: string | null
+  readonly complete: boolean
+}
+
 interface Called {
   readonly isError?: boolean
   readonly content: readonly { readonly type: string; readonly text?: string; readonly data?: string }[]
@@ -107,9 +151,119 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
 
   test('lists its tools, with the schemas of their results', async () => {
     const { tools } = await client.listTools()
-    expect(tools.map(({ name }) => name)).toEqual(['look', 'detect', 'decide', 'read'])
+    expect(tools.map(({ name }) => name)).toEqual(['list', 'look', 'detect', 'decide', 'read'])
     for (const tool of tools) expect(tool).toMatchObject({ outputSchema: {}, annotations: { readOnlyHint: true } })
     expect(client.getServerVersion()?.name).toBe('lookout')
+  })
+
+  describe('lists', () => {
+    const listed = async (args: object) => {
+      const { structuredContent, content, isError } = await call('list', args)
+      expect([isError ?? false, content[0]!.text]).toEqual([false, JSON.stringify(structuredContent)])
+      const list = structuredContent as unknown as Listed
+      return { ...list, paths: list.files.map(({ path }) => path) }
+    }
+
+    test('files with their sizes, also of pictures on their side, and no hidden ones', async () => {
+      const { files, ...rest } = await listed({ path: 'shelf' })
+      const about = files.map(({ path, kind, width, height }) => [path, kind, width, height])
+      expect(about).toEqual([
+        ['shelf/2.JPG', 'image', 30, 40],
+        ['shelf/10.bmp', 'image', expect.any(Number), expect.any(Number)],
+        ['shelf/deep/er/cut.png', 'image', null, null],
+        ['shelf/deep/x.wav', 'audio', null, null],
+        ['shelf/link.png', 'image', 512, 384],
+      ])
+      expect(rest).toMatchObject({ total: 5, cursor: null, complete: true })
+      expect(files[4]).toMatchObject({ bytes: (await lstat('docs/pictures/shapes.png')).size })
+      // As the other tools take it.
+      expect((await call('detect', { image: files[0]!.path })).isError ?? false).toBe(false)
+    })
+
+    test.each([
+      [{ path: 'shelf', recursive: false }, ['shelf/2.JPG', 'shelf/10.bmp', 'shelf/link.png']],
+      [{ path: 'shelf/*.{jpg,bmp}' }, ['shelf/2.JPG', 'shelf/10.bmp']],
+      [{ path: 'shelf/**/?.*' }, ['shelf/2.JPG', 'shelf/deep/x.wav']],
+      [{ path: 'sh*f/**/er/**' }, ['shelf/deep/er/cut.png']],
+      [{ path: 'shelf', name: 'CUT' }, ['shelf/deep/er/cut.png']],
+      [{ path: 'shelf', kind: 'audio' }, ['shelf/deep/x.wav']],
+      [{ path: 'shelf', sort: 'newest', limit: 2 }, ['shelf/deep/x.wav', 'shelf/2.JPG']],
+    ])('%j', async (args, paths) => {
+      expect((await listed(args)).paths).toEqual(paths)
+      const absolute = await listed({ ...args, path: join(root, args.path) })
+      expect(absolute.paths).toEqual(paths)
+    })
+
+    test('page by page, each file once', async () => {
+      for (const sort of ['name', 'newest']) {
+        const { paths: all } = await listed({ path: 'shelf', sort })
+        const pages: string[] = []
+        let cursor: string | null = null
+        do {
+          const page = await listed({ path: 'shelf', sort, limit: 2, ...(cursor === null ? {} : { cursor }) })
+          expect(page.total).toBe(5)
+          pages.push(...page.paths)
+          cursor = page.cursor
+        } while (cursor !== null)
+        expect(pages).toEqual(all)
+      }
+    })
+
+    test('nothing outside the folders', async () => {
+      const { paths } = await listed({ limit: 200 })
+      expect(paths).toContain('shapes.png')
+      for (const name of ['link.png', 'dangling.png', 'out/secret.png', 'pipe', 'notes.txt'])
+        expect(paths).not.toContain(name)
+    })
+
+    test.each([
+      [{ path: '/etc' }, /^\/etc is not in an allowed folder/],
+      [{ path: 'out' }, /^out is not in an allowed folder/],
+      [{ path: 'out/*.png' }, /out is not in an allowed folder/],
+      [{ path: '../*' }, /is not in an allowed folder/],
+      [{ path: 'missing' }, /^missing is not there$/],
+      [{ path: 'shapes.png' }, /^shapes.png is not a folder$/],
+      [{ path: 'https://example.org/' }, /^path: expected a folder or a pattern, not an address$/],
+      [{ path: `{${','.repeat(64)}}` }, /^path: expected at most 64 alternatives/],
+      [{ cursor: 'x' }, /^cursor: expected the cursor of a page before$/],
+      [{ limit: 0 }, /limit/],
+    ])('not %j', async (args, words) => {
+      expect(await problem('list', args)).toMatch(words)
+    })
+  })
+
+  test('pictures are resources, small enough for an agent', async () => {
+    const { resources } = await client.listResources()
+    const uri = (name: string) => `file://${join(root, name)}`
+    expect(resources.find(({ name }) => name === 'shelf/2.JPG')).toMatchObject({
+      uri: uri('shelf/2.JPG'),
+      mimeType: 'image/jpeg',
+      size: expect.any(Number),
+    })
+    const names = resources.map(({ name }) => name)
+    for (const name of ['shelf/deep/x.wav', 'shelf/.x.png', 'link.png']) expect(names).not.toContain(name)
+    expect((await client.listResourceTemplates()).resourceTemplates).toMatchObject([{ uriTemplate: 'file://{+path}' }])
+    const large = sharp({ create: { width: 4000, height: 1000, channels: 3, background: '#224466' } })
+    await writeFile(join(root, 'large.png'), await large.png().toBuffer())
+    for (const [name, mimeType, width] of [
+      ['shapes.png', 'image/png', 512],
+      ['large.png', 'image/jpeg', 1568],
+    ] as const) {
+      const { contents } = await client.readResource({ uri: uri(name) })
+      expect(contents).toMatchObject([{ uri: uri(name), mimeType }])
+      const { format, width: seen } = await sharp(
+        Buffer.from((contents[0] as { blob: string }).blob, 'base64'),
+      ).metadata()
+      expect([`image/${format}`, seen]).toEqual([mimeType, width])
+    }
+    for (const [name, words] of [
+      ['link.png', 'is not in an allowed folder'],
+      ['missing.png', 'is not there'],
+      ['shelf/deep/x.wav', 'is audio/wav, not a picture'],
+      ['notes.txt', 'is of an unknown type'],
+    ] as const) {
+      await expect(client.readResource({ uri: uri(name) })).rejects.toThrow(`${uri(name)} ${words}`)
+    }
   })
 
   test('look', async () => {

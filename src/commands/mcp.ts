@@ -25,7 +25,8 @@ const MOST_PARTING_MS = 2_000
 export const mcp: Command = {
   help: `Usage: lookout mcp [--root FOLDER]... [options]
 
-Gives agents eyes: serves the Model Context Protocol on standard input and output, with the tools look, detect, decide and read.
+Gives agents eyes: serves the Model Context Protocol on standard input and output, with the tools list, look, detect, decide
+and read, and pictures as resources.
 Agents name files below the folders, or http(s) addresses, which the server fetches.
 
   --root           a folder whose files agents may have looked at; can be given more than once. Without one, those that the

@@ -123,7 +123,17 @@ export async function readStandardInput(page: number | null = null): Promise<Med
   return text
 }
 
-const PICTURE_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i
+/** How files are called that can be asked about. */
+const NAMES: Readonly<Record<MediaKind, RegExp>> = {
+  image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
+  video: /\.(mp4|webm|mov)$/i,
+  audio: /\.(wav|mp3|flac)$/i,
+}
+
+/** What a file is by its name alone; null for what is no medium. */
+export function kindOfName(name: string): MediaKind | null {
+  return (Object.keys(NAMES) as MediaKind[]).find((kind) => NAMES[kind].test(name)) ?? null
+}
 
 /**
  * The pictures in a folder, by name: what is one, and what is called one but is empty or cannot be read. What is in
@@ -139,7 +149,7 @@ export async function picturesIn(folder: string): Promise<string[]> {
   for (const name of names.sort(compare)) {
     const path = join(folder, name)
     const head = await readHead(path).catch(() => null)
-    if (PICTURE_NAME.test(name) || (head !== null && typeName(head).startsWith('image/'))) pictures.push(path)
+    if (kindOfName(name) === 'image' || (head !== null && typeName(head).startsWith('image/'))) pictures.push(path)
   }
   if (pictures.length === 0) throw new ConfigError(`there is no picture in the folder ${folder}`)
   return pictures

@@ -1,12 +1,16 @@
 import { lstat, realpath, stat } from 'node:fs/promises'
-import { dirname, isAbsolute, resolve, sep } from 'node:path'
+import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { firstOf, MediaError, type Medium, readMedium } from '../asking/media.ts'
+import { firstOf, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
 import type { Call } from './call.ts'
-import { HeldFile } from './held-file.ts'
+import { Glob } from './glob.ts'
+import { entriesOf, HeldFile } from './held-file.ts'
+import { describe, inOrder, isWanted, type MediaPage, type Named, pageOf, type Wanted } from './media-list.ts'
 
 /** The most bytes of one file: what the server stores. */
 const MOST_BYTES = 128 * 2 ** 20
+/** A list looks at no more files and folders than these. */
+const MOST_ENTRIES = 100_000
 /** Pictures are read into memory. */
 const MOST_PICTURE_BYTES = 50 * 2 ** 20
 
@@ -14,6 +18,18 @@ const MOST_PICTURE_BYTES = 50 * 2 ** 20
 export type Source =
   | { readonly type: 'medium'; readonly medium: Medium }
   | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' }
+
+/** A file that is not there, or not for agents. */
+export class NoSuchFile extends MediaError {}
+
+/** Where a list looks. */
+interface Search {
+  readonly folder: string
+  /** Of paths relative to the folder; null for all. */
+  readonly glob: Glob | null
+  /** How many folders deep. */
+  readonly depth: number
+}
 
 /** The files that agents may have looked at: those below some folders, wherever links lead. */
 export class AllowedMedia {
@@ -50,6 +66,11 @@ export class AllowedMedia {
     return new AllowedMedia((await Promise.all(folders)).flat(), advice)
   }
 
+  /** Whether any folder is allowed. */
+  get isOpen(): boolean {
+    return this.#roots.length > 0
+  }
+
   /**
    * @param named a path, absolute or relative to the first folder, a file: address or an http(s) address.
    * @param held keeps the file open until it is disposed of.
@@ -62,13 +83,101 @@ export class AllowedMedia {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       if (page !== null) throw new MediaError('page needs a file: a picture at an address is not fetched here')
       const { pathname } = new URL(named)
-      return { type: 'address', url: named, kind: /\.(mp4|webm|mov)$/i.test(pathname) ? 'video' : 'image' }
+      return { type: 'address', url: named, kind: kindOfName(pathname) === 'video' ? 'video' : 'image' }
     }
     const file = held.use(await this.#file(named))
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
     const takesPictures = file.byteLength <= MOST_PICTURE_BYTES
     const onPages = (pages: number) => notes.push(firstOf(named, pages))
     return { type: 'medium', medium: await readMedium(file, { takesPictures, page, onPages }) }
+  }
+
+  /**
+   * The files that are named as media are. Hidden ones are left out, and folders that links lead to.
+   * @throws MediaError for a folder that is not allowed or not there.
+   */
+  async list(wanted: Wanted, signal: AbortSignal): Promise<MediaPage> {
+    const found = new Map<string, Named>()
+    const entries = { left: MOST_ENTRIES }
+    for (const search of await this.#searches(wanted.path, wanted.recursive)) {
+      for await (const path of this.#below(search, entries, signal)) {
+        const file = { path, name: this.#nameOf(path) }
+        if (isWanted(file, wanted)) found.set(path, file)
+      }
+    }
+    const { page, cursor } = pageOf(await inOrder([...found.values()], wanted.sort), wanted)
+    const files = []
+    for (const { path, name } of page) {
+      signal.throwIfAborted()
+      // What cannot be read, or has gone meanwhile, cannot be looked at either.
+      await using file = await this.#file(path).catch(() => null)
+      if (file !== null) files.push(await describe(file, { path, name }))
+    }
+    return { files, total: found.size, cursor, isComplete: entries.left >= 0 }
+  }
+
+  /** A pattern is looked for below each folder; a path begins in the first. */
+  async #searches(named: string | null, recursive: boolean): Promise<Search[]> {
+    if (named !== null && isAddress(named)) throw new MediaError('path: expected a folder or a pattern, not an address')
+    const depth = recursive ? Number.POSITIVE_INFINITY : 1
+    this.#first()
+    if (named === null) return this.#roots.map((folder) => ({ folder, glob: null, depth }))
+    const given = /^file:/i.test(named) ? pathOf(named) : named
+    const names = given.split('/')
+    const from = names.findIndex((name) => Glob.isPattern(name))
+    const real = await this.#real(given).catch((error: Error) => {
+      if (from === -1) throw error
+      return null
+    })
+    if (real !== null) {
+      const isFolder = (await stat(real)).isDirectory()
+      return isFolder
+        ? [{ folder: real, glob: null, depth }]
+        : Promise.reject(new MediaError(`${named} is not a folder`))
+    }
+    const glob = new Glob(names.slice(from).join('/'))
+    const before = from === 1 && names[0] === '' ? '/' : names.slice(0, from).join('/')
+    const bases = isAbsolute(given) ? [before] : this.#roots.map((root) => resolve(root, before))
+    const folders = await Promise.all(bases.map((base) => this.#real(base).catch((error: Error) => error)))
+    const there = folders.filter((folder) => typeof folder === 'string')
+    if (there.length === 0) throw folders[0]
+    return there.map((folder) => ({ folder, glob, depth: glob.depth }))
+  }
+
+  /** @param entries how many more may be looked at; below 0 where there were more. */
+  async *#below(search: Search, entries: { left: number }, signal: AbortSignal): AsyncGenerator<string> {
+    const folders = [{ path: search.folder, within: '', depth: search.depth }]
+    for (const { path: folder, within, depth } of folders) {
+      signal.throwIfAborted()
+      try {
+        for await (const entry of entriesOf(folder, (real) => this.#isBelow(real))) {
+          if (entries.left-- <= 0) return
+          const path = join(folder, entry.name)
+          const relative = within + entry.name
+          if (entry.name.startsWith('.')) continue
+          if (entry.isDirectory() && depth > 1) folders.push({ path, within: `${relative}/`, depth: depth - 1 })
+          if (kindOfName(entry.name) === null || search.glob?.matches(relative) === false) continue
+          if (entry.isFile() || (entry.isSymbolicLink() && (await this.#leadsToFile(path)))) yield path
+        }
+      } catch (error) {
+        // The others can still be listed.
+        if (folder === search.folder && !signal.aborted)
+          throw new MediaError(`${folder} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+      }
+    }
+  }
+
+  async #leadsToFile(link: string): Promise<boolean> {
+    return this.#allowed(link).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** How an agent can name a file. */
+  #nameOf(path: string): string {
+    const first = withSeparator(this.#first())
+    return path.startsWith(first) ? path.slice(first.length) : path
   }
 
   async #file(named: string): Promise<HeldFile> {
@@ -78,7 +187,8 @@ export class AllowedMedia {
       await HeldFile.open(path, named).catch((error: NodeJS.ErrnoException) => {
         // A link has come between.
         if (error.code === 'ELOOP') throw this.#outside(named)
-        throw new MediaError(`${named} ${error.code === 'ENOENT' ? 'is not there' : `cannot be read: ${error.code}`}`)
+        if (error.code === 'ENOENT') throw new NoSuchFile(`${named} is not there`)
+        throw new MediaError(`${named} cannot be read: ${error.code}`)
       }),
     )
     // The path may lead elsewhere by now, and may have when it was checked. The descriptor does not.
@@ -90,20 +200,29 @@ export class AllowedMedia {
 
   /** @returns the path without links. */
   async #allowed(named: string): Promise<string> {
-    const [first] = this.#roots
-    if (first === undefined) {
-      throw new MediaError(`no folder is allowed: ${this.#advice}, or give an http(s) address`)
-    }
+    const real = await this.#real(named)
+    // Opening a device can have an effect.
+    if (!(await stat(real).catch(() => null))?.isFile()) throw new MediaError(`${named} is not a file`)
+    return real
+  }
+
+  /** @returns the path of a file or folder, without links. */
+  async #real(named: string): Promise<string> {
+    const first = this.#first()
     const given = /^file:/i.test(named) ? pathOf(named) : named
     if (given.includes('\0')) throw new MediaError('a path may not hold a zero byte')
     const whole = isAbsolute(given) ? given : resolve(first, given)
     const real = await realpath(whole).catch(() => null)
     // What lies elsewhere is not told from what is not there.
-    if (real === null && (await this.#isMissing(resolve(whole)))) throw new MediaError(`${named} is not there`)
+    if (real === null && (await this.#isMissing(resolve(whole)))) throw new NoSuchFile(`${named} is not there`)
     if (real === null || !this.#isBelow(real)) throw this.#outside(named)
-    // Opening a device can have an effect.
-    if (!(await stat(real).catch(() => null))?.isFile()) throw new MediaError(`${named} is not a file`)
     return real
+  }
+
+  #first(): string {
+    const [first] = this.#roots
+    if (first !== undefined) return first
+    throw new NoSuchFile(`no folder is allowed: ${this.#advice}, or give an http(s) address`)
   }
 
   #isBelow(path: string): boolean {
@@ -119,7 +238,7 @@ export class AllowedMedia {
   }
 
   #outside(named: string): MediaError {
-    return new MediaError(`${named} is not in an allowed folder: ${this.#roots.join(', ')}`)
+    return new NoSuchFile(`${named} is not in an allowed folder: ${this.#roots.join(', ')}`)
   }
 }
 

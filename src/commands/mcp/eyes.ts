@@ -1,12 +1,9 @@
-import sharp from 'sharp'
 import type { DecisionAnswer, Detection, LookoutClient } from '../../client/index.ts'
 import { drawMarks, type Mark } from '../../drawing/index.ts'
 import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'
-
-/** Agents show drawings to models, which take no more than this of them. */
-const LONGEST_SIDE = 1568
+import { shrink } from './shown-picture.ts'
 
 export interface Asked {
   readonly client: LookoutClient
@@ -89,7 +86,10 @@ export class Eyes {
       }
       return client.detect(body, call.signal)
     })
-    const drawing = draws && picture !== null ? await draw(await picture.bytes(), detections) : null
+    const drawing =
+      draws && picture !== null
+        ? await shrink(await drawMarks(await picture.bytes(), detections.map(toMark), 'png'))
+        : null
     return { detections: detections.map(toFound), complete: finish_reason === 'complete', drawing }
   }
 
@@ -185,16 +185,6 @@ async function opened(call: Call, names: readonly string[]): Promise<Source[]> {
   const sources: Source[] = []
   for (const name of names) sources.push(await call.media.open(name, call))
   return sources
-}
-
-/** With the boxes, small enough for an agent's model, and upright. */
-async function draw(bytes: Uint8Array, detections: readonly Detection[]): Promise<Buffer> {
-  const drawing = await drawMarks(bytes, detections.map(toMark), 'png')
-  return sharp(drawing)
-    .resize({ width: LONGEST_SIDE, height: LONGEST_SIDE, fit: 'inside', withoutEnlargement: true })
-    .flatten({ background: '#ffffff' })
-    .jpeg({ quality: 85 })
-    .toBuffer()
 }
 
 function toMark({ mention, point, point_box: box }: Detection): Mark {

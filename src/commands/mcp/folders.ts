@@ -19,6 +19,23 @@ export function namedFolders(media: AllowedMedia): Folders {
   return async () => media
 }
 
+/** With what the client said last, for the list of resources: since 2026-07-28 it has no way to ask. */
+export function remembering(folders: Folders): { readonly folders: Folders; readonly latest: Folders } {
+  let last: AllowedMedia | null = null
+  const ask: Folders = async (server, context) => {
+    const media = await folders(server, context)
+    if (media instanceof AllowedMedia) last = media
+    return media
+  }
+  return {
+    folders: ask,
+    latest: async (server, context) => {
+      const media = await ask(server, context)
+      return media instanceof AllowedMedia ? media : (last ?? media)
+    },
+  }
+}
+
 const ROOTS = 'roots'
 
 /**

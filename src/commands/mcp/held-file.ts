@@ -1,5 +1,5 @@
-import { constants } from 'node:fs'
-import { type FileHandle, open, readlink } from 'node:fs/promises'
+import { constants, type Dirent } from 'node:fs'
+import { type FileHandle, open, opendir, readlink } from 'node:fs/promises'
 import { HEAD_BYTES } from '../../media/index.ts'
 import type { MediaFile } from '../asking/media.ts'
 
@@ -20,14 +20,19 @@ export class HeldFile implements MediaFile, AsyncDisposable {
   readonly path: string
   readonly isFile: boolean
   readonly byteLength: number
+  readonly modified: Date
   readonly #handle: FileHandle
 
-  private constructor(handle: FileHandle, about: Pick<HeldFile, 'name' | 'path' | 'isFile' | 'byteLength'>) {
+  private constructor(
+    handle: FileHandle,
+    about: Pick<HeldFile, 'name' | 'path' | 'isFile' | 'byteLength' | 'modified'>,
+  ) {
     this.#handle = handle
     this.name = about.name
     this.path = about.path
     this.isFile = about.isFile
     this.byteLength = about.byteLength
+    this.modified = about.modified
   }
 
   /**
@@ -38,8 +43,9 @@ export class HeldFile implements MediaFile, AsyncDisposable {
     const handle = await open(path, FLAGS)
     try {
       const about = await handle.stat()
-      const real = process.platform === 'darwin' ? path : await readlink(`/proc/self/fd/${handle.fd}`)
-      return new HeldFile(handle, { name, path: real, isFile: about.isFile(), byteLength: about.size })
+      const real = process.platform === 'darwin' ? path : await readlink(held(handle))
+      const modified = about.mtime
+      return new HeldFile(handle, { name, path: real, isFile: about.isFile(), byteLength: about.size, modified })
     } catch (error) {
       await handle.close()
       throw error
@@ -51,7 +57,12 @@ export class HeldFile implements MediaFile, AsyncDisposable {
   }
 
   head(): Promise<Buffer> {
-    return this.#read(Math.min(this.byteLength, HEAD_BYTES))
+    return this.start(HEAD_BYTES)
+  }
+
+  /** The first bytes, as many as there are. */
+  start(length: number): Promise<Buffer> {
+    return this.#read(Math.min(this.byteLength, length))
   }
 
   whole(): Promise<Buffer> {
@@ -77,4 +88,20 @@ export class HeldFile implements MediaFile, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle.close()
   }
+}
+
+/**
+ * What is in a folder, if that is allowed where the folder is by now. On macOS, which cannot list what is open, it is checked
+ * just before.
+ * @throws the error of the system.
+ */
+export async function* entriesOf(path: string, isAllowed: (real: string) => boolean): AsyncGenerator<Dirent> {
+  await using handle = await open(path, FLAGS | constants.O_DIRECTORY)
+  const place = process.platform === 'darwin' ? path : held(handle)
+  if (isAllowed(process.platform === 'darwin' ? path : await readlink(place))) yield* await opendir(place)
+}
+
+/** What is open, as a path. */
+function held({ fd }: FileHandle): string {
+  return `/proc/self/fd/${fd}`
 }

@@ -10,14 +10,17 @@ import { ConfigError } from '../../config/config.ts'
 import { AllowedMedia, isAddress } from './allowed-media.ts'
 import { type Call, CallProgress, signalOf } from './call.ts'
 import type { Eyes } from './eyes.ts'
-import type { Folders } from './folders.ts'
+import { type Folders, remembering } from './folders.ts'
+import { serveResources } from './resources.ts'
 
 const MOST_MEDIA = 16
 const file = z
   .string()
   .min(1)
   .max(4096)
-  .describe('A path below an allowed folder, absolute or relative to the first one, or an http(s) address.')
+  .describe(
+    'A path below an allowed folder, absolute or relative to the first one, as the tool list gives it, or an http(s) address.',
+  )
 const media = z
   .array(file)
   .min(1)
@@ -31,6 +34,12 @@ const page = z
   .describe('Which page of a TIFF, or frame of an animation, from 1. The first by default. Only for a single file.')
 const text = z.string().min(1).max(20_000)
 const complete = z.boolean().describe('False where the reply was cut off.')
+
+const kind = z.enum(['image', 'video', 'audio'])
+const side = z
+  .int()
+  .nullable()
+  .describe('Of the upright picture, in pixels; null where its header does not tell, and for others.')
 
 const probability = z.number()
 const question = z.object({
@@ -58,14 +67,79 @@ const answer = z.object({
 })
 
 const INSTRUCTIONS =
-  'Looks at pictures, videos and sounds for you. Coordinates are pixels of the upright picture, from its top left corner.'
+  'Looks at pictures, videos and sounds for you, and lists the files that you may name. Coordinates are pixels of the upright picture, from its top left corner.'
 /** None changes anything. */
 const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false }
 
 /** A server of the Model Context Protocol, whose tools look at media. */
-export function createMcpServer(eyes: Eyes, folders: Folders, version: string): McpServer {
+export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): McpServer {
   const server = new McpServer({ name: 'lookout', version }, { instructions: INSTRUCTIONS })
-  const respond = answerer((context) => folders(server, context))
+  const remembered = remembering(allowed)
+  const respond = answerer((context) => remembered.folders(server, context))
+
+  serveResources(server, remembered)
+
+  server.registerTool(
+    'list',
+    {
+      title: 'List pictures, videos and sounds',
+      description: 'Lists the files that can be looked at, a page of them, with their sizes.',
+      inputSchema: z.strictObject({
+        path: z
+          .string()
+          .min(1)
+          .max(4096)
+          .optional()
+          .describe('A folder, or a pattern such as frames/**/*.{png,jpg}. All allowed folders by default.'),
+        recursive: z
+          .boolean()
+          .optional()
+          .describe('Whether to look into the folders within it, too: true by default. A pattern says so with **.'),
+        name: z.string().min(1).max(255).optional().describe('Only files whose names contain this.'),
+        kind: kind.optional(),
+        sort: z.enum(['name', 'newest']).optional().describe('By path, or the last changed first. By path by default.'),
+        limit: z.int().min(1).max(200).optional().describe('Files on a page: 50 by default.'),
+        cursor: z.string().max(10_000).optional().describe('Of the page before, with the same arguments.'),
+      }),
+      outputSchema: z.object({
+        files: z.array(
+          z.object({
+            path: z.string().describe('As the other tools take it.'),
+            kind,
+            width: side,
+            height: side,
+            bytes: z.int(),
+            modified: z.string().describe('When the file was last changed.'),
+          }),
+        ),
+        total: z.int().describe('Files on all pages.'),
+        cursor: z.string().nullable().describe('Of the next page; null after the last.'),
+        complete: z.boolean().describe('False where there is more than could be searched: name a folder.'),
+      }),
+      annotations: READ_ONLY,
+    },
+    (
+      { path = null, recursive = true, name: text = null, kind = null, sort = 'name', limit = 50, cursor = null },
+      context,
+    ) =>
+      respond(context, [path ?? ''], undefined, async ({ media, signal }) => {
+        const page = await media.list({ path, recursive, text, kind, sort, limit, cursor }, signal)
+        const listed = {
+          files: page.files.map(({ name, kind, size, byteLength, modified }) => ({
+            path: name,
+            kind,
+            width: size?.width ?? null,
+            height: size?.height ?? null,
+            bytes: byteLength,
+            modified: modified.toISOString(),
+          })),
+          total: page.total,
+          cursor: page.cursor,
+          complete: page.isComplete,
+        }
+        return { content: [{ type: 'text', text: JSON.stringify(listed) }], structuredContent: listed }
+      }),
+  )
 
   server.registerTool(
     'look',

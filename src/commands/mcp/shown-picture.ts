@@ -1,0 +1,38 @@
+import sharp from 'sharp'
+import { isPicture, MediaError } from '../asking/media.ts'
+import type { Source } from './allowed-media.ts'
+
+/** Agents show pictures to models, which take no more than this of them. */
+const LONGEST_SIDE = 1568
+/** Hosts limit what they show: Claude to 5 MB of base64. */
+const MOST_BYTES = 3_750_000
+/** What models take. */
+const TAKEN = ['image/png', 'image/jpeg', 'image/webp']
+
+/** A picture as a JPEG that is small enough for an agent's model, and upright. */
+export function shrink(picture: Uint8Array): Promise<Buffer> {
+  return sharp(picture)
+    .autoOrient()
+    .resize({ width: LONGEST_SIDE, height: LONGEST_SIDE, fit: 'inside', withoutEnlargement: true })
+    .flatten({ background: '#ffffff' })
+    .jpeg({ quality: 85 })
+    .toBuffer()
+}
+
+/** A picture as it is, if an agent's model takes it so, and otherwise shrunk. @throws MediaError for another medium. */
+export async function forAgents(
+  name: string,
+  source: Source,
+): Promise<{ readonly bytes: Uint8Array; readonly type: string }> {
+  if (source.type === 'address') throw new MediaError(`${name} is not a file`)
+  const { medium } = source
+  if (!isPicture(medium)) throw new MediaError(`${name} is ${medium.type}, not a picture: the tool look takes it`)
+  const { type, size, byteLength } = medium
+  const bytes = await medium.bytes()
+  const fits = Math.max(size.width, size.height) <= LONGEST_SIDE && byteLength <= MOST_BYTES
+  if (fits && TAKEN.includes(type)) return { bytes, type }
+  const jpeg = await shrink(bytes).catch(() => {
+    throw new MediaError(`${name} is damaged`)
+  })
+  return { bytes: jpeg, type: 'image/jpeg' }
+}
