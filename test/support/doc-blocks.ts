@@ -30,6 +30,7 @@ export const RUN_PAGES = [
   'docs/clients.md',
   'docs/command-line.md',
   'docs/decisions.md',
+  'docs/evaluating.md',
   'docs/responses.md',
   'docs/grounding.md',
   'docs/messages.md',
