@@ -17,7 +17,7 @@ import { fileURLToPath } from 'node:url'
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)))
 const RELEASE = 'bookworm'
 /** Not the default: HEALTHCHECK has to find it. */
-const PORT = '8317'
+const PORT = '18080'
 const URL_OF_SERVER = `http://127.0.0.1:${PORT}`
 const START_MS = 120_000
 

@@ -368,6 +368,16 @@ test('both deployments start the same vLLM', () => {
   expect(compose.services.vllm.image).toMatch(/:v0\.32\.\d+$/)
 })
 
+test('docs/cluster.md starts vLLM alike on a GPU and on a CPU, with flags of the deployments', async () => {
+  const page = (await readFile('docs/cluster.md', 'utf8')).replaceAll('\\\n', '')
+  const [gpu, cpus] = [/^ +vllm serve .*/m, /^ .* -m vllm\..*/m].map((command) =>
+    found(command.exec(page)![0], / (--[a-z-]+)/g).filter((name) => name !== '--model' && name !== '--api-key'),
+  )
+  expect(cpus).toEqual(gpu)
+  const deployed = engines.compose.args.map((given) => given.split('=')[0])
+  expect(deployed).toEqual(expect.arrayContaining(gpu!))
+})
+
 test('what is downloaded is pinned, and containers install nothing when they start', async () => {
   const services = [compose, cpu].flatMap((file) => Object.values<Manifest>(file.services))
   const pods = [deployment, vllmPods].map(({ spec }) => spec.template.spec)
