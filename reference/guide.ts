@@ -77,8 +77,10 @@ function toHtml(
       // What is wide scrolls on its own, also by the keyboard.
       code: ({ text: code }) => `<pre tabindex="0"><code>${escaped(code)}</code></pre>\n`,
       table({ header, rows }) {
+        const cell = (tag: string, content: string) => `<${tag}>${content}</${tag}>`
+        // A header without a text heads nothing.
         const row = (cells: typeof header, tag: string) =>
-          `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join('')}</tr>`
+          `<tr>${cells.map(({ tokens, text }) => cell(text === '' ? 'td' : tag, this.parser.parseInline(tokens))).join('')}</tr>`
         const body = rows.map((cells) => row(cells, 'td')).join('\n')
         return `<div class="table" tabindex="0"><table>\n<thead>${row(header, 'th')}</thead>\n<tbody>${body}</tbody>\n</table></div>\n`
       },

@@ -1,3 +1,4 @@
+import { glob } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildPage, isPageBuilt, REFERENCE } from '../src/setup/pages.mjs'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
@@ -60,6 +61,49 @@ describe('the reference', () => {
     expect(links.docs).toBe('/docs')
   })
 })
+
+describe('the documentation below it', () => {
+  test('has every page of docs/ and no script; all links, anchors and pictures are there', async () => {
+    const { links } = await jsonOf<{ links: Record<string, string> }>(await open('/', { accept: 'application/json' }))
+    const pages = new Map<string, string>()
+    const wanted = [links.guide!]
+    for (const path of wanted) {
+      const response = await open(path)
+      expect([path, response.status]).toEqual([path, 200])
+      expect(response.headers.get('content-security-policy')).not.toMatch(/unsafe|https?:|\*/)
+      const page = await response.text()
+      pages.set(path, page)
+      expect(page).not.toMatch(/<script|<style| style=| on\w+=/)
+      for (const to of linksOf(page, path)) if (to.endsWith('.html') && !wanted.includes(to)) wanted.push(to)
+    }
+    for await (const page of glob('**/*.md', { cwd: 'docs' })) {
+      expect([...pages.keys()]).toContain(`/docs/guide/${page.replace(/md$/, 'html')}`)
+    }
+    for (const [path, page] of pages) {
+      for (const [, href] of page.matchAll(/<a href="([^"]*#[^"]+)"/g)) {
+        const { host, pathname, hash } = new URL(href!, `http://here${path}`)
+        if (host !== 'here') continue
+        expect([path, href, pages.get(pathname)?.includes(` id="${decodeURIComponent(hash.slice(1))}"`)]).toEqual([
+          path,
+          href,
+          true,
+        ])
+      }
+      for (const [, src] of page.matchAll(/<(?:img src|link rel="\w+" href)="([^"]+)"/g)) {
+        const file = new URL(src!, `http://here${path}`).pathname
+        expect([path, file, (await open(file)).status]).toEqual([path, file, 200])
+      }
+    }
+  })
+})
+
+/** The paths of this server that a page links to. */
+function linksOf(page: string, path: string): string[] {
+  return [...page.matchAll(/<a href="([^"]+)"/g)].flatMap(([, href]) => {
+    const { host, pathname } = new URL(href!, `http://here${path}`)
+    return host === 'here' ? [pathname] : []
+  })
+}
 
 test('LOOKOUT_DOCS=off serves no reference; the description stays', async () => {
   const without = await startTestServer({ environment: { LOOKOUT_DOCS: 'off' } })

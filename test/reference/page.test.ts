@@ -1,6 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { REFERENCE } from '../../src/setup/pages.mjs'
-import { CHROMIUM, closeBrowser, openPage, preparePage, prepareStudio, type StudioPage } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openPage,
+  preparePage,
+  prepareStudio,
+  type StudioPage,
+  violationsOf,
+} from '../support/browser.ts'
 import { KEY, startTestServer, type TestServer } from '../support/server.ts'
 
 describe.skipIf(CHROMIUM === null)('the reference of the API', () => {
@@ -69,6 +77,21 @@ describe.skipIf(CHROMIUM === null)('the reference of the API', () => {
     await page.locator('#operations-Chat_completions-createChatCompletion').getByText('Responses').first().waitFor()
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
   })
+
+  test.each(['light', 'dark'] as const)(
+    'the documentation fits a telephone and is accessible, %s',
+    async (colorScheme) => {
+      opened = await openPage(`${server.url}/docs/guide/studio.html`, { width: 390, height: 844, colorScheme })
+      const { page } = opened
+      for (const name of ['All pages', 'Installing']) {
+        await page.getByRole('link', { name, exact: true }).click()
+        await page.waitForLoadState()
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
+        expect(await violationsOf(page)).toEqual([])
+      }
+      expect(opened.errors).toEqual([])
+    },
+  )
 
   test('leads to the Studio', async () => {
     const { page } = await open()
