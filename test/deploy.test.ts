@@ -137,13 +137,13 @@ describe('settings', () => {
   })
 
   test('of one machine have the names and the defaults that they have without a container', async () => {
-    const { environment, ports, volumes, stop_grace_period } = cpu.services.lookout
+    const { environment, ports, volumes, stop_grace_period } = cpu.services.server
     expect(environment).toEqual({ LOOKOUT_API_KEY: null, HF_TOKEN: null })
     const { host, port, drainSeconds } = readConfig({})
     expect(ports).toEqual([`\${LOOKOUT_HOST:-${host}}:\${LOOKOUT_PORT:-${port}}:${port}`])
     const directory = /LOOKOUT_DATA_DIR=(\S+)/.exec(await textOf('Dockerfile'))![1]
     expect(volumes).toEqual([`data:${directory}`])
-    expect(cpu.services.caddy.command).toContain(`--to=lookout:${port}`)
+    expect(cpu.services.caddy.command).toContain(`--to=server:${port}`)
     expect(seconds(stop_grace_period)).toBeGreaterThan(drainSeconds + 10)
   })
 
