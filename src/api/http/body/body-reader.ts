@@ -52,6 +52,7 @@ export class BodyReader {
     maxThreads: Math.min(2, availableParallelism()),
     idleTimeout: IDLE_MS,
   })
+  #isClosed = false
 
   constructor(budget: ByteBudget) {
     this.#budget = budget
@@ -71,11 +72,7 @@ export class BodyReader {
     if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(request.raw, declared), format.schema, false)
     const { bytes, lease, closed } = await this.#admit(request, reply)
     const { length } = bytes
-    const parsed = await this.#parse(bytes, format).catch((error: unknown) => {
-      // `close` ends threads that still parse, for clients that have left.
-      throw closed.aborted ? closed.reason : error
-    })
-    return withInlineMedia(parsed, lease, length)
+    return withInlineMedia(await this.#parse(bytes, format, closed), lease, length)
   }
 
   /**
@@ -95,9 +92,7 @@ export class BodyReader {
       held += content.byteLength
       media.set(name, new InlineMedia(content, () => lease.giveBack(content.byteLength)))
     }
-    const parsed = await this.#parse(body, format).catch((error: unknown) => {
-      throw closed.aborted ? closed.reason : error
-    })
+    const parsed = await this.#parse(body, format, closed)
     return { ...withInlineMedia(parsed, lease, bytes.length - held), parts: media }
   }
 
@@ -113,17 +108,26 @@ export class BodyReader {
     return { bytes, lease, closed }
   }
 
+  /** Ends the threads, also those that still parse: their clients have left. */
   async close(): Promise<void> {
+    this.#isClosed = true
     await this.#threads.destroy()
   }
 
   async #parse<Fields>(
     bytes: Buffer<ArrayBuffer>,
     { schema, module, name }: BodyFormat<Fields>,
+    closed: AbortSignal,
   ): Promise<ParsedBody<Fields>> {
     if (bytes.length <= PARSED_AT_ONCE_BYTES) return parseJson(bytes, schema, true)
     const task: BodyTask = { bytes, module, name }
-    const outcome: BodyOutcome<Fields> = await this.#threads.run(task, { transferList: [bytes.buffer] })
+    const outcome: BodyOutcome<Fields> = await this.#threads
+      .run(task, { transferList: [bytes.buffer] })
+      .catch((error: unknown) => {
+        // A server is closed just before the last of its responses says that it is.
+        const reason = this.#isClosed ? new ClientDisconnected('The client closed the connection') : error
+        throw closed.aborted ? closed.reason : reason
+      })
     if ('body' in outcome) return outcome.body
     const { text, ...fields } = outcome.error
     throw new ApiError(text, fields)
