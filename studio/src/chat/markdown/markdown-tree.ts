@@ -159,7 +159,7 @@ function countMentions(node: MarkdownNode): number {
 function settled(text: string): string {
   const shown = text
     .replace(/(?:[*_~`]+|!?\[[^\]\n]*(?:\]\([^)\s]*)?)$/, '')
-    .replace(/(^|\n)[-+*_=#>|:~`\s]*(?:\d{1,3}[.)]?)?[-:|\s]*$/, '$1')
+    .replace(/(^|\n)[-+*_=#>|:~`\s]*(?:\d{1,3}[.)]?[-:|\s]*)?$/, '$1')
   if ((shown.match(/^[ \t>]*(?:```|~~~)/gm)?.length ?? 0) % 2 === 1) return shown
   const line = shown.slice(shown.lastIndexOf('\n') + 1)
   if ((line.match(/`/g)?.length ?? 0) % 2 === 1) return `${shown}\``
