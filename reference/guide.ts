@@ -8,7 +8,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAGES = ['docs/**/*.md', 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'models/lookout-nano/README.md']
 
 /**
- * Writes the documentation below `guide/` as plain pages, without a script, for those who have only a running server. The
+ * Writes the documentation below `guide/` as plain pages, without a script, for readers who have only a running server. The
  * site of `npm run docs` has search and more, and needs a generator that Lookout is not installed with.
  */
 export function guide(): Plugin {

@@ -122,6 +122,12 @@ describe('the Markdown of a reply', () => {
     expect(growing('```py\nx = 2 ** 3')).toEqual(read('```py\nx = 2 ** 3').map(({ node }) => node))
   })
 
+  test('is read in time when a model repeats empty cells', () => {
+    const rows = '|  |  |\n'.repeat(1000)
+    // Quadratic in the rows at most: a cubic search would take minutes.
+    expect(new MarkdownReader().read(`| a | b |\n|---|---|\n${rows}|  | x`, true)).toHaveLength(1)
+  })
+
   test('is read also where it is nested deeper than any person would read', () => {
     expect(shown(`${'> '.repeat(3000)}deep`)).toContain('deep')
   })

@@ -126,7 +126,7 @@ export interface ClientOptions {
   readonly mostWait?: number
   /** Whether the server has answered another client of this process. */
   readonly hasAnswered?: boolean
-  /** Whether to wait as long for a server that has answered before and is away, as while it restarts. */
+  /** Whether to wait as long for a server that answered before and is away, such as one that restarts. */
   readonly waitsForRestart?: boolean
   /** Told why the client waits before it does so, and when it goes on after a restart. */
   readonly onWait?: (reason: string) => void

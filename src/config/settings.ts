@@ -124,7 +124,9 @@ export const settingsSchema = z.object({
       default: 'on',
     }),
   studio: onOff().default('on').register(ABOUT, { help: 'whether to serve the Studio, the web page, at /studio' }),
-  docs: onOff().default('on').register(ABOUT, { help: 'whether to serve the API reference at /docs' }),
+  docs: onOff()
+    .default('on')
+    .register(ABOUT, { help: 'whether to serve the API reference and the documentation at /docs' }),
   ollama: onOff().default('off').register(ABOUT, {
     help: "whether to answer Ollama's clients at /api without a key: only from this machine, for organisation 'default'. Needs a loopback host",
   }),

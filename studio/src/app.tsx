@@ -75,7 +75,7 @@ export function App() {
 /** The mode that has no stage. */
 const SERVER = 'server'
 
-/** What is brought while the stage is hidden leads back to it, and nothing plays there unseen. @returns a function that stops it. */
+/** New media bring the hidden stage back, and nothing plays there unseen. @returns a function that stops it. */
 function watchStage(): () => void {
   let [before, count] = [MODES[0].id, attachments.peek().length]
   const stops = [

@@ -69,6 +69,20 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
     expect(await violationsOf(page)).toEqual([])
   })
 
+  test('the help has no links where the server has no documentation', async () => {
+    const page = await open()
+    await page.route(
+      ({ pathname }) => pathname === '/',
+      (route) => route.fulfill({ json: { links: { studio: '/studio' } } }),
+    )
+    const answered = page.waitForResponse((response) => new URL(response.url()).pathname === '/')
+    await page.getByRole('button', { name: 'Help' }).click()
+    await (await answered).finished()
+    const help = page.getByRole('dialog', { name: 'Help' })
+    await help.getByRole('heading', { name: 'Keys in all modes' }).waitFor()
+    expect(await help.getByRole('link').count()).toBe(0)
+  })
+
   test('the model that was fetched is called by its name, and what is known of it is in the picker', async () => {
     studio = await openStudio(server.url, { width: 390, height: 844, hasTouch: true })
     const { page } = studio

@@ -425,7 +425,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     expect(studio.errors).toEqual([])
   })
 
-  test('has no stage, which comes back as it was, or with what is brought', async () => {
+  test('hides the stage, which comes back unchanged, or with new media', async () => {
     const page = await open()
     const [stage, zoom] = [page.getByRole('region', { name: 'Stage' }), page.locator('.zoom-level')]
     const openMode = (name: string) =>

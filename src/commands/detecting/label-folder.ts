@@ -50,7 +50,7 @@ export class LabelFolder {
       for (const [name, text] of toYolo(pictures, origin)) await writeWhole(join(this.#folder, name), text)
       return
     }
-    await mkdir(this.#folder, { recursive: true }).catch(() => {})
+    await mkdir(this.#folder, { recursive: true })
     const folder = await realpath(this.#folder)
     const base = await realpath(this.#base)
     for (const result of results) {

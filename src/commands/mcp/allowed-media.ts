@@ -109,7 +109,7 @@ export class AllowedMedia {
     const files = []
     for (const { path, name } of page) {
       signal.throwIfAborted()
-      // What cannot be read, or has gone meanwhile, cannot be looked at either.
+      // A file that cannot be read or is gone cannot be looked at either.
       await using file = await this.#file(path).catch(() => null)
       if (file !== null) files.push(await describe(file, { path, name }))
     }
@@ -130,10 +130,8 @@ export class AllowedMedia {
       return null
     })
     if (real !== null) {
-      const isFolder = (await stat(real)).isDirectory()
-      return isFolder
-        ? [{ folder: real, glob: null, depth }]
-        : Promise.reject(new MediaError(`${named} is not a folder`))
+      if (!(await stat(real)).isDirectory()) throw new MediaError(`${named} is not a folder`)
+      return [{ folder: real, glob: null, depth }]
     }
     const glob = new Glob(names.slice(from).join('/'))
     const before = from === 1 && names[0] === '' ? '/' : names.slice(0, from).join('/')

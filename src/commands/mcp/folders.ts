@@ -19,7 +19,7 @@ export function namedFolders(media: AllowedMedia): Folders {
   return async () => media
 }
 
-/** With what the client said last, for the list of resources: since 2026-07-28 it has no way to ask. */
+/** Also remembers the folders that the client named last, for the list of resources: since 2026-07-28 it cannot ask for them. */
 export function remembering(folders: Folders): { readonly folders: Folders; readonly latest: Folders } {
   let last: AllowedMedia | null = null
   const ask: Folders = async (server, context) => {

@@ -4,8 +4,8 @@ import { MediaError } from '../asking/media.ts'
 const MOST_PATTERNS = 64
 
 /**
- * Patterns of paths as shells have them: `*` and `?` within a name, `**` for any folders, `{a,b}` for alternatives. Letters
- * match in either case. Matching takes linear time in practice and quadratic at worst, whatever the pattern.
+ * Patterns of paths, as in shells: `*` and `?` within a name, `**` for any folders, `{a,b}` for alternatives. Letters
+ * match in either case. Matching takes linear time in practice and quadratic time at worst, for any pattern.
  */
 export class Glob {
   readonly #patterns: readonly (readonly (readonly string[])[])[]
@@ -46,7 +46,7 @@ function isAnyFolders(name: readonly string[]): boolean {
   return name.length === 2 && name[0] === '*' && name[1] === '*'
 }
 
-/** Goes back to the last wildcard only: what earlier ones have matched may stay as it is. */
+/** Backtracks to the last wildcard only: the matches of earlier ones can stay. */
 function fits<T>(
   pattern: readonly T[],
   given: readonly T[],

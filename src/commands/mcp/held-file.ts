@@ -91,8 +91,8 @@ export class HeldFile implements MediaFile, AsyncDisposable {
 }
 
 /**
- * What is in a folder, if that is allowed where the folder is by now. On macOS, which cannot list what is open, it is checked
- * just before.
+ * The entries of a folder, if its path without links is allowed once it is open. macOS cannot list an open folder: there it
+ * is checked just before.
  * @throws the error of the system.
  */
 export async function* entriesOf(path: string, isAllowed: (real: string) => boolean): AsyncGenerator<Dirent> {
@@ -101,7 +101,7 @@ export async function* entriesOf(path: string, isAllowed: (real: string) => bool
   if (isAllowed(process.platform === 'darwin' ? path : await readlink(place))) yield* await opendir(place)
 }
 
-/** What is open, as a path. */
+/** The path of an open file. */
 function held({ fd }: FileHandle): string {
   return `/proc/self/fd/${fd}`
 }

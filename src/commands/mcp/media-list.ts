@@ -9,13 +9,12 @@ import type { HeldFile } from './held-file.ts'
 const HEADER_BYTES = 2 ** 18
 const MOST_WHOLE_BYTES = 2 ** 24
 
-/** What is to be listed. */
 export interface Wanted {
   /** A folder or a pattern; null for all that is allowed. */
   readonly path: string | null
   /** Whether the folders within it belong to it, too. A pattern says so itself. */
   readonly recursive: boolean
-  /** What the names of the files have in them, in either case; null for any. */
+  /** Text in the names of the files, in either case; null for any. */
   readonly text: string | null
   readonly kind: MediaKind | null
   readonly sort: 'name' | 'newest'
@@ -46,11 +45,11 @@ export interface MediaPage {
   readonly total: number
   /** Of the next page; null after the last. */
   readonly cursor: string | null
-  /** False where there was too much to look at all of it. */
+  /** False if there were too many entries to look at. */
   readonly isComplete: boolean
 }
 
-/** When a file was changed counts only where the newest come first; otherwise it is 0. */
+/** The time of the last change is 0 unless the newest come first. */
 interface Placed extends Named {
   readonly modifiedMs: number
 }
@@ -76,7 +75,7 @@ function compare(a: Pick<Placed, 'name' | 'modifiedMs'>, b: Pick<Placed, 'name' 
   return b.modifiedMs - a.modifiedMs || byName(a.name, b.name) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 }
 
-/** The files behind the one that the page before ended with: none comes twice when others are added. */
+/** The files after the last one of the page before: none comes twice when others are added. */
 export function pageOf(
   files: readonly Placed[],
   { cursor, limit }: Pick<Wanted, 'cursor' | 'limit'>,

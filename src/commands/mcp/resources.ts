@@ -17,8 +17,8 @@ import { forAgents } from './shown-picture.ts'
 const PAGE = 100
 
 /**
- * The pictures of the allowed folders as resources, which a client shows to its user or to its own model. `McpServer` itself
- * gives all resources on one page.
+ * The pictures of the allowed folders as resources, which a client shows to its user or to its own model. `McpServer` would list
+ * all of them on one page.
  */
 export function serveResources(mcp: McpServer, { folders, latest }: ReturnType<typeof remembering>): void {
   const { server } = mcp

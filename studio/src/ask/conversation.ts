@@ -59,7 +59,7 @@ export const draft = signal('')
 export const options = signal<AskOptions>(DEFAULT_OPTIONS)
 export const turns = signal<readonly Turn[]>([])
 
-/** What was done to the turns, and can be taken back until the next question. */
+/** Changes to the turns, which can be undone until the next question. */
 export const undoSteps = signal<readonly UndoStep[]>([])
 
 /** The turn that was picked to have its marks on the stage; null for the last. */
@@ -116,7 +116,7 @@ export async function sendAlone({ id }: Turn): Promise<void> {
 export async function sendWithout({ id }: Turn, gone: MediaAtFault): Promise<void> {
   turns.value = turns.value.map((turn) => {
     const media = turn.media.filter((one) => one.id !== gone.id)
-    // Of a reply that is there, the places stay on what it was given.
+    // The places of an earlier reply stay on the media that it was given.
     const sent = turn.id === id ? turn.sent.filter((one) => one !== gone.id) : turn.sent
     return media.length === turn.media.length && sent === turn.sent ? turn : turnOf({ ...turn, media, sent })
   })
@@ -124,12 +124,12 @@ export async function sendWithout({ id }: Turn, gone: MediaAtFault): Promise<voi
   if (turn) await send(turn)
 }
 
-/** Asks for another answer to a question. Later turns go. */
+/** Asks for another answer to a question. Removes later turns. */
 export async function askAgain(turn: Turn): Promise<void> {
   await replaceFrom(turn, turn.question, turn.media)
 }
 
-/** Sends a question in other words, and with what has come to the stage since the last one. Later turns go. */
+/** Sends a changed question, with the media that were added since the last one. Removes later turns. */
 export async function askChanged(turn: Turn, question: string): Promise<void> {
   const known = new Set(turns.value.flatMap(({ media }) => media.map(({ id }) => id)))
   await replaceFrom(turn, question, [...turn.media, ...attachments.value.filter(({ id }) => !known.has(id))])
@@ -165,7 +165,7 @@ export async function send(turn: Turn): Promise<void> {
   }
 }
 
-/** Leaves the conversation as a session, and begins another with all else that is on the page. */
+/** Keeps the conversation as a session, and begins a new one with everything else on the page. */
 export async function startOver(): Promise<void> {
   for (const { reply } of turns.value) reply.stop()
   const left = await continueAsNew()

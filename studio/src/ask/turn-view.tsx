@@ -64,7 +64,7 @@ function Question({ turn }: { readonly turn: Turn }) {
   const frame = useRef<HTMLFormElement & HTMLDivElement>(null)
   const isFirst = useRef(true)
   const edited = isEdited.value
-  // To the field, and back to the button when the question stays as it is; before the next key.
+  // Before the next key arrives: to the field, and back to the button after a cancel.
   useLayoutEffect(() => {
     if (!isFirst.current) frame.current?.querySelector<HTMLElement>('textarea, button')?.focus()
     isFirst.current = false
@@ -102,7 +102,7 @@ function Question({ turn }: { readonly turn: Turn }) {
       }}
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return
-        // Nothing else is to end with it.
+        // It closes nothing else.
         event.stopPropagation()
         isEdited.value = false
       }}

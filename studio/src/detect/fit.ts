@@ -15,7 +15,7 @@ export async function fitToEdges({ blob, width, height }: Attachment, box: Place
   const [boxWidth, boxHeight] = [box.right - box.left, box.bottom - box.top]
   const reachX = Math.round(boxWidth * REACH_SHARE) + REACH_PX
   const reachY = Math.round(boxHeight * REACH_SHARE) + REACH_PX
-  // The edges of a large object are as soft as the photograph: so many pixels on either side are compared.
+  // How many pixels on either side are compared: a large object has softer edges.
   const depth = Math.max(1, Math.round(Math.min(boxWidth, boxHeight) / 100))
   const [x0, y0] = [Math.max(0, box.left - reachX - depth), Math.max(0, box.top - reachY - depth)]
   const columns = Math.min(width, box.right + reachX + depth) - x0

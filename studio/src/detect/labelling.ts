@@ -22,10 +22,10 @@ import {
 } from './stage.ts'
 import { isNegative, searchable, shownImage } from './targets.ts'
 
-/** What is typed to find a class; null while none is looked for. */
+/** The letters that are typed to find a class; null while no class is searched for. */
 export const classFilter = signal<string | null>(null)
 
-/** Classes that have what is typed, best first. */
+/** Classes that contain these letters, best match first. */
 export const foundClasses = computed<readonly string[]>(() => {
   const text = (classFilter.value ?? '').trim().toLowerCase()
   const rank = (label: string) => {
@@ -40,10 +40,7 @@ export const reviewedCount = computed(
   () => searchable.value.filter(({ id }) => results.value.get(id)?.isReviewed).length,
 )
 
-/**
- * What is on the picture, in reading order. What has been moved keeps its turn: whoever goes through all of it would
- * otherwise miss some.
- */
+/** What is on the picture, in reading order. A moved object keeps its turn, so that going through all of them misses none. */
 const inOrder = computed(() => {
   const result = shownImage.value && results.value.get(shownImage.value.id)
   if (!result) return []
@@ -53,7 +50,7 @@ const inOrder = computed(() => {
     .toSorted((one, other) => comparePlaces(found.get(one.id) ?? one, found.get(other.id) ?? other))
 })
 
-/** For those who do not see it: what is chosen, or else which picture is shown. */
+/** For screen readers: what is chosen, or else which picture is shown. */
 export const spokenState = computed(() => {
   if (classFilter.value !== null) {
     const [first] = foundClasses.value
@@ -103,7 +100,7 @@ function show(picture: string): void {
   focusStage()
 }
 
-/** Of what is chosen, or else of what is drawn next. */
+/** Names what is chosen, or else what is drawn next. */
 export function giveClass(label: string): void {
   lastLabel.value = label
   if (chosenSpot.value) changeSpot(chosenSpot.value.picture.id, chosenSpot.value.spot.id, { label })
@@ -129,7 +126,7 @@ const ARROWS: Readonly<Record<string, readonly [x: number, y: number]>> = {
   ArrowDown: [0, 1],
 }
 
-/** Moves what is chosen, or one of its corners, by what is a pixel on the screen and at least one of the picture. */
+/** Moves what is chosen, or one of its corners, by a pixel of the screen, and at least one of the picture. */
 function nudge(event: KeyboardEvent, handle: Handle | null): void {
   const { spot, picture } = chosenSpot.value!
   if (handle !== null && spot.kind === 'point') return
@@ -144,8 +141,9 @@ function nudge(event: KeyboardEvent, handle: Handle | null): void {
 async function fit(): Promise<void> {
   const { spot, picture } = chosenSpot.value!
   if (spot.kind === 'point') return
-  const place = await fitToEdges(picture, spot)
-  // A large picture takes a moment. What was done meanwhile counts.
+  // A picture that the browser cannot decode has no edges.
+  const place = await fitToEdges(picture, spot).catch(() => spot)
+  // A large picture takes a moment: a change by hand in that time wins.
   if (results.value.get(picture.id)?.spots.includes(spot)) changeSpot(picture.id, spot.id, place)
 }
 

@@ -8,11 +8,11 @@ export interface Result {
   readonly spots: readonly Spot[]
   /** Categories of the search. */
   readonly asked: readonly string[]
-  /** The model that has searched; null where none has, or it is not known. */
+  /** The model that searched; null if none did, or if it is not known. */
   readonly model: string | null
   /** Whether the model was stopped before it had finished. */
   readonly isCut: boolean
-  /** Whether somebody has accepted it as it is. */
+  /** Whether a person accepted it. */
   readonly isReviewed: boolean
   /** Null where nothing was searched. */
   readonly milliseconds: number | null

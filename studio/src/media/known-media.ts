@@ -26,7 +26,7 @@ export function carrying<Part extends object>(attachment: Attachment, part: Part
   return part
 }
 
-/** What a field of a body is about: `messages[0].content[3].image_url.url`. Null when it is about no attachment. */
+/** The attachment in a field of a body, such as `messages[0].content[3].image_url.url`; null if there is none. */
 export function attachmentAt(body: unknown, field: string): Attachment | null {
   let value = body
   for (const name of ['', ...field.split(/[.[\]]+/)]) {

@@ -4,7 +4,7 @@ import { engineOf } from '../server-status/status.ts'
 import { isUnderWay, newModel, placesWarning } from './examination.ts'
 import { progressText } from './examination-view.tsx'
 
-/** A quiet line about the chosen model: that it is the demonstration, how far its examination is, or what came of the first. */
+/** A quiet line about the chosen model: that it is the demonstration, or the progress and result of its examination. */
 export function ModelNote() {
   const id = model.value?.id
   const engine = id === undefined ? null : engineOf(id)

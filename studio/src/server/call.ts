@@ -107,7 +107,7 @@ async function send(
   throw named(await failureOf(response), body)
 }
 
-/** A failure that is about a file names it: a person does not know the fields of the request. */
+/** Names the file that a failure is about: a person does not know the fields of the request. */
 function named(failure: Failure, body: object | undefined): Failure {
   const media = failure.param === null ? null : attachmentAt(body, failure.param)
   return media === null ? failure : failure.about(media)

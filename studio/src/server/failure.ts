@@ -20,7 +20,7 @@ export class Failure extends Error {
   readonly code: string | null
   /** Seconds after which the server wants to be asked again; null when it did not say. */
   readonly retryAfter: number | null
-  /** What of the request's media is at fault; the message names it. */
+  /** The medium that is at fault; the message names it. */
   readonly media: MediaAtFault | null
 
   constructor(kind: FailureKind, message: string, details: FailureDetails = {}) {

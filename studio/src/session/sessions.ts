@@ -90,7 +90,7 @@ export async function openSession(id: string): Promise<void> {
   }
 }
 
-/** Saves what is on the page, which goes on as a new session. @returns the one that is left; null when it cannot be kept. */
+/** Saves what is on the page, and goes on with it as a new session. @returns the saved one; null if it cannot be kept. */
 export async function continueAsNew(): Promise<string | null> {
   if (!(await leave())) return null
   const left = currentId.value
@@ -99,7 +99,7 @@ export async function continueAsNew(): Promise<string | null> {
   return left
 }
 
-/** Shows the session that `continueAsNew` left, and deletes what has come of it. */
+/** Shows the session that `continueAsNew` saved, and deletes the new one. */
 export async function goBackTo(id: string): Promise<void> {
   const made = currentId.value
   await openSession(id)

@@ -11,7 +11,7 @@ interface FailureNoticeProps {
   readonly failure: Failure
   /** Further ways on. */
   readonly actions?: ComponentChildren
-  /** @param without what was at fault; it is off the stage. */
+  /** @param without the file at fault, which is off the stage by then. */
   onRetry(without?: MediaAtFault): void
 }
 

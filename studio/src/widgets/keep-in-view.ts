@@ -1,4 +1,4 @@
-/** Scrolls what holds an item as far as the item needs, and nothing around that. */
+/** Scrolls a frame until an item in it is in view, and nothing around the frame. */
 export function keepInView(item: Element | null | undefined, frame: Element | null | undefined): void {
   if (!item || !frame) return
   const [inner, outer] = [item.getBoundingClientRect(), frame.getBoundingClientRect()]

@@ -2,14 +2,14 @@ import type { Signal } from '@preact/signals'
 import { Button } from './button.tsx'
 import { Notice } from './notice.tsx'
 
-/** Something that was done, and how it is taken back. */
+/** A change, and how it is undone. */
 export interface UndoStep {
   /** What was done, as a sentence. */
   readonly said: string
   undo(): unknown
 }
 
-/** Says what was done last, and takes it back. */
+/** Says what changed last, and undoes it. */
 export function UndoNotice({ steps }: { readonly steps: Signal<readonly UndoStep[]> }) {
   const last = steps.value.at(-1)
   if (last === undefined) return null

@@ -2,8 +2,8 @@ import { Marked, type MarkedToken, type Token, type TokenizerExtension, type Tok
 import type { ReplyPiece } from '../../marks/reply-text.ts'
 
 /*
- * Markdown of a model as a tree of a few kinds of nodes. Nothing else becomes an element of the page: HTML stays text,
- * images become links, and links lead only to web pages and addresses of mail.
+ * A model's Markdown as a tree of a few kinds of nodes. Nothing else becomes an element of the page: HTML stays text, images
+ * become links, and links lead only to web pages and mail addresses.
  */
 
 export type TextTag = 'p' | 'strong' | 'em' | 'del' | 'code' | 'blockquote' | 'ul' | 'li' | 'div'
@@ -38,13 +38,13 @@ export function markdownOf(pieces: readonly ReplyPiece[]): string {
   return pieces
     .map((piece, index) => {
       if (piece.kind === 'annotation') return String.fromCodePoint(FIRST_MENTION + index)
-      // A model's own are no mentions.
+      // Such characters of the model itself are not mentions.
       return piece.text.replaceAll(new RegExp(MENTION, 'gu'), '\ufffd')
     })
     .join('')
 }
 
-/** Formulas are not set, but their `_`, `*` and `\` are none of Markdown's. A dollar before a digit ends none: it is a price. */
+/** Formulas stay text, and their `_`, `*` and `\` are not Markdown. A dollar before a digit does not end one: it is a price. */
 const FORMULA = /^(?:\$\$[^$]+\$\$|\$(?![\s$])[^$\n]*[^\s$]\$(?!\d)|\\\([^\n]+?\\\)|\\\[[\s\S]+?\\\])/
 
 const formula = (level: 'block' | 'inline'): TokenizerExtension => ({
@@ -80,7 +80,7 @@ const marked = new Marked({
   breaks: true,
   extensions: [formula('block'), formula('inline'), dunder],
   tokenizer: {
-    // HTML is text; so are definitions of links, which would vanish; and a line below a text does not make it a heading.
+    // HTML stays text, and so do definitions of links, which would vanish. A line below a text does not make it a heading.
     html: () => undefined,
     tag: () => undefined,
     def: () => undefined,
@@ -139,7 +139,7 @@ function readBlocks(text: string, from: number): Block[] {
   }
 }
 
-/** A table has no place for what a row has too many, but each mention is shown. */
+/** A table drops the surplus cells of a row. Every mention must be shown. */
 function withAllMentions(node: MarkdownNode, raw: string): MarkdownNode {
   const isWhole = !MENTION.test(raw) || countMentions(node) === raw.split(new RegExp(MENTION, 'gu')).length >> 1
   return isWhole ? node : paragraph(textNodes(raw))
@@ -159,7 +159,7 @@ function countMentions(node: MarkdownNode): number {
 function settled(text: string): string {
   const shown = text
     .replace(/(?:[*_~`]+|!?\[[^\]\n]*(?:\]\([^)\s]*)?)$/, '')
-    .replace(/(^|\n)[-+*_=#>|:~`\s]*(?:\d{1,3}[.)]?)?[-:|\s]*$/, '$1')
+    .replace(/(^|\n)[-+*_=#>|:~`\s]*(?:\d{1,3}[.)]?[-:|\s]*)?$/, '$1')
   if ((shown.match(/^[ \t>]*(?:```|~~~)/gm)?.length ?? 0) % 2 === 1) return shown
   const line = shown.slice(shown.lastIndexOf('\n') + 1)
   if ((line.match(/`/g)?.length ?? 0) % 2 === 1) return `${shown}\``
@@ -232,13 +232,13 @@ function cellsOf(cells: readonly Tokens.TableCell[]): TableCell[] {
 }
 
 function codeBlock({ lang = '', text }: Tokens.Code): MarkdownNode {
-  // A place in the name of the language is shown in the code.
+  // A mention in the name of the language is shown in the code.
   const isPlain = !MENTION.test(lang)
   const shown = isPlain ? text : `${lang}\n${text}`
   return { kind: 'codeBlock', language: isPlain ? lang : '', text: shown, children: textNodes(shown) }
 }
 
-/** A link, or its source where it leads elsewhere. What can be pressed by itself is not within a link. */
+/** A link, or its source if it leads elsewhere. A mention is a button, which must not be inside a link. */
 function linkOr({ href, raw }: Tokens.Link | Tokens.Image, children: MarkdownNodes): MarkdownNodes & MarkdownNode[] {
   const isSafe = /^(?:https?:\/\/|mailto:)/i.test(href) && URL.canParse(href) && !MENTION.test(href)
   if (!isSafe) return textNodes(raw)

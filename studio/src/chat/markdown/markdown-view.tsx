@@ -15,7 +15,7 @@ import {
 
 type Pieces = readonly ReplyPiece[]
 
-/** A reply with its Markdown set, and its annotations as chips within it. Only blocks that have changed are made again. */
+/** A reply's Markdown, with its annotations as chips. Only changed blocks are rendered again. */
 export function MarkdownView({ pieces, isOpen }: { readonly pieces: Pieces; readonly isOpen: boolean }) {
   const reader = useRef<MarkdownReader | null>(null)
   reader.current ??= new MarkdownReader()
@@ -51,7 +51,7 @@ function elementOf(node: MarkdownNode, pieces: Pieces, key: number) {
     case 'element':
       return <node.tag key={key}>{elementsOf(node.children, pieces)}</node.tag>
     case 'heading':
-      // All of one level: how deep they are is the model's own, and not the page's.
+      // All of one level: the depth is that of the answer, not of the page.
       return (
         <h2 key={key} data-depth={node.depth}>
           {elementsOf(node.children, pieces)}
