@@ -109,7 +109,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
         let chats = 0
         for (; !hasAnswered; chats++) expect((await load.chat()).status).toBe(200)
         expect((await upload).status).toBe(503)
-        expect(chats).toBeGreaterThan(2)
+        expect(chats).toBeGreaterThan(1)
       } finally {
         await postgres.resume()
       }
