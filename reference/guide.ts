@@ -103,7 +103,7 @@ function toHtml(
 <header>
 <nav aria-label="Lookout">
 <a href="/docs/guide/index.html">All pages</a>
-<a href="/docs">Reference of the API</a>
+<a href="/docs">API reference</a>
 <a href="/studio">Studio</a>
 </nav>
 </header>
