@@ -10,7 +10,8 @@ export const F32 = 0
 export const F16 = 1
 
 const P = 'void *'
-const ARENA_BYTES = 64 * 2 ** 20
+/** More than the largest shape of any test takes, which is 95 MB. Memory that is not touched costs nothing. */
+const ARENA_BYTES = 256 * 2 ** 20
 
 export interface Sums {
   /** Declares a function of libggml-base. */
