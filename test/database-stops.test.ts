@@ -56,10 +56,21 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
     let deaths = 0
     server.child.once('exit', () => deaths++)
     load.start()
+    /** Waits until the load has had one more reply of this kind. */
+    const another = async (kind: RegExp) => {
+      const count = () => {
+        const counted = Object.entries(load.statuses).filter(([name]) => kind.test(name))
+        return counted.reduce((sum, [, times]) => sum + times, 0)
+      }
+      const before = count()
+      await expect.poll(count, { interval: 10 }).toBeGreaterThan(before)
+    }
     for (let stop = 0; stop < STOPS && deaths === 0; stop++) {
-      await delay(randomInt(200, 800))
+      await another(/^upload 200$/)
+      await delay(randomInt(0, 600))
       await postgres.stop()
-      await delay(randomInt(50, 500))
+      await another(/ 503$/)
+      await delay(randomInt(0, 400))
       await postgres.start()
       await expect.poll(uploads, { interval: 100 }).toBe(200)
     }

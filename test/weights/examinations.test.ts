@@ -139,9 +139,12 @@ describe('lookout pull', () => {
     const child = start(['pull', ID])
     onTestFinished(() => void child.kill('SIGKILL'))
     let stdout = ''
+    let isStopped = false
     child.stdout!.on('data', (piece) => {
       stdout += piece
-      if (/^ {2}template/m.test(stdout)) child.kill('SIGINT')
+      // Once: a second Ctrl-C ends the command at once.
+      if (isStopped || !/^ {2}template/m.test(stdout)) return
+      isStopped = child.kill('SIGINT')
     })
     const [code] = await once(child, 'exit')
     expect(code).toBe(0)
