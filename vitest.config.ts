@@ -21,14 +21,15 @@ const NATIVE = [
 ]
 /** Each file takes twenty seconds or more: servers that are started or killed, models of every family, the documentation. */
 const LONG = [
-  'src/conversation/tools/tool-grammar.test.ts',
+  'src/{conversation/tools/tool-grammar,inference/constraints/automaton,batches/index-input}.test.ts',
   'src/inference/local/host/{local-engine,warm-restart}.test.ts',
-  'src/inference/local/{native/{device-rows,kernels/attention},scheduler/scheduler}.test.ts',
+  'src/inference/local/{native/{device-rows,kernels/attention},scheduler/{scheduler,speculation}}.test.ts',
   'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,examinations,flood,main,mcp-calls,model-pulls}.test.ts',
   'test/{package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images,other-encoders}.test.ts',
   'test/{backend-setup,batches-faults,card-command,cuda-setup,decisions-end-to-end,emitted-schemas,large-bodies,refusals,tool-syntaxes}.test.ts',
   'test/{commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
+  'test/{batch-command,decide-command,detect-command,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
