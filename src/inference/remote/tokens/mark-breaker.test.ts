@@ -99,7 +99,10 @@ describe("the shipped model's tokenizer", () => {
 })
 
 describe('other vocabularies', () => {
-  const vocabulary = vocabularyOf(['<image>', 'x<a', '<b> and'], ['<a>', '<a>b>', '<c d>', '\u00e9\u00e8'])
+  const vocabulary = vocabularyOf(
+    ['<image>', 'x<a', '<b> and'],
+    ['<a>', '<a>b>', '<c d>', ' z>', '" z>', '\u00e9\u00e8'],
+  )
   const breaker = new MarkBreaker(vocabulary, ['<image>'])
   const bytes = (text: string) => [...Buffer.from(text)]
   const brokenText = (tokens: readonly number[]) => decoded(vocabulary, breaker.broken(tokens))
@@ -108,6 +111,8 @@ describe('other vocabularies', () => {
     ['a token that is the whole text of a mark', [256], '< image>'],
     ['a token in which a mark begins', [257, ...bytes('>')], 'x<a >'],
     ['a mark with a space', bytes('<c d>'), '< c d>'],
+    ['a mark that begins with a space', bytes(' z>'), ' z >'],
+    ['one within another', bytes('" z>'), '"  z >'],
     ['a mark that another one begins with', bytes('<a>b>'), '< a>b>'],
     ['a mark of several bytes for each character', bytes('\u00e9\u00e8').slice(0, 2), '\u00e9'],
     ['no mark', [258], '<b> and'],

@@ -27,8 +27,9 @@ export class MarkBreaker {
     const byId = (tokens: ReadonlyMap<string, number>) => [...tokens].map(([text, id]) => [id, latin1(text)] as const)
     const control = byId(vocabulary.control)
     // Blanks and the like are no marks.
-    const words = byId(vocabulary.words).filter(([, text]) => isBreakable(text) && text.trim() !== '')
-    const marks = [...[...control, ...words].map(([, text]) => text), ...reserved.map(latin1)]
+    const words = byId(vocabulary.words).filter(([, text]) => isBreakable(unspaced(text)) && text.trim() !== '')
+    // Without spaces in front: one more of them would leave such a mark whole, however often it is broken.
+    const marks = [...[...control, ...words].map(([, text]) => text), ...reserved.map(latin1)].map(unspaced)
     this.#control = new Map([...control, ...words])
     this.#marks = Map.groupBy(marks, (mark) => mark.charAt(0))
     this.#longest = Math.max(0, ...marks.map(({ length }) => length))
@@ -117,6 +118,10 @@ export class MarkBreaker {
     this.#texts[token] = text
     return text
   }
+}
+
+function unspaced(mark: string): string {
+  return mark.replace(/^ +/, '')
 }
 
 function isBreakable(mark: string): boolean {
