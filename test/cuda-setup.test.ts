@@ -76,6 +76,15 @@ describe('the choice of a CUDA backend', () => {
     expect(await findGpus(await script('fails', 'echo "No devices were found"; exit 6'))).toEqual([])
     expect(await findGpus(join(folder, 'missing'))).toEqual([])
   })
+
+  test('a driver that hangs is named, and its program is killed', async () => {
+    // The second process keeps the pipes of the first open.
+    const program = await script('nvidia-smi', 'while :; do sleep 1; done')
+    await expect(findGpus(program, 50)).rejects.toThrow(
+      /The GPU's driver hangs: .*nvidia-smi did not answer within 0\.05 s\. Restart the machine/,
+    )
+    await expect.poll(() => run('ps', ['-A', '-o', 'args'])).not.toContain(program)
+  })
 })
 
 async function script(name: string, text: string): Promise<string> {
