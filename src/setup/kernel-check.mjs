@@ -8,7 +8,7 @@ const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
 /** The check takes less than a second; a machine that is busy compiling, or compiles a GPU's programs, needs longer. */
 const LIMIT_MS = 60_000
 /** What a GPU backend, or the loader, writes before it ends the process. */
-const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|failed to load .*?: (.*))$/im
+const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|ggml was not compiled with .*|failed to load .*?: (.*))$/im
 
 /**
  * Loads a library in another process, which it may crash, and has it do sums whose results are known.
