@@ -127,7 +127,7 @@ export const speculation: Benchmark = {
       try {
         print(await compare(model, inProcess, options))
       } finally {
-        inProcess.close()
+        await inProcess.close()
       }
     }
   },
@@ -291,8 +291,8 @@ class InProcess {
     return { texts, ms, tokens: decodedTokens - before, drafted: draftedTokens, accepted: acceptedTokens }
   }
 
-  close(): void {
-    this.#loaded.close()
+  close(): Promise<void> {
+    return this.#loaded.close()
   }
 
   /** The token of the prompt that is as far from its start as the row is from its end; at some places, another one. */

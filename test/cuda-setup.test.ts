@@ -8,11 +8,14 @@ import { checkMachineCode, machineCode, makeDriverStub } from '../scripts/cuda-p
 import {
   CUDA,
   CUDA_ARCHITECTURES,
+  compiledDirectory,
   findBackend,
   forArchitectures,
   GPU_BACKENDS,
   PACKAGED_CUDA,
+  publish,
 } from '../src/setup/backends.mjs'
+import { findCompiler } from '../src/setup/compile.mjs'
 import { cudaPackage } from '../src/setup/cuda.mjs'
 import { chooseCuda, findGpus, type Gpu } from '../src/setup/cuda-choice.mjs'
 import { addRuntime, lacksRuntime } from '../src/setup/cuda-runtime.mjs'
@@ -75,6 +78,15 @@ describe('the choice of a CUDA backend', () => {
     ])
     expect(await findGpus(await script('fails', 'echo "No devices were found"; exit 6'))).toEqual([])
     expect(await findGpus(join(folder, 'missing'))).toEqual([])
+  })
+
+  test('a driver that hangs is named, and its program is killed', async () => {
+    // The second process keeps the pipes of the first open.
+    const program = await script('nvidia-smi', 'while :; do sleep 1; done')
+    await expect(findGpus(program, 50)).rejects.toThrow(
+      /The GPU's driver hangs: .*nvidia-smi did not answer within 0\.05 s\. Restart the machine/,
+    )
+    await expect.poll(() => run('ps', ['-A', '-o', 'args'])).not.toContain(program)
   })
 })
 
@@ -155,6 +167,57 @@ describe.runIf(backend !== undefined && kernels !== null)('set-up with the packa
     await writeFile(manifest, JSON.stringify({ architectures: [90], bytes: 10, sha256: sha256(library) }))
     expect(await setUp(GPU_90)).toMatch(/not using @lookout\/native-linux-x64-cuda \(machine code for 9\.0\): .+/)
     expect(found()).toBeNull()
+  })
+
+  /** Puts a library into the cache, as if set-up had compiled it, that ends the process with a message. */
+  async function compiledThatSays(message: string): Promise<string> {
+    const product = join(folder, 'product')
+    await mkdir(product)
+    const source = join(folder, 'says.cpp')
+    const text = JSON.stringify(`${message}\n`)
+    await writeFile(
+      source,
+      `#include <cstdio>\n__attribute__((constructor)) static void f() { fputs(${text}, stderr); __builtin_trap(); }\n`,
+    )
+    const [command, ...args] = await findCompiler()
+    await run(command!, [...args, '-shared', '-fPIC', source, '-o', join(product, 'libggml-cuda.so')])
+    return publish(backend!, product, compiledDirectory(backend!, platform, { LOOKOUT_CACHE_DIR: cache })!)
+  }
+
+  test.each([
+    'CUDA error: all CUDA-capable devices are busy or unavailable',
+    'CUDA error: out of memory',
+    'CUDA error: CUDA driver version is insufficient for CUDA runtime version',
+    'a crash',
+  ])('keeps a compiled one that is refused for a cause that may pass: %s', async (message) => {
+    const path = await compiledThatSays(message)
+    const output = await setUp(GPU_90)
+    const cause = message === 'a crash' ? 'they crash (SIGILL)' : message
+    expect(output).toContain(`not using the one in ${dirname(path)}: ${cause}\n`)
+    expect(output).toMatch(/it is kept, for its cause may pass\. Check .* try again\. To have another one made, delete/)
+    expect(found()).toBe(path)
+  })
+
+  test.each([
+    'CUDA error: no kernel image is available for execution on the device',
+    'common.cuh:1: ggml was not compiled with any CUDA arch <= 800',
+  ])('replaces a compiled one that was made for another GPU: %s', async (message) => {
+    const path = await compiledThatSays(message)
+    const output = await setUp(GPU_90)
+    expect(output).toContain(`not using the one in ${dirname(path)}: `)
+    expect(output).toContain('the cuda backend is ready')
+    expect(await readFile(found()!)).toEqual(await readFile(kernels!))
+  })
+
+  test('replaces a compiled one that is damaged, whatever it was refused for', async () => {
+    const path = await compiledThatSays('CUDA error: out of memory')
+    const bytes = await readFile(path)
+    bytes[bytes.length - 1]! ^= 1
+    await writeFile(path, bytes)
+    const output = await setUp(GPU_90)
+    expect(output).toContain(`not using the one in ${dirname(path)}: it is damaged (CUDA error: out of memory)`)
+    expect(output).toContain('the cuda backend is ready')
+    expect(found()).not.toBe(path)
   })
 })
 

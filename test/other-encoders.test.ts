@@ -111,7 +111,7 @@ test.each(OTHER_PROJECTORS)('%s', async (projector) => {
       chunks.close()
     }
   } finally {
-    encoder.close()
+    await encoder.close()
     model.close()
   }
 })
@@ -145,7 +145,7 @@ test.each([
       chunks.close()
     }
   } finally {
-    encoder.close()
+    await encoder.close()
     model.close()
   }
 })

@@ -74,8 +74,8 @@ export class EngineReplies {
     return { text, steps }
   }
 
-  close(): void {
-    this.#loaded.close()
+  close(): Promise<void> {
+    return this.#loaded.close()
   }
 }
 

@@ -119,7 +119,7 @@ async function compareWithPeer(
       }
     }
   } finally {
-    own.close()
+    await own.close()
   }
   return cells
 }

@@ -11,6 +11,7 @@ import {
   MANIFEST_FILE,
   SetupError,
   SOURCE_INTEGRITY,
+  sha256,
 } from './native-library.mjs'
 import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
@@ -205,7 +206,8 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
 export async function publish(backend, product, target, about = {}) {
   const library = basename(backend.file)
   const { size: bytes } = await stat(join(product, library))
-  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify({ ...about, bytes })}\n`)
+  const manifest = { ...about, bytes, sha256: sha256(join(product, library)) }
+  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify(manifest)}\n`)
   await mkdir(dirname(target), { recursive: true })
   await rm(target, { recursive: true, force: true })
   await rename(product, target).catch((error) => {

@@ -4,8 +4,8 @@ export interface Gpu {
   readonly capability: number
   readonly driver: string
 }
-/** NVIDIA's GPUs of this machine; none where the driver's program is missing or fails. */
-export function findGpus(command?: string): Promise<Gpu[]>
+/** NVIDIA's GPUs of this machine; none where the driver's program is missing or fails. @throws SetupError when it hangs. */
+export function findGpus(command?: string, limitMs?: number): Promise<Gpu[]>
 /** A compute capability as NVIDIA writes it. */
 export function capabilityText(capability: number): string
 export type Way = 'cached' | 'packaged' | 'compiled' | 'fetched'

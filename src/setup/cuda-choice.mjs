@@ -1,24 +1,27 @@
 // Which CUDA backend a machine gets, from facts about the machine. Plain JavaScript: set-up may run on an older Node.
+import { SetupError } from './native-library.mjs'
 import { run } from './run.mjs'
 
 /** The oldest driver for CUDA 13, by which the package's backend is compiled. */
 const DRIVER_MAJOR = 580
+/** The driver's program takes seconds for each GPU where nothing has used the GPUs yet. */
+const LIMIT_MS = 120_000
 
 /**
  * NVIDIA's GPUs of this machine, by the driver's own program; none where it is missing or fails.
+ * @throws SetupError when it does not answer: what uses a GPU would hang as well.
  * @returns {Promise<{ name: string, capability: number, driver: string }[]>} the compute capability is times ten.
  */
-export async function findGpus(command = 'nvidia-smi') {
+export async function findGpus(command = 'nvidia-smi', limitMs = LIMIT_MS) {
   try {
-    const lines = (await run(command, ['--query-gpu=compute_cap,driver_version,name', '--format=csv,noheader'])).split(
-      '\n',
-    )
-    return lines.flatMap((line) => {
+    const args = ['--query-gpu=compute_cap,driver_version,name', '--format=csv,noheader']
+    return (await run(command, args, { limitMs })).split('\n').flatMap((line) => {
       const [, major, minor, driver, name] = /^(\d+)\.(\d), ([\d.]+), (.+)$/.exec(line.trim()) ?? []
       return name === undefined ? [] : [{ name, capability: Number(major + minor), driver }]
     })
-  } catch {
-    return []
+  } catch (error) {
+    if (!/did not answer/.test(error.message)) return []
+    throw new SetupError(`The GPU's driver hangs: ${error.message}. Restart the machine, and try again.`)
   }
 }
 

@@ -1,6 +1,6 @@
 // Adds a CUDA backend: Lookout's package's, one that the machine's own CUDA toolkit compiles, or llama.cpp's. Plain
 // JavaScript: set-up may run on an older Node.
-import { readFileSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import {
@@ -80,6 +80,9 @@ export async function addCuda(backend, to) {
     const refusal = await add(backend, { ...to, ...facts, hasGpu }).catch((error) => error.message)
     if (refusal !== null) {
       log(`not using ${what}: ${refusal}`)
+      if (way === 'cached' && existsSync(facts.cached)) {
+        return log(`it is kept, for its cause may pass. ${ADVICE} To have another one made, delete that folder first.`)
+      }
       continue
     }
     const tried = hasGpu ? `on ${gpuText(gpus)}` : 'not tried: there is no GPU'
@@ -87,6 +90,12 @@ export async function addCuda(backend, to) {
   }
   if (mayFetch) log('models run on the CPU. Update the driver, or install the CUDA toolkit (nvcc), and try again.')
 }
+
+const ADVICE = 'Check that the driver answers ("nvidia-smi") and that the GPU is free, and try again.'
+/** Refusals of a library that lie in its file, in what it computes, and in what it was compiled for. */
+const NO_LIBRARY = /file too short|invalid ELF header|ELF file/
+const WRONG = / is wrong$/
+const OTHER_GPU = /no kernel image is available|^ggml was not compiled with/
 
 const WAYS = {
   cached: ({ cached }) => ({ what: `the one in ${dirname(cached)}`, add: checkCached }),
@@ -105,11 +114,24 @@ function gpuText(gpus) {
   return `${gpu.name}${more} (compute capability ${capabilityText(gpu.capability)}, driver ${gpu.driver})`
 }
 
+/**
+ * Removes a library that is useless: it is damaged, computes nonsense or was made for another GPU, and the engine would
+ * prefer it. Any other cause may pass, such as a driver that is missing or a GPU that is busy, and compiling takes half an hour.
+ */
 async function checkCached(_backend, { cached, ...to }) {
   const refusal = await check(cached, to)
-  // It was made for another GPU, and the engine would prefer it.
-  if (refusal !== null) await rm(dirname(cached), { recursive: true, force: true })
-  return refusal
+  if (refusal === null) return null
+  const isDamaged = !isWhole(cached) || NO_LIBRARY.test(refusal)
+  if (isDamaged || WRONG.test(refusal) || OTHER_GPU.test(refusal)) {
+    await rm(dirname(cached), { recursive: true, force: true })
+  }
+  return isDamaged ? `it is damaged (${refusal})` : refusal
+}
+
+/** Whether a library is the file that was put into the cache. A manifest of an earlier version has no hash. */
+function isWhole(library) {
+  const expected = JSON.parse(readFileSync(join(dirname(library), MANIFEST_FILE), 'utf8')).sha256
+  return expected === undefined || expected === sha256(library)
 }
 
 async function copyPackaged(backend, { packaged, ...to }) {

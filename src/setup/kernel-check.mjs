@@ -2,12 +2,13 @@
 // with AMX, and a driver may be too old for a backend: the engine would crash at its first product, or answer nonsense.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { giveUp } from './run.mjs'
 
 const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
 /** The check takes less than a second; a machine that is busy compiling, or compiles a GPU's programs, needs longer. */
 const LIMIT_MS = 60_000
 /** What a GPU backend, or the loader, writes before it ends the process. */
-const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|failed to load .*?: (.*))$/im
+const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|ggml was not compiled with .*|failed to load .*?: (.*))$/im
 
 /**
  * Loads a library in another process, which it may crash, and has it do sums whose results are known.
@@ -18,27 +19,34 @@ export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [SCRIPT, ggmlBase, ggml, library], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: limitMs,
-      killSignal: 'SIGKILL',
     })
     let found = ''
     let errors = ''
+    const timer = setTimeout(() => {
+      giveUp(child)
+      conclude(() => `the check did not end within ${limitMs / 1000} s`)
+    }, limitMs)
+    // How the process ends after its answer does not matter: Node unloads libraries whose threads may still run.
+    const conclude = (otherwise) => {
+      clearTimeout(timer)
+      const answer = found.trim()
+      if (answer === '') return resolve(otherwise())
+      resolve(answer === 'right' ? null : answer)
+    }
     child.stdout.on('data', (chunk) => {
       found += chunk
     })
     child.stderr.on('data', (chunk) => {
       errors += chunk
     })
-    child.on('error', (error) => resolve(`the check does not start (${error.message})`))
-    child.on('close', (code, signal) => {
-      // How the process ends after its answer does not matter: Node unloads libraries whose threads may still run.
-      const answer = found.trim()
-      if (answer !== '') return resolve(answer === 'right' ? null : answer)
-      if (signal === 'SIGKILL') return resolve(`the check did not end within ${limitMs / 1000} s`)
-      const cause = CAUSE.exec(errors)
-      if (cause !== null) return resolve(cause[3] ?? cause[1])
-      const thrown = /^\w*Error: (.*)$/m.exec(errors)?.[1] ?? `exit code ${code}`
-      resolve(signal === null ? `the check failed: ${thrown}` : `they crash (${signal})`)
-    })
+    child.on('error', (error) => conclude(() => `the check does not start (${error.message})`))
+    child.on('close', (code, signal) =>
+      conclude(() => {
+        const cause = CAUSE.exec(errors)
+        if (cause !== null) return cause[3] ?? cause[1]
+        const thrown = /^\w*Error: (.*)$/m.exec(errors)?.[1] ?? `exit code ${code}`
+        return signal === null ? `the check failed: ${thrown}` : `they crash (${signal})`
+      }),
+    )
   })
 }

@@ -3,11 +3,19 @@ import { spawn } from 'node:child_process'
 
 /**
  * Runs a program to its end and returns its output.
+ * @param options of `spawn`, and `limitMs`, after which the program is killed.
  * @throws Error with what the program printed; `code` is ENOENT when the program does not exist.
  */
-export function run(command, args, options = {}) {
+export function run(command, args, { limitMs = null, ...options } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options })
+    const timer =
+      limitMs === null
+        ? null
+        : setTimeout(() => {
+            giveUp(child)
+            reject(new Error(`${command} did not answer within ${limitMs / 1000} s`))
+          }, limitMs)
     let output = ''
     let errors = ''
     child.stdout.on('data', (chunk) => {
@@ -16,13 +24,25 @@ export function run(command, args, options = {}) {
     child.stderr.on('data', (chunk) => {
       errors += chunk
     })
-    child.on('error', reject)
+    child.on('error', (error) => {
+      clearTimeout(timer)
+      reject(error)
+    })
     child.on('close', (code, signal) => {
+      clearTimeout(timer)
       if (code === 0) return resolve(output)
       const lines = (errors || output).trim().split('\n').slice(0, 5).join('\n')
       reject(new Error(`${command} ended with ${signal ?? `exit code ${code}`}:\n${lines}`))
     })
   })
+}
+
+/** Kills a program without waiting for its end: one that hangs in a driver ends with the driver only. */
+export function giveUp(child) {
+  child.kill('SIGKILL')
+  child.stdout.destroy()
+  child.stderr.destroy()
+  child.unref()
 }
 
 /** Whether the program starts and exits with code 0. */

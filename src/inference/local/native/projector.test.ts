@@ -43,7 +43,7 @@ async function withPieces(
     )
   } finally {
     chunks.close()
-    projector.close()
+    await projector.close()
     model.close()
   }
 }
@@ -131,3 +131,33 @@ test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
     }
   },
 )
+
+test('closing waits for a picture that another thread prepares', async () => {
+  const mtmd = libraries.mtmd!
+  const events: string[] = []
+  const tokenize = (mtmd.tokenize_from_parts as unknown as { async: (...args: unknown[]) => void }).async
+  const elsewhere = (...args: unknown[]) => {
+    const done = args.pop() as (...results: unknown[]) => void
+    tokenize(...args, (...results: unknown[]) => {
+      events.push('prepared')
+      done(...results)
+    })
+  }
+  const watched: Mtmd = {
+    ...mtmd,
+    tokenize_from_parts: Object.assign(mtmd.tokenize_from_parts.bind(null), { async: elsewhere }),
+    encoder_free: (encoder) => {
+      events.push('freed')
+      mtmd.encoder_free(encoder)
+    },
+  }
+  const { directory, engine } = await writeTinyModel(qwen3Vl, folder)
+  const model = new Model(libraries.llama, join(directory, engine.model), [])
+  const options = { threads: 1, image: qwen3Vl.image }
+  const projector = new Projector(watched, join(directory, engine.projector!), model, options)
+  const prepared = projector.tokenizeInBackground(picture(256, 256, 5))
+  await projector.close()
+  model.close()
+  expect(events).toEqual(['prepared', 'freed'])
+  ;(await prepared).close()
+})

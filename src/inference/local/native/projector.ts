@@ -27,6 +27,8 @@ export class Projector {
   readonly #encoder: Encoder
   readonly #context: Pointer
   readonly #embeddingSize: number
+  /** Calls on other threads. */
+  readonly #background = new Set<Promise<MediaChunks>>()
   readonly supportsImages: boolean
   readonly supportsAudio: boolean
   /** Whether positions have the planes of M-RoPE: t, y, x, 0. */
@@ -97,7 +99,13 @@ export class Projector {
   }
 
   /** The same for media, with their data, on another thread. The library allows this at any time. */
-  async tokenizeInBackground(part: MediaPart): Promise<MediaChunks> {
+  tokenizeInBackground(part: MediaPart): Promise<MediaChunks> {
+    const call = this.#tokenizeInBackground(part).finally(() => this.#background.delete(call))
+    this.#background.add(call)
+    return call
+  }
+
+  async #tokenizeInBackground(part: MediaPart): Promise<MediaChunks> {
     const bitmaps = this.#bitmaps(part, true)
     const chunks = this.#mtmd.input_chunks_init()
     try {
@@ -131,7 +139,9 @@ export class Projector {
     this.#encoder.recycle(embeddings)
   }
 
-  close(): void {
+  /** Waits for calls on other threads: they read the context, and the model. Without any, it is closed at once. */
+  async close(): Promise<void> {
+    if (this.#background.size > 0) await Promise.allSettled(this.#background)
     this.#encoder.close()
   }
 }

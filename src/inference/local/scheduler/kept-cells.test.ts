@@ -65,14 +65,14 @@ beforeEach(async () => {
   Object.assign(loaded, { compute: DEVICE })
 })
 
-afterEach(() => {
+afterEach(async () => {
   // Nothing may be computed, or copied, once the model is closed.
   for (const id of submitted) scheduler?.abort(id)
   while (scheduler?.step());
   clock += REST_MS
   while (scheduler?.step());
   vi.restoreAllMocks()
-  loaded.close()
+  await loaded.close()
 })
 
 function createScheduler({ takesMs = SLOW_COPY_MS, maxTokens = 8, disk = null as SchedulerDisk | null } = {}) {

@@ -161,9 +161,10 @@ export class LoadedModel {
     return new EncoderCache(limit, (embeddings) => projector.recycle(embeddings))
   }
 
-  close(): void {
+  /** Waits for other threads that prepare pictures or sounds. */
+  async close(): Promise<void> {
     this.reader.close()
-    this.#projector?.close()
+    await this.#projector?.close()
     this.context.close()
     this.model.close()
   }

@@ -43,9 +43,9 @@ beforeEach(async () => {
   )
 })
 
-afterEach(() => {
+afterEach(async () => {
   vi.restoreAllMocks()
-  loaded.close()
+  await loaded.close()
 })
 
 function createScheduler(prefixCacheBytes: number) {

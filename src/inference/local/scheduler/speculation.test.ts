@@ -286,7 +286,7 @@ test('the next turn of a chat continues a reply that was drafted, as far as it i
   for (const speculation of [false, true]) {
     const fresh = await load()
     played.push(play(fresh, [first, second], speculation, CACHE_BYTES))
-    fresh.close()
+    await fresh.close()
   }
   const [cached, drafted] = played as [Played, Played]
   expect([cached.texts, drafted.texts]).toEqual([plain.texts, plain.texts])

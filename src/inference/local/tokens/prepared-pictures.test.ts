@@ -59,9 +59,9 @@ beforeAll(async () => {
   reader = new PromptReader(model, projector, settings, new EncoderCache(2 ** 20))
 })
 
-afterAll(() => {
+afterAll(async () => {
   reader?.close()
-  projector?.close()
+  await projector?.close()
   model?.close()
 })
 beforeEach(() => {
