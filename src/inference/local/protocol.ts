@@ -1,6 +1,8 @@
 import type { Backend } from '../../config/backend.ts'
+import type { Envelope } from '../../lib/envelope.ts'
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import type { Param } from '../../lib/param.ts'
+import type { StoredValue } from '../../lib/shared-file.ts'
 import type {
   AudioLimits,
   EngineEvent,
@@ -13,7 +15,6 @@ import type {
 } from '../engine.ts'
 import type { GpuSettings, OffloadReport } from '../offload.ts'
 import type { RepetitionLimits } from '../repetition.ts'
-import type { Envelope } from './envelope.ts'
 
 /**
  * Messages from the API process to the engine process. They are sent as structured clones, with pixels as typed arrays.
@@ -32,8 +33,8 @@ export type ToEngine =
   /** The envelope holds a `Work` whose images have their size, but no pixels. */
   | { readonly type: 'measure'; readonly id: number; readonly work: Envelope }
   | { readonly type: 'stats'; readonly id: number }
-  /** A part of a large message of this id, as `serialize` of `node:v8` writes it. */
-  | { readonly type: 'piece'; readonly id: number; readonly bytes: Uint8Array; readonly isLast: boolean }
+  /** A large message of this id is in the shared file. The process answers `received`, even if it cannot read it. */
+  | { readonly type: 'shared'; readonly id: number; readonly stored: StoredValue }
   | { readonly type: 'close' }
 
 /** A prompt for counting its tokens. */
@@ -42,6 +43,9 @@ export interface CountedPrompt {
   /** Images have their size, but no pixels. */
   readonly parts: readonly PromptPart[]
 }
+
+/** Descriptor of the file that the engine process shares with the API process; see `Outbox`. */
+export const SHARED_FILE = 5
 
 /** Messages from the engine process to the API process. */
 export type FromEngine =
@@ -61,6 +65,7 @@ export type FromEngine =
   /** Sent at the start of each stage of loading, and whenever a stage has made progress. */
   | { readonly type: 'loading'; readonly stage: LoadStage }
   | { readonly type: 'heartbeat' }
+  | { readonly type: 'received' }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Envelope } from '../envelope.ts'
+import { countSharedFiles } from '../../../../test/support/shared-files.ts'
+import type { Envelope } from '../../../lib/envelope.ts'
 import type { FromEngine } from '../protocol.ts'
 import { EngineChild } from './engine-child.ts'
 
@@ -33,4 +34,29 @@ test('a process whose messages cannot be read is killed', async () => {
   })
   child.send({ type: 'stats', id: 1 })
   expect(await ended).toMatch(/SIGKILL.*no such message/s)
+})
+
+test.runIf(process.platform === 'linux')('a process that is killed leaves no file behind', async () => {
+  const before = countSharedFiles()
+  const { child, ended } = start(() => {})
+  expect(countSharedFiles()).toBe(before + 1)
+  process.kill(child.pid!, 'SIGSTOP')
+  const work: Envelope = { body: new Uint8Array(0), views: [new Uint8Array(10 ** 7)] }
+  for (let id = 0; id < 8; id++) child.send({ type: 'generate', id, work, traced: false })
+  child.kill()
+  await ended
+  await expect.poll(countSharedFiles).toBe(before)
+})
+
+test('a large message that the process cannot read fails only its own request', async () => {
+  const failed: number[] = []
+  const both = Promise.withResolvers<void>()
+  const { child, ended } = start((message) => {
+    if (message.type === 'error' && failed.push(message.id) === 2) both.resolve()
+  })
+  const work: Envelope = { body: Uint8Array.of(255, 15, 1, 2, 3), views: [new Uint8Array(10 ** 7)] }
+  for (const id of [1, 2]) child.send({ type: 'generate', id, work, traced: false })
+  await Promise.race([both.promise, ended])
+  expect(failed).toEqual([1, 2])
+  await child.close()
 })

@@ -1,13 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/memory.ts'
+import { SharedFile } from '../../../lib/shared-file.ts'
 import { toFailure } from '../failure.ts'
 import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
 import type { FromEngine, ToEngine } from '../protocol.ts'
 import { Outbox } from './outbox.ts'
 
 export interface EngineChildEvents {
-  message(message: FromEngine): void
+  message(message: Exclude<FromEngine, { readonly type: 'received' }>): void
   /**
    * The process has ended. `reason` says how, with the last lines of its log; `signal` is null when none ended it. Called
    * once, and never after `close`.
@@ -43,23 +44,25 @@ export class EngineChild {
 
   constructor({ usesDevice = false, ...events }: EngineChildOptions) {
     this.#events = events
+    const file = makeFile()
     this.#process = fork(PROCESS_FILE, [], {
       // Needed for typed arrays.
       serialization: 'advanced',
       execArgv: [...CHILD_OPTIONS],
       env: { ...CHILD_ENVIRONMENT, ...(usesDevice ? DEVICE_ENVIRONMENT : {}), ...process.env },
-      // The last one is `PULSE_FILE`.
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
+      // The last two are `PULSE_FILE` and `SHARED_FILE`.
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe', file?.descriptor ?? 'ignore'],
     })
-    this.#outbox = new Outbox(this.#process, (id, error) =>
+    this.#outbox = new Outbox(this.#process, file, (id, error) =>
       events.message({ type: 'error', id, error: toFailure(error) }),
     )
     this.#process.stdio[PULSE_FILE]?.on('data', () => this.#keepPulse())
     createInterface({ input: this.#process.stderr! }).on('line', (line) => this.#keepLog(line))
-    this.#process.on('message', (message) => {
+    this.#process.on('message', (message: FromEngine) => {
       if (this.#closing) return
       try {
-        events.message(message as FromEngine)
+        if (message.type === 'received') this.#outbox.received()
+        else events.message(message)
       } catch (error) {
         // A process that sends unreadable messages is as unusable as a silent one.
         this.#keepLog(`Cannot read a message from the engine process: ${error}`)
@@ -72,6 +75,7 @@ export class EngineChild {
       const ended = (how: string, signal: NodeJS.Signals | null) => {
         process.off('exit', this.#killAtExit)
         this.#pulse?.stop()
+        this.#outbox.close()
         resolve()
         if (this.#closing) return
         this.#closing = true
@@ -122,5 +126,14 @@ export class EngineChild {
     if (!FRAME.test(line)) this.#logLines.push(line)
     if (this.#logLines.length > KEPT_LOG_LINES) this.#logLines.shift()
     this.#events.log(line)
+  }
+}
+
+/** @returns null when there are no descriptors left: the process may then still start. */
+function makeFile(): SharedFile | null {
+  try {
+    return SharedFile.create()
+  } catch {
+    return null
   }
 }

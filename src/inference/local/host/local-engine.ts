@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { Backend } from '../../../config/backend.ts'
+import { pack } from '../../../lib/envelope.ts'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { partsOf } from '../../../models/weight-files.ts'
@@ -19,18 +20,9 @@ import type {
   Work,
 } from '../../engine.ts'
 import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../offload.ts'
-import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type {
-  EngineSettings,
-  FromEngine,
-  KernelsInUse,
-  LoadStage,
-  PrefixDiskSettings,
-  StepTimes,
-  ToEngine,
-} from '../protocol.ts'
+import type { EngineSettings, KernelsInUse, LoadStage, PrefixDiskSettings, StepTimes, ToEngine } from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
 import { type Library, LibraryChoice } from './library-choice.ts'
@@ -256,7 +248,7 @@ export class LocalEngine implements Engine {
     const child = new EngineChild({
       usesDevice: this.#libraries.uses('gpu'),
       log: (line) => this.#logger.debug(line),
-      message: (message: FromEngine) => {
+      message: (message) => {
         this.#monitor?.beat()
         if (message.type === 'loading') {
           if (message.stage !== stage) this.#logger.debug(`loading: ${message.stage}`)

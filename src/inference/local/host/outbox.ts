@@ -1,35 +1,44 @@
 import type { ChildProcess } from 'node:child_process'
-import { serialize } from 'node:v8'
+import type { SharedFile } from '../../../lib/shared-file.ts'
 import type { ToEngine } from '../protocol.ts'
 
-/** Less than the channel holds. Larger messages are sent in pieces of this size. */
-const PIECE_BYTES = 64 * 1024
+/** Less than the channel holds. Larger messages are sent through the shared file. */
+const SMALL_BYTES = 64 * 1024
+/** The most bytes of messages in the shared file, unless one message alone is larger: some ten large images. */
+const SHARED_BYTES = 32 * 2 ** 20
 
-/** A message that is sent in pieces. */
+/** A large message that waits. */
 interface Parcel {
   readonly id: number
   readonly message: ToEngine
+  readonly bytes: number
   readonly isBackground: boolean
-  /** Null before its first piece is sent. */
-  bytes: Uint8Array | null
-  sent: number
 }
 
 /**
  * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so what
- * is behind the pixels of an image would arrive many steps late. Therefore large messages are sent in pieces, one piece at
- * a time. All other messages overtake them, and of the large ones, those that nobody waits for come last. A message that
- * is aborted while it waits is not sent.
+ * is behind the pixels of an image would arrive many steps late. Therefore large messages go through a shared file, as far
+ * as it has room. All other messages overtake them, and of the large ones, those that nobody waits for come last. A message
+ * that is aborted while it waits is not sent.
  */
 export class Outbox {
   readonly #process: ChildProcess
+  readonly #file: SharedFile | null
   readonly #onLost: (id: number, error: Error) => void
   readonly #parcels = new Map<number, Parcel>()
-  #isWriting = false
+  #isSending = false
+  /** Where the last message in the file ends. The file is filled once, and begun again when the process has read all. */
+  #end = 0
+  /** Messages in the file that the process has not read. */
+  #unread = 0
 
-  /** @param onLost called for a large message that cannot be sent. */
-  constructor(process: ChildProcess, onLost: (id: number, error: Error) => void) {
+  /**
+   * @param file closed by `close`; null where there is none, so that large messages go through the channel.
+   * @param onLost called for a large message that cannot be sent.
+   */
+  constructor(process: ChildProcess, file: SharedFile | null, onLost: (id: number, error: Error) => void) {
     this.#process = process
+    this.#file = file
     this.#onLost = onLost
   }
 
@@ -38,45 +47,73 @@ export class Outbox {
    * @throws Error when the message cannot be sent. A large one is reported to `onLost` instead.
    */
   send(message: ToEngine, isBackground = false): void {
-    if (message.type === 'abort') {
-      const parcel = this.#parcels.get(message.id)
-      this.#parcels.delete(message.id)
-      if (parcel?.sent === 0) return
-    }
-    if (!('id' in message) || bytesOf(message) <= PIECE_BYTES) {
-      this.#write(message, () => {})
+    if (message.type === 'abort' && this.#parcels.delete(message.id)) return
+    const bytes = bytesOf(message)
+    if (!('id' in message) || bytes <= SMALL_BYTES) {
+      this.#write(message)
       return
     }
-    const { id } = message
-    this.#parcels.set(id, { id, message, isBackground, bytes: null, sent: 0 })
-    if (!this.#isWriting) this.#writePiece()
+    this.#parcels.set(message.id, { id: message.id, message, bytes, isBackground })
+    void this.#sendParcels()
   }
 
-  #writePiece(): void {
-    this.#isWriting = false
-    const parcels = [...this.#parcels.values()]
-    const parcel = parcels.find(({ isBackground }) => !isBackground) ?? parcels[0]
-    if (parcel === undefined) return
-    const { id, sent } = parcel
-    try {
-      parcel.bytes ??= serialize(parcel.message)
-      const bytes = parcel.bytes.subarray(sent, sent + PIECE_BYTES)
-      parcel.sent += bytes.length
-      const isLast = parcel.sent === parcel.bytes.length
-      if (isLast) this.#parcels.delete(id)
-      this.#write({ type: 'piece', id, bytes, isLast }, () => this.#writePiece())
-      this.#isWriting = this.#process.connected
-    } catch (error) {
-      this.#parcels.delete(id)
-      this.#onLost(id, error as Error)
-      this.#writePiece()
+  /** The process has read a message from the file, or found that it cannot. */
+  received(): void {
+    this.#unread--
+    void this.#sendParcels()
+  }
+
+  /** The process has ended. */
+  close(): void {
+    this.#parcels.clear()
+    this.#file?.close()
+  }
+
+  async #sendParcels(): Promise<void> {
+    if (this.#isSending) return
+    this.#isSending = true
+    for (;;) {
+      if (this.#unread === 0 && this.#end > 0) {
+        await this.#file?.clear()
+        this.#end = 0
+      }
+      const parcel = this.#next()
+      if (parcel === undefined) break
+      try {
+        await this.#sendParcel(parcel)
+      } catch (error) {
+        this.#onLost(parcel.id, error as Error)
+      }
     }
+    this.#isSending = false
+  }
+
+  /** The next large message, if there is room for it. */
+  #next(): Parcel | undefined {
+    const parcels = [...this.#parcels.values()]
+    const next = parcels.find(({ isBackground }) => !isBackground) ?? parcels[0]
+    return next === undefined || (this.#end > 0 && this.#end + next.bytes > SHARED_BYTES) ? undefined : next
+  }
+
+  async #sendParcel(parcel: Parcel): Promise<void> {
+    const { id, message, bytes } = parcel
+    const start = this.#end
+    this.#end += bytes
+    // Where memory or the disk is full, the channel is slow, but works.
+    const stored = await this.#file?.put(message, start).catch(() => null)
+    // It may have been aborted in the meantime.
+    if (this.#parcels.get(id) !== parcel) return
+    this.#parcels.delete(id)
+    if (!stored) return new Promise((resolve) => this.#write(message, resolve))
+    this.#write({ type: 'shared', id, stored })
+    this.#unread++
   }
 
   /** @param written called when the channel has room for more. */
-  #write(message: ToEngine, written: () => void): void {
+  #write(message: ToEngine, written = () => {}): void {
     // A message to a process that has just ended is lost. Its "exit" event fails the pending calls.
     if (this.#process.connected) this.#process.send(message, written)
+    else written()
   }
 }
 

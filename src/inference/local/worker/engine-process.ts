@@ -4,14 +4,21 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { unpack } from '../../../lib/envelope.ts'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { PromptPart, ReadWork, Work } from '../../engine.ts'
-import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
 import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
+import {
+  type CountedPrompt,
+  type EngineSettings,
+  type FromEngine,
+  type LoadStage,
+  SHARED_FILE,
+  type ToEngine,
+} from '../protocol.ts'
 import { Reads } from '../reading/reads.ts'
 import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
@@ -28,7 +35,6 @@ class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
   readonly #reads: Reads
-  readonly #inbox = new Inbox()
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
@@ -56,7 +62,7 @@ class EngineProcess {
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
       side: this.#reads,
-      receive: (until) => this.#inbox.receive(until),
+      receive: (until) => inbox.receive(until),
     })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
@@ -78,13 +84,10 @@ class EngineProcess {
 
   /** An error that it throws concerns this message alone. */
   handle(message: ToEngine): void {
-    if (message.type === 'piece') {
-      const complete = this.#inbox.take(message)
-      if (complete !== null) this.handle(complete)
-    } else if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
+    if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
     else if (message.type === 'read') this.#read(message.id, unpack<ReadWork>(message.work), message.traced)
     else if (message.type === 'abort') {
-      this.#inbox.drop(message.id)
+      inbox.drop(message.id)
       this.#preparing.get(message.id)?.abort()
       this.#preparing.delete(message.id)
       this.#scheduler.abort(message.id)
@@ -209,6 +212,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.on('disconnect', () => process.exit(0))
 releaseMemoryWhenIdle()
 
+const inbox = new Inbox(SHARED_FILE)
 let engine: EngineProcess | null = null
 process.on('message', (message: ToEngine) => {
   if (message.type === 'close') {
@@ -219,13 +223,33 @@ process.on('message', (message: ToEngine) => {
     load(message.settings, message.compiledKernels)
     return
   }
+  if (message.type === 'shared') void receive(message)
+  else handle(message)
+})
+
+async function receive(shared: Extract<ToEngine, { readonly type: 'shared' }>): Promise<void> {
+  let message: ToEngine | null
+  try {
+    message = await inbox.take(shared)
+  } catch (error) {
+    send({ type: 'error', id: shared.id, error: toFailure(error) })
+    return
+  } finally {
+    send({ type: 'received' })
+  }
+  if (message !== null) handle(message as ForEngine)
+}
+
+type ForEngine = Exclude<ToEngine, { readonly type: 'close' | 'load' }>
+
+function handle(message: ForEngine): void {
   try {
     if (engine === null) throw new Error('The engine is not loaded.')
     engine.handle(message)
   } catch (error) {
     send({ type: 'error', id: message.id, error: toFailure(error) })
   }
-})
+}
 
 function load(settings: EngineSettings, compiledKernels: boolean): void {
   try {

@@ -15,7 +15,7 @@ export interface Envelope {
   /** The value as a structured clone, with its index in `views` in place of each view. */
   readonly body: Uint8Array
   /** Pixels and samples. Only the channel copies them. */
-  readonly views: readonly ArrayBufferView[]
+  readonly views: readonly NodeJS.ArrayBufferView[]
 }
 
 /** @throws Error for a value that cannot be sent, such as one that is nested too deep. */
@@ -34,22 +34,22 @@ export function unpack<T>({ body, views }: Envelope): T {
 }
 
 class Writer extends Serializer {
-  readonly views: ArrayBufferView[] = []
+  readonly views: NodeJS.ArrayBufferView[] = []
 
   constructor() {
     super()
     this._setTreatArrayBufferViewsAsHostObjects(true)
   }
 
-  _writeHostObject(view: ArrayBufferView): void {
+  _writeHostObject(view: NodeJS.ArrayBufferView): void {
     this.writeUint32(this.views.push(view) - 1)
   }
 }
 
 class Reader extends Deserializer {
-  readonly #views: readonly ArrayBufferView[]
+  readonly #views: readonly NodeJS.ArrayBufferView[]
 
-  constructor(body: Uint8Array, views: readonly ArrayBufferView[]) {
+  constructor(body: Uint8Array, views: readonly NodeJS.ArrayBufferView[]) {
     super(body)
     this.#views = views
   }
