@@ -154,26 +154,34 @@ export class PromptReader {
     signal: AbortSignal,
   ): Promise<boolean> {
     if (!(await this.#texts.prepare(parts.filter(isText), most, signal))) return false
-    for (const part of parts.filter(isMedia)) {
-      await this.#keys.prepare(part, organisation)
-      signal.throwIfAborted()
-      if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
-      this.#check(part)
-      await this.#audio!.prepare(part, organisation)
-    }
-    if (this.#projector?.usesDevice && this.#projector.supportsImages) {
-      const unknown = parts.filter(isPicture).filter((part) => this.#isUnknown(part, organisation))
-      await Promise.all(unknown.map((part) => this.#pictures!.prepare(part, signal)))
+    const media = parts.filter(isMedia)
+    for (let first = 0; first < media.length; first += HASHES_AT_ONCE) {
+      const some = media.slice(first, first + HASHES_AT_ONCE)
+      // Not before the others have ended: they still use the pixels.
+      const ends = await Promise.allSettled(some.map((part) => this.#prepareMedia(part, organisation, signal)))
+      for (const end of ends) if (end.status === 'rejected') throw end.reason
       signal.throwIfAborted()
     }
     return true
   }
 
-  /** Whether a picture has pixels, and what they look like to the encoder is not known yet. */
-  #isUnknown(part: PicturePart, organisation: string): boolean {
-    if (!picturesOf(part).every(hasPixels)) return false
+  async #prepareMedia(part: MediaPart, organisation: string, signal: AbortSignal): Promise<void> {
+    const hashed = this.#keys.prepare(part, organisation)
+    if (part.type === 'audio') {
+      await hashed
+      if (signal.aborted || !this.#projector?.supportsAudio) return
+      this.#check(part)
+      await this.#audio!.prepare(part, organisation)
+    } else if (this.#projector?.usesDevice && this.#projector.supportsImages && picturesOf(part).every(hasPixels)) {
+      // Either takes some milliseconds on another thread. Few pictures turn out to be known.
+      await Promise.all([hashed, this.#preparePixels(part, signal)])
+      if (this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) !== undefined) this.#pictures!.release(part)
+    } else await hashed
+  }
+
+  async #preparePixels(part: PicturePart, signal: AbortSignal): Promise<void> {
     this.#check(part)
-    return this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) === undefined
+    await this.#pictures!.prepare(part, signal)
   }
 
   /** Number of tokens that the parts cost. Images need no pixels for that. */
@@ -310,6 +318,9 @@ export class PromptReader {
     throw new Error(`An image of ${unprepared.width}x${unprepared.height} pixels was not prepared for this model.`)
   }
 }
+
+/** Media that are hashed and prepared at once: as many as there are threads for that. */
+const HASHES_AT_ONCE = 4
 
 /** The library does not support less. */
 const MIN_SAMPLES = 1600
