@@ -15,7 +15,14 @@ function image(name: string): PromptChunk {
     PromptChunk,
     { type: 'media' }
   >['encodable']
-  return { type: 'media', key: name, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
+  return {
+    type: 'media',
+    key: name,
+    encodable,
+    knownEmbeddings: () => undefined,
+    encode: () => new Float32Array(),
+    encodeAside: async () => {},
+  }
 }
 /** So many cells of text that begin with another token for every name. */
 const words = (name: number, cells: number) => [text(...Array.from({ length: cells }, () => name))]

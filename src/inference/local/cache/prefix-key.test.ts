@@ -7,7 +7,14 @@ const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int3
 /** An image of 9 cells that takes 3 positions. */
 function image(name: string): PromptChunk {
   const encodable = { length: 9, positions: 3 } as Extract<PromptChunk, { type: 'media' }>['encodable']
-  return { type: 'media', key: name, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
+  return {
+    type: 'media',
+    key: name,
+    encodable,
+    knownEmbeddings: () => undefined,
+    encode: () => new Float32Array(),
+    encodeAside: async () => {},
+  }
 }
 
 const key = PrefixKey.of([text(1, 2), image('a'), text(3, 4, 5)])

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 
 #include "ggml.h"
 #include "mtmd.h"
@@ -91,6 +92,8 @@ double multiplications(const ggml_tensor * node) {
  */
 struct lookout_encoder {
     mtmd_context * context = nullptr;
+    /** Held while a chunk is encoded: where a device computes, another thread may have begun one. */
+    std::mutex in_use;
     /** The chunk that is being encoded, or null. */
     const mtmd_input_chunk * chunk = nullptr;
     int32_t code = 0;
@@ -220,6 +223,7 @@ extern "C" void lookout_encoder_cancel(lookout_encoder * encoder) {
  */
 extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_input_chunk * chunk, double ms,
                                        float * output, size_t size) {
+    const std::lock_guard<std::mutex> held(encoder->in_use);
 #if defined(__linux__)
     if (encoder->chunk != chunk) {
         lookout_encoder_cancel(encoder);

@@ -1,3 +1,4 @@
+import { inBackground } from './declare.ts'
 import type { Model } from './model.ts'
 import type { Mtmd } from './mtmd.ts'
 import type { Pointer, StructValue } from './structs.ts'
@@ -22,6 +23,8 @@ interface Paused {
 export class Encoder {
   /** Memory of results that are no longer used. */
   readonly #free: Float32Array[] = []
+  /** Calls on other threads. */
+  readonly #aside = new Set<Promise<number>>()
   readonly #mtmd: Mtmd
   readonly #handle: Pointer
   /** The library's context. */
@@ -56,11 +59,25 @@ export class Encoder {
     const output = this.#paused?.chunk === chunk ? this.#paused.output : this.#take(floats)
     this.#paused = null
     const code = this.#mtmd.encoder_run(this.#handle, chunk, ms, output, floats)
-    if (code === 0) return output
-    if (code === NOT_FINITE) throw new Error('The encoder returned values that are not finite numbers.')
-    if (code !== PAUSED) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
-    this.#paused = { chunk, output }
-    return null
+    if (code === PAUSED) {
+      this.#paused = { chunk, output }
+      return null
+    }
+    check(code)
+    return output
+  }
+
+  /** Encodes all of a chunk on another thread, for encoders on a device. One after the other. @throws Error as `run` does. */
+  async runAside(chunk: Pointer, floats: number): Promise<Float32Array> {
+    const output = this.#take(floats)
+    const call = inBackground(this.#mtmd.encoder_run)(this.#handle, chunk, Number.POSITIVE_INFINITY, output, floats)
+    this.#aside.add(call)
+    try {
+      check(await call)
+    } finally {
+      this.#aside.delete(call)
+    }
+    return output
   }
 
   /** The memory of a result may be used for others. */
@@ -80,7 +97,14 @@ export class Encoder {
     this.#mtmd.encoder_cancel(this.#handle)
   }
 
-  close(): void {
+  /** Waits for calls on other threads. Without any, it is closed at once. */
+  async close(): Promise<void> {
+    if (this.#aside.size > 0) await Promise.allSettled(this.#aside)
     this.#mtmd.encoder_free(this.#handle)
   }
+}
+
+function check(code: number): void {
+  if (code === NOT_FINITE) throw new Error('The encoder returned values that are not finite numbers.')
+  if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
 }

@@ -142,7 +142,7 @@ export class Projector {
   /** Waits for calls on other threads: they read the context, and the model. Without any, it is closed at once. */
   async close(): Promise<void> {
     if (this.#background.size > 0) await Promise.allSettled(this.#background)
-    this.#encoder.close()
+    await this.#encoder.close()
   }
 }
 
@@ -173,9 +173,14 @@ export class MediaChunks {
     })
   }
 
+  /** What another thread encodes is freed once that has ended. */
   close(): void {
-    for (const item of this.items) if (item.type === 'media') item.abandon()
-    this.#mtmd.input_chunks_free(this.#handle)
+    const media = this.items.filter((item) => item.type === 'media')
+    for (const item of media) item.abandon()
+    const free = () => this.#mtmd.input_chunks_free(this.#handle)
+    const busy = media.flatMap(({ encoding }) => encoding ?? [])
+    if (busy.length === 0) free()
+    else void Promise.allSettled(busy).then(free)
   }
 }
 
@@ -192,6 +197,7 @@ export class EncodableChunk {
   /** How far the position advances: less than `length` under M-RoPE. */
   readonly positions: number
   readonly causal: boolean
+  #encoding: Promise<Float32Array> | null = null
 
   constructor(mtmd: Mtmd, encoder: Encoder, handle: Pointer, embeddingSize: number) {
     this.#mtmd = mtmd
@@ -211,6 +217,21 @@ export class EncodableChunk {
    */
   encode(ms: number): Float32Array | null {
     return this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
+  }
+
+  /** Encodes all of it on another thread, for encoders on a device. @returns the same. */
+  async encodeAside(): Promise<Float32Array> {
+    this.#encoding = this.#encoder.runAside(this.#handle, this.length * this.#embeddingSize)
+    try {
+      return await this.#encoding
+    } finally {
+      this.#encoding = null
+    }
+  }
+
+  /** What another thread does with it; null where none does. */
+  get encoding(): Promise<Float32Array> | null {
+    return this.#encoding
   }
 
   /** Gives up what has been encoded so far. */

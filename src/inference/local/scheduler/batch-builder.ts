@@ -1,5 +1,6 @@
 import type { BatchSplitter } from './batch-splitter.ts'
 import { DraftPlanner, LONGEST_DRAFT } from './draft-planner.ts'
+import type { EncoderAside } from './encoder-aside.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import { PrefillPace } from './prefill-pace.ts'
@@ -34,6 +35,9 @@ export class BatchBuilder {
   readonly #drafts: DraftPlanner | null
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
+  /** Null where encoding takes steps. */
+  readonly #aside: EncoderAside | null
+  #waitsForEncoder = false
   #number = 0
   #isBackground = false
   #round = 0
@@ -44,8 +48,18 @@ export class BatchBuilder {
   /** Duration of the last step of something else, in ms. */
   #otherMs = 0
 
-  /** @param speculates whether next tokens are drafted where that pays. */
-  constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter, speculates: boolean) {
+  /**
+   * @param speculates whether next tokens are drafted where that pays.
+   * @param aside what encodes beside the steps; null where encoding takes steps.
+   */
+  constructor(
+    loaded: LoadedModel,
+    manager: SequenceManager,
+    splitter: BatchSplitter,
+    speculates: boolean,
+    aside: EncoderAside | null = null,
+  ) {
+    this.#aside = aside
     this.#loaded = loaded
     this.#manager = manager
     this.#splitter = splitter
@@ -58,16 +72,23 @@ export class BatchBuilder {
    * Decides on the next step. Something of the class must be running. May preempt sequences to make room.
    * @param isBackground whether the step is for work in the background.
    * @param makesWay whether it is to be short, because other work is likely to come.
-   * @returns null when what it wanted to compute was preempted.
+   * @returns null when what it wanted to compute was preempted, or is being encoded.
    * @throws StepError when no room can be made.
    */
   next(isBackground: boolean, makesWay = false): Step | null {
     this.#number++
     this.#isBackground = isBackground
     const needs = this.#survey()
+    this.#waitsForEncoder = needs.decoding.length + needs.texts.length + needs.media.length === 0
+    if (this.#waitsForEncoder) return null
     this.#pace.meet(this.#groupsWithoutImages, makesWay)
     this.#wasMedia = this.#isMediaTurn(needs)
     return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
+  }
+
+  /** Whether there was nothing to compute in the last step, because all that runs waits for an encoder. */
+  get waitsForEncoder(): boolean {
+    return this.#waitsForEncoder
   }
 
   /**
@@ -88,6 +109,7 @@ export class BatchBuilder {
     const decoding: RunningSequence[] = []
     const texts: Prefill[] = []
     const media: Prefill[] = []
+    const all: Prefill[] = []
     const seen = new Set<PrefillCursor>()
     for (const running of this.#manager.running) {
       const { group, sequence } = running
@@ -100,9 +122,11 @@ export class BatchBuilder {
       if (cursor === null || seen.has(cursor)) continue
       seen.add(cursor)
       const prefill = { cursor, group, sequence: sequence.cursor === cursor ? sequence : null }
+      all.push(prefill)
       if (cursor.media === null) texts.push(prefill)
-      else media.push(prefill)
+      else if (this.#aside === null || cursor.hasFailed || !cursor.needsEncoding) media.push(prefill)
     }
+    this.#aside?.begin(all, this.#number)
     return { decoding, texts, media }
   }
 

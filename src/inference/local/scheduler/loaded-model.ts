@@ -53,6 +53,8 @@ export class LoadedModel {
   readonly compute: Compute
   readonly offload: OffloadReport
   readonly repetition: RepetitionLimits | null
+  /** Whether encoders run on a device, beside the steps. */
+  readonly encodesAside: boolean
   /** Bytes of the weights that each token is multiplied with; 0 where the files do not say. */
   readonly weightBytes: number
   readonly #projector: Projector | null
@@ -125,6 +127,7 @@ export class LoadedModel {
     this.context = withHint(offload, () => new Context(this.#libraries, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
+    this.encodesAside = this.#projector?.usesDevice ?? false
     const encoderCache = this.#createEncoderCache(settings)
     // With few cores, a text would wait longer for other threads than it takes this one.
     const readsAside = choosingThreads(this.compute, cores) > 1

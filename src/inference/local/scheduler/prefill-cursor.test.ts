@@ -20,6 +20,7 @@ const image: PromptChunk = {
   encodable: { length: 9, positions: 3, causal: true } as Extract<PromptChunk, { type: 'media' }>['encodable'],
   knownEmbeddings: () => undefined,
   encode: () => new Float32Array(),
+  encodeAside: async () => {},
 }
 
 /** What a step would compute, row by row. */

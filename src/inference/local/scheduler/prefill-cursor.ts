@@ -21,6 +21,8 @@ export class PrefillCursor {
   #embeddings: Float32Array | null = null
   /** How long the media at `#index` have been encoded, in ms. */
   #encodeMs = 0
+  /** Why another thread could not encode its media. */
+  #failure: Error | null = null
   #remaining: number
   #lastTextStep = 0
   #lastMediaStep = 0
@@ -97,9 +99,43 @@ export class PrefillCursor {
     return this.#encodeMs > 0
   }
 
+  /** Whether the media that come next cannot be encoded. */
+  get hasFailed(): boolean {
+    return this.#failure !== null
+  }
+
+  /**
+   * What another thread should encode next: the media that come next, whether or not text comes before them; or where these
+   * are encoded, those after them. Null where that is done or has failed.
+   */
+  get toEncode(): MediaTokens | null {
+    if (this.#failure !== null) return null
+    let known = 0
+    for (let index = this.#index; index < this.#chunks.length && known < 2; index++) {
+      const chunk = this.#chunks[index]!
+      if (chunk.type !== 'media') continue
+      const isHere = index === this.#index && this.#embeddings !== null
+      if (!isHere && chunk.knownEmbeddings() === undefined) return chunk
+      known++
+    }
+    return null
+  }
+
+  /** Has another thread encode `toEncode`. A failure shows when it is encoded here. */
+  async encodeAside(step: number): Promise<void> {
+    this.#lastMediaStep = step
+    try {
+      await this.toEncode?.encodeAside()
+    } catch (error) {
+      this.#failure = error as Error
+      throw error
+    }
+  }
+
   /** Runs the encoder for a turn. Blocks. @returns how long all turns took, in ms; null while there are more to come. */
   encodeMedia(step: number, turn: EncodeTurn): number | null {
     this.#lastMediaStep = step
+    if (this.#failure !== null) throw this.#failure
     const started = performance.now()
     this.#embeddings = this.media?.encode(turn) ?? null
     this.#encodeMs += performance.now() - started

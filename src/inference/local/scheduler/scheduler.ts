@@ -9,6 +9,7 @@ import { admit } from './admission.ts'
 import { BackgroundPace } from './background-pace.ts'
 import { BatchBuilder } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
+import { EncoderAside } from './encoder-aside.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
@@ -65,6 +66,8 @@ export interface SchedulerOptions {
   readonly side?: SideWork | null
   /** Lets in the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
   readonly receive?: (until: number) => Promise<void>
+  /** Whether encoders run beside the steps, on a device. By default, encoding takes steps. */
+  readonly encodesAside?: boolean
 }
 
 /**
@@ -114,13 +117,14 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null, receive = () => nextTurn() }: SchedulerOptions = {},
+    { disk = null, side = null, receive = () => nextTurn(), encodesAside = false }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
     this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter, disk?.prefixes)
-    this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation)
+    const aside = encodesAside ? new EncoderAside(() => this.wake()) : null
+    this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation, aside)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
     this.#side = side
@@ -267,6 +271,13 @@ export class Scheduler {
     }
     if (!this.#begin(now, isBackground, makesWay)) this.#finish()
     this.#tell(hold)
+    return !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
+  }
+
+  /** What else there is to do while all completions wait for an encoder. Its end wakes the scheduler. @returns false for nothing. */
+  #besideEncoder(makesWay: boolean): boolean {
+    if (this.#side === null || this.#side.isIdle) return false
+    this.#sideStep(makesWay)
     return true
   }
 

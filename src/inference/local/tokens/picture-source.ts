@@ -158,6 +158,19 @@ export class PictureSource {
     }
   }
 
+  /** Encodes one of the chunks on another thread, for encoders on a device. */
+  async encodeAside(index: number): Promise<Float32Array> {
+    let isNeeded = false
+    try {
+      const pieces = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
+      const embeddings = await pieces[index]!.encodeAside()
+      isNeeded = index < pieces.length - 1
+      return embeddings
+    } finally {
+      if (!isNeeded) this.close()
+    }
+  }
+
   /** Notes that another prompt has encoded one of the chunks. They are encoded in order. */
   know(index: number): void {
     if (index === this.#chunks - 1) this.close()

@@ -43,6 +43,8 @@ export interface MediaTokens {
   knownEmbeddings(): Float32Array | undefined
   /** Has the encoder begin, or go on, for a turn. Blocks. @returns its output; null while that is not complete. */
   encode(turn?: EncodeTurn): Float32Array | null
+  /** Encodes all of it on another thread, for encoders on a device; `knownEmbeddings` has the output then. */
+  encodeAside(): Promise<void>
 }
 
 type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
@@ -202,11 +204,7 @@ export class PromptReader {
     const read = chunks.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
       const name = pieceKey(index++, key)
-      return this.#mediaTokens(
-        item,
-        () => name,
-        (ms) => item.encode(ms),
-      )
+      return this.#mediaTokens(item, () => name, item)
     })
     return { chunks: read, close: release }
   }
@@ -231,7 +229,7 @@ export class PromptReader {
       return this.#mediaTokens(
         item,
         () => pieceKey(index, source.contentKey),
-        (ms) => source.encode(index, ms),
+        { encode: (ms) => source.encode(index, ms), encodeAside: () => source.encodeAside(index) },
         () => source.know(index),
       )
     })
@@ -256,19 +254,19 @@ export class PromptReader {
 
   /**
    * @param key computed only when needed.
-   * @param encode for about so many ms; returns null while it is paused.
+   * @param encoding how it is encoded.
    * @param know called when it need not be encoded.
    */
   #mediaTokens(
     encodable: EncodableChunk,
     key: () => string,
-    encode: (ms: number) => Float32Array | null,
+    encoding: Pick<EncodableChunk, 'encode' | 'encodeAside'>,
     know: () => void = () => {},
   ): MediaTokens {
     const cache = this.#cache
     const turns = this.#turns
     const run = (ms: number) => {
-      const embeddings = encode(ms)
+      const embeddings = encoding.encode(ms)
       if (embeddings !== null) cache.set(key(), embeddings)
       return embeddings
     }
@@ -284,6 +282,7 @@ export class PromptReader {
         return known
       },
       encode: (turn = WHOLE) => turns.take(encodable, turn, run),
+      encodeAside: async () => cache.set(key(), await encoding.encodeAside()),
     }
   }
 

@@ -63,6 +63,7 @@ class EngineProcess {
       disk,
       side: this.#reads,
       receive: (until) => inbox.receive(until),
+      encodesAside: this.#loaded.encodesAside,
     })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {

@@ -1,0 +1,46 @@
+import type { PrefillCursor } from './prefill-cursor.ts'
+import type { Prefill } from './step.ts'
+
+/**
+ * Has encoders on a device run beside the steps, on another thread and in another stream of the device: one piece of media
+ * at a time. A picture of 1,024 tokens takes 60 ms, and next tokens need not wait for it.
+ */
+export class EncoderAside {
+  readonly #ended: () => void
+  #isBusy = false
+
+  /** @param ended called after each piece. */
+  constructor(ended: () => void) {
+    this.#ended = ended
+  }
+
+  /** Begins with the media of the prompt that has waited longest, unless it is busy. */
+  begin(prefills: readonly Prefill[], step: number): void {
+    if (this.#isBusy) return
+    let next: Prefill | null = null
+    for (const prefill of prefills) {
+      if (prefill.cursor.toEncode === null) continue
+      if (next === null || prefill.cursor.lastMediaStep < next.cursor.lastMediaStep) next = prefill
+    }
+    if (next !== null) void this.#encode(next, step)
+  }
+
+  async #encode({ cursor, group }: Prefill, step: number): Promise<void> {
+    this.#isBusy = true
+    const ms = await encodeAside(cursor, step)
+    this.#isBusy = false
+    if (ms !== null) group.report?.({ type: 'encoded', ms })
+    this.#ended()
+  }
+}
+
+/** @returns how long it took, in ms; null where it failed, which the cursor then says when it is asked to encode. */
+async function encodeAside(cursor: PrefillCursor, step: number): Promise<number | null> {
+  const started = performance.now()
+  try {
+    await cursor.encodeAside(step)
+    return performance.now() - started
+  } catch {
+    return null
+  }
+}
