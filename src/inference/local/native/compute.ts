@@ -13,6 +13,11 @@ export interface Compute {
    */
   readonly tileRows: number | null
   /**
+   * Whether all embeddings of a picture go into one call, if one can take them. Others wait for it, but several calls in turn
+   * with their next tokens would take far longer.
+   */
+  readonly wholeMedia: boolean
+  /**
    * Whether the first step of a kind compiles programs for it, which takes seconds: such a step says nothing about how
    * long later ones take.
    */
@@ -61,6 +66,7 @@ export const DEVICE_BATCH_ROWS = 1024
 export const OWN_KERNELS: Compute = {
   batchRows: BATCH_ROWS,
   tileRows: null,
+  wholeMedia: false,
   compilesAtFirst: false,
   weighsCopies: false,
   keepsCells: false,
@@ -87,10 +93,13 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
  * copy it takes 56 transfers for each piece, through memory that is new to the process: 7 us at 16 GB/s, and as much
  * again when it is restored. To compute it takes 44 us. So a copy of text hardly pays, and a cell may stay for some 1,500
  * steps if it is sure to be needed again, and for 30 if that happens once in fifty times.
+ *
+ * A call with embeddings costs the CPU 6 ms, however few they are: on an H200, 64 took 6 ms and 1,024 took 29.
  */
 const DEVICE: Compute = {
   batchRows: DEVICE_BATCH_ROWS,
   tileRows: null,
+  wholeMedia: true,
   compilesAtFirst: true,
   weighsCopies: true,
   keepsCells: true,

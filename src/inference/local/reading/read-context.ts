@@ -156,7 +156,8 @@ export class ReadContext {
     const step = ++this.#steps
     if (cursor.needsEncoding) return { tokens: 0, encodeMs: cursor.encodeMedia(step, turn) }
     const { rows: most } = this.#limits
-    let rows = cursor.mediaRows(most, this.#context.mediaRows)
+    const { mediaRows } = this.#context
+    let rows = cursor.mediaRows(this.#loaded.compute.wholeMedia ? mediaRows : most, mediaRows)
     if (rows > 0) cursor.decodeMedia(this.#memory, rows, step)
     else {
       rows = cursor.textRows(most)

@@ -171,8 +171,9 @@ export class BatchBuilder {
         }
       }
       const steps = decoding.length > 0 || this.#pace.makesWay ? 1 : ALONE_MEDIA_STEPS
+      const { compute, context } = this.#loaded
       const wanted = this.#pace.rowsWithin(steps * this.#pace.stepMs, cursor.kvSequence.cells)
-      const rows = cursor.mediaRows(wanted, this.#loaded.context.mediaRows)
+      const rows = cursor.mediaRows(compute.wholeMedia ? context.mediaRows : wanted, context.mediaRows)
       // This may preempt the owner of the media itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
         if (!this.#manager.reclaim()) throw new Error('The KV cache is full.')

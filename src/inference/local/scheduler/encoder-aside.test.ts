@@ -2,25 +2,31 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { Work } from '../../engine.ts'
+import { Context } from '../native/context.ts'
 import { Encoder } from '../native/encoder.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
 import { BatchSplitter } from './batch-splitter.ts'
 import { LoadedModel } from './loaded-model.ts'
+import { PrefillPace } from './prefill-pace.ts'
 import { Scheduler } from './scheduler.ts'
 
 /** Where a device runs the encoder, another thread encodes while the steps go on. The CPU stands in for the device. */
 
-let loaded: LoadedModel | undefined
+let loaded: LoadedModel
+const all: LoadedModel[] = []
 
+/** Another one, in which nothing is encoded yet. */
 async function load(): Promise<void> {
-  await loaded?.close()
   loaded = new LoadedModel(loadNativeLibraries(locateNativeLibraries()), await shippedSettings({ encoder: true }))
+  all.push(loaded)
 }
 
 beforeAll(load)
-afterAll(async () => loaded?.close())
+afterAll(async () => {
+  for (const model of all) await model.close()
+})
 afterEach(() => vi.restoreAllMocks())
 
 /** What a scheduler answered, and a promise for what it will. */
@@ -57,9 +63,9 @@ class Answers {
 
 function start(encodesAside: boolean): { readonly scheduler: Scheduler; readonly answers: Answers } {
   const answers = new Answers()
-  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded!.context.batch.capacity)
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
   const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
-  return { scheduler: new Scheduler(loaded!, splitter, settings, answers.receive, { encodesAside }), answers }
+  return { scheduler: new Scheduler(loaded, splitter, settings, answers.receive, { encodesAside }), answers }
 }
 
 const work = (prefix: Work['prefix'], maxTokens: number): Work => ({
@@ -84,7 +90,6 @@ function gate(): { readonly begun: Promise<void>; readonly open: () => void } {
 test('replies about pictures are the same', async () => {
   const replies: (string | undefined)[][] = []
   for (const encodesAside of [false, true]) {
-    // Nothing is encoded yet.
     await load()
     const { scheduler, answers } = start(encodesAside)
     const prompts = [...[[1], [2, 3, 2], [1, 4]].entries()]
@@ -137,4 +142,20 @@ test('what cannot be encoded fails its request alone', async () => {
   scheduler.submit(2, work([picture(256, 256, 34), untrusted('What?')], 4))
   await answers.until(() => answers.errors.has(1) && answers.ended.has(2))
   expect(answers.errors.size).toBe(1)
+})
+
+test.each([
+  { wholeMedia: true, calls: 1 },
+  { wholeMedia: false, calls: 4 },
+])('a picture takes $calls calls beside others where whole media is $wholeMedia', async ({ wholeMedia, calls }) => {
+  await load()
+  Object.assign(loaded, { compute: { ...loaded.compute, wholeMedia } })
+  const { scheduler, answers } = start(true)
+  vi.spyOn(PrefillPace.prototype, 'rowsWithin').mockReturnValue(16)
+  const decode = vi.spyOn(Context.prototype, 'decodeEmbeddings')
+  scheduler.submit(1, work([untrusted('Write.')], 60))
+  await answers.until(() => answers.texts.has(1))
+  scheduler.submit(2, work([picture(256, 256, 40), untrusted('What?')], 1))
+  await answers.until(() => answers.ended.size === 2)
+  expect(decode).toHaveBeenCalledTimes(calls)
 })

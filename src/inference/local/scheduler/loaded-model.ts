@@ -108,8 +108,9 @@ export class LoadedModel {
             device: offload.encoder?.handle ?? null,
           })
     begins('cache')
+    const whole = this.compute.wholeMedia && this.#projector !== null ? this.compute.batchRows : 0
     // Image tokens that attend to each other must be in one batch.
-    const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
+    const mediaRows = Math.max(whole, this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0)
     this.#libraries = { llama, kernels, deviceChoice }
     this.#contextSettings = {
       ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
