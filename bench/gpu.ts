@@ -249,8 +249,9 @@ class Measurements {
     const engine = await LocalEngine.start(this.#model.card)
     process.env = before
     try {
-      // Once each, because a device compiles or records programs for each size.
-      for (const batch of BATCHES) await generate(engine, this.#fresh.words(PREFIX_WORDS), batch)
+      // Twice each, as the peer is: a device loads or records programs for each size.
+      for (const batch of [...BATCHES, ...BATCHES]) await generate(engine, this.#fresh.words(PREFIX_WORDS), batch)
+      await generate(engine, this.#fresh.words(LONG_WORDS), 1)
       if (parts.has('engine')) await this.#part('engine', () => this.#speeds(engine))
       if (parts.has('steps')) await this.#part('steps', () => this.#stepParts(engine))
     } finally {
