@@ -380,11 +380,13 @@ class Measurements {
     }
   }
 
-  /** How much of the time no step was under way. */
+  /** How much of the time from the first step to the last no step was under way: before and after, there is nothing to compute. */
   async #noteIdle(started: number, ended: number): Promise<void> {
     await this.#flushed()
     const steps = readSteps(this.#stepsFile).filter((step) => step.ended >= started && step.started <= ended)
-    if (steps.length > 0) this.#idlePercent.push(100 * (1 - busyMs(steps, started, ended) / (ended - started)))
+    if (steps.length === 0) return
+    const [from, to] = [Math.min(...steps.map((step) => step.started)), Math.max(...steps.map((step) => step.ended))]
+    this.#idlePercent.push(100 * (1 - busyMs(steps, from, to) / (to - from)))
   }
 
   async #firstTexts(lookout: BenchServer, llamaServer: BenchServer): Promise<void> {

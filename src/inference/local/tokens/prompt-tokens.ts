@@ -175,9 +175,13 @@ export class PromptReader {
       this.#check(part)
       await this.#audio!.prepare(part, organisation)
     } else if (this.#projector?.usesDevice && this.#projector.supportsImages && picturesOf(part).every(hasPixels)) {
-      // Either takes some milliseconds on another thread. Few pictures turn out to be known.
-      await Promise.all([hashed, this.#preparePixels(part, signal)])
-      if (this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) !== undefined) this.#pictures!.release(part)
+      // Either takes some milliseconds on another thread. Most pictures are new; one that is known need not wait.
+      const prepared = this.#preparePixels(part, signal)
+      prepared.catch(() => {})
+      await hashed
+      const isKnown = this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) !== undefined
+      if (isKnown) prepared.then(() => this.#pictures!.release(part)).catch(() => {})
+      else await prepared
     } else await hashed
   }
 
