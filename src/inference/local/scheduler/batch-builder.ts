@@ -37,7 +37,6 @@ export class BatchBuilder {
   readonly #turns: PrefillTurns
   /** Null where encoding takes steps. */
   readonly #aside: EncoderAside | null
-  #waitsForEncoder = false
   #number = 0
   #isBackground = false
   #round = 0
@@ -79,16 +78,25 @@ export class BatchBuilder {
     this.#number++
     this.#isBackground = isBackground
     const needs = this.#survey()
-    this.#waitsForEncoder = needs.decoding.length + needs.texts.length + needs.media.length === 0
-    if (this.#waitsForEncoder) return null
+    if (this.waitsForEncoder) return null
     this.#pace.meet(this.#groupsWithoutImages, makesWay)
     this.#wasMedia = this.#isMediaTurn(needs)
     return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
   }
 
-  /** Whether there was nothing to compute in the last step, because all that runs waits for an encoder. */
+  /** Whether all that runs, of either class, waits for an encoder: until it ends, there is nothing to compute. */
   get waitsForEncoder(): boolean {
-    return this.#waitsForEncoder
+    const { running } = this.#manager
+    if (this.#aside?.isBusy !== true || running.length === 0) return false
+    return running.every(({ sequence }) => {
+      const cursor = sequence.isFilled ? null : (sequence.cursor ?? prefixCursor(sequence.parent))
+      return cursor !== null && this.#isForEncoder(cursor)
+    })
+  }
+
+  /** Whether media come next that another thread encodes, or will. */
+  #isForEncoder(cursor: PrefillCursor): boolean {
+    return this.#aside !== null && cursor.media !== null && !cursor.hasFailed && cursor.needsEncoding
   }
 
   /**
@@ -124,7 +132,7 @@ export class BatchBuilder {
       const prefill = { cursor, group, sequence: sequence.cursor === cursor ? sequence : null }
       all.push(prefill)
       if (cursor.media === null) texts.push(prefill)
-      else if (this.#aside === null || cursor.hasFailed || !cursor.needsEncoding) media.push(prefill)
+      else if (!this.#isForEncoder(cursor)) media.push(prefill)
     }
     this.#aside?.begin(all, this.#number)
     return { decoding, texts, media }

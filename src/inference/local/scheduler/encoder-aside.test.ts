@@ -159,3 +159,17 @@ test.each([
   await answers.until(() => answers.ended.size === 2)
   expect(decode).toHaveBeenCalledTimes(calls)
 })
+
+test('work in the background goes on while a picture is encoded, and ends', async () => {
+  const { scheduler, answers } = start(true)
+  const { begun, open } = gate()
+  scheduler.submit(1, work([picture(256, 256, 50), untrusted('What?')], 4))
+  await begun
+  for (const id of [2, 3]) scheduler.submit(id, { ...work([untrusted('Write.')], 20), isBackground: true })
+  scheduler.submit(4, { ...work([picture(256, 256, 51), untrusted('What?')], 4), isBackground: true })
+  await answers.until(() => answers.ended.has(2) && answers.ended.has(3))
+  expect(answers.texts.has(1)).toBe(false)
+  open()
+  await answers.until(() => answers.ended.size === 4)
+  expect(answers.errors.size).toBe(0)
+})

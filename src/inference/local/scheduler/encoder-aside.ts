@@ -14,6 +14,10 @@ export class EncoderAside {
     this.#ended = ended
   }
 
+  get isBusy(): boolean {
+    return this.#isBusy
+  }
+
   /** Begins with the media of the prompt that has waited longest, unless it is busy. */
   begin(prefills: readonly Prefill[], step: number): void {
     if (this.#isBusy) return

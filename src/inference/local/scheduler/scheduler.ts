@@ -271,7 +271,7 @@ export class Scheduler {
     }
     if (!this.#begin(now, isBackground, makesWay)) this.#finish()
     this.#tell(hold)
-    return !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
+    return this.#flight !== null || !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
   }
 
   /** What else there is to do while all completions wait for an encoder. Its end wakes the scheduler. @returns false for nothing. */
