@@ -130,8 +130,11 @@ describe.runIf(BACKEND !== undefined)(`with the ${BACKEND} backend, which is ins
 /** One of many ways to choose. */
 function askOf(number: number, vocabularySize: number): Ask {
   const allowed = new Int32Array(Math.ceil(vocabularySize / 32)).map((_, word) => Math.imul(word + number, 0x9e3779b1))
+  allowed[0] = 1
+  // There are no tokens behind the last one.
+  if (vocabularySize % 32 > 0) allowed[allowed.length - 1]! &= (1 << (vocabularySize % 32)) - 1
   return {
-    allowed: number % 3 === 0 ? allowed.with(0, 1) : undefined,
+    allowed: number % 3 === 0 ? allowed : undefined,
     penalties: new Map(Array.from({ length: number % 5 }, (_, at) => [at * 11, 0.5 + at])),
     temperature: [0, 0.7, 1.3][number % 4] ?? 1,
     topK: number % 7 === 0 ? 20 : 0,
