@@ -209,7 +209,7 @@ describe.runIf(backend !== undefined && kernels !== null)('set-up with the packa
     expect(await readFile(found()!)).toEqual(await readFile(kernels!))
   })
 
-  test('replaces a compiled one that is damaged, whatever it was refused for', async () => {
+  test('replaces a compiled one that is damaged, for any refusal', async () => {
     const path = await compiledThatSays('CUDA error: out of memory')
     const bytes = await readFile(path)
     bytes[bytes.length - 1]! ^= 1

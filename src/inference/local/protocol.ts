@@ -1,8 +1,6 @@
 import type { Backend } from '../../config/backend.ts'
-import type { Envelope } from '../../lib/envelope.ts'
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import type { Param } from '../../lib/param.ts'
-import type { StoredValue } from '../../lib/shared-file.ts'
 import type {
   AudioLimits,
   EngineEvent,
@@ -15,6 +13,8 @@ import type {
 } from '../engine.ts'
 import type { GpuSettings, OffloadReport } from '../offload.ts'
 import type { RepetitionLimits } from '../repetition.ts'
+import type { Envelope } from './envelope.ts'
+import type { StoredValue } from './shared-file.ts'
 
 /**
  * Messages from the API process to the engine process. They are sent as structured clones, with pixels as typed arrays.

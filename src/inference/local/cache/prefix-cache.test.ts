@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { FakeContext } from '../../../../test/support/fake-context.ts'
+import { fakeMedia } from '../../../../test/support/fake-media.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { KvCache, type KvSequence } from './kv-cache.ts'
 import { type CachedPrefix, PrefixCache } from './prefix-cache.ts'
@@ -10,20 +11,7 @@ const IMAGE_CELLS = 9
 const IMAGE_POSITIONS = 3
 
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
-function image(name: string): PromptChunk {
-  const encodable = { length: IMAGE_CELLS, positions: IMAGE_POSITIONS } as Extract<
-    PromptChunk,
-    { type: 'media' }
-  >['encodable']
-  return {
-    type: 'media',
-    key: name,
-    encodable,
-    knownEmbeddings: () => undefined,
-    encode: () => new Float32Array(),
-    encodeAside: async () => {},
-  }
-}
+const image = (name: string): PromptChunk => fakeMedia(name, { length: IMAGE_CELLS, positions: IMAGE_POSITIONS })
 /** So many cells of text that begin with another token for every name. */
 const words = (name: number, cells: number) => [text(...Array.from({ length: cells }, () => name))]
 

@@ -1,21 +1,12 @@
 import { expect, test } from 'vitest'
+import { fakeMedia } from '../../../../test/support/fake-media.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { PrefixKey } from './prefix-key.ts'
 
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
 
 /** An image of 9 cells that takes 3 positions. */
-function image(name: string): PromptChunk {
-  const encodable = { length: 9, positions: 3 } as Extract<PromptChunk, { type: 'media' }>['encodable']
-  return {
-    type: 'media',
-    key: name,
-    encodable,
-    knownEmbeddings: () => undefined,
-    encode: () => new Float32Array(),
-    encodeAside: async () => {},
-  }
-}
+const image = (name: string): PromptChunk => fakeMedia(name, { length: 9, positions: 3 })
 
 const key = PrefixKey.of([text(1, 2), image('a'), text(3, 4, 5)])
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { countSharedFiles } from '../../../../test/support/shared-files.ts'
-import type { Envelope } from '../../../lib/envelope.ts'
+import type { Envelope } from '../envelope.ts'
 import type { FromEngine } from '../protocol.ts'
 import { EngineChild } from './engine-child.ts'
 

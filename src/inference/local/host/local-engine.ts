@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { Backend } from '../../../config/backend.ts'
-import { pack } from '../../../lib/envelope.ts'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { partsOf } from '../../../models/weight-files.ts'
@@ -20,6 +19,7 @@ import type {
   Work,
 } from '../../engine.ts'
 import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../offload.ts'
+import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, KernelsInUse, LoadStage, PrefixDiskSettings, StepTimes, ToEngine } from '../protocol.ts'

@@ -4,9 +4,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countSharedFiles } from '../../../../test/support/shared-files.ts'
-import { type Envelope, pack, unpack } from '../../../lib/envelope.ts'
-import { SharedFile } from '../../../lib/shared-file.ts'
+import { type Envelope, pack, unpack } from '../envelope.ts'
 import type { ToEngine } from '../protocol.ts'
+import { SharedFile } from '../shared-file.ts'
 import { Inbox } from '../worker/inbox.ts'
 import { Outbox } from './outbox.ts'
 
@@ -86,7 +86,7 @@ test.each([
   ['in memory', () => SharedFile.create()],
   ['on the disk', () => SharedFile.create({ inMemory: false })],
   ['that is missing', () => null],
-])('whatever is sent through a file %s arrives once, as it was sent', async (_, create) => {
+])('all that is sent through a file %s arrives once, as it was sent', async (_, create) => {
   const sizes = fc.array(fc.record({ bytes: fc.nat(300_000), isBackground: fc.boolean() }), { maxLength: 8 })
   await fc.assert(
     fc.asyncProperty(sizes, async (messages) => {

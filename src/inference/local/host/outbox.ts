@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
-import type { SharedFile } from '../../../lib/shared-file.ts'
 import type { ToEngine } from '../protocol.ts'
+import type { SharedFile } from '../shared-file.ts'
 
 /** Less than the channel holds. Larger messages are sent through the shared file. */
 const SMALL_BYTES = 64 * 1024
@@ -18,8 +18,8 @@ interface Parcel {
 /**
  * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so what
  * is behind the pixels of an image would arrive many steps late. Therefore large messages go through a shared file, as far
- * as it has room. All other messages overtake them, and of the large ones, those that nobody waits for come last. A message
- * that is aborted while it waits is not sent.
+ * as it has room. All other messages overtake them, and of the large ones, those in the background come last. A message that is
+ * aborted while it waits is not sent.
  */
 export class Outbox {
   readonly #process: ChildProcess

@@ -1,8 +1,8 @@
-import { type Envelope, pack } from '../../../lib/envelope.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import type { Constraint, PromptPart, TagContent, Work } from '../../engine.ts'
+import { type Envelope, pack } from '../envelope.ts'
 import type { CountedPrompt } from '../protocol.ts'
 
 /**

@@ -1,4 +1,3 @@
-import type { PrefillCursor } from './prefill-cursor.ts'
 import type { Prefill } from './step.ts'
 
 /**
@@ -31,20 +30,14 @@ export class EncoderAside {
 
   async #encode({ cursor, group }: Prefill, step: number): Promise<void> {
     this.#isBusy = true
-    const ms = await encodeAside(cursor, step)
+    const started = performance.now()
+    try {
+      await cursor.encodeAside(step)
+      group.report?.({ type: 'encoded', ms: performance.now() - started })
+    } catch {
+      // The cursor tells it when it is asked to encode.
+    }
     this.#isBusy = false
-    if (ms !== null) group.report?.({ type: 'encoded', ms })
     this.#ended()
-  }
-}
-
-/** @returns how long it took, in ms; null where it failed, which the cursor then says when it is asked to encode. */
-async function encodeAside(cursor: PrefillCursor, step: number): Promise<number | null> {
-  const started = performance.now()
-  try {
-    await cursor.encodeAside(step)
-    return performance.now() - started
-  } catch {
-    return null
   }
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { fakeMedia } from '../../../../test/support/fake-media.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
@@ -14,14 +15,7 @@ const noMemory = {
   restoreSequence() {},
 }
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
-const image: PromptChunk = {
-  type: 'media',
-  key: '',
-  encodable: { length: 9, positions: 3, causal: true } as Extract<PromptChunk, { type: 'media' }>['encodable'],
-  knownEmbeddings: () => undefined,
-  encode: () => new Float32Array(),
-  encodeAside: async () => {},
-}
+const image = fakeMedia('', { length: 9, positions: 3 })
 
 /** What a step would compute, row by row. */
 function recordingBatch(): { readonly batch: Batch; readonly rows: number[][] } {

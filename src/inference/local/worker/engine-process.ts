@@ -4,9 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { unpack } from '../../../lib/envelope.ts'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { PromptPart, ReadWork, Work } from '../../engine.ts'
+import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
 import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'

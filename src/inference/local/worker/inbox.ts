@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
-import { SharedFile } from '../../../lib/shared-file.ts'
 import type { ToEngine } from '../protocol.ts'
+import { SharedFile } from '../shared-file.ts'
 
 type Shared = Extract<ToEngine, { readonly type: 'shared' }>
 

@@ -1,9 +1,9 @@
-import { closeSync, fstat, ftruncate, openSync, readv, unlinkSync, writev } from 'node:fs'
+import { closeSync, ftruncate, openSync, readv, unlinkSync, writev } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { libc } from '../../lib/libc.ts'
 import { type Envelope, pack, unpack } from './envelope.ts'
-import { libc } from './libc.ts'
 
 /** A value whose views are in a shared file, one after the other. */
 export interface StoredValue {
@@ -25,9 +25,7 @@ const VIEWS_AT_ONCE = 64
  * A file that two processes share, so that pixels and samples need not pass through the channel between them, which copies
  * them several times in pieces of some ten KiB. A child inherits its descriptor. It has no name, so nothing is left when
  * both processes have ended. It is in memory where the system can do that, and otherwise in the folder for temporary
- * files. Other threads read and write it.
- *
- * It is read with system calls and never mapped: the other process may shorten it at any time.
+ * files. Other threads read and write it, with system calls: what is missing is an error then, and no fault.
  */
 export class SharedFile {
   readonly descriptor: number
@@ -56,13 +54,9 @@ export class SharedFile {
     })
   }
 
-  /** @throws Error for a value that is not there, or not as it says; the other process need not be trusted. */
+  /** @throws Error for a value that is not there. */
   take<T>({ body, position, views }: StoredValue): Promise<T> {
     return this.#use(async () => {
-      const bytes = views.reduce((sum, { byteLength }) => sum + byteLength, 0)
-      const isValid = views.every(({ byteLength }) => Number.isSafeInteger(byteLength) && byteLength >= 0)
-      const { size } = await promisify(fstat)(this.descriptor)
-      if (!isValid || !(position + bytes <= size)) throw new Error('The file does not hold the value.')
       const buffers = views.map(({ byteLength }) => Buffer.allocUnsafeSlow(byteLength))
       await this.#transfer(readv, buffers, position)
       const read = views.map(({ holdsFloats }, index) => {
