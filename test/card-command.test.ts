@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { bareEnvironment } from './support/command-line.ts'
 import { CARD } from './support/local-engine.ts'
 import { writeHeader } from './support/model-header.ts'
 import { ModelStore } from './support/model-store.ts'
@@ -17,7 +18,7 @@ interface Outcome {
 }
 
 function lookout(args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...environment }
+  const env = { ...bareEnvironment(), ...environment }
   return new Promise((resolve) => {
     execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })

@@ -10,7 +10,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/engine.ts'
-import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { bareEnvironment, type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 import { TERMINAL } from './support/terminal.ts'
@@ -289,7 +289,7 @@ describe.skipIf(TERMINAL === null)('on a terminal', () => {
     const [program, ...before] = TERMINAL!
     const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, NO_COLOR: '1' }
     const child = spawn(program, [...before, process.execPath, 'src/main.ts', ...args], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...settings },
+      env: { ...bareEnvironment(), ...settings },
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     return (await text(child.stdout)).replaceAll('\r', '')

@@ -8,6 +8,7 @@ import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { tables } from '../src/storage/index.ts'
 import { TestAccounts } from './support/accounts.ts'
+import { bareEnvironment } from './support/command-line.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
@@ -34,8 +35,7 @@ const lookout = (...args: readonly string[]) => lookoutIn({}, ...args)
 
 function lookoutIn(environment: Record<string, string>, ...args: readonly string[]): Promise<Outcome> {
   const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
+    ...bareEnvironment(),
     LOOKOUT_DATA_DIR: directory,
     DATABASE_URL: inject('databaseUrl'),
     ...environment,

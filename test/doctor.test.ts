@@ -18,7 +18,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
-    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder, LOOKOUT_BACKEND: 'cpu' }))
+    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder }))
 
   test('calls random weights noise, as a table', async () => {
     const card = await shippedCard()
@@ -44,7 +44,6 @@ describe('the command', () => {
     const { stdout } = await outcomeOf(
       startLookout(['doctor', '--images', '6', '--json'], {
         LOOKOUT_DATA_DIR: folder,
-        LOOKOUT_BACKEND: 'cpu',
         LOOKOUT_DECODER_SANDBOX: 'off',
       }),
     )

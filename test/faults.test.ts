@@ -4,14 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { bareEnvironment } from './support/command-line.ts'
 
 test('an unhandled error is logged and counted, and the server serves on', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-faults-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const server = spawn(process.execPath, ['--import', './test/fixtures/faults.mjs', 'src/main.ts', 'serve'], {
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
+      ...bareEnvironment(),
       LOOKOUT_PORT: '0',
       LOOKOUT_METRICS_PORT: '0',
       LOOKOUT_API_KEY: 'lk-faults',

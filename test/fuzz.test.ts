@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { errorBody } from '../src/api/http/wire/error.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
+import { bareEnvironment } from './support/command-line.ts'
 import { damaged, FUZZ, inflated } from './support/fuzz.ts'
 import { CHATS, DETECTS, MULTILOOKS } from './support/fuzz-bodies.ts'
 import { shippedCard } from './support/shipped-model.ts'
@@ -29,8 +30,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-fuzz-'))
   server = spawn(process.execPath, ['src/main.ts', 'serve'], {
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
+      ...bareEnvironment(),
       LOOKOUT_PORT: '0',
       LOOKOUT_METRICS_PORT: '0',
       LOOKOUT_MODEL_CARD: shippedCard(),

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SETTINGS } from '../src/config/settings.ts'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
+import { bareEnvironment } from './support/command-line.ts'
 import { skipped } from './support/python.ts'
 import { TERMINAL } from './support/terminal.ts'
 
@@ -323,8 +324,7 @@ function start(
   const [program, ...before] = [...(terminal ? TERMINAL! : []), process.execPath]
   const child = spawn(program!, [...before, 'src/main.ts', ...args], {
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
+      ...bareEnvironment(),
       LOOKOUT_DATA_DIR: directory,
       LOOKOUT_LOG_LEVEL: 'error',
       ...environment,

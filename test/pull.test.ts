@@ -8,6 +8,7 @@ import { type CatalogueEntry, readCatalogue } from '../src/catalogue/index.ts'
 import { readConfig } from '../src/config/config.ts'
 import { machineSpeed } from '../src/inference/engines/engines.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
+import { bareEnvironment } from './support/command-line.ts'
 import { type FakeHub, gitName, serveEntry, sha256, startFakeHub } from './support/fake-hub.ts'
 
 /** The commands, against a hub of the test's own. */
@@ -46,7 +47,7 @@ beforeEach(async () => {
 })
 
 const environment = (changes: Record<string, string> = {}) => ({
-  PATH: process.env.PATH,
+  ...bareEnvironment(),
   HOME: home,
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
   HF_HOME: join(home, 'hf'),

@@ -69,7 +69,7 @@ describe.skipIf(hasPackage())('a server without the image encoder library', () =
   })
 
   test('lookout doctor says what is missing', async () => {
-    const settings = { LOOKOUT_CACHE_DIR: cache, LOOKOUT_DATA_DIR: cache, LOOKOUT_BACKEND: 'cpu' }
+    const settings = { LOOKOUT_CACHE_DIR: cache, LOOKOUT_DATA_DIR: cache }
     const { stdout } = await outcomeOf(startLookout(['doctor', '--json', '--images', '6'], settings))
     const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string; finding: string }[] }
     expect(findings).toContainEqual({ check: 'encoder', verdict: 'warning', finding: expect.stringMatching(PROBLEM) })

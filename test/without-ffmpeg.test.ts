@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { outcomeOf } from './support/command-line.ts'
+import { bareEnvironment, outcomeOf } from './support/command-line.ts'
 import { jsonOf } from './support/server.ts'
 
 /** A copy of the program whose node_modules have no FFmpeg, as after `rm -r node_modules/@seydx`, and without models. */
@@ -28,7 +28,7 @@ afterAll(() => rm(directory, { recursive: true }))
 
 /** Starts the copy's command line. */
 function start(args: readonly string[], card = resolve('models/lookout-nano/card.json')): ChildProcess {
-  const { PATH, HOME, LOOKOUT_CACHE_DIR } = process.env
+  const { LOOKOUT_CACHE_DIR } = process.env
   const settings = {
     LOOKOUT_PORT: '0',
     LOOKOUT_API_KEY: 'test-key',
@@ -36,7 +36,7 @@ function start(args: readonly string[], card = resolve('models/lookout-nano/card
     LOOKOUT_MODEL_CARD: card,
   }
   return spawn(process.execPath, [join(directory, 'src/main.ts'), ...args], {
-    env: { PATH, HOME, LOOKOUT_CACHE_DIR, ...settings },
+    env: { ...bareEnvironment(), LOOKOUT_CACHE_DIR, ...settings },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
 }

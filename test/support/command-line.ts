@@ -7,12 +7,22 @@ export interface Outcome {
   readonly stderr: string
 }
 
-/** Starts `lookout` as a user would, with none of the settings of whoever runs the tests. */
+/**
+ * What a process of a test gets of the environment: none of the developer's settings, but no GPU either. A backend in the
+ * cache of the machine would otherwise change what is reported.
+ */
+export const bareEnvironment = () => ({
+  PATH: process.env.PATH,
+  HOME: process.env.HOME,
+  LOOKOUT_BACKEND: process.env.LOOKOUT_BACKEND,
+})
+
+/** Starts `lookout` as a user would. */
 export function startLookout(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
 ): ChildProcess {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...environment }
+  const env = { ...bareEnvironment(), ...environment }
   return spawn(process.execPath, ['src/main.ts', ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] })
 }
 

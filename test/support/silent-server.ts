@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cacheDirectory } from '../../src/setup/native-library.mjs'
+import { bareEnvironment } from './command-line.ts'
 
 /** A server in its own process, which a test can kill, with an engine that replies at once. */
 export interface SilentServer {
@@ -15,8 +16,7 @@ export interface SilentServer {
 export async function startSilentServer(environment: Record<string, string>): Promise<SilentServer> {
   const child = spawn(process.execPath, ['bench/support/silent-service.ts'], {
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
+      ...bareEnvironment(),
       LOOKOUT_PORT: '0',
       LOOKOUT_CACHE_DIR: cacheDirectory(),
       LOOKOUT_RATE_LIMITS: 'off',

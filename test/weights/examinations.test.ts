@@ -53,7 +53,6 @@ describe('lookout pull', () => {
       HF_HOME: join(home, 'hf'),
       HF_ENDPOINT: hub.url,
       LOOKOUT_DATA_DIR: join(home, 'data'),
-      LOOKOUT_BACKEND: 'cpu',
       LOOKOUT_PORT: '0',
       ...changes,
     })
