@@ -101,7 +101,16 @@ export const CPU = {
   ),
   ownHeaders: [
     ...['registers', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention'],
-    ...['product', 'product-batch', 'product-blocks', 'product-narrow', 'product-tiles', 'product-wide', 'tiles'],
+    ...[
+      'product',
+      'product-batch',
+      'product-blocks',
+      'product-few',
+      'product-narrow',
+      'product-tiles',
+      'product-wide',
+      'tiles',
+    ],
   ].map((name) => `src/inference/local/native/kernels/${name}.h`),
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],

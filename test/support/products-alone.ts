@@ -13,6 +13,7 @@ const KERNELS = [
   'product',
   'product-batch',
   'product-blocks',
+  'product-few',
   'product-narrow',
   'product-tiles',
   'product-wide',

@@ -39,8 +39,7 @@ inline void transpose(const __m256i * rows, __m512i * out) {
 struct Panel {
     Buffer<uint8_t> bytes_memory;
     Buffer<float> scales_memory, minimum_scales_memory;
-    Buffer<float> unit_scales_memory;
-    Buffer<int32_t> minima_memory;
+    Buffer<int32_t> unit_scales_memory, minima_memory;
     Buffer<ggml_half> halves_memory;
     /** A vector holds four neighbouring weights of each row. */
     uint8_t * bytes;
@@ -48,7 +47,7 @@ struct Panel {
     float * scales;
     float * minimum_scales;
     /** Where a block has several scales, whole numbers: one for each unit, and minima for each two units, of 16 bits. */
-    float * unit_scales;
+    int32_t * unit_scales;
     int32_t * minima;
 
     /** @param count rows that there are, from 1 to LANES; the last one fills the others. */
@@ -87,7 +86,10 @@ struct Panel {
             }
             if constexpr (UNITS > 1) {
                 for (int part = 0; part < UNITS / 8; part++) {
-                    for (int lane = 0; lane < LANES; lane++) lanes[lane] = eight(Of::whole_scales(rows[lane][b]), part);
+                    for (int lane = 0; lane < LANES; lane++) {
+                        const __m128i whole = Of::whole_scales(rows[lane][b]);
+                        lanes[lane] = _mm256_cvtepi8_epi32(part == 0 ? whole : _mm_unpackhi_epi64(whole, whole));
+                    }
                     transpose(lanes, (__m512i *) (unit_scales + (b * UNITS + 8 * part) * LANES));
                 }
             }
@@ -105,13 +107,6 @@ struct Panel {
             _mm512_store_ps(scales + b * LANES, at(b));
             if constexpr (Of::HAS_MINIMUM) _mm512_store_ps(minimum_scales + b * LANES, at(blocks + b));
         }
-    }
-
-  private:
-    /** The first or last eight of some signed bytes, as numbers of f32. */
-    static __m256i eight(__m128i bytes, int part) {
-        const __m256i whole = _mm256_cvtepi8_epi32(part == 0 ? bytes : _mm_unpackhi_epi64(bytes, bytes));
-        return _mm256_castps_si256(_mm256_cvtepi32_ps(whole));
     }
 };
 
@@ -182,9 +177,8 @@ inline void multiply_of_scales(const Panel & panel, const Batch<TOGETHER> & batc
     const int32_t * zeros = batch.zeros + row * units;
     const int32_t * sum_pairs = batch.sum_pairs + row * units / 2;
     for (int64_t b = 0; b < width / WIDTH; b++) {
-        // Exact up to 24 bits, which only a block of the largest weights and values exceeds.
-        __m512 wholes[COUNT];
-        for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_setzero_ps();
+        __m512i wholes[COUNT];
+        for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_setzero_si512();
         for (int64_t u = b * UNITS; u < (b + 1) * UNITS; u++) {
             __m512i sums[1][COUNT];
 #pragma GCC unroll 8
@@ -192,16 +186,16 @@ inline void multiply_of_scales(const Panel & panel, const Batch<TOGETHER> & batc
                 sums[0][r] = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
             }
             add_unit<Of, COUNT, 1>(&panel, u * Of::UNIT, batch.values + row * width, width, sums);
-            const __m512 scale = _mm512_load_ps(panel.unit_scales + u * LANES);
+            const __m512i scale = _mm512_load_si512(panel.unit_scales + u * LANES);
 #pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), scale, wholes[r]);
+            for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_add_epi32(wholes[r], _mm512_mullo_epi32(sums[0][r], scale));
         }
         const __m512 scale = _mm512_load_ps(panel.scales + b * LANES);
         const float * row_scales = scales + b * UNITS * TOGETHER;
 #pragma GCC unroll 8
         for (int r = 0; r < COUNT; r++) {
             const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
-            totals[r] = _mm512_fmadd_ps(both, wholes[r], totals[r]);
+            totals[r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(wholes[r]), totals[r]);
         }
         if constexpr (Of::HAS_MINIMUM) {
             const __m512 minimum_scale = _mm512_load_ps(panel.minimum_scales + b * LANES);
@@ -247,61 +241,6 @@ inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_
 /** Up to so many rows, a panel costs more than it saves. */
 template <typename Of> constexpr int FEW = Of::GROUPS > 1 ? 6 : 3;
 
-/** Bytes by which weights are asked for before they are read. */
-constexpr int64_t BYTES_AHEAD = 3072;
-
-/** The scales of four blocks that follow each other. */
-template <typename Block> inline __m128 four_scales(const Block * blocks) {
-    __m128i halves = _mm_cvtsi32_si128(blocks[0].d);
-    halves = _mm_insert_epi16(halves, blocks[1].d, 1);
-    halves = _mm_insert_epi16(halves, blocks[2].d, 2);
-    return _mm_cvtph_ps(_mm_insert_epi16(halves, blocks[3].d, 3));
-}
-
-/** The products of one row of weights, whose blocks have one scale each, and COUNT rows of the batch. */
-template <typename Block, int COUNT>
-inline void dot_of_one_scale(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
-    using Of = Type<Block>;
-    // A vector holds two blocks.
-    const __m512i lanes[2] = {_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
-                              _mm512_setr_epi32(2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)};
-    __m512 totals[COUNT][2];
-    for (int r = 0; r < COUNT; r++) totals[r][0] = totals[r][1] = _mm512_setzero_ps();
-    int64_t b = 0;
-    for (; b + 4 <= blocks; b += 4) {
-        const char * ahead = (const char *) (weights + b) + BYTES_AHEAD;
-        for (int64_t at = 0; at < 4 * (int64_t) sizeof(Block); at += LINE) _mm_prefetch(ahead + at, _MM_HINT_T0);
-        const __m128 scales = four_scales(weights + b);
-        __m512 scale[COUNT];
-        for (int r = 0; r < COUNT; r++) {
-            scale[r] = _mm512_castps128_ps512(_mm_mul_ps(scales, _mm_loadu_ps(batch.row_scales + r * blocks + b)));
-        }
-#pragma GCC unroll 2
-        for (int part = 0; part < 2; part++) {
-            const int64_t at = b + 2 * part;
-            const __m512i w = _mm512_inserti64x4(
-                _mm512_castsi256_si512(Of::bytes(weights[at], 0)), Of::bytes(weights[at + 1], 0), 1);
-            for (int r = 0; r < COUNT; r++) {
-                const __m512i v = _mm512_loadu_si512(batch.values + (r * blocks + at) * GROUP);
-                const __m512i zeros = _mm512_loadu_si512(batch.lane_zeros + (r * blocks + at) * GROUP / 4);
-                const __m512 products = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(zeros, w, v));
-                totals[r][part] = _mm512_fmadd_ps(products, _mm512_permutexvar_ps(lanes[part], scale[r]), totals[r][part]);
-            }
-        }
-    }
-    for (; b < blocks; b++) {
-        const __m256i w = Of::bytes(weights[b], 0);
-        for (int r = 0; r < COUNT; r++) {
-            const __m256i v = _mm256_load_si256((const __m256i *) batch.values + r * blocks + b);
-            const __m256i zeros = _mm256_load_si256((const __m256i *) batch.lane_zeros + r * blocks + b);
-            const __m256 products = _mm256_cvtepi32_ps(_mm256_dpbusd_epi32(zeros, w, v));
-            const __m256 scale = _mm256_set1_ps(single(weights[b].d) * batch.row_scales[r * blocks + b]);
-            totals[r][0] = _mm512_add_ps(totals[r][0], _mm512_zextps256_ps512(_mm256_mul_ps(products, scale)));
-        }
-    }
-    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(_mm512_add_ps(totals[r][0], totals[r][1]));
-}
-
 /** For each sum of two neighbouring weights of 64, the place of its scale in a block; `part` is the place of the 64. */
 template <typename Of> inline __m512i scale_places(int part) {
     const __m512i lane = _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11,
@@ -309,60 +248,121 @@ template <typename Of> inline __m512i scale_places(int part) {
     return _mm512_add_epi16(_mm512_srli_epi16(lane, Of::UNIT == GROUP ? 4 : 3), _mm512_set1_epi16(part * 64 / Of::UNIT));
 }
 
-/** The same where a block has several scales. */
+/** Blocks of a row of weights that few rows are multiplied with at a time, those of four rows of weights. */
+constexpr int FEW_BLOCKS = 4;
+/** Whether few rows' sums lack what the weights' zero points add. */
+template <typename Of> constexpr bool LACKS_ZEROS = Of::GROUPS == 1;
+
+using Vector = __m512i;
+using Numbers = __m512;
+inline Numbers numbers(Vector whole) { return _mm512_cvtepi32_ps(whole); }
+inline Vector add(Vector a, Vector b) { return _mm512_add_epi32(a, b); }
+inline Numbers times(Numbers a, Numbers b) { return _mm512_mul_ps(a, b); }
+inline Numbers numbers_of_halves(const ggml_half * halves) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) halves)); }
+/** Each of FEW_BLOCKS numbers four times. */
+inline Vector four_times(const int32_t * numbers) {
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    return _mm512_permutexvar_epi32(places, _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) numbers)));
+}
+inline Numbers four_times(const float * numbers) { return _mm512_castsi512_ps(four_times((const int32_t *) numbers)); }
+template <int BLOCK> inline __m128 of_block(Numbers x) { return _mm512_extractf32x4_ps(x, BLOCK); }
+
+/** In each quarter of a vector the sums of those of four vectors. */
+inline __m512i sums_of_quarters(const __m512i * x) {
+    const auto add_twos = [](__m512i a, __m512i b) {
+        return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    };
+    const __m512i a = add_twos(x[0], x[1]), b = add_twos(x[2], x[3]);
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/** Adds each quarter to its neighbour. */
+inline __m512i add_quarters(__m512i a, __m512i b) {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+
+/**
+ * The sums of the products of FEW_BLOCKS blocks of four rows of weights, which have one scale each: [row of the batch][block][row].
+ * @param from the blocks of each row. @param b the number of the first.
+ */
 template <typename Block, int COUNT>
-inline void dot_of_scales(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
+inline void sum_blocks_of_one_scale(const Block * const * from, const Batch<TOGETHER> & batch, int64_t b,
+                                    int64_t blocks, Vector * sums) {
+    using Of = Type<Block>;
+    __m512i of_two[COUNT][2][4];
+#pragma GCC unroll 4
+    for (int row = 0; row < 4; row++) {
+        ask_ahead<FEW_BLOCKS>(from[row]);
+#pragma GCC unroll 2
+        for (int two = 0; two < 2; two++) {
+            const Block * some = from[row] + 2 * two;
+            const __m512i w = _mm512_inserti64x4(_mm512_castsi256_si512(Of::bytes(some[0], 0)), Of::bytes(some[1], 0), 1);
+#pragma GCC unroll 4
+            for (int r = 0; r < COUNT; r++) {
+                const __m512i v = _mm512_loadu_si512(batch.values + (r * blocks + b + 2 * two) * GROUP);
+                of_two[r][two][row] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, v);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < COUNT; r++) sums[r] = add_quarters(sums_of_quarters(of_two[r][0]), sums_of_quarters(of_two[r][1]));
+}
+
+/** The same where blocks have several scales, and the sums of their minima times the batch's values. */
+template <typename Block, int COUNT>
+inline void sum_blocks_of_scales(const Block * const * from, const Batch<TOGETHER> & batch, int64_t b,
+                                 int64_t blocks, int64_t there, Vector * sums, Vector * minima) {
     using Of = Type<Block>;
     constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
     constexpr int WIDTH = Of::GROUPS * GROUP;
     static_assert(Of::LARGEST <= 127, "a sum of two products must fit into 16 bits");
-    const int64_t width = blocks * WIDTH;
-    __m512 totals[COUNT];
-    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < blocks; b++) {
-        for (int64_t at = 0; at < (int64_t) sizeof(Block); at += LINE) {
-            _mm_prefetch((const char *) (weights + b) + BYTES_AHEAD + at, _MM_HINT_T0);
-        }
-        const __m256i scales = _mm256_cvtepi8_epi16(Of::whole_scales(weights[b]));
-        __m512i sums[COUNT];
-        for (int r = 0; r < COUNT; r++) sums[r] = _mm512_setzero_si512();
+    __m512i of_blocks[COUNT][FEW_BLOCKS];
+    alignas(LINE) __m128i of_minima[COUNT][4][FEW_BLOCKS];
+    for (int i = 0; i < FEW_BLOCKS; i++) {
+        const int64_t at = std::min<int64_t>(i, there - 1);
+        __m512i of_rows[COUNT][4];
 #pragma GCC unroll 4
-        for (int part = 0; part < WIDTH / 64; part++) {
-            const __m512i w = _mm512_inserti64x4(
-                _mm512_castsi256_si512(Of::bytes(weights[b], 2 * part)), Of::bytes(weights[b], 2 * part + 1), 1);
-            const __m512i scale = _mm512_permutexvar_epi16(scale_places<Of>(part), _mm512_castsi256_si512(scales));
+        for (int row = 0; row < 4; row++) {
+            const Block & block = from[row][at];
+            ask_ahead<1>(&block);
+            const __m256i scales = _mm256_cvtepi8_epi16(Of::whole_scales(block));
+            __m512i some[COUNT];
+#pragma GCC unroll 8
             for (int r = 0; r < COUNT; r++) {
-                const __m512i v = _mm512_loadu_si512(batch.values + r * width + b * WIDTH + 64 * part);
-                sums[r] = _mm512_dpwssd_epi32(sums[r], _mm512_maddubs_epi16(w, v), scale);
+                const int16_t * of_units = batch.row_sums + (r * blocks + b + at) * UNITS;
+                if constexpr (Of::HAS_MINIMUM) {
+                    const __m128i bytes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t) Of::packed_minima(block)));
+                    of_minima[r][row][i] = _mm_madd_epi16(bytes, _mm_loadu_si128((const __m128i *) of_units));
+                }
+                if constexpr (Of::ZERO == 0) {
+                    some[r] = _mm512_setzero_si512();
+                } else {
+                    const __m256i zeros = _mm256_mullo_epi16(scales, _mm256_set1_epi16(-Of::ZERO));
+                    some[r] = _mm512_zextsi256_si512(_mm256_madd_epi16(zeros, _mm256_loadu_si256((const __m256i *) of_units)));
+                }
             }
+#pragma GCC unroll 4
+            for (int part = 0; part < WIDTH / 64; part++) {
+                const __m512i w = _mm512_inserti64x4(
+                    _mm512_castsi256_si512(Of::bytes(block, 2 * part)), Of::bytes(block, 2 * part + 1), 1);
+                const __m512i scale = _mm512_permutexvar_epi16(scale_places<Of>(part), _mm512_castsi256_si512(scales));
+#pragma GCC unroll 8
+                for (int r = 0; r < COUNT; r++) {
+                    const __m512i v = _mm512_loadu_si512(batch.values + (r * blocks + b + at) * WIDTH + 64 * part);
+                    some[r] = _mm512_dpwssd_epi32(some[r], _mm512_maddubs_epi16(w, v), scale);
+                }
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++) of_rows[r][row] = some[r];
         }
-        const __m512 whole = _mm512_set1_ps(single(weights[b].d));
-        // What each unit's values add for the zero point or the minimum of its weights.
-        __m512 of_units;
-        if constexpr (Of::HAS_MINIMUM) {
-            of_units = _mm512_zextps256_ps512(Of::minima(weights[b]));
-        } else {
-            const __m512 zero = _mm512_mul_ps(whole, _mm512_set1_ps((float) Of::ZERO));
-            of_units = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(scales)), zero);
-        }
-        for (int r = 0; r < COUNT; r++) {
-            const __m512 scale = _mm512_mul_ps(whole, _mm512_set1_ps(batch.row_scales[r * blocks + b]));
-            totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), scale, totals[r]);
-            const float * row_sums = batch.row_sums + (r * blocks + b) * UNITS;
-            __m512 of_values;
-            if constexpr (UNITS == 16) of_values = _mm512_loadu_ps(row_sums);
-            else of_values = _mm512_zextps256_ps512(_mm256_loadu_ps(row_sums));
-            totals[r] = _mm512_fnmadd_ps(of_units, of_values, totals[r]);
-        }
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) of_blocks[r][i] = sums_of_quarters(of_rows[r]);
     }
-    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(totals[r]);
-}
-
-/** The products of one row of weights and COUNT rows of the batch. */
-template <typename Block, int COUNT>
-inline void dot(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
-    if constexpr (Type<Block>::GROUPS == 1) dot_of_one_scale<Block, COUNT>(weights, batch, blocks, out, stride);
-    else dot_of_scales<Block, COUNT>(weights, batch, blocks, out, stride);
+#pragma GCC unroll 8
+    for (int r = 0; r < COUNT; r++) {
+        sums[r] = add_quarters(add_quarters(of_blocks[r][0], of_blocks[r][1]), add_quarters(of_blocks[r][2], of_blocks[r][3]));
+        if constexpr (Of::HAS_MINIMUM) minima[r] = sums_of_quarters((const __m512i *) of_minima[r]);
+    }
 }
 
 }  // namespace

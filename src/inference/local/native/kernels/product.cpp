@@ -6,13 +6,16 @@
 //
 // Here, as many rows of weights as a vector has lanes become a panel: bytes in which a vector holds four neighbouring
 // weights of each of them. An instruction then multiplies four weights with four values of a batch row in all lanes,
-// without sums across lanes. Weights are read and unpacked once for all rows of a batch. A row's result does not depend on
-// the other rows of the batch, but for whether they are few: then a panel costs more than it saves, and each row of weights
-// is multiplied as the file has it.
+// without sums across lanes. Weights are read and unpacked once for all rows of a batch. For few
+// rows, a panel costs more than it saves, and weights are multiplied as the file has them.
+//
+// A row's result does not depend on the other rows of the batch: the products of a block are summed as whole numbers, which is
+// exact, and every way adds the blocks' scaled sums one after another.
 //
 //   product-blocks.h  how blocks of each type become bytes and scales
 //   product-batch.h   the rows of the batch
 //   product-wide.h    on vectors of 64 bytes: AVX-512 VNNI
+//   product-few.h     few rows
 //   product-tiles.h   larger batches of some types on AMX tiles (tiles.h)
 //   product-narrow.h  on vectors of 32 bytes: AVX2, and AVX-VNNI
 //   product.h         a product, shared by the threads
@@ -50,10 +53,7 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
     const auto with = [&](const auto * weights) {
-        using Of = Type<std::decay_t<decltype(*weights)>>;
-        using Row = typename Of::Row;
-        // A panel for a single row costs more than ggml's sums across vectors.
-        if (n == 1 && FEW<Of> == 0) return false;
+        using Row = typename Type<std::decay_t<decltype(*weights)>>::Row;
         product(params, m, n, k, weights, lda, (const Row *) B, ldb, (float *) C, ldc);
         return true;
     };

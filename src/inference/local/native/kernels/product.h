@@ -6,6 +6,7 @@
 #else
 #include "product-narrow.h"
 #endif
+#include "product-few.h"
 
 extern "C" void ggml_threadpool_chunk_set(struct ggml_threadpool * pool, int value);
 extern "C" int ggml_threadpool_chunk_add(struct ggml_threadpool * pool, int value);
@@ -82,19 +83,19 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
     static thread_local Batch<TOGETHER> batch;
     static thread_local Panel panels[PANELS<Of>];
     const int64_t width = blocks * Of::GROUPS * GROUP;
-    batch.read<Of>(rows, rows_stride, n, blocks, n <= FEW<Of>);
+    batch.read<Of>(rows, rows_stride, n, blocks);
+    const bool are_few = n <= FEW<Of> && (Of::GROUPS > 1 || blocks % FEW_BLOCKS == 0);
     share(params, m, [&](int64_t first, int64_t end) {
-        if constexpr (FEW<Of> > 0) {
-            if (n <= FEW<Of>) {
-                // From two places at a time: one stream of reads does not use all of the memory's speed.
-                const int64_t half = (end - first + 1) / 2;
-                for (int64_t i = 0; i < end - first; i++) {
-                    const int64_t at = first + i / 2 + (i % 2 == 0 ? 0 : half);
-                    const Block * one = weights + at * weights_stride;
-                    with_constant<FEW<Of>>(n, [&](auto all) { dot<Block, all>(one, batch, blocks, out + at, out_stride); });
-                }
-                return;
+        if (are_few) {
+            // From four places, each read on and on: one stream of reads does not use all of the memory's speed.
+            const int64_t apart = (end - first) / 4;
+            for (int64_t at = first; at < first + apart; at++) {
+                const Block * some = weights + at * weights_stride;
+                with_constant<FEW<Of>>(n, [&](auto all) {
+                    multiply_few<Block, all>(some, weights_stride, apart, batch, blocks, out + at, out_stride);
+                });
             }
+            first += 4 * apart;
         }
         while (first < end) {
             int64_t together = 0;

@@ -105,16 +105,34 @@ describe.each(libraries)('products of quantised weights %s', (_, compute) => {
     fc.assert(fc.property(shapes, check), { numRuns: 60 })
   })
 
-  test.skipIf(compute === null).each(TYPES)('of a row do not depend on how many follow it: $name', (weights) => {
-    const shape = { weights, blocks: 3, height: 50, threads: 1, seed: 3 }
-    const many = multiply({ ...shape, rows: 40 }).found
-    // On AMX, tiles compute some of these numbers of rows.
-    for (const rows of [9, 10, 16, 39]) {
-      const { found } = multiply({ ...shape, rows })
-      expect([...found]).toEqual([...many.subarray(0, found.length)])
+  test.skipIf(compute === null).each(TYPES)('of a row have the same bits alone and beside others: $name', (weights) => {
+    // Blocks that are multiplied together, and some more; rows of weights likewise.
+    for (const [blocks, height, threads] of [
+      [4, 50, 1],
+      [7, 33, 3],
+      [8, 64, 16],
+    ] as const) {
+      const of = { weights, blocks, height, threads, seed: 3, rows: 512 }
+      const { found: alone } = multiplyRandom((product) => oneAtATime(compute!, product), of)
+      for (const rows of [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 28, 40, 512]) {
+        const { found } = multiply({ ...of, rows })
+        expect(Buffer.compare(bytesOf(found), bytesOf(alone.subarray(0, found.length)))).toBe(0)
+      }
     }
   })
 })
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array) => new Uint8Array(buffer, byteOffset, byteLength)
+
+const oneAtATime: (multiply: Multiply, of: Parameters<Multiply>[0]) => Float32Array = (multiply, of) => {
+  const width = of.values.length / of.n
+  const found = new Float32Array(of.m * of.n)
+  for (let row = 0; row < of.n; row++) {
+    const values = of.values.slice(row * width, (row + 1) * width)
+    found.set(multiply({ ...of, n: 1, threads: 1, values }), row * of.m)
+  }
+  return found
+}
 
 interface Outcome {
   /** [row][row of weights] */
