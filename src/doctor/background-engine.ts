@@ -37,6 +37,10 @@ export class BackgroundEngine implements Engine {
     return this.#engine.offload ?? null
   }
 
+  get numerics() {
+    return this.#engine.numerics ?? null
+  }
+
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const done = await this.#turn(signal)
     try {

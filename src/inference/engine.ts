@@ -17,6 +17,8 @@ export interface Engine {
   readonly state: EngineState
   /** What runs where on this machine; absent where a model runs on others, or before it has been loaded. */
   readonly offload?: OffloadReport | null
+  /** What its numbers depend on; absent where others compute them, or before it has been loaded. */
+  readonly numerics?: Numerics | null
 
   /**
    * Admits the work: tokenises the prompt, checks it against the context window and queues it. The promise resolves at
@@ -139,6 +141,36 @@ export interface ModelInfo {
   readonly bosToken: string
   readonly eosToken: string
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
+}
+
+/** What the numbers of a loaded model depend on, beside the request. */
+export interface Numerics {
+  /** `fp_` and 12 hexadecimal digits: a hash of `parts`. */
+  readonly fingerprint: string
+  /** In words for people. Equal parts mean equal numbers where `isInvariant`. */
+  readonly parts: NumericParts
+  /**
+   * Whether a request is promised the same bits alone and beside others, with and without caches, and however its prompt is
+   * cut.
+   */
+  readonly isInvariant: boolean
+}
+
+export interface NumericParts {
+  /** Hash of the size of the model's files, of their headers, and of samples of their weights. */
+  readonly weights: string
+  /** The same of the encoder's file, and the library that runs it; absent of a model without one. */
+  readonly encoder?: string
+  /** Hash of the chat template. */
+  readonly template: string
+  /** Versions of Lookout and of llama.cpp. */
+  readonly release: string
+  /** The kernels for the processor, and what of it they use. */
+  readonly kernels: string
+  /** Absent where the processor computes everything. */
+  readonly devices?: string
+  /** Those of the card's settings that change numbers. */
+  readonly settings: string
 }
 
 export type PromptPart = TextPart | MediaPart
@@ -358,6 +390,8 @@ export interface Generation {
    * engine has computed of it: that depends on how busy the machine is.
    */
   settle(completion: CompletionId, tokens: number): void
+  /** What the servers that compute it call what their numbers depend on; null before they say so, or where they differ. */
+  fingerprint?(): string | null
 }
 
 /** Which completion of a work, as events name it. */

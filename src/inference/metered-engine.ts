@@ -31,15 +31,18 @@ export class MeteredEngine implements Engine {
   readonly #release: () => void
   readonly #tracer: WorkTracer | null
   readonly #isBackground: boolean
+  readonly #onAdmitted: () => void
   readonly #generations: Generation[] = []
   readonly #readings: Reading[] = []
 
   /**
    * @param tracer null where the request is not traced.
    * @param isBackground whether all its work gives way to that of others.
+   * @param onAdmitted called whenever the engine has admitted a work.
    */
-  constructor(engine: Engine, tracer: WorkTracer | null = null, isBackground = false) {
+  constructor(engine: Engine, tracer: WorkTracer | null = null, isBackground = false, onAdmitted = () => {}) {
     this.#isBackground = isBackground
+    this.#onAdmitted = onAdmitted
     this.#engine = engine
     this.#tracer = tracer
     this.#release = engine.hold?.() ?? (() => {})
@@ -58,6 +61,11 @@ export class MeteredEngine implements Engine {
     }
   }
 
+  /** What the numbers of its latest work depend on; null where that is not known, or not yet. */
+  get fingerprint(): string | null {
+    return this.#generations.at(-1)?.fingerprint?.() ?? this.#engine.numerics?.fingerprint ?? null
+  }
+
   get info() {
     return this.#engine.info
   }
@@ -72,6 +80,7 @@ export class MeteredEngine implements Engine {
       ? this.#engine.generate(work, signal)
       : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(sizeOf(work)) }, signal))
     this.#generations.push(generation)
+    this.#onAdmitted()
     return generation
   }
 
@@ -83,6 +92,7 @@ export class MeteredEngine implements Engine {
       const reading = await this.#engine.read(trace === undefined ? work : { ...work, trace }, signal)
       trace?.admitted(reading.prompts)
       this.#readings.push(reading)
+      this.#onAdmitted()
       return reading
     } catch (error) {
       trace?.ended(0, error)

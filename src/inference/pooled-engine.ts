@@ -9,6 +9,7 @@ import type {
   Generation,
   Measurement,
   ModelInfo,
+  Numerics,
   PromptPart,
   ReadAnswer,
   Reading,
@@ -49,6 +50,7 @@ export class PooledEngine implements Engine {
   readonly #generated = new RateWindow()
   #engine: Engine | null = null
   #info: ModelInfo | null
+  #numerics: Numerics | null = null
   #loading: Promise<void> | null = null
   /** Works in progress, and works that wait for the engine. */
   #users = 0
@@ -71,6 +73,11 @@ export class PooledEngine implements Engine {
   get info(): ModelInfo {
     if (this.#info === null) throw new Error(`${this.model.name} has never been loaded`)
     return this.#info
+  }
+
+  /** Those of the engine that was loaded last. */
+  get numerics(): Numerics | null {
+    return this.#engine?.numerics ?? this.#numerics
   }
 
   get state(): EngineState {
@@ -168,6 +175,7 @@ export class PooledEngine implements Engine {
   /** Frees the engine's memory until the next work. */
   async unload(): Promise<void> {
     const engine = this.#engine
+    this.#numerics = this.numerics
     this.#engine = null
     this.hasClients = false
     await engine?.close()
@@ -277,6 +285,7 @@ export class PooledEngine implements Engine {
       else if (engine !== null) {
         this.#engine = engine
         this.#info = engine.info
+        this.#numerics = null
       }
       if (this.#users === 0) this.#pool.released()
     } catch (error) {

@@ -8,6 +8,7 @@ import type {
   Generation,
   Measurement,
   ModelInfo,
+  Numerics,
   PromptPart,
   PromptUsage,
   ReadAnswer,
@@ -66,6 +67,7 @@ interface Run {
 export class FakeEngine implements Engine {
   readonly info: ModelInfo
   state: EngineState = 'ready'
+  numerics: Numerics | null = null
   script: Script = { texts: ['Hello', ' there.'] }
   readonly works: Work[] = []
   readonly readWorks: ReadWork[] = []

@@ -7,6 +7,7 @@ import type {
   EngineStats,
   ImageLimits,
   ModelInfo,
+  Numerics,
   PromptPart,
   PromptUsage,
   ReadAnswer,
@@ -58,6 +59,7 @@ export type FromEngine =
       readonly info: ModelInfo
       readonly kernels: KernelsInUse
       readonly offload: OffloadReport
+      readonly numerics: Numerics
       readonly longestStepMs: number
       readonly longestEncodeMs: number
       readonly times: StepTimes
@@ -124,6 +126,8 @@ export interface RequestEvents {
 /** What the engine process must know about the model card and the machine. */
 export interface EngineSettings {
   readonly model: string
+  /** All files of the model where it is in several, `model` first. */
+  readonly modelParts?: readonly string[]
   readonly projector: string | null
   /** KV cells shared by all sequences. */
   readonly cells: number
@@ -159,6 +163,15 @@ export interface EngineSettings {
   readonly prefixDisk?: PrefixDiskSettings
   /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
+  /** For the fingerprint. */
+  readonly origin?: PromptOrigin
+}
+
+/** What the API process makes prompts with. */
+export interface PromptOrigin {
+  /** Of Lookout. */
+  readonly version: string
+  readonly chatTemplate: string | null
 }
 
 export interface PrefixDiskSettings {
@@ -168,8 +181,6 @@ export interface PrefixDiskSettings {
   readonly limitBytes: number
   /** Names the model, whatever its files are. */
   readonly model: string
-  /** All files of the weights. */
-  readonly weights: readonly string[]
   /** Whether everything is kept and read, however little time that saves; for tests, whose models are small. */
   readonly keepsAll?: boolean
 }

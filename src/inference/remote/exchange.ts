@@ -62,6 +62,8 @@ export interface BranchRun {
 /** What a branch needs in order to run its completions. */
 export interface CompletionRun extends BranchRun {
   emit(event: EngineEvent): void
+  /** Receives what a server calls what its numbers depend on. */
+  identified(fingerprint: string): void
 }
 
 /** How servers are asked how likely replies are. */

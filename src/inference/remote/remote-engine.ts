@@ -96,6 +96,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const tally = new TokenTally()
+    const fingerprints = new Set<string>()
     const { usage, events } = await this.#start<EngineEvent>(work, signal, {
       requests: work.branches.reduce((sum, { n }) => sum + n, 0),
       admit: () => this.#admit(work, signal),
@@ -109,11 +110,15 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
             tally.add([event])
             emit(event)
           },
+          identified: (fingerprint) => fingerprints.add(fingerprint),
         }),
       failed: ({ index }, error) => ({ type: 'error', branch: index, error }),
       decoded: () => tally.tokens,
     })
-    return tally.counting({ prompts: usage, events })
+    return {
+      ...tally.counting({ prompts: usage, events }),
+      fingerprint: () => (fingerprints.size === 1 ? [...fingerprints][0]! : null),
+    }
   }
 
   async #read(rater: ReplyRater<Prompt>, work: ReadWork, signal: AbortSignal): Promise<Reading> {

@@ -108,7 +108,9 @@ export class TextExchange implements Exchange<TextPrompt> {
       isLast: true,
       send: (url, call) => this.#parts.wire.complete(url, question, call),
       add: (one, piece) => {
-        if (piece.type === 'text') one.add(piece)
+        if (piece.type !== 'text') return
+        if (piece.fingerprint !== undefined) run.identified(piece.fingerprint)
+        one.add(piece)
       },
       note: ({ promptTokens, cachedTokens, completionTokens }) => {
         const { usage } = run

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { Backend } from '../../../config/backend.ts'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
+import { version } from '../../../lib/version.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { partsOf } from '../../../models/weight-files.ts'
 import { checkFiles } from '../../card-checks.ts'
@@ -13,6 +14,7 @@ import type {
   Generation,
   Measurement,
   ModelInfo,
+  Numerics,
   PromptPart,
   Reading,
   ReadWork,
@@ -33,7 +35,7 @@ import { type Life, RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions extends CacheSettings {
   /** Where prefixes outlive the process; null for nowhere. */
-  readonly prefixDisk?: Omit<PrefixDiskSettings, 'model' | 'weights'> | null
+  readonly prefixDisk?: Omit<PrefixDiskSettings, 'model'> | null
   /** What may compute; by default, what LOOKOUT_BACKEND says. */
   readonly backend?: Backend
   /** Threads for encoding and decoding; the default depends on the weights that the CPU computes with. */
@@ -83,6 +85,7 @@ export class LocalEngine implements Engine {
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
   #offload: OffloadReport | null = null
+  #numerics: Numerics | null = null
   #times: StepTimes | null = null
   readonly #restartPause = new RestartPause()
   readonly #libraries: LibraryChoice
@@ -140,6 +143,10 @@ export class LocalEngine implements Engine {
 
   get offload(): OffloadReport | null {
     return this.#offload
+  }
+
+  get numerics(): Numerics | null {
+    return this.#numerics
   }
 
   /** Process id of the engine process; undefined while there is none. */
@@ -259,9 +266,10 @@ export class LocalEngine implements Engine {
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, ...this.#settings.template }
           this.#offload = { ...message.offload, problem: this.#gpuProblem ?? message.offload.problem }
+          this.#numerics = message.numerics
           this.#times = message.times
           this.#state = 'ready'
-          this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
+          this.#logger.info(`computing with ${describeKernels(message.kernels)}; ${message.numerics.fingerprint}`)
           this.#tellOffload(this.#offload)
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
           const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
@@ -374,6 +382,7 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
   const usesEncoder = card.serves.some(({ modalities }) => modalities.some((modality) => modality !== 'text'))
   const engine: EngineSettings = {
     model: model.path,
+    modelParts: partsOf(model.path),
     projector: usesEncoder ? (projector?.path ?? null) : null,
     cells: card.engine.contextTokens,
     kvType: card.engine.kvType,
@@ -392,11 +401,11 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
       prefixDisk: {
         ...options.prefixDisk,
         model: createHash('sha256').update(card.file).digest('hex').slice(0, 12),
-        weights: [model, ...(projector === null ? [] : [projector])].flatMap(({ path }) => partsOf(path)),
       },
     }),
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
+    origin: { version: await version(), chatTemplate: info.chatTemplate },
   }
   const { chatTemplate, templateTraits } = info
   return { engine, weightBytes, template: { chatTemplate, templateTraits } }

@@ -233,8 +233,8 @@ test('the disk gets what has ended when nothing runs, or at the latest when the 
   const directory = await mkdtemp(join(tmpdir(), 'lookout-kept-'))
   try {
     const settings = await shippedSettings({ encoder: true, cells: 1536, prefixCacheBytes: 64 * 2 ** 20 })
-    const prefixDisk = { directory, limitBytes: 2 ** 30, model: 'test', weights: [settings.model], keepsAll: true }
-    const open = () => openDisk({ ...settings, prefixDisk }, locateNativeLibraries(), loaded.kv)!
+    const prefixDisk = { directory, limitBytes: 2 ** 30, model: 'test', keepsAll: true }
+    const open = () => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' }, loaded.kv)!
     const before = createScheduler({ takesMs: 0, disk: open() })
     before.submit(1, user(words(200)))
     await vi.waitFor(() => expect(before.textOf(1)).not.toBe(''), { timeout: 60_000 })

@@ -24,6 +24,7 @@ import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
 import { Inbox } from './inbox.ts'
+import { numericsOf } from './numerics.ts'
 import { openDisk } from './open-disk.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
@@ -57,7 +58,9 @@ class EngineProcess {
       libraries.flushLog()
       throw error
     }
-    const disk = openDisk(settings, paths, this.#loaded.kv)
+    const features = libraries.processorFeatures()
+    const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
+    const disk = openDisk(settings, numerics, this.#loaded.kv)
     this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
@@ -69,12 +72,12 @@ class EngineProcess {
     const kernels = {
       compiled: libraries.kernels !== null,
       level: paths.kernelLevel,
-      features: libraries.processorFeatures(),
+      features,
       threads: this.#loaded.context.threads,
     }
     const { info, offload } = this.#loaded
     const times = { stepMs: warm.splitter.batchMs(1), promptRowMs: warm.splitter.rowMs }
-    send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs, times })
+    send({ type: 'ready', info, kernels, offload, numerics, longestStepMs, longestEncodeMs, times })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 

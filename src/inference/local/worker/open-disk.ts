@@ -1,8 +1,8 @@
+import type { Numerics } from '../../engine.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { fingerprint } from '../disk/fingerprint.ts'
 import { PieceStore } from '../disk/piece-store.ts'
-import type { NativePaths } from '../native/native-paths.ts'
 import type { EngineSettings } from '../protocol.ts'
 import { PrefillCosts } from '../scheduler/prefill-costs.ts'
 import type { SchedulerDisk } from '../scheduler/scheduler.ts'
@@ -11,11 +11,15 @@ import type { SchedulerDisk } from '../scheduler/scheduler.ts'
  * Opens the prefix cache on disk, if the settings name one. Where that fails, nothing is kept there; standard error says
  * why.
  */
-export function openDisk(settings: EngineSettings, paths: NativePaths, kv: KvCache): SchedulerDisk | null {
+export function openDisk(
+  settings: EngineSettings,
+  numerics: Pick<Numerics, 'fingerprint'>,
+  kv: KvCache,
+): SchedulerDisk | null {
   const { prefixDisk } = settings
   if (prefixDisk === undefined || settings.prefixCacheBytes === 0) return null
   try {
-    const store = new PieceStore({ ...prefixDisk, fingerprint: fingerprint(settings, paths, prefixDisk.weights) })
+    const store = new PieceStore({ ...prefixDisk, fingerprint: fingerprint(settings, numerics) })
     const opening = store.open()
     opening.catch((error: Error) => warn(prefixDisk.directory, error))
     const costs = new PrefillCosts()

@@ -32,6 +32,8 @@ export interface ChatQuestion {
   readonly topLogProbs: number | null
 }
 
+/** A fingerprint that can be passed on in a header. */
+const SENDABLE = /^[\x21-\x7e]{1,128}$/
 const COMPLETIONS = '/v1/chat/completions'
 const MODELS = '/v1/models'
 /** Where servers report their health. One that knows none of these is asked for its models. */
@@ -116,8 +118,14 @@ export class OpenAiWire implements Wire<ChatQuestion> {
           const logProbs = asked.topLogProbs === null ? [] : toLogProbs(choice.logprobs, asked.topLogProbs)
           isRated ||= logProbs.length > 0
           if (text !== '' && !isRated) throw new ServerFailure('log_probs', 'it sent a text without them')
+          const { system_fingerprint: said } = chunk
+          const fingerprint = typeof said === 'string' && SENDABLE.test(said) ? { fingerprint: said } : {}
           if (thought !== '' || text !== '' || logProbs.length > 0 || hasEnded)
-            yield { type: 'text', completion: 0, thought, text, ...(logProbs.length === 0 ? {} : { logProbs }), end }
+            yield {
+              ...{ type: 'text' as const, completion: 0, thought, text, end },
+              ...(logProbs.length === 0 ? {} : { logProbs }),
+              ...fingerprint,
+            }
         }
         const usage = chunk.usage ? usageOf(chunk.usage) : null
         if (usage !== null) yield usage
@@ -273,6 +281,7 @@ interface Chunk {
     readonly finish_reason?: string | null
     readonly logprobs?: LogProbs | null
   }[]
+  readonly system_fingerprint?: unknown
   readonly usage?: unknown
   readonly error?: { readonly message: string; readonly code?: string | number | null }
 }

@@ -112,6 +112,8 @@ export interface TextPieceEvent {
   readonly text: string
   /** Of the tokens behind it, where they were asked for. */
   readonly logProbs?: readonly TokenLogProb[]
+  /** What the server calls what its numbers depend on, where it does. */
+  readonly fingerprint?: string
   readonly end: 'stop' | 'length' | null
 }
 

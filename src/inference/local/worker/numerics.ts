@@ -1,0 +1,106 @@
+import { createHash, type Hash } from 'node:crypto'
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import type { NumericParts, Numerics } from '../../engine.ts'
+import type { NativeLibraries } from '../native/libraries.ts'
+import type { NativePaths } from '../native/native-paths.ts'
+import type { EngineSettings } from '../protocol.ts'
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+
+/** Pieces of a file of weights that are read, beside its first bytes: all of 20 GB would take longer than to load them. */
+const SAMPLES = 256
+const SAMPLE_BYTES = 4096
+const HEAD_BYTES = 2 ** 20
+/** Hexadecimal digits of a hash that people compare. */
+const DIGITS = 12
+
+/** What has been loaded, as far as numbers depend on it. */
+export interface Computing {
+  readonly libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
+  /** What of the processor the kernels use, in ggml's words. */
+  readonly features: readonly string[]
+  readonly loaded: Pick<LoadedModel, 'offload'> & { readonly model: Pick<LoadedModel['model'], 'isRecurrent'> }
+}
+
+/**
+ * What the numbers of a loaded model depend on. What is not among the parts must not change them: threads, other work, the
+ * caches. Reads some of the weights.
+ */
+export function numericsOf(
+  settings: EngineSettings,
+  paths: Pick<NativePaths, 'mtmd' | 'kernels' | 'directory' | 'gpu'>,
+  { libraries: { llama, kernels }, features, loaded }: Computing,
+): Numerics {
+  const { model, modelParts = [model], projector, hasExperts = false, origin } = settings
+  const { version = 'unknown', chatTemplate = null } = origin ?? {}
+  const own = kernels === null ? null : nameOf(paths.kernels!)
+  const devices = devicesOf(settings, paths, loaded)
+  const parts: NumericParts = {
+    weights: digest(modelParts),
+    ...(projector === null ? {} : { encoder: `${digest([projector])}, ${nameOf(paths.mtmd!)}` }),
+    template: short(createHash('sha256').update(chatTemplate ?? '')),
+    release: `Lookout ${version}, llama.cpp ${llama.version()}`,
+    kernels: `${own ?? `prebuilt (${basename(paths.directory)})`}: ${features.join(', ')}`,
+    ...(devices === null ? {} : { devices }),
+    settings: settingsOf(settings),
+  }
+  return {
+    fingerprint: `fp_${short(createHash('sha256').update(JSON.stringify(parts)))}`,
+    parts,
+    // ggml computes the products of experts and all that recurrent layers do, by code that is not ours.
+    isInvariant: kernels?.computesProducts === true && devices === null && !hasExperts && !loaded.model.isRecurrent,
+  }
+}
+
+/** The devices that compute, what of the model they do, and the libraries for it; null where there are none. */
+function devicesOf(
+  { gpu }: EngineSettings,
+  paths: Pick<NativePaths, 'gpu'>,
+  { offload: { devices, layers, ofLayers, encoder } }: Computing['loaded'],
+): string | null {
+  if (devices.length === 0) return null
+  return [
+    ...devices.map(({ name, description }) => `${name} (${description})`),
+    ...paths.gpu.libraries.map(({ name, path }) => `${name} (${nameOf(path)})`),
+    `${layers} of ${ofLayers} layers`,
+    ...(encoder === null ? [] : [`encoder on ${encoder}`]),
+    ...(gpu === undefined ? [] : [`split by ${[gpu.splitMode, ...(gpu.tensorSplit ?? [])].join(' ')}`]),
+  ].join(', ')
+}
+
+function settingsOf({ kvType = 'f16', cells, image, audio }: EngineSettings): string {
+  return [
+    `${kvType} keys and values`,
+    `${cells} tokens of context`,
+    ...(image === null ? [] : [`images of ${image.minTokens} to ${image.maxTokens} tokens`]),
+    ...(audio === undefined ? [] : [`${audio.tokensPerSecond} tokens per second of audio`]),
+  ].join(', ')
+}
+
+/** The folder of a compiled library is named for its sources and its flags. */
+function nameOf(library: string): string {
+  return basename(dirname(library))
+}
+
+/** Of the size of files, of their first bytes, and of samples. */
+function digest(files: readonly string[]): string {
+  const hash = createHash('sha256')
+  const buffer = Buffer.allocUnsafe(HEAD_BYTES)
+  for (const path of files) {
+    const file = openSync(path, 'r')
+    try {
+      const { size } = fstatSync(file)
+      hash.update(`${size}\0`)
+      const add = (at: number, length: number) => hash.update(buffer.subarray(0, readSync(file, buffer, 0, length, at)))
+      add(0, HEAD_BYTES)
+      for (let i = 1; i <= SAMPLES; i++) add(Math.floor(Math.max(0, size - SAMPLE_BYTES) * (i / SAMPLES)), SAMPLE_BYTES)
+    } finally {
+      closeSync(file)
+    }
+  }
+  return short(hash)
+}
+
+function short(hash: Hash): string {
+  return hash.digest('hex').slice(0, DIGITS)
+}
