@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { startTextEngine } from '../src/inference/remote/start-text.ts'
 import { openAiCard } from '../src/models/card.ts'
+import { chunksOf } from './support/chat.ts'
 import { ID, KEY_ENV, writeOpenAiCard } from './support/openai/card.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -171,6 +172,21 @@ const move = {
     },
   },
 }
+
+test('what the server behind calls its numbers by is passed on, with each chunk from its first on', async () => {
+  const body = chats['as many tokens as were asked for']!()
+  const whole = await front.post(CHAT, { model: ID, ...body })
+  const { fingerprint } = engine.numerics!
+  expect(whole.headers.get('x-lookout-fingerprint')).toBe(fingerprint)
+  expect(await jsonOf(whole)).toMatchObject({ system_fingerprint: fingerprint })
+  const streamed = await front.post(CHAT, { model: ID, ...body, stream: true })
+  const [role, ...chunks] = await chunksOf(streamed)
+  expect(role).not.toHaveProperty('system_fingerprint')
+  expect(chunks.length).toBeGreaterThan(1)
+  for (const chunk of chunks) expect(chunk).toHaveProperty('system_fingerprint', fingerprint)
+  const { data } = await jsonOf<{ data: object[] }>(await front.get('/v1/models?extended=true'))
+  expect(data[0]).not.toHaveProperty('fingerprint')
+})
 
 test('a call of a tool, and its result', async () => {
   const messages = user(text('Move left.'))

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from './response-notes.ts'
+import { FINGERPRINT, IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from './response-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
@@ -20,6 +20,7 @@ const EXPOSED = [
     MEDIA_NOTES,
     IGNORED_KEYWORDS,
     WARNING,
+    FINGERPRINT,
   ],
   ...['www-authenticate', 'x-typesafe-request-id', 'request-id'],
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],

@@ -7,7 +7,7 @@ import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 import type { Examinations } from './examinations.ts'
-import { notesOf, warnIn } from './response-notes.ts'
+import { FINGERPRINT, notesOf, warnIn } from './response-notes.ts'
 
 /** With `background`, a request gives way to those of others, as the lines of batches do. */
 const PRIORITY_HEADER = 'x-lookout-priority'
@@ -25,6 +25,8 @@ export interface MeteredRequest {
   readonly caller: Caller
   /** What its engine has counted so far. */
   readonly tokens: TokenCounts
+  /** What the numbers of the answer depend on; null where that is not known, or not yet. */
+  readonly fingerprint: string | null
   /** Call it before the last byte of a complete response is sent, so that the ledger holds what a client has seen. */
   finish(reason: string): void
 }
@@ -44,7 +46,11 @@ export async function meter(
   const { trace } = request
   trace?.admitted(endpoint, model.id)
   const isBackground = request.line !== null || request.headers[PRIORITY_HEADER] === 'background'
-  const engine = new MeteredEngine(model.engine, trace?.works, isBackground)
+  // A server elsewhere says it with its answer, when the headers of a stream have been sent.
+  const identify = () => {
+    if (engine.fingerprint !== null && !reply.raw.headersSent) reply.header(FINGERPRINT, engine.fingerprint)
+  }
+  const engine = new MeteredEngine(model.engine, trace?.works, isBackground, identify)
   const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
@@ -92,7 +98,13 @@ export async function meter(
     get tokens() {
       return engine.tokens
     },
-    finish: (reason) => record(200, reason),
+    get fingerprint() {
+      return engine.fingerprint
+    },
+    finish: (reason) => {
+      identify()
+      record(200, reason)
+    },
   }
 }
 

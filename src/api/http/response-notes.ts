@@ -9,6 +9,9 @@ export const IGNORED_KEYWORDS = 'x-lookout-ignored-keywords'
 /** What clients of the model should know before they use its answer. */
 export const WARNING = 'x-lookout-warning'
 
+/** What the numbers of an answer depend on. */
+export const FINGERPRINT = 'x-lookout-fingerprint'
+
 /** Characters of names in a header. Some proxies refuse responses whose headers exceed 4 KiB. */
 const MOST_CHARACTERS = 1_000
 

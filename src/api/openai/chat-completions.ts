@@ -31,6 +31,8 @@ interface Heading {
   readonly id: string
   readonly created: number
   readonly model: string
+  /** OpenAI's `system_fingerprint`; null where there is none, or not yet. */
+  readonly fingerprint: string | null
 }
 
 /** `POST /v1/chat/completions` */
@@ -52,7 +54,8 @@ async function complete(
   const { value: body } = read
   const { models, conversations, compatibility, shutdown, keepAliveMs } = options
   const model = await namedModel(models, body.model)
-  const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
+  const metered = await meter(options, request, reply, { endpoint: 'chat', model })
+  const { caller, finish } = metered
   const signal = requestSignal(reply, shutdown)
   const chat = toChatRequest(read)
   const rated = chat.topLogProbs !== null
@@ -64,6 +67,10 @@ async function complete(
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
     model: body.model,
+    // The contract has no such field.
+    get fingerprint() {
+      return compatibility === 'openai' ? metered.fingerprint : null
+    },
   }
   if (!body.stream) {
     const replies = alone === null ? await collectChoices(numbered!, count) : [await collectReply(alone)]
@@ -111,11 +118,13 @@ function toCompletion(
   // The contract has no such fields; clients of OpenAI may expect a null.
   const isOpenAi = compatibility === 'openai'
   const none = isOpenAi ? { logprobs: null } : {}
+  const { id, created, model, fingerprint } = heading
   return {
-    id: heading.id,
+    id,
     object: 'chat.completion',
-    created: heading.created,
-    model: heading.model,
+    created,
+    model,
+    ...(fingerprint === null ? {} : { system_fingerprint: fingerprint }),
     choices: replies.map((reply, index) => ({
       index,
       message: { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) },
@@ -139,8 +148,9 @@ interface ChunkForm {
 /** Writes the chunks of one reply as JSON: the role, the pieces, and the finish. */
 class ChunkWriter {
   /** What is the same in all chunks stands around the delta, and is written once. */
-  readonly #before: string
-  readonly #after: string
+  #before = ''
+  #after = ''
+  #fingerprint: string | null = null
   readonly #heading: Heading
   readonly #form: ChunkForm
   readonly #index: number
@@ -150,6 +160,11 @@ class ChunkWriter {
     this.#heading = heading
     this.#form = form
     this.#index = index
+    this.#writeAround()
+  }
+
+  #writeAround(): void {
+    this.#fingerprint = this.#heading.fingerprint
     const [before, after] = this.#write(SEAM).split(JSON.stringify(SEAM))
     this.#before = before!
     this.#after = after!
@@ -163,6 +178,7 @@ class ChunkWriter {
     const { logProbs } = event
     if (event.type !== 'finish') {
       const delta = toDelta(event)
+      if (this.#fingerprint !== this.#heading.fingerprint) this.#writeAround()
       return logProbs === undefined
         ? this.#before + JSON.stringify(delta) + this.#after
         : this.#write(delta, { logProbs })
@@ -183,12 +199,13 @@ class ChunkWriter {
   }
 
   #chunk(choices: readonly Choice[], usage: UsageBody | null): ChatCompletionChunkBody {
-    const { id, created, model } = this.#heading
+    const { id, created, model, fingerprint } = this.#heading
     return {
       id,
       object: 'chat.completion.chunk',
       created,
       model,
+      ...(fingerprint === null ? {} : { system_fingerprint: fingerprint }),
       choices: [...choices],
       ...(this.#form.usage === null ? {} : { usage }),
     }

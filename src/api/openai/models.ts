@@ -79,7 +79,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
 
 /** Fields are in the order that clients' fixtures have. Budgets of organisations are counted in credits. */
 function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
-  const { served } = model
+  const { served, engine } = model
   return {
     ...toModel(model),
     name: served.name,
@@ -95,6 +95,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
     credits_per_million_output_tokens: served.credits.output,
     credits_per_million_cache_read_tokens: served.credits.cacheRead,
     early_access: false,
+    ...(engine.numerics && { fingerprint: engine.numerics.fingerprint, fingerprint_parts: engine.numerics.parts }),
   }
 }
 

@@ -139,6 +139,10 @@ export const HEADERS = {
     'Why the places that the model writes cannot be relied on, as its examination has found. Absent where it has not.',
     { type: 'string' },
   ),
+  'x-lookout-fingerprint': header(
+    'What the numbers of the answer depend on: weights, release, kernels, settings. Absent where that is not known.',
+    { type: 'string', example: 'fp_3f9c0a12b4d5' },
+  ),
   'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
   'content-disposition': header('The file’s name.', { type: 'string' }),
   'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
@@ -152,6 +156,13 @@ const LIMITS: readonly HeaderName[] = [
   'x-ratelimit-limit-requests',
   'x-ratelimit-remaining-requests',
   'x-ratelimit-reset-requests',
+]
+/** Of operations that ask a model. */
+const ABOUT_ANSWERS: readonly HeaderName[] = [
+  'x-lookout-note',
+  'x-lookout-ignored-keywords',
+  'x-lookout-warning',
+  'x-lookout-fingerprint',
 ]
 /** Headers that errors have for their status. */
 const OF_STATUS: Readonly<Record<number, readonly HeaderName[]>> = {
@@ -195,7 +206,7 @@ export function operation(described: Operation): object {
     ...EVERYWHERE,
     ...(convention.headers ?? []),
     ...(limited ? LIMITS : []),
-    ...(asksModel ? (['x-lookout-note', 'x-lookout-ignored-keywords', 'x-lookout-warning'] as const) : []),
+    ...(asksModel ? ABOUT_ANSWERS : []),
   ]
   const shapes = [convention.errors].flat() as [string, ...string[]]
   return {

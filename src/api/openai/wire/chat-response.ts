@@ -20,6 +20,7 @@ const reply = {
   id: z.string(),
   created: z.int().min(0),
   model: z.string(),
+  system_fingerprint: z.string().optional().describe('Only with `compatibility: openai`, where it is known.'),
 }
 
 const calledFunction = z

@@ -14,6 +14,18 @@ const reasoning = z
   .object({ supported: z.boolean(), always_enabled: z.boolean() })
   .register(responseSchemas, { id: 'ReasoningSupport' })
 
+const numericParts = z
+  .object({
+    weights: z.string().describe('A hash.'),
+    encoder: z.string().optional(),
+    template: z.string(),
+    release: z.string(),
+    kernels: z.string(),
+    devices: z.string().optional(),
+    settings: z.string(),
+  })
+  .register(responseSchemas, { id: 'FingerprintParts' })
+
 /** The model with the fields that `extended=true` adds. */
 export const extendedModel = model
   .extend({
@@ -30,6 +42,11 @@ export const extendedModel = model
     credits_per_million_output_tokens: z.int(),
     credits_per_million_cache_read_tokens: z.int(),
     early_access: z.boolean(),
+    fingerprint: z
+      .string()
+      .optional()
+      .describe('What the numbers of its answers depend on; absent where others compute them, or before it is loaded.'),
+    fingerprint_parts: numericParts.optional(),
   })
   .register(responseSchemas, { id: 'ExtendedModel' })
 
