@@ -3,6 +3,7 @@ import { ApiError } from '../lib/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'
 import { checkDevice } from './checks/device.ts'
+import { checkSameAnswers } from './checks/same-answers.ts'
 import { checkSchema } from './checks/schema.ts'
 import { checkSeveralImages } from './checks/several-images.ts'
 import { checkSight } from './checks/sight.ts'
@@ -30,6 +31,7 @@ const CHECKS = {
   tools: checkTools,
   thoughts: checkThoughts,
   'JSON schema': checkSchema,
+  'same answers': checkSameAnswers,
   speed: checkSpeed,
   device: checkDevice,
 } as const satisfies Readonly<Record<string, Check>>

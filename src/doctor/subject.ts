@@ -7,9 +7,9 @@ import {
 } from '../conversation/index.ts'
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
-import { buildSharedPrompt, type PromptStyle, promptStyle } from '../conversation/prompt/prompt.ts'
+import { buildSharedPrompt, type PromptStyle, promptStyle, type SharedPrompt } from '../conversation/prompt/prompt.ts'
 import { TemplateProcesses } from '../conversation/prompt/template-processes.ts'
-import type { Branch, Constraint, Engine, FinishEvent, PromptPart } from '../inference/engine.ts'
+import type { Branch, Constraint, Engine, FinishEvent, PromptPart, TokenLogProb } from '../inference/engine.ts'
 import { GREEDY } from '../inference/greedy.ts'
 import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
 import { type DecodedImage, InlineMedia, MediaLoader } from '../media/index.ts'
@@ -55,6 +55,8 @@ export type ChatFields = Pick<ChatRequest, 'messages'> & Partial<Pick<ChatReques
 export interface RawReply {
   readonly text: string
   readonly finish: FinishEvent
+  /** Of its tokens, where the branch asks for them; else empty. */
+  readonly logProbs: readonly TokenLogProb[]
 }
 
 /** The model that is examined, as a server would run it. */
@@ -121,21 +123,15 @@ export class Subject {
     return await request.image({ reference, param: 'image', signal }, this.card.image!)
   }
 
+  /** A conversation whose user turn is still open. */
+  prompt(instruction: string | null = null, thinking = false): Promise<SharedPrompt> {
+    const nothing = { messages: [], media: new Map(), demand: null, tools: [], replaysReasoning: false }
+    return buildSharedPrompt({ param: 'messages', instruction, thinking, ...nothing }, this.style)
+  }
+
   /** Asks several questions over one prefix. */
   async ask({ image, instruction, questions, thoughtTokens }: Asked): Promise<RawReply[]> {
-    const shared = await buildSharedPrompt(
-      {
-        param: 'messages',
-        messages: [],
-        media: new Map(),
-        instruction,
-        demand: null,
-        tools: [],
-        thinking: thoughtTokens !== undefined,
-        replaysReasoning: false,
-      },
-      this.style,
-    )
+    const shared = await this.prompt(instruction, thoughtTokens !== undefined)
     const shown: PromptPart[] = image === null ? [] : [{ type: 'image', image: image.image }]
     const branches = questions.map(({ text, maxTokens, constraint }): Branch => {
       // Every question begins with the image, which is the last part of the prefix.
@@ -173,17 +169,23 @@ export class Subject {
   }
 
   /** @returns the completion of each branch. */
-  async generate(prefix: readonly PromptPart[], branches: readonly Branch[]): Promise<RawReply[]> {
-    const work = { organisation: ORGANISATION, prefix, branches }
-    const { events } = await this.engine.generate(work, this.signal)
+  async generate(
+    prefix: readonly PromptPart[],
+    branches: readonly Branch[],
+    organisation = ORGANISATION,
+  ): Promise<RawReply[]> {
+    const { events } = await this.engine.generate({ organisation, prefix, branches }, this.signal)
     const texts = branches.map(() => '')
+    const logProbs = branches.map((): TokenLogProb[] => [])
     const finishes: FinishEvent[] = []
     for await (const event of events) {
       if (event.type === 'error') throw event.error
-      if (event.type === 'text') texts[event.branch] += event.text
-      else finishes[event.branch] = event
+      if (event.type === 'text') {
+        texts[event.branch] += event.text
+        logProbs[event.branch]!.push(...(event.logProbs ?? []))
+      } else finishes[event.branch] = event
     }
-    return texts.map((text, branch) => ({ text, finish: finishes[branch]! }))
+    return texts.map((text, branch) => ({ text, finish: finishes[branch]!, logProbs: logProbs[branch]! }))
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,4 @@
 import { untrusted } from '../../conversation/prompt/placeholders.ts'
-import { buildSharedPrompt } from '../../conversation/prompt/prompt.ts'
 import { DIALECTS, escapePattern, type TagRules } from '../../grounding/index.ts'
 import type { Branch } from '../../inference/engine.ts'
 import { GREEDY } from '../../inference/greedy.ts'
@@ -57,19 +56,7 @@ function patternOf({ begin, pattern, end }: TagRules['tags'][number]): string {
 
 async function ask(subject: Subject, shown: readonly Exhibit[], label: string): Promise<string> {
   const dialect = DIALECTS.markup
-  const { prefix, suffix } = await buildSharedPrompt(
-    {
-      param: 'messages',
-      messages: [],
-      media: new Map(),
-      instruction: dialect.instruction('box'),
-      demand: null,
-      tools: [],
-      thinking: false,
-      replaysReasoning: false,
-    },
-    subject.style,
-  )
+  const { prefix, suffix } = await subject.prompt(dialect.instruction('box'))
   const images = shown.map(({ image }) => ({ type: 'image' as const, image: image.image }))
   const { width, height } = images.at(-1)!.image
   const scene = { assets: 2, timed: false, image: { width, height }, choices: [0, 1] }
