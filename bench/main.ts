@@ -39,6 +39,7 @@ import { peer } from './peer.ts'
 import { products } from './products.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
+import { same } from './same.ts'
 import { sampling } from './sampling.ts'
 import { speculation } from './speculation.ts'
 import { studio } from './studio.ts'
@@ -65,6 +66,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   estimate,
   products,
   attention,
+  same,
   sampling,
   speculation,
   overhead,

@@ -11,6 +11,7 @@ import { loadLocalCard, type ModelCard } from '../../src/models/card.ts'
 import { cacheDirectory, LLAMA_RELEASE } from '../../src/setup/native-library.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
 import { readGguf, type Tensor, tensorBytes, writeGguf } from '../../test/support/gguf-writer.ts'
+import { GEMMA, QWEN, type RealWeights, realWeights } from '../../test/support/real-weights.ts'
 import { warn as tell } from './machine.ts'
 import { findPeer, VOCABULARY } from './peer-build.ts'
 import { RANDOM_MODELS, type RandomModel } from './random-models.ts'
@@ -49,9 +50,23 @@ const REVISION = 8
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 
+/** Published models of the same shapes. */
+const REAL_WEIGHTS: Partial<Record<BenchModelName, RealWeights>> = { 'half-billion': QWEN, 'gemma-270m': GEMMA }
+
 export async function prepareModel(name: BenchModelName): Promise<BenchModel> {
   const cardFile = name === 'nano' ? await endlessNano() : await random(name)
   return describe(cardFile, name === 'nano' ? 'shipped model' : RANDOM_MODELS[name].title, name === 'nano')
+}
+
+/** The published model of that shape where its weights can be had, which can end a reply; else as `prepareModel`. */
+export async function realModel(name: BenchModelName): Promise<BenchModel> {
+  const weights = REAL_WEIGHTS[name]
+  try {
+    if (weights !== undefined) return await describe(await realWeights(weights), weights.file.slice(0, -5), false)
+  } catch (error) {
+    tell(`${weights!.file} cannot be had, so the weights are random: ${(error as Error).message}`)
+  }
+  return prepareModel(name)
 }
 
 /** With the weights that it ships with, which can end a reply. */
