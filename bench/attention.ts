@@ -23,7 +23,7 @@ export const attention: Benchmark = {
 
   async run(options) {
     const peer = requirePeer()
-    for (const name of options.models) print(await compare(peer, await prepareModel(name, peer), options))
+    for (const name of options.models) print(await compare(peer, await prepareModel(name), options))
   },
 }
 

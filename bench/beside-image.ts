@@ -31,7 +31,7 @@ export const besideImage: Benchmark = {
   async run(options) {
     const peer = requirePeer()
     for (const name of options.models) {
-      const model = await prepareModel(name, peer)
+      const model = await prepareModel(name)
       if (!model.takesImages) continue
       const shared = { slots: 4, threads: model.threads, contextTokens: model.card.engine.contextTokens }
       const rows: string[][] = []

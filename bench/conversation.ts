@@ -64,7 +64,7 @@ export const conversation: Benchmark = {
     const peer = requirePeer()
     const rows: string[][] = []
     for (const name of options.models) {
-      const model = await prepareModel(name, peer)
+      const model = await prepareModel(name)
       await using lookout = await startLookout(model.cardFile, model.id)
       const shared = { slots: SLOTS, threads: model.threads, contextTokens: model.card.engine.contextTokens }
       await using llamaServer = await startPeer(peer, model, shared)

@@ -3,14 +3,15 @@
  * chat of one token with `logprobs` for each question to llama-server, all sent at once.
  */
 import { availableParallelism } from 'node:os'
+import { againstTable, type Compared, otherServer, roundsAgainst } from './support/against.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { post } from './support/chat.ts'
 import { type Answered, decide, shareRight } from './support/decide.ts'
+import { inTurn } from './support/in-turn.ts'
 import { type KnownPicture, knownPicture } from './support/known-picture.ts'
-import { shippedModel } from './support/models.ts'
-import { requirePeer } from './support/peer-build.ts'
+import { type BenchModel, shippedModel } from './support/models.ts'
 import { FreshText } from './support/prompts.ts'
-import { type BenchServer, startLookout, startPeer } from './support/server.ts'
+import { type BenchServer, startLookout } from './support/server.ts'
 import { medianRatio, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
@@ -23,33 +24,44 @@ export const SLOTS = [1, 4] as const
 /** Both replies have to be among them. */
 const TOP_LOGPROBS = 20
 
+const ABOUT = 'Yes-or-no questions about one new picture, half of them with the answer yes'
+
 export const decisions: Benchmark = {
   summary: '64 and 400 questions about one picture in one call, against chats with logprobs to llama-server',
   withPeer: true,
+  comparesTrees: true,
 
   async run(options) {
-    const peer = requirePeer()
+    const startOther = otherServer(options)
     // Its answers count, so it has its own weights.
     const model = await shippedModel()
     await using lookout = await startLookout(model.cardFile, model.id)
+    if (options.against !== null) {
+      await using other = await startOther(model, {
+        slots: 1,
+        threads: 1,
+        contextTokens: model.card.engine.contextTokens,
+      })
+      return print(await againstTree(model, lookout, other, options))
+    }
     const most = availableParallelism()
     const threadCounts = options.peerThreads === null ? [...new Set([1, most])] : [options.peerThreads]
     const rows: string[][] = []
     for (const [slots, threads] of SLOTS.flatMap((slots) => threadCounts.map((count) => [slots, count] as const))) {
       const shared = { slots, threads, contextTokens: model.card.engine.contextTokens, unified: true }
-      await using llamaServer = await startPeer(peer, model, shared)
+      await using llamaServer = await startOther(model, shared)
       for (const count of QUESTIONS) {
         rows.push([
           String(count),
           String(slots),
           String(threads),
-          ...(await measure(lookout, llamaServer, count, options)),
+          ...peerCells(await measure(lookout, llamaServer, count, repetitionsOf(options), chats)),
         ])
       }
     }
     print(`### Decisions, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'}
 
-Yes-or-no questions about one new picture, half of them with the answer yes; medians (minimum to maximum) of ${repetitionsOf(options)} repetitions in turn. llama-server has one KV cache (\`--kv-unified\`).
+${ABOUT}; medians (minimum to maximum) of ${repetitionsOf(options)} repetitions in turn. llama-server has one KV cache (\`--kv-unified\`).
 
 ${table(
   [
@@ -71,30 +83,51 @@ function repetitionsOf({ quick, repetitions }: BenchOptions): number {
   return repetitions ?? (quick ? 1 : 5)
 }
 
+async function againstTree(
+  model: BenchModel,
+  lookout: BenchServer,
+  other: BenchServer,
+  options: BenchOptions,
+): Promise<string> {
+  const rounds = roundsAgainst(options, model)
+  const rows: Compared[] = []
+  for (const count of QUESTIONS) {
+    const { own, others } = await measure(lookout, other, count, rounds, decide)
+    rows.push({ row: `${count} questions, ms`, now: times(own), other: times(others) })
+  }
+  return againstTable(`Decisions, ${model.name}`, `${ABOUT}.`, rounds, rows)
+}
+
+interface Pairs {
+  readonly own: readonly Answered[]
+  readonly others: readonly Answered[]
+  readonly pictures: readonly KnownPicture[]
+}
+
 async function measure(
   lookout: BenchServer,
-  llamaServer: BenchServer,
+  other: BenchServer,
   count: number,
-  options: BenchOptions,
-): Promise<string[]> {
+  rounds: number,
+  ask: (server: BenchServer, picture: KnownPicture) => Promise<Answered>,
+): Promise<Pairs> {
   const fresh = new FreshText()
-  // The first call of each is a warm-up, in which memory is touched for the first time.
-  const warmUp = await knownPicture(fresh, 16)
-  await decide(lookout, warmUp)
-  await chats(llamaServer, warmUp)
-
-  const own: Answered[] = []
-  const others: Answered[] = []
   const pictures: KnownPicture[] = []
-  for (let run = 0; run < repetitionsOf(options); run++) {
-    const picture = await knownPicture(fresh, count)
-    pictures.push(picture)
-    // The order alternates, so that neither side benefits from the processor's caches.
-    if (run % 2 === 0) own.push(await decide(lookout, picture))
-    others.push(await chats(llamaServer, picture))
-    if (run % 2 === 1) own.push(await decide(lookout, picture))
+  const byLookout = (picture: KnownPicture) => decide(lookout, picture)
+  const byOther = (picture: KnownPicture) => ask(other, picture)
+  // The first call of each is a warm-up, in which memory is touched for the first time.
+  await inTurn(1, () => knownPicture(fresh, 16), byLookout, byOther)
+  const next = async () => {
+    pictures.push(await knownPicture(fresh, count))
+    return pictures.at(-1)!
   }
-  const times = (results: readonly Answered[]) => results.map(({ totalMs }) => totalMs)
+  const [own, others] = await inTurn(rounds, next, byLookout, byOther)
+  return { own, others, pictures }
+}
+
+const times = (results: readonly Answered[]) => results.map(({ totalMs }) => totalMs)
+
+function peerCells({ own, others, pictures }: Pairs): string[] {
   return [
     spread(times(own), 0),
     spread(times(others), 0),

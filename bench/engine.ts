@@ -1,5 +1,5 @@
 /**
- * The engine without HTTP, against llama.cpp's own `llama-batched-bench`: `Engine.generate` with one prefix and several
+ * The engine without HTTP, against llama.cpp's own `llama-batched-bench`, or that of another tree: `Engine.generate` with one prefix and several
  * branches against a shared prompt, and several calls of it against separate prompts. The peer neither samples nor
  * detokenises. Lookout's engine does both, in a separate process that sends its events to this one.
  */
@@ -9,7 +9,9 @@ import type { Branch } from '../src/inference/engine.ts'
 import { GREEDY } from '../src/inference/greedy.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { run as runProgram } from '../src/setup/run.mjs'
+import { againstTable, type Compared, otherEngine, roundsAgainst } from './support/against.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
+import { inTurn } from './support/in-turn.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
 import { type Peer, requirePeer } from './support/peer-build.ts'
 import { FreshText } from './support/prompts.ts'
@@ -42,13 +44,18 @@ export interface Speed {
 export const engine: Benchmark = {
   summary: 'the engine alone, against llama-batched-bench: sequences with one prompt, and with a prompt each',
   withPeer: true,
+  comparesTrees: true,
 
   async run(options) {
-    const peer = requirePeer()
+    const peer = options.against === null ? requirePeer() : null
     for (const name of options.models) {
-      const model = await prepareModel(name, peer)
+      const model = await prepareModel(name)
       const own = await LocalEngine.start(model.card)
       try {
+        if (peer === null) {
+          print(await compareTrees(model, own, options))
+          continue
+        }
         print(await compare(peer, model, own, options))
         print(await compareApart(peer, model, own, options))
       } finally {
@@ -62,29 +69,51 @@ function repetitionsOf(model: BenchModel, options: BenchOptions): number {
   return options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
 }
 
-async function inTurn(repetitions: number, own: () => Promise<void>, peer: () => Promise<void>): Promise<void> {
-  for (let run = 0; run < repetitions; run++) {
-    for (const measure of run % 2 === 0 ? [own, peer] : [peer, own]) await measure()
+async function compareTrees(model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
+  const other = await otherEngine(options.against!, model)
+  try {
+    const rounds = roundsAgainst(options, model)
+    const fresh = new FreshText()
+    const rows: Compared[] = []
+    const tokens = await countTokens(own, fresh.words(PREFIX_WORDS))
+    for (const batch of BATCHES) {
+      const text = () => fresh.words(PREFIX_WORDS)
+      const measure = (engine: LocalEngine) => (prefix: string) => generate(engine, prefix, batch)
+      if (batch === BATCHES[0]) await inTurn(1, text, measure(own), measure(other))
+      const [now, before] = await inTurn(rounds, text, measure(own), measure(other))
+      const row = (what: string, of: keyof Speed) =>
+        rows.push({ row: what, now: now.map((speed) => speed[of]), other: before.map((speed) => speed[of]) })
+      if (batch === BATCHES[0]) row('prefill', 'prefill')
+      row(`decoding, ${batch} with one prompt`, 'decode')
+    }
+    const { prefill } = await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
+    for (const batch of APART.filter((count) => fitsApart(count, prefill))) {
+      const texts = () => Array.from({ length: batch }, () => fresh.words(PREFIX_WORDS))
+      const measure = (engine: LocalEngine) => (prompts: readonly string[]) => decodeApart(engine, prompts)
+      const [now, before] = await inTurn(rounds, texts, measure(own), measure(other))
+      rows.push({ row: `decoding, ${batch} with a prompt each`, now, other: before })
+    }
+    const about = `Prompts of about ${tokens} tokens; tokens per second.`
+    return againstTable(`Engine alone, ${model.name}`, about, rounds, rows)
+  } finally {
+    await other.close()
   }
 }
+
+const fitsApart = (batch: number, prefill: number) => (batch * PREFIX_WORDS) / prefill < LONGEST_PREFILL_S
 
 async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
   const repetitions = repetitionsOf(model, options)
   const fresh = new FreshText()
   const prefixTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
   await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
-  const lookout: Speed[][] = []
-  const batched: Speed[][] = []
   const measureOwn = async () => {
     const speeds: Speed[] = []
-    for (const batch of BATCHES) {
-      const text = fresh.words(PREFIX_WORDS)
-      speeds.push(await generate(own, text, batch))
-    }
-    lookout.push(speeds)
+    for (const batch of BATCHES) speeds.push(await generate(own, fresh.words(PREFIX_WORDS), batch))
+    return speeds
   }
-  const measurePeer = async () => void batched.push(await batchedBench(peer, model, prefixTokens))
-  await inTurn(repetitions, measureOwn, measurePeer)
+  const measurePeer = () => batchedBench(peer, model, prefixTokens)
+  const [lookout, batched] = await inTurn(repetitions, () => {}, measureOwn, measurePeer)
   const rows = BATCHES.map((batch, index) => {
     const of = (speeds: readonly Speed[][], field: keyof Speed) => speeds.map((run) => run[index]![field])
     const cells = (field: keyof Speed) => [
@@ -118,21 +147,18 @@ async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, opt
   const fresh = new FreshText()
   const promptTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
   const { prefill } = await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
-  const batches = APART.filter((batch) => (batch * PREFIX_WORDS) / prefill < LONGEST_PREFILL_S)
-  const lookout: number[][] = []
-  const batched: Speed[][] = []
+  const batches = APART.filter((batch) => fitsApart(batch, prefill))
   const measureOwn = async () => {
     const speeds: number[] = []
     for (const batch of batches) {
       const texts = Array.from({ length: batch }, () => fresh.words(PREFIX_WORDS))
       speeds.push(await decodeApart(own, texts))
     }
-    lookout.push(speeds)
+    return speeds
   }
-  const measurePeer = async () => {
-    batched.push(await batchedBench(peer, model, promptTokens, { batches, shared: false, outputTokens: APART_TOKENS }))
-  }
-  await inTurn(repetitions, measureOwn, measurePeer)
+  const measurePeer = () =>
+    batchedBench(peer, model, promptTokens, { batches, shared: false, outputTokens: APART_TOKENS })
+  const [lookout, batched] = await inTurn(repetitions, () => {}, measureOwn, measurePeer)
   const rows = batches.map((batch, index) => {
     const [own, peers] = [lookout.map((run) => run[index]!), batched.map((run) => run[index]!.decode)]
     return [String(batch), median(own).toFixed(0), median(peers).toFixed(0), medianRatio(own, peers).toFixed(2)]

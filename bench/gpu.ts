@@ -94,7 +94,7 @@ export const gpu: Benchmark = {
     if (gpus() === null) print('There is no GPU: these are figures of the CPU against the CPU.\n')
     const peer = requirePeer()
     for (const name of options.models) {
-      const prepared = await prepareModel(name, peer)
+      const prepared = await prepareModel(name)
       const model = { ...prepared, threads: options.peerThreads ?? prepared.threads }
       const folder = await mkdtemp(join(tmpdir(), 'lookout-bench-gpu-'))
       using device = new DeviceUse()

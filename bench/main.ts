@@ -1,10 +1,12 @@
 /**
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
- * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--processor NAME] [--jobs N]
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--against PATH]
+ *   [--peer-threads N] [--processor NAME] [--jobs N]
  *   [--data FOLDER] [--limit N] [--python PROGRAM] [--only PART,...] [--anyway] [--json FILE]]
  */
 import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
@@ -37,9 +39,11 @@ import { peer } from './peer.ts'
 import { products } from './products.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
+import { same } from './same.ts'
 import { sampling } from './sampling.ts'
 import { speculation } from './speculation.ts'
 import { studio } from './studio.ts'
+import { prepareTree } from './support/against.ts'
 import { type Benchmark, print, UsageError } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
@@ -62,6 +66,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   estimate,
   products,
   attention,
+  same,
   sampling,
   speculation,
   overhead,
@@ -95,6 +100,7 @@ async function main(): Promise<void> {
       quick: { type: 'boolean', default: false },
       repetitions: { type: 'string' },
       model: { type: 'string', multiple: true },
+      against: { type: 'string' },
       'peer-threads': { type: 'string' },
       jobs: { type: 'string' },
       processor: { type: 'string', default: 'native' },
@@ -117,6 +123,7 @@ async function main(): Promise<void> {
     repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
     models,
     peerThreads: values['peer-threads'] === undefined ? null : positive(values['peer-threads']),
+    against: values.against === undefined ? null : resolve(values.against),
     processor: values.processor,
     jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
     data: values.data ?? null,
@@ -126,13 +133,17 @@ async function main(): Promise<void> {
     anyway: values.anyway,
     json: values.json ?? null,
   }
+  if (options.against !== null) {
+    if (!BENCHMARKS[name]?.comparesTrees) throw new UsageError(`"${name}" does not compare trees.`)
+    await prepareTree(options.against, values.processor)
+  }
   // `products` compiles what it compares by itself.
   if (values.processor !== 'native' && name !== 'products') await useProcessor(values.processor)
   if (name === 'peer') return peer.run(options)
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) throw new UsageError(`Unknown benchmark "${name}". "npm run bench" lists them.`)
 
-  const facts = await machineFacts(benchmark)
+  const facts = await machineFacts(benchmark, options)
   const disturbance = await Disturbance.watch()
   await benchmark.run(options)
   const date = new Date().toISOString().slice(0, 10)
@@ -143,7 +154,9 @@ async function main(): Promise<void> {
 function list(): void {
   const width = Math.max(...Object.keys(BENCHMARKS).map((name) => name.length))
   const line = ([name, { summary }]: readonly [string, Benchmark]) => `  ${name.padEnd(width)}  ${summary}`
-  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL] [--peer-threads N] [--processor NAME]
+  const comparing = Object.keys(BENCHMARKS).filter((name) => BENCHMARKS[name]!.comparesTrees)
+  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL] [--against PATH]
+  [--peer-threads N] [--processor NAME]
 
 ${Object.entries(BENCHMARKS).map(line).join('\n')}
 
@@ -151,6 +164,8 @@ Models: ${MODEL_NAMES.join(', ')}; several with --model twice. Without it: ${USU
 
 Run once first: npm run bench -- peer [--jobs N] [--processor NAME]
   ${' '.repeat(width)}  ${peer.summary}
+
+--against measures another tree of Lookout, in which npm install has run, in place of the peer: ${comparing.join(', ')}.
 
 Run them on an idle machine. Each run measures both servers in turn: ratios carry over to other machines, times do not.`)
 }

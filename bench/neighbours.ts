@@ -24,7 +24,7 @@ export const neighbours: Benchmark = {
   async run(options) {
     const peer = requirePeer()
     for (const name of options.models) {
-      const model = await prepareModel(name, peer)
+      const model = await prepareModel(name)
       const shared = { slots: 4, threads: model.threads, contextTokens: model.card.engine.contextTokens }
       const rows: string[][] = []
       const speeds = new Map<string, number[]>()

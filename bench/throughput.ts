@@ -1,10 +1,11 @@
-/** Chats over HTTP from 1, 2, 4 and 16 clients, each sending one after another, to Lookout and llama-server in turn. */
+/** Chats over HTTP from 1, 2, 4 and 16 clients, each sending one after another, to Lookout and another server in turn. */
+import { againstTable, otherServer, roundsAgainst } from './support/against.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { type ChatResult, chat, type Message } from './support/chat.ts'
+import { inTurn } from './support/in-turn.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
-import { requirePeer } from './support/peer-build.ts'
 import { FreshText } from './support/prompts.ts'
-import { type BenchServer, startLookout, startPeer } from './support/server.ts'
+import { type BenchServer, startLookout } from './support/server.ts'
 import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
@@ -21,31 +22,53 @@ export interface Round {
   readonly firstMs: number
 }
 
+/** Of both servers, in pairs. */
+interface Row {
+  readonly name: string
+  readonly own: readonly Round[]
+  readonly others: readonly Round[]
+}
+
 const WARM_UP_ROUNDS = 3
 
 export const throughput: Benchmark = {
   summary: 'chats over HTTP from 1, 2, 4 and 16 clients: tokens per second and time to the first text',
   withPeer: true,
+  comparesTrees: true,
 
   async run(options) {
-    const peer = requirePeer()
+    const startOther = otherServer(options)
     for (const name of options.models) {
-      const model = await prepareModel(name, peer)
+      const model = await prepareModel(name)
       await using lookout = await startLookout(model.cardFile, model.id)
-      const rows: string[][] = []
+      const rows: Row[] = []
       const slots = Math.max(...CLIENTS)
       const peerThreads = options.peerThreads ?? model.threads
       const shared = { slots, threads: peerThreads, contextTokens: model.card.engine.contextTokens }
-      await using llamaServer = await startPeer(peer, model, shared)
+      await using other = await startOther(model, shared)
       const kinds = model.takesImages ? (['text', 'image'] as const) : (['text'] as const)
       for (const kind of kinds) {
         for (const clients of clientsOf(kind, model, options)) {
-          rows.push([`${kind}, ${clients}`, ...(await compare(lookout, llamaServer, kind, clients, model, options))])
+          rows.push({ name: `${kind}, ${clients}`, ...(await compare(lookout, other, kind, clients, model, options)) })
         }
+      }
+      const about = `New prompts of ${PROMPT_WORDS} words (or a new image and a question), ${OUTPUT_TOKENS} tokens each, streamed`
+      if (options.against !== null) {
+        const of = ({ name, own, others }: Row, figure: keyof Round, unit: string) => ({
+          row: `${name}, ${unit}`,
+          now: own.map((round) => round[figure]),
+          other: others.map((round) => round[figure]),
+        })
+        const figures = rows.flatMap((row) => [
+          of(row, 'tokensPerSecond', 'tokens/s'),
+          of(row, 'firstMs', 'ms to first text'),
+        ])
+        print(againstTable(`Chat throughput, ${model.name}`, `${about}.`, roundsOf(model, options), figures))
+        continue
       }
       print(`### Chat throughput, ${model.name}, ${threadsOf(model.threads, peerThreads)}
 
-New prompts of ${PROMPT_WORDS} words (or a new image and a question), ${OUTPUT_TOKENS} tokens each, streamed; llama-server with ${slots} slots. Medians of ${roundsOf(model, options)} rounds in turn.
+${about}; llama-server with ${slots} slots. Medians of ${roundsOf(model, options)} rounds in turn.
 
 ${table(
   [
@@ -57,7 +80,7 @@ ${table(
     'llama-server, ms to first text',
     'ratio (below 1: Lookout is faster)',
   ],
-  rows,
+  rows.map(peerRow),
 )}`)
     }
   },
@@ -72,46 +95,35 @@ function threadsOf(most: number, peer: number): string {
 const clientsOf = (kind: 'text' | 'image', { isSmall }: BenchModel, { quick }: BenchOptions) =>
   quick && !isSmall && kind === 'image' ? FEW_CLIENTS : CLIENTS
 
-const roundsOf = (model: BenchModel, { quick, repetitions }: BenchOptions) =>
-  repetitions ?? (quick ? 1 : model.isSmall ? 5 : 3)
+function roundsOf(model: BenchModel, options: BenchOptions): number {
+  const { against, quick, repetitions } = options
+  return against === null ? (repetitions ?? (quick ? 1 : model.isSmall ? 5 : 3)) : roundsAgainst(options, model)
+}
 
 async function compare(
   lookout: BenchServer,
-  llamaServer: BenchServer,
+  other: BenchServer,
   kind: 'text' | 'image',
   clients: number,
   model: BenchModel,
   options: BenchOptions,
-): Promise<string[]> {
+): Promise<Pick<Row, 'own' | 'others'>> {
   const fresh = new FreshText()
-  const own: Round[] = []
-  const others: Round[] = []
   const chatsPerClient = model.isSmall && clients < 4 ? 4 : 1
+  const measure = (server: BenchServer) => async () =>
+    round(server, await prompts(fresh, kind, clients * chatsPerClient), clients)
   // Chats with a small model are so short that a new process's first ones, before its code is compiled, would count much.
-  if (model.isSmall) {
-    for (const server of [lookout, llamaServer]) {
-      for (let run = 0; run < WARM_UP_ROUNDS; run++)
-        await round(server, await prompts(fresh, kind, clients * chatsPerClient), clients)
-    }
+  if (model.isSmall) await inTurn(WARM_UP_ROUNDS, () => {}, measure(lookout), measure(other))
+  const [own, others] = await inTurn(roundsOf(model, options), () => {}, measure(lookout), measure(other))
+  return { own, others }
+}
+
+function peerRow({ name, own, others }: Row): string[] {
+  const cells = (figure: keyof Round) => {
+    const [mine, theirs] = [own, others].map((rounds) => rounds.map((round) => round[figure])) as [number[], number[]]
+    return [median(mine).toFixed(0), median(theirs).toFixed(0), medianRatio(mine, theirs).toFixed(2)]
   }
-  for (let run = 0; run < roundsOf(model, options); run++) {
-    const order = run % 2 === 0 ? [lookout, llamaServer] : [llamaServer, lookout]
-    for (const server of order) {
-      const result = await round(server, await prompts(fresh, kind, clients * chatsPerClient), clients)
-      if (server === lookout) own.push(result)
-      else others.push(result)
-    }
-  }
-  const speeds = (rounds: readonly Round[]) => rounds.map(({ tokensPerSecond }) => tokensPerSecond)
-  const firsts = (rounds: readonly Round[]) => rounds.map(({ firstMs }) => firstMs)
-  return [
-    median(speeds(own)).toFixed(0),
-    median(speeds(others)).toFixed(0),
-    medianRatio(speeds(own), speeds(others)).toFixed(2),
-    median(firsts(own)).toFixed(0),
-    median(firsts(others)).toFixed(0),
-    medianRatio(firsts(own), firsts(others)).toFixed(2),
-  ]
+  return [name, ...cells('tokensPerSecond'), ...cells('firstMs')]
 }
 
 export async function prompts(fresh: FreshText, kind: 'text' | 'image', count: number): Promise<Message[]> {

@@ -27,7 +27,7 @@ export const twoModels: Benchmark = {
 
   async run(options) {
     const peer = requirePeer()
-    for (const name of options.models) print(await compare(peer, await prepareModel(name, peer), options))
+    for (const name of options.models) print(await compare(peer, await prepareModel(name), options))
   },
 }
 

@@ -5,6 +5,8 @@ export interface Benchmark {
   readonly summary: string
   /** Whether it compares with llama.cpp's own programs. */
   readonly withPeer: boolean
+  /** Whether it can compare with another tree instead. */
+  readonly comparesTrees?: boolean
   /** The models that it measures unless others are asked for, where they are not the usual ones. */
   readonly models?: readonly BenchModelName[]
   run(options: BenchOptions): Promise<void>
@@ -24,6 +26,8 @@ export interface BenchOptions {
   readonly jobs: number
   /** The folder of the data that a benchmark reads; null where none is named. */
   readonly data: string | null
+  /** Another tree of Lookout, to be measured in the peer's place; null for none. */
+  readonly against: string | null
   /** The most schemas or questions of that data; null for the benchmark's own number. */
   readonly limit: number | null
   /** A Python with the packages that a benchmark uses; null for none. */

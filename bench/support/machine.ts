@@ -3,12 +3,17 @@ import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { version } from '../../src/lib/version.ts'
 import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../src/setup/native-library.mjs'
+import { run } from '../../src/setup/run.mjs'
+import type { Benchmark, BenchOptions } from './benchmark.ts'
 import { gpus } from './gpus.ts'
 import { processorTicks } from './process-tree.ts'
 import { targetProcessor } from './processor.ts'
 
 /** One line with the machine and the versions behind the figures. */
-export async function machineFacts({ withPeer }: { readonly withPeer: boolean }): Promise<string> {
+export async function machineFacts(
+  { withPeer }: Pick<Benchmark, 'withPeer'>,
+  { against }: Pick<BenchOptions, 'against'>,
+): Promise<string> {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory}, ${platform()} ${arch()}`
   const lookout = `Lookout ${await version()} (llama.cpp ${LLAMA_RELEASE}, npm ${PACKAGE_RELEASE}; Node ${process.version})`
@@ -18,7 +23,13 @@ export async function machineFacts({ withPeer }: { readonly withPeer: boolean })
   const build = devices === null ? native : "with Lookout's GPU backend"
   const kernels = processor === null ? '' : `; kernels compiled for ${processor}`
   const peer = withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, ${build}` : ''
-  return `${machine}${devices === null ? '' : `, ${devices.names}`}; ${lookout}${kernels}${peer}`
+  const other = against === null ? peer : `; before: ${await commitOf(against)}, now: ${await commitOf('.')}`
+  return `${machine}${devices === null ? '' : `, ${devices.names}`}; ${lookout}${kernels}${other}`
+}
+
+/** The commit of a tree, and whether it has changes. */
+async function commitOf(path: string): Promise<string> {
+  return (await run('git', ['-C', path, 'describe', '--always', '--dirty', '--exclude=*'])).trim()
 }
 
 /** When other programs take more than this share of the processor time, the figures are unreliable. */

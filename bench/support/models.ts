@@ -4,14 +4,16 @@
  */
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { usefulThreads } from '../../src/inference/local/native/compute.ts'
 import { loadLocalCard, type ModelCard } from '../../src/models/card.ts'
-import { cacheDirectory } from '../../src/setup/native-library.mjs'
+import { cacheDirectory, LLAMA_RELEASE } from '../../src/setup/native-library.mjs'
+import { fetchSource } from '../../src/setup/source.mjs'
 import { readGguf, type Tensor, tensorBytes, writeGguf } from '../../test/support/gguf-writer.ts'
+import { GEMMA, QWEN, type RealWeights, realWeights } from '../../test/support/real-weights.ts'
 import { warn as tell } from './machine.ts'
-import { type Peer, requirePeer } from './peer-build.ts'
+import { findPeer, VOCABULARY } from './peer-build.ts'
 import { RANDOM_MODELS, type RandomModel } from './random-models.ts'
 import { arrayOf, CONTROL_TOKEN, readVocabulary } from './random-vocabulary.ts'
 
@@ -42,15 +44,29 @@ export const MODEL_NAMES: readonly BenchModelName[] = [
 export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
+const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Increase it when the models below change. */
 const REVISION = 8
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 
-/** @param peer provides the vocabulary for the random weights; found in the cache by default. */
-export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
-  const cardFile = name === 'nano' ? await endlessNano() : await random(name, (peer ?? requirePeer()).vocabulary)
+/** Published models of the same shapes. */
+const REAL_WEIGHTS: Partial<Record<BenchModelName, RealWeights>> = { 'half-billion': QWEN, 'gemma-270m': GEMMA }
+
+export async function prepareModel(name: BenchModelName): Promise<BenchModel> {
+  const cardFile = name === 'nano' ? await endlessNano() : await random(name)
   return describe(cardFile, name === 'nano' ? 'shipped model' : RANDOM_MODELS[name].title, name === 'nano')
+}
+
+/** The published model of that shape where its weights can be had, which can end a reply; else as `prepareModel`. */
+export async function realModel(name: BenchModelName): Promise<BenchModel> {
+  const weights = REAL_WEIGHTS[name]
+  try {
+    if (weights !== undefined) return await describe(await realWeights(weights), weights.file.slice(0, -5), false)
+  } catch (error) {
+    tell(`${weights!.file} cannot be had, so the weights are random: ${(error as Error).message}`)
+  }
+  return prepareModel(name)
 }
 
 /** With the weights that it ships with, which can end a reply. */
@@ -60,8 +76,8 @@ export function shippedModel(): Promise<BenchModel> {
 
 async function describe(cardFile: string, name: string, isSmall: boolean): Promise<BenchModel> {
   const card = await loadLocalCard(cardFile)
-  const model = join(card.directory, card.engine.model)
-  const projector = card.engine.projector === undefined ? null : join(card.directory, card.engine.projector)
+  const model = resolve(card.directory, card.engine.model)
+  const projector = card.engine.projector === undefined ? null : resolve(card.directory, card.engine.projector)
   const bytes = (await stat(model)).size + (projector === null ? 0 : (await stat(projector)).size)
   return {
     name,
@@ -105,10 +121,10 @@ async function endlessNano(): Promise<string> {
 }
 
 /** A model with random weights, whose card says as little as that of a model that a user adds. */
-async function random(name: keyof typeof RANDOM_MODELS, vocabularyFile: string): Promise<string> {
+async function random(name: keyof typeof RANDOM_MODELS): Promise<string> {
   const model: RandomModel = RANDOM_MODELS[name]
   return once(`${name}-${REVISION}`, async (folder) => {
-    const language = model.language(await readVocabulary(vocabularyFile, model.vocabulary))
+    const language = model.language(await readVocabulary(await findVocabulary(), model.vocabulary))
     const encoder = model.encoder?.()
     const engine = {
       model: `model-${model.quantisation}.gguf`,
@@ -126,11 +142,21 @@ async function random(name: keyof typeof RANDOM_MODELS, vocabularyFile: string):
   })
 }
 
-/** Creates a folder in the cache atomically, unless it exists. Returns the path of its card. */
-async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+/** The peer's file, or, where none is built, that of the source which it would be built from. */
+async function findVocabulary(): Promise<string> {
+  const make = async (folder: string) => {
+    const source = await fetchSource(folder, PROJECT_ROOT, [`models/${VOCABULARY}`])
+    await rename(join(source, 'models', VOCABULARY), join(folder, VOCABULARY))
+    await rm(source, { recursive: true })
+  }
+  return findPeer()?.vocabulary ?? (await once(`vocabulary-${LLAMA_RELEASE}`, make, VOCABULARY))
+}
+
+/** Creates a folder in the cache atomically, unless it exists. Returns the path of its main file. */
+async function once(name: string, make: (folder: string) => Promise<void>, file = 'card.json'): Promise<string> {
   const target = join(cacheDirectory(), 'bench', name)
-  const card = join(target, 'card.json')
-  if (await stat(card).catch(() => null)) return card
+  const made = join(target, file)
+  if (await stat(made).catch(() => null)) return made
   await mkdir(dirname(target), { recursive: true })
   const folder = await mkdtemp(join(dirname(target), 'making-'))
   try {
@@ -139,5 +165,5 @@ async function once(name: string, make: (folder: string) => Promise<void>): Prom
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-  return card
+  return made
 }

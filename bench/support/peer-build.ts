@@ -33,7 +33,7 @@ export interface Peer {
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TARGETS = ['llama-server', 'llama-batched-bench']
-const VOCABULARY = 'ggml-vocab-qwen2.gguf'
+export const VOCABULARY = 'ggml-vocab-qwen2.gguf'
 /** Release build; without TLS and the web page, which no measurement uses. */
 const OPTIONS = [
   '-DCMAKE_BUILD_TYPE=Release',

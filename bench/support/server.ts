@@ -37,6 +37,7 @@ export async function startLookout(
   cardFile: string | null,
   model: string,
   {
+    name = 'Lookout',
     program = MAIN,
     nodeOptions = [] as readonly string[],
     environment = {} as Readonly<Record<string, string>>,
@@ -65,11 +66,11 @@ export async function startLookout(
   if (url !== null) {
     const readyMs = performance.now() - started
     return {
-      ...server('Lookout', child, url, model, readyMs, tidy),
+      ...server(name, child, url, model, readyMs, tidy),
       directory: data,
     }
   }
-  throw new Error('Lookout did not start.')
+  throw new Error(`${name} did not start.`)
 }
 
 /** The URL that a server prints to standard output; null when it exits without one. */

@@ -17,6 +17,23 @@ export function medianRatio(numerators: readonly number[], denominators: readonl
   return median(numerators.map((value, index) => value / denominators[index]!))
 }
 
+/**
+ * The two of the values between which the median of what they are drawn from lies with at least 95 %, whatever its
+ * distribution; null for fewer than six values.
+ */
+export function medianInterval(values: readonly number[]): readonly [least: number, most: number] | null {
+  const sorted = values.toSorted((a, b) => a - b)
+  const count = sorted.length
+  // Of so many coins, none is heads, then one, and so on: too few of the values lie on one side of the median.
+  let missed = 0
+  let rank = 0
+  for (let chance = 0.5 ** count; 2 * (missed + chance) <= 0.05; rank++) {
+    missed += chance
+    chance *= (count - rank) / (rank + 1)
+  }
+  return rank === 0 ? null : [sorted[rank - 1]!, sorted[count - rank]!]
+}
+
 /** Formats the median, minimum and maximum: "12.3 (11.9 to 14.0)". A single value stands alone. */
 export function spread(values: readonly number[], digits = 1): string {
   if (values.length === 1) return values[0]!.toFixed(digits)

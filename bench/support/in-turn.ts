@@ -1,0 +1,22 @@
+/**
+ * Measures two sides in turn, both with the same input. The order changes with every round, so that neither side benefits
+ * from the processor's caches.
+ * @returns the results of each side, in pairs.
+ */
+export async function inTurn<Input, First, Second>(
+  rounds: number,
+  prepare: () => Input | Promise<Input>,
+  first: (input: Input) => Promise<First>,
+  second: (input: Input) => Promise<Second>,
+): Promise<readonly [First[], Second[]]> {
+  const results: readonly [First[], Second[]] = [[], []]
+  const measures = [
+    async (input: Input) => void results[0].push(await first(input)),
+    async (input: Input) => void results[1].push(await second(input)),
+  ]
+  for (let round = 0; round < rounds; round++) {
+    const input = await prepare()
+    for (const measure of round % 2 === 0 ? measures : measures.toReversed()) await measure(input)
+  }
+  return results
+}
