@@ -96,11 +96,11 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'choice', 'product', 'quantize', 'halves', 'clearing'].map(
+  own: ['attention', 'amx', 'choice', 'product', 'quantize', 'halves', 'clearing', 'cell-order'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
   ownHeaders: [
-    ...['registers', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention'],
+    ...['registers', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention', 'cell-order'],
     ...[
       'product',
       'product-batch',

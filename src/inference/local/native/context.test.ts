@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CARD } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard } from '../../../models/card.ts'
 import { Context } from './context.ts'
@@ -82,3 +83,144 @@ test.each(['f16', 'q8_0'] as const)('a sequence of %s goes on from where it was 
     context.close()
   }
 })
+
+describe.skipIf(locateNativeLibraries().kernels === null).each(['f16', 'q8_0'] as const)(
+  'a sequence of %s computes the same, bit for bit,',
+  (kvType) => {
+    /** What a sequence computes that is alone. */
+    let expected: Run
+
+    beforeAll(() => {
+      expected = run(kvType, () => {})
+    })
+
+    test('when it gets cells before its own', () => {
+      const before = (context: Context, step: number) => {
+        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === 0) context.removeSequence(1)
+      }
+      expect(run(kvType, before)).toEqual(expected)
+    })
+
+    test('when others end beside it', () => {
+      const before = (context: Context, step: number) => {
+        if (step === PROMPT)
+          for (const [i, id] of [1, 2, 3].entries()) decode(context, tokens.subarray(0, 8 + i), 0, id)
+        if (step % 5 === 0 && step < 15) context.removeSequence(1 + step / 5)
+        if (step % 5 === 3) decode(context, [tokens[step]!], 20 + step, 3)
+      }
+      expect(run(kvType, before)).toEqual(expected)
+    })
+
+    test('when tokens are taken back', () => {
+      const before = (context: Context, step: number) => {
+        if (step === PROMPT) decode(context, tokens.subarray(0, 5), 0, 1)
+        if (step === 1) context.removeSequence(1)
+        if (step < 0 || step % 3 !== 0) return
+        decode(context, tokens.subarray(step, step + 4), tokens.length + step)
+        context.removeSequence(0, tokens.length + step)
+      }
+      expect(run(kvType, before)).toEqual(expected)
+    })
+
+    test('when it goes on from a copy of a sequence whose cells were out of order', () => {
+      const before = (context: Context, step: number) => {
+        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === 0) context.removeSequence(1)
+        if (step !== 10) return
+        const state = context.saveSequence(0)
+        context.removeSequence(0)
+        // Free cells are on both sides of another sequence.
+        decode(context, tokens.subarray(0, 30), 0, 1)
+        decode(context, tokens.subarray(0, 3), 0, 2)
+        context.removeSequence(1)
+        context.restoreSequence(0, state)
+      }
+      expect(run(kvType, before)).toEqual(expected)
+    })
+
+    test('when an image of it lies in cells that others have left', () => {
+      const withImage = (others: number) => {
+        const context = open(kvType)
+        try {
+          if (others > 0) decode(context, tokens.subarray(0, others), 0, 1)
+          decode(context, tokens, 0)
+          decodeImageRows(context, 0, 2)
+          context.removeSequence(1)
+          decodeImageRows(context, 2, 4)
+          const state = context.saveSequence(0)
+          context.restoreSequence(2, state)
+          const behind = tokens.length + IMAGE_COLUMNS
+          return [decode(context, [tokens[3]!], behind), decode(context, [tokens[3]!], behind, 2), state].map(digest)
+        } finally {
+          context.close()
+        }
+      }
+      const alone = withImage(0)
+      expect(alone[1]).toBe(alone[0])
+      expect(withImage(40)).toEqual(alone)
+    })
+
+    test('when it goes on from another', () => {
+      const before = (context: Context, step: number) => {
+        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === 0) context.removeSequence(1)
+        if (step !== 12) return
+        context.forkSequence(0, 2, tokens.length + step)
+        context.removeSequence(0)
+        context.forkSequence(2, 0, tokens.length + step)
+        decode(context, [tokens[7]!], tokens.length + step, 2)
+      }
+      expect(run(kvType, before)).toEqual(expected)
+    })
+  },
+)
+
+/** Of an image behind the prompt, and how many tokens one has. */
+const IMAGE_ROWS = 4
+const IMAGE_COLUMNS = 5
+
+/** Computes rows of it in one call. Their tokens have the same first position. */
+function decodeImageRows(context: Context, from: number, to: number): void {
+  const count = (to - from) * IMAGE_COLUMNS
+  const positions = new Int32Array(4 * count)
+  for (let i = 0; i < count; i++) {
+    positions[i] = tokens.length
+    positions[count + i] = tokens.length + from + Math.floor(i / IMAGE_COLUMNS)
+    positions[2 * count + i] = tokens.length + (i % IMAGE_COLUMNS)
+  }
+  const embeddings = Float32Array.from({ length: count * model.embeddingSize }, (_, i) => Math.sin(i + 100 * from))
+  context.decodeEmbeddings(embeddings, positions, count, 0, true)
+}
+
+/** Before the prompt is computed. */
+const PROMPT = -1
+
+/** Digests: of the logits behind the prompt and each token, and of what is saved in the end. */
+interface Run {
+  readonly logits: readonly string[]
+  readonly state: string
+}
+
+/**
+ * Computes a prompt in sequence 0, and then the same tokens in calls of their own.
+ * @param before is called before the prompt (`PROMPT`) and before each token.
+ */
+function run(kvType: 'f16' | 'q8_0', before: (context: Context, step: number) => void): Run {
+  const context = open(kvType)
+  try {
+    before(context, PROMPT)
+    const logits = [digest(decode(context, tokens, 0))]
+    for (let step = 0; step < STEPS; step++) {
+      before(context, step)
+      logits.push(digest(decode(context, [tokens[step + 3]!], tokens.length + step)))
+    }
+    return { logits, state: digest(context.saveSequence(0)) }
+  } finally {
+    context.close()
+  }
+}
+
+function digest(data: NodeJS.ArrayBufferView): string {
+  return createHash('sha256').update(data).digest('hex').slice(0, 8)
+}

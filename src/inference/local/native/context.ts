@@ -6,6 +6,7 @@ import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
 import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
 import type { Model } from './model.ts'
+import { sortCells } from './sequence-state.ts'
 import type { Pointer } from './structs.ts'
 
 /** ggml's numbers of the types in which keys and values can be stored. */
@@ -46,6 +47,7 @@ export class Context {
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
   readonly #vocabularySize: number
+  readonly #isRecurrent: boolean
   /** Null where logits always come to main memory. */
   readonly #deviceRows: DeviceRows | null
   /** Number of threads that decode at first. */
@@ -80,6 +82,7 @@ export class Context {
     this.#llama = llama
     this.operations = kernels?.operations ?? PLAIN_OPERATIONS
     this.#vocabularySize = model.vocabularySize
+    this.#isRecurrent = model.isRecurrent
     // Of models with recurrent layers, llama.cpp may compute rows in another order.
     this.#deviceRows =
       deviceChoice == null || model.isRecurrent ? null : new DeviceRows(deviceChoice, model.vocabularySize)
@@ -206,13 +209,14 @@ export class Context {
     return this.#llama.state_seq_get_size(this.handle, sequence)
   }
 
-  /** Copies a sequence's cells, for `restoreSequence`. */
+  /** Copies a sequence's cells, for `restoreSequence`; in the order of their positions, unless the model is recurrent. */
   saveSequence(sequence: number): Uint8Array {
     const size = this.#llama.state_seq_get_size(this.handle, sequence)
     // A slice of Node's buffer pool would keep the whole pool alive.
     const state = Buffer.allocUnsafeSlow(size)
     const written = this.#llama.state_seq_get_data(this.handle, state, size, sequence)
     if (written !== size) throw new Error(`Cannot save a sequence of ${size} bytes.`)
+    if (!this.#isRecurrent) sortCells(state)
     return state
   }
 

@@ -1,12 +1,14 @@
 // Puts attention and GELU of our own in place of ggml's, where the processor has what it needs.
 //
 // ggml's own code handles everything else (ALiBi, sinks, other types). This file is compiled in place of
-// ggml's ops.cpp, which it includes with the replaced function renamed.
+// ggml's ops.cpp, which it includes with the replaced functions renamed. cell-order.cpp replaces `set_rows`.
 
 #include "gelu.h"
 
 #define ggml_compute_forward_flash_attn_ext ggml_stock_flash_attn_ext
+#define ggml_compute_forward_set_rows ggml_stock_set_rows
 #include "ops.cpp"
+#undef ggml_compute_forward_set_rows
 #undef ggml_compute_forward_flash_attn_ext
 
 #include "attention.h"

@@ -18,6 +18,7 @@
 #include "vec.h"
 
 #include "floats.h"
+#include "panels.h"
 #include "registers.h"
 
 #include <algorithm>
@@ -30,6 +31,9 @@
 #if defined(LOOKOUT_FLOATS)
 #define LOOKOUT_ATTENTION
 
+/** Stamps of the cells of some keys: the higher, the later the cell was written. Null where their numbers are their order. */
+extern "C" [[gnu::weak]] const uint64_t * lookout_cell_stamps(const ggml_tensor * k);
+
 namespace {
 
 /** In a mask, for a cell that a row must not see: minus infinity in f16. */
@@ -38,13 +42,17 @@ constexpr ggml_fp16_t HIDDEN = 0xFC00;
 constexpr int CELLS = 16;
 /** Cells that a row skips together. For a short prompt beside a long one, that is most of the cache. */
 constexpr int BLOCK = 8 * CELLS;
+/** Cells of a part, of those that a row sees. */
+constexpr int PART = 512;
+/** Numbers of a query's scores in a part: vectors that begin at one of them may end after it. */
+constexpr int SCORES = PART + CELLS;
 /** Maximum queries (a row and a head) in a tile; they share the cells converted to f32. */
 constexpr int QUERIES = 32;
 /** Maximum width of a key or value. */
 constexpr int WIDEST = 256;
-/** Runs that are processed together: those from a multiple of so many cells. Reads rely on it (`BLOCK_CELLS`). */
-constexpr int MOST_RUNS = 2;
-/** Numbers of f32 that the keys of these runs have, and the values, so that they stay in a small L1 cache. */
+/** Maximum runs whose values are added together. */
+constexpr int MOST_RUNS = 4;
+/** Numbers of f32 that these have, so that they stay in a small L1 cache. */
 constexpr int TOGETHER_FLOATS = 4096;
 static_assert(TOGETHER_FLOATS >= CELLS * WIDEST, "one run of the widest cells fits");
 /** How far ahead the processor is to fetch cells. */
@@ -57,8 +65,6 @@ constexpr int QUERIES_TOGETHER = 2;
 #endif
 /** A row that sees fewer of CELLS cells gathers them: it then reads fewer cells, but converts them for itself alone. */
 constexpr int FEW = CELLS / 2;
-/** Minimum cells in a thread's part. */
-constexpr int64_t FEWEST_CELLS = 256;
 
 /** Cells whose products with a query are summed up together. */
 constexpr int SUMMED = 4;
@@ -86,15 +92,14 @@ inline void finish(const PartialSums * sums, float * out) {
 }
 #endif
 
-/** Of a query with the keys of some runs; later the weights of their values. */
-using Scores = float[MOST_RUNS * CELLS];
+/** One number for each cell of a run. */
+using OfRun = float[CELLS];
 
 // The sums of these functions stay in registers only as parts of their caller: hence always_inline.
 
-/** `scores[n][first_score + c]` = queries[n] . keys[c], for N queries and CELLS keys. */
+/** `scores[n][c]` = queries[n] . keys[c], for N queries and CELLS keys; the same for a key wherever it stands in the run. */
 template <int N>
-[[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores,
-                                       int64_t first_score) {
+[[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, OfRun * scores) {
     PartialSums sums[N][CELLS / SUMMED];
     for (int first = 0; first < CELLS; first += SUMMED) {
         const float * rows = keys + first * width;
@@ -114,32 +119,38 @@ template <int N>
             sums[n][first / SUMMED] = lane_sums(products[n][0], products[n][1], products[n][2], products[n][3]);
         }
     }
-    for (int n = 0; n < N; n++) finish(sums[n], scores[n] + first_score);
+    for (int n = 0; n < N; n++) finish(sums[n], scores[n]);
 }
 
-/** Some of the runs that were converted together, in order. */
+/** Some of the runs whose values were converted together, in order. */
 struct Runs {
     int count;
     int numbers[MOST_RUNS];
+    int cells[MOST_RUNS];
 
     bool operator==(const Runs & other) const { return count == other.count && std::equal(numbers, numbers + count, other.numbers); }
 };
 
+/** Of a query: where the weights of each run's cells are. */
+using Weights = const float * [MOST_RUNS];
+
 /** A part of `add_weighted`: so many vectors of the results. */
 template <int N, int VECTORS>
-[[gnu::always_inline]] inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights,
-                                                        const float * values, const Runs & runs, int64_t width) {
+[[gnu::always_inline]] inline void add_weighted_vectors(float * const * out, const Weights * weights, const float * values,
+                                                        const Runs & runs, int64_t width) {
     Floats sums[N][VECTORS];
     for (int n = 0; n < N; n++) {
-        for (int i = 0; i < VECTORS; i++) sums[n][i] = multiply(load(out[n] + i * LANES), all(kept[n]));
+        for (int i = 0; i < VECTORS; i++) sums[n][i] = load(out[n] + i * LANES);
     }
     for (int r = 0; r < runs.count; r++) {
         const float * rows = values + runs.numbers[r] * CELLS * width;
-        for (int c = 0; c < CELLS; c++) {
+        const float * of_run[N];
+        for (int n = 0; n < N; n++) of_run[n] = weights[n][r];
+        for (int c = 0; c < runs.cells[r]; c++) {
             Floats value[VECTORS];
             for (int i = 0; i < VECTORS; i++) value[i] = kept_in_register(load(rows + c * width + i * LANES));
             for (int n = 0; n < N; n++) {
-                const Floats weight = all(weights[n][r * CELLS + c]);
+                const Floats weight = all(of_run[n][c]);
                 for (int i = 0; i < VECTORS; i++) sums[n][i] = fma(weight, value[i], sums[n][i]);
             }
         }
@@ -149,10 +160,10 @@ template <int N, int VECTORS>
     }
 }
 
-/** `out[n]` = out[n] * kept[n] + the sum of weights[n][c] * values[c] over the values of the runs, for N queries. */
+/** Adds weights[n][r][c] * values[r][c] to `out[n]`, cell by cell, for N queries. */
 template <int N>
-[[gnu::always_inline]] inline void add_weighted(float * const * out, const float * kept, const Scores * weights,
-                                                const float * values, const Runs & runs, int64_t width) {
+[[gnu::always_inline]] inline void add_weighted(float * const * out, const Weights * weights, const float * values,
+                                                const Runs & runs, int64_t width) {
     float * at[N];
     for (int n = 0; n < N; n++) at[n] = out[n];
     int64_t d = 0;
@@ -160,9 +171,9 @@ template <int N>
         for (int n = 0; n < N; n++) at[n] += vectors * LANES;
         d += vectors * LANES;
     };
-    for (; N == 1 && d + 8 * LANES <= width; step(8)) add_weighted_vectors<N, 8>(at, kept, weights, values + d, runs, width);
-    for (; d + 4 * LANES <= width; step(4)) add_weighted_vectors<N, 4>(at, kept, weights, values + d, runs, width);
-    for (; d < width; step(1)) add_weighted_vectors<N, 1>(at, kept, weights, values + d, runs, width);
+    for (; N == 1 && d + 8 * LANES <= width; step(8)) add_weighted_vectors<N, 8>(at, weights, values + d, runs, width);
+    for (; d + 4 * LANES <= width; step(4)) add_weighted_vectors<N, 4>(at, weights, values + d, runs, width);
+    for (; d < width; step(1)) add_weighted_vectors<N, 1>(at, weights, values + d, runs, width);
 }
 
 inline void halves_to_floats(const char * row, int64_t width, float * out) {
@@ -199,29 +210,30 @@ inline int64_t row_bytes(const ggml_tensor * cells) {
 }
 
 /**
- * Converts the rows of a head's cells; `number(c)` is the c-th of them.
+ * Converts the rows of some of a head's cells.
  * @param ahead after how many cells those follow that are read soon; with 0, none are.
  */
-template <typename Number>
-inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out, int64_t ahead = 0) {
+inline void to_floats(const ggml_tensor * cells, const char * head, int count, const int32_t * numbers, float * out, int64_t ahead) {
     const int64_t width = cells->ne[0];
     const int64_t bytes = ahead > 0 ? row_bytes(cells) : 0;
     const bool is_halves = cells->type == GGML_TYPE_F16;
     for (int c = 0; c < count; c++) {
-        const char * row = head + number(c) * cells->nb[1];
+        const char * row = head + numbers[c] * cells->nb[1];
         ask_for(row + ahead * cells->nb[1], bytes);
         if (is_halves) halves_to_floats(row, width, out + c * width);
         else blocks_to_floats(row, width, out + c * width);
     }
 }
 
-/** Which of CELLS cells the mask hides: two equal bits for each. */
-inline uint32_t hidden_bits(const ggml_fp16_t * mask) {
-    const __m256i hidden = _mm256_set1_epi16((short) HIDDEN);
-    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), hidden));
+/** Which of CELLS cells the mask shows: a bit for each. */
+inline uint32_t seen_bits(const ggml_fp16_t * mask) {
+    const __m256i minus_infinity = _mm256_set1_epi16((short) HIDDEN);
+    const __m256i hidden = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), minus_infinity);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(hidden), _mm256_extracti128_si256(hidden, 1));
+    return ~_mm_movemask_epi8(bytes) & 0xFFFF;
 }
 
-/** The same for BLOCK cells. */
+/** Whether it shows none of BLOCK cells. */
 inline bool is_block_hidden(const ggml_fp16_t * mask) {
     const __m256i minus_infinity = _mm256_set1_epi16((short) HIDDEN);
     __m256i hidden = _mm256_set1_epi16(-1);
@@ -231,29 +243,57 @@ inline bool is_block_hidden(const ggml_fp16_t * mask) {
     return _mm256_movemask_epi8(hidden) == -1;
 }
 
-/**
- * State of the online softmax of each query: the largest score, the sum of exp(score - largest), and the values
- * weighted by it.
- */
+/** Of each query over some cells: the largest score, the sum of exp(score - largest), and the values weighted by it. */
 struct Found {
     float largest[QUERIES];
     float total[QUERIES];
     float values[QUERIES * WIDEST];
 };
 
-/** Cells that a row sees among others that it does not, with their values in the mask. */
-struct Strays {
+/**
+ * Adds a part of the cells to those before it. All parts are added here and in their order, so that a row's result does not depend on
+ * which thread computes them.
+ */
+[[gnu::noinline]] void add_part(float & largest, float & total, float * values, float largest_of_part, float total_of_part,
+                                const float * values_of_part, int64_t width) {
+    if (total_of_part == 0.0f) return;
+    const float now = std::max(largest, largest_of_part);
+    const float kept = total == 0.0f ? 0.0f : expf(largest - now);
+    const float added = expf(largest_of_part - now);
+    for (int64_t d = 0; d < width; d += LANES) {
+        store(values + d, fma(load(values + d), all(kept), multiply(load(values_of_part + d), all(added))));
+    }
+    total = total * kept + total_of_part * added;
+    largest = now;
+}
+
+/** CELLS cells, or fewer that are gathered, with the rows that see some of them. */
+struct Run {
+    int32_t cells[CELLS];
     int count;
-    int64_t cells[CELLS];
+    /** In `members`. */
+    int first_member;
+    int end_member;
+};
+
+/** A row that sees some of a run's cells. */
+struct Member {
+    int row;
+    /** Which of the cells. */
+    uint32_t bits;
+    /** How many cells of the part the row sees before these. */
+    int rank;
+    /** What is added to the scores of the run's cells. */
     ggml_fp16_t shown[CELLS];
 };
 
-/** Queries that are processed together: each with its row's mask and its number in `Found`. */
+/** Queries of one or several rows that are processed together. */
 struct Several {
     int count;
     const float * queries[QUERIES_TOGETHER];
-    const ggml_fp16_t * shown[QUERIES_TOGETHER];
+    /** In the whole tile. */
     int64_t numbers[QUERIES_TOGETHER];
+    const Member * members[QUERIES_TOGETHER];
 };
 
 /** Rows that follow each other and see mostly the same cells. */
@@ -274,8 +314,6 @@ struct Item {
     int64_t rows;
     int64_t head;
     int64_t heads;
-    int64_t start;
-    int64_t end;
 };
 
 /** Queries, keys and values: how they lie in memory, and how threads share the work. */
@@ -387,7 +425,7 @@ struct Inputs {
                 for (const Tile & tile : tiles) {
                     const int64_t head = block * tile.heads;
                     if (head >= k->ne[2]) continue;
-                    function(Item{stream, tile.row, tile.rows, head, std::min(tile.heads, k->ne[2] - head), 0, k->ne[1]});
+                    function(Item{stream, tile.row, tile.rows, head, std::min(tile.heads, k->ne[2] - head)});
                 }
             }
         }
@@ -402,162 +440,353 @@ struct Inputs {
     }
 };
 
-/** Computes an item. */
+/** Memory of a thread for an item. It keeps its size. */
+struct Memory {
+    std::vector<Run> runs;
+    std::vector<Member> members;
+    /** Cells in the order in which they were written, and each row's mask of these: only where cells are not in order. */
+    std::vector<int32_t> order;
+    std::vector<ggml_fp16_t> masks;
+};
+
+/** Whether CELLS stamps ascend. */
+inline bool are_ascending(const uint64_t * stamps) {
+    const auto from = [&](int c) { return _mm256_loadu_si256((const __m256i *) (stamps + c)); };
+    const auto above = [&](int c) { return _mm256_cmpgt_epi64(from(c + 1), from(c)); };
+    const __m256i ascend = _mm256_and_si256(_mm256_and_si256(above(0), above(4)), _mm256_and_si256(above(8), above(11)));
+    return _mm256_movemask_epi8(ascend) == -1;
+}
+
+/** Sorts cells by their stamps. Mostly there are few stretches of cells whose stamps ascend: these are merged. */
+inline void sort_by(const uint64_t * stamps, std::vector<int32_t> & cells) {
+    const auto is_before = [&](int32_t a, int32_t b) { return stamps[a] < stamps[b]; };
+    const auto end_of_stretch = [&](auto from) { return std::is_sorted_until(from, cells.end(), is_before); };
+    for (auto middle = end_of_stretch(cells.begin()); middle != cells.end(); middle = end_of_stretch(cells.begin())) {
+        for (auto first = cells.begin(); middle != cells.end(); middle = end_of_stretch(first)) {
+            const auto end = end_of_stretch(middle);
+            std::inplace_merge(first, middle, end, is_before);
+            first = end;
+        }
+    }
+}
+
+/**
+ * Computes an item part by part: of each row, the next PART cells that it sees, in the order in which they were written. A cell's
+ * score does not depend on where it lies, scores lie in the row's own order before they become weights, and values are added
+ * one after the other. So it does not matter in which runs cells are read, and beside which others.
+ */
 class Search {
     const Inputs & inputs;
     const Item & item;
-    Found & found;
     const int64_t width;
     const int64_t value_width;
-    const int64_t key_bytes;
-    const int64_t value_bytes;
     const char * keys;
     const char * values;
+    Memory & memory;
+    /** Where cells are in order, a place is a cell's number; otherwise its number in `memory.order`. */
+    int64_t places;
     const ggml_fp16_t * masks[QUERIES];
-    Strays strays[QUERIES];
-    /** Some queries of a head that see the same runs of the cells that are converted. */
+    /** By row: the place from which on it sees the cells of the next part, and how many of those of this part have been found. */
+    int64_t next[QUERIES];
+    int taken[QUERIES];
+    /** By row: gathered cells that are not in a run yet. */
+    Run strays[QUERIES];
+    Member stray_members[QUERIES];
     Several several;
-    alignas(64) float key_floats[TOGETHER_FLOATS];
-    alignas(64) float value_floats[TOGETHER_FLOATS];
+    /** Of a query, in the row's own order; later the weights. */
+    alignas(64) float scores[QUERIES * SCORES];
+    /** Of runs: first their keys, then their values. */
+    alignas(64) float floats[TOGETHER_FLOATS];
 
     const char * keys_of(int64_t head) const { return keys + head * inputs.k->nb[2]; }
     const char * values_of(int64_t head) const { return values + head * inputs.v->nb[2]; }
+    int32_t cell_at(int64_t place) const { return memory.order.empty() ? (int32_t) place : memory.order[place]; }
 
-    /** Adds the converted cells to the online softmax of N queries. */
-    template <int N>
-    [[gnu::noinline]] void attend(const Runs & runs) {
-        alignas(64) Scores scores[N];
-        for (int r = 0; r < runs.count; r++) {
-            dot<N>(several.queries, key_floats + runs.numbers[r] * CELLS * width, width, scores, r * CELLS);
-        }
-        float kept[N];
-        float * out[N];
-        for (int n = 0; n < N; n++) {
-            const int64_t number = several.numbers[n];
-            out[n] = found.values + number * value_width;
-            Floats largest_here = all(-INFINITY);
-            for (int r = 0; r < runs.count; r++) {
-                const ggml_fp16_t * shown = several.shown[n] + runs.numbers[r] * CELLS;
-                for (int c = 0; c < CELLS; c += LANES) {
-                    float * at = scores[n] + r * CELLS + c;
-                    const Floats score = fma(load(at), all(inputs.scale), from_halves(shown + c));
-                    store(at, score);
-                    largest_here = larger(largest_here, score);
-                }
+    /** Which of a run's cells any row sees. */
+    uint32_t seen_by_any(int64_t place) const {
+        uint32_t bits = 0;
+        for (int64_t row = 0; row < item.rows && bits != 0xFFFF; row++) bits |= seen_bits(masks[row] + place);
+        return bits;
+    }
+
+    /** Whether the cells that the rows see were written in the order of their numbers. */
+    bool is_in_order(const uint64_t * stamps) const {
+        uint64_t before = 0;
+        for (int64_t cell = 0; cell < places; cell += CELLS) {
+            uint32_t bits = seen_by_any(cell);
+            if (bits == 0xFFFF) {
+                if (stamps[cell] < before || !are_ascending(stamps + cell)) return false;
+                before = stamps[cell + CELLS - 1];
+                continue;
             }
-            const float before = found.largest[number];
-            const float now = std::max(before, largest(largest_here));
-            kept[n] = before == now ? 1.0f : expf(before - now);
-            Floats total = all(0.0f);
-            for (int c = 0; c < runs.count * CELLS; c += LANES) {
-                const Floats score = load(scores[n] + c);
-                const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
-                const Floats weight = where_seen(score, ggml_v_expf(exponent));
-                store(scores[n] + c, weight);
-                total = add(total, weight);
+            for (; bits != 0; bits &= bits - 1) {
+                const uint64_t stamp = stamps[cell + __builtin_ctz(bits)];
+                if (stamp < before) return false;
+                before = stamp;
             }
-            found.largest[number] = now;
-            found.total[number] = found.total[number] * kept[n] + sum(total);
-        }
-        add_weighted<N>(out, kept, scores, value_floats, runs, value_width);
-    }
-
-    /** Adds the converted cells to the queries that wait for it. */
-    void flush(const Runs & runs) {
-        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "each number has its case");
-        switch (several.count) {
-            case 1: attend<1>(runs); break;
-            case 2: attend<2>(runs); break;
-#if defined(LOOKOUT_WIDE)
-            case 3: attend<3>(runs); break;
-            case 4: attend<4>(runs); break;
-#endif
-        }
-        several.count = 0;
-    }
-
-    /** Adds the converted cells of a head to a row's queries, at the latest with the next `flush`. */
-    void add_row(int64_t head, int64_t row, const Runs & runs, const ggml_fp16_t * shown) {
-        for (int64_t member = 0; member < inputs.group; member++) {
-            several.queries[several.count] = inputs.query(item.row + row, (item.head + head) * inputs.group + member, item.stream);
-            several.shown[several.count] = shown;
-            several.numbers[several.count] = (head * item.rows + row) * inputs.group + member;
-            if (++several.count == QUERIES_TOGETHER) flush(runs);
-        }
-    }
-
-    void add_strays(int64_t row) {
-        Strays & of_row = strays[row];
-        const int missing = CELLS - of_row.count;
-        std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
-        const auto number = [&](int c) { return of_row.cells[c]; };
-        const Runs first = {1, {0}};
-        for (int64_t head = 0; head < item.heads; head++) {
-            to_floats(inputs.k, keys_of(head), of_row.count, number, key_floats);
-            to_floats(inputs.v, values_of(head), of_row.count, number, value_floats);
-            memset(key_floats + of_row.count * width, 0, missing * width * sizeof(float));
-            memset(value_floats + of_row.count * value_width, 0, missing * value_width * sizeof(float));
-            add_row(head, row, first, of_row.shown);
-            flush(first);
-        }
-        of_row.count = 0;
-    }
-
-    /** Whether a row sees so few cells of a run that they are gathered. */
-    bool gather(int64_t row, int64_t cell) {
-        const ggml_fp16_t * shown = masks[row] + cell;
-        uint32_t seen_bits = ~hidden_bits(shown);
-        if (__builtin_popcount(seen_bits) / 2 >= FEW) return false;
-        for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
-            const int c = __builtin_ctz(seen_bits) / 2;
-            Strays & of_row = strays[row];
-            of_row.cells[of_row.count] = cell + c;
-            of_row.shown[of_row.count] = shown[c];
-            for (int64_t head = 0; head < item.heads; head++) {
-                ask_for(keys_of(head) + (cell + c) * inputs.k->nb[1], key_bytes);
-                ask_for(values_of(head) + (cell + c) * inputs.v->nb[1], value_bytes);
-            }
-            if (++of_row.count == CELLS) add_strays(row);
         }
         return true;
     }
 
-    /** Processes `count` runs for some rows. */
-    void add_runs(int64_t cell, int count, const int64_t * rows, int64_t row_count) {
-        Runs runs[QUERIES];
-        bool is_read[MOST_RUNS] = {};
-        bool is_any = false;
+    /** Puts the cells that any row sees in the order in which they were written. */
+    void sort(const uint64_t * stamps) {
+        std::vector<int32_t> & order = memory.order;
+        for (int64_t cell = 0; cell < places; cell += CELLS) {
+            for (uint32_t bits = seen_by_any(cell); bits != 0; bits &= bits - 1) order.push_back(cell + __builtin_ctz(bits));
+        }
+        sort_by(stamps, order);
+        places = (order.size() + CELLS - 1) / CELLS * CELLS;
+        memory.masks.assign(item.rows * places, HIDDEN);
+        for (int64_t row = 0; row < item.rows; row++) {
+            ggml_fp16_t * to = memory.masks.data() + row * places;
+            for (size_t i = 0; i < order.size(); i++) to[i] = masks[row][order[i]];
+            masks[row] = to;
+        }
+        order.resize(places);
+    }
+
+    /** Makes a run of a row's gathered cells. */
+    void end_strays(int64_t row) {
+        Run & of_row = strays[row];
+        Member & member = stray_members[row];
+        member.bits = (1u << of_row.count) - 1;
+        of_row.first_member = memory.members.size();
+        of_row.end_member = of_row.first_member + 1;
+        memory.members.push_back(member);
+        memory.runs.push_back(of_row);
+        of_row.count = 0;
+    }
+
+    void gather(int64_t row, int64_t place, uint32_t bits, int rank) {
+        Run & of_row = strays[row];
+        Member & member = stray_members[row];
+        for (; bits != 0; bits &= bits - 1, rank++) {
+            const int64_t at = place + __builtin_ctz(bits);
+            if (of_row.count == 0) member.rank = rank;
+            member.shown[of_row.count] = masks[row][at];
+            of_row.cells[of_row.count++] = cell_at(at);
+            if (of_row.count == CELLS) end_strays(row);
+        }
+    }
+
+    /** The cells of a run, from its place on, that belong to this part of a row. */
+    uint32_t take(int64_t row, int64_t place) {
+        if (taken[row] == PART || next[row] >= place + CELLS) return 0;
+        uint32_t bits = seen_bits(masks[row] + place);
+        if (next[row] > place) bits &= ~0u << (next[row] - place);
+        const int over = taken[row] + __builtin_popcount(bits) - PART;
+        for (int i = 0; i < over; i++) bits &= ~(1u << (31 - __builtin_clz(bits)));
+        taken[row] += __builtin_popcount(bits);
+        if (taken[row] == PART) next[row] = place + 32 - __builtin_clz(bits);
+        return bits;
+    }
+
+    /** Finds the runs of the next part. */
+    void find_runs() {
+        memory.runs.clear();
+        memory.members.clear();
+        std::fill(taken, taken + item.rows, 0);
+        const int64_t first = *std::min_element(next, next + item.rows) / BLOCK * BLOCK;
+        int64_t left = item.rows;
+        for (int64_t block = first; block < places && left > 0; block += BLOCK) {
+            const int64_t end = std::min(block + BLOCK, places);
+            int64_t rows[QUERIES];
+            int64_t row_count = 0;
+            left = 0;
+            for (int64_t row = 0; row < item.rows; row++) {
+                if (taken[row] == PART) continue;
+                left++;
+                if (end - block < BLOCK || !is_block_hidden(masks[row] + block)) rows[row_count++] = row;
+            }
+            for (int64_t place = block; place < end && row_count > 0; place += CELLS) find_run(place, rows, row_count);
+        }
+        for (int64_t row = 0; row < item.rows; row++) {
+            if (strays[row].count > 0) end_strays(row);
+            if (taken[row] < PART) next[row] = places;
+        }
+    }
+
+    void find_run(int64_t place, const int64_t * rows, int64_t row_count) {
+        Member members[QUERIES];
+        int count = 0;
         for (int64_t i = 0; i < row_count; i++) {
-            runs[i].count = 0;
-            for (int r = 0; r < count; r++) {
-                if (gather(rows[i], cell + r * CELLS)) continue;
-                runs[i].numbers[runs[i].count++] = r;
-                is_read[r] = is_any = true;
+            const int64_t row = rows[i];
+            const int rank = taken[row];
+            const uint32_t bits = take(row, place);
+            if (bits == 0) continue;
+            if (__builtin_popcount(bits) < FEW) {
+                gather(row, place, bits, rank);
+                continue;
+            }
+            if (strays[row].count > 0) end_strays(row);
+            Member & member = members[count++];
+            member.row = row;
+            member.bits = bits;
+            member.rank = rank;
+            memcpy(member.shown, masks[row] + place, sizeof(member.shown));
+        }
+        if (count == 0) return;
+        Run run;
+        for (int c = 0; c < CELLS; c++) run.cells[c] = cell_at(place + c);
+        run.count = CELLS;
+        run.first_member = memory.members.size();
+        memory.members.insert(memory.members.end(), members, members + count);
+        run.end_member = memory.members.size();
+        memory.runs.push_back(run);
+    }
+
+    /** Adds a row's query to those that are processed together. */
+    void join(int64_t head, const Member & member, int64_t of_group) {
+        const int64_t row = item.row + member.row;
+        several.queries[several.count] = inputs.query(row, (item.head + head) * inputs.group + of_group, item.stream);
+        several.numbers[several.count] = (head * item.rows + member.row) * inputs.group + of_group;
+        several.members[several.count++] = &member;
+    }
+
+    template <int N>
+    [[gnu::noinline]] void score() {
+        alignas(64) OfRun found[N];
+        dot<N>(several.queries, floats, width, found);
+        for (int n = 0; n < N; n++) {
+            const Member & member = *several.members[n];
+            float * to = scores + several.numbers[n] * SCORES + member.rank;
+            for (int c = 0; c < CELLS; c += LANES) {
+                const Floats score = fma(load(found[n] + c), all(inputs.scale), from_halves(member.shown + c));
+                to += store_chosen(to, score, member.bits >> c);
             }
         }
-        if (!is_any) return;
-        for (int64_t head = 0; head < item.heads; head++) {
-            for (int r = 0; r < count; r++) {
-                if (!is_read[r]) continue;
-                const auto number = [&](int c) { return cell + r * CELLS + c; };
-                to_floats(inputs.k, keys_of(head), CELLS, number, key_floats + r * CELLS * width, AHEAD);
-                to_floats(inputs.v, values_of(head), CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
+        several.count = 0;
+    }
+
+    void score_several() {
+        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "each number has its case");
+        switch (several.count) {
+            case 1: return score<1>();
+            case 2: return score<2>();
+#if defined(LOOKOUT_WIDE)
+            case 3: return score<3>();
+            case 4: return score<4>();
+#endif
+        }
+    }
+
+    void find_scores() {
+        for (const Run & run : memory.runs) {
+            for (int64_t head = 0; head < item.heads; head++) {
+                to_floats(inputs.k, keys_of(head), run.count, run.cells, floats, AHEAD);
+                for (int m = run.first_member; m < run.end_member; m++) {
+                    for (int64_t i = 0; i < inputs.group; i++) {
+                        join(head, memory.members[m], i);
+                        if (several.count == QUERIES_TOGETHER) score_several();
+                    }
+                }
+                score_several();
             }
-            const Runs * before = nullptr;
-            for (int64_t i = 0; i < row_count; i++) {
-                if (runs[i].count == 0) continue;
-                if (before != nullptr && !(*before == runs[i])) flush(*before);
-                before = &runs[i];
-                add_row(head, rows[i], runs[i], masks[rows[i]] + cell);
+        }
+    }
+
+    /** Turns scores into weights. */
+    void weigh(Found & found) {
+        for (int64_t i = 0; i < item.heads * item.rows * inputs.group; i++) {
+            const int count = taken[i / inputs.group % item.rows];
+            float * of_query = scores + i * SCORES;
+            for (int c = 0; c < CELLS; c += LANES) store(of_query + count + c, all(-INFINITY));
+            Floats largest_here = all(-INFINITY);
+            for (int c = 0; c < count; c += LANES) largest_here = larger(largest_here, load(of_query + c));
+            const float now = largest(largest_here);
+            Floats total = all(0.0f);
+            for (int c = 0; c < count; c += LANES) {
+                const Floats score = load(of_query + c);
+                const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
+                const Floats weight = where_seen(score, ggml_v_expf(exponent));
+                store(of_query + c, weight);
+                total = add(total, weight);
             }
-            flush(*before);
+            found.largest[i] = now;
+            found.total[i] = sum(total);
+        }
+    }
+
+    /** Members of a row in the runs whose values are in f32. */
+    struct OfRow {
+        Runs runs;
+        const Member * members[MOST_RUNS];
+    };
+
+    template <int N>
+    [[gnu::noinline]] void add_values(const OfRow * const * rows, Found & found) {
+        alignas(64) float spread[N][MOST_RUNS][CELLS];
+        Weights weights[N];
+        float * out[N];
+        for (int n = 0; n < N; n++) {
+            const int64_t number = several.numbers[n];
+            out[n] = found.values + number * value_width;
+            const Runs & runs = rows[n]->runs;
+            for (int r = 0; r < runs.count; r++) {
+                const Member & member = *rows[n]->members[r];
+                const float * from = scores + number * SCORES + member.rank;
+                weights[n][r] = from;
+                if (member.bits == (1u << runs.cells[r]) - 1) continue;
+                for (int c = 0; c < CELLS; c += LANES) from += load_chosen(from, member.bits >> c, spread[n][r] + c);
+                weights[n][r] = spread[n][r];
+            }
+        }
+        add_weighted<N>(out, weights, floats, rows[0]->runs, value_width);
+        several.count = 0;
+    }
+
+    void add_values_of_several(const OfRow * const * rows, Found & found) {
+        switch (several.count) {
+            case 1: return add_values<1>(rows, found);
+            case 2: return add_values<2>(rows, found);
+#if defined(LOOKOUT_WIDE)
+            case 3: return add_values<3>(rows, found);
+            case 4: return add_values<4>(rows, found);
+#endif
+        }
+    }
+
+    void add_values(Found & found) {
+        const int64_t queries = item.heads * item.rows * inputs.group;
+        std::fill(found.values, found.values + queries * value_width, 0.0f);
+        const size_t most_runs = std::min<size_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * value_width));
+        for (size_t first = 0; first < memory.runs.size(); first += most_runs) {
+            const size_t count = std::min(most_runs, memory.runs.size() - first);
+            OfRow of_rows[QUERIES];
+            for (int64_t row = 0; row < item.rows; row++) of_rows[row].runs.count = 0;
+            for (size_t r = 0; r < count; r++) {
+                const Run & run = memory.runs[first + r];
+                for (int m = run.first_member; m < run.end_member; m++) {
+                    OfRow & of_row = of_rows[memory.members[m].row];
+                    of_row.members[of_row.runs.count] = &memory.members[m];
+                    of_row.runs.cells[of_row.runs.count] = run.count;
+                    of_row.runs.numbers[of_row.runs.count++] = r;
+                }
+            }
+            for (int64_t head = 0; head < item.heads; head++) {
+                for (size_t r = 0; r < count; r++) {
+                    const Run & run = memory.runs[first + r];
+                    to_floats(inputs.v, values_of(head), run.count, run.cells, floats + r * CELLS * value_width, AHEAD);
+                }
+                const OfRow * waiting[QUERIES_TOGETHER];
+                for (int64_t row = 0; row < item.rows; row++) {
+                    const OfRow & of_row = of_rows[row];
+                    if (of_row.runs.count == 0) continue;
+                    if (several.count > 0 && !(waiting[0]->runs == of_row.runs)) add_values_of_several(waiting, found);
+                    for (int64_t i = 0; i < inputs.group; i++) {
+                        waiting[several.count] = &of_row;
+                        join(head, *of_row.members[0], i);
+                        if (several.count == QUERIES_TOGETHER) add_values_of_several(waiting, found);
+                    }
+                }
+                add_values_of_several(waiting, found);
+            }
         }
     }
 
 public:
-    Search(const Inputs & inputs, const Item & item, Found & found)
-        : inputs(inputs), item(item), found(found), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]),
-          key_bytes(row_bytes(inputs.k)), value_bytes(row_bytes(inputs.v)) {
+    Search(const Inputs & inputs, const Item & item, Memory & memory)
+        : inputs(inputs), item(item), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]), memory(memory), places(inputs.k->ne[1]) {
         const ggml_tensor * k = inputs.k;
         const ggml_tensor * v = inputs.v;
         const int64_t key_stream = item.stream / (inputs.q->ne[3] / k->ne[3]);
@@ -565,30 +794,32 @@ public:
         values = (const char *) v->data + item.head * v->nb[2] + key_stream * v->nb[3];
         several.count = 0;
         for (int64_t row = 0; row < item.rows; row++) {
-            strays[row].count = 0;
             masks[row] = inputs.seen(item.row + row, item.stream);
+            next[row] = 0;
+            strays[row].count = 0;
+            stray_members[row].row = row;
         }
+        memory.order.clear();
+        const uint64_t * stamps = inputs.k->ne[3] == 1 && lookout_cell_stamps != nullptr ? lookout_cell_stamps(inputs.k) : nullptr;
+        if (stamps != nullptr && !is_in_order(stamps)) sort(stamps);
     }
 
-    void run() {
-        const int64_t queries = item.heads * item.rows * inputs.group;
-        std::fill(found.largest, found.largest + queries, -INFINITY);
-        std::fill(found.total, found.total + queries, 0.0f);
-        std::fill(found.values, found.values + queries * value_width, 0.0f);
-        const int64_t most_runs = std::min<int64_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * std::max(width, value_width)));
-        for (int64_t block = item.start; block < item.end; block += BLOCK) {
-            const int64_t end = std::min(block + BLOCK, item.end);
-            int64_t rows[QUERIES];
-            int64_t row_count = 0;
-            for (int64_t row = 0; row < item.rows; row++) {
-                if (end - block < BLOCK || !is_block_hidden(masks[row] + block)) rows[row_count++] = row;
-            }
-            for (int64_t cell = block; cell < end && row_count > 0; cell += most_runs * CELLS) {
-                add_runs(cell, (int) std::min(most_runs, (end - cell) / CELLS), rows, row_count);
-            }
-        }
+    /** Computes the next part. @return whether any row sees any of it. */
+    bool find_part(Found & found) {
+        find_runs();
+        find_scores();
+        weigh(found);
+        add_values(found);
+        return !memory.runs.empty();
+    }
+
+    /** Passes over the next part. */
+    void skip_part() {
         for (int64_t row = 0; row < item.rows; row++) {
-            if (strays[row].count > 0) add_strays(row);
+            taken[row] = 0;
+            int64_t place = next[row] / CELLS * CELLS;
+            for (; place < places && taken[row] < PART; place += CELLS) take(row, place);
+            if (taken[row] < PART) next[row] = places;
         }
     }
 };
@@ -596,63 +827,79 @@ public:
 struct Attention : Inputs {
     using Inputs::Inputs;
 
-    /** Each thread takes a share of the items. With fewer items than threads, the items' cells are split into parts. */
+    /** Each thread takes a share of the items. With fewer items than threads, it takes a share of their parts. */
     void run(const ggml_compute_params * params) const {
-        const int64_t cells = k->ne[1];
+        static thread_local Memory memory;
+        std::vector<Item> items;
+        each_item(tiles(params->nth), [&](const Item & item) { items.push_back(item); });
+        const int64_t parts = (k->ne[1] + PART - 1) / PART;
+        if (parts > 1 && (int64_t) items.size() < params->nth) return run_parts(params, items, parts, memory);
+        const int64_t width = v->ne[0];
+        Found found, part;
+        for (size_t i = params->ith; i < items.size(); i += params->nth) {
+            Search search(*this, items[i], memory);
+            search.find_part(found);
+            while (search.find_part(part)) {
+                each_query(items[i], [&](int64_t i, int64_t, int64_t) {
+                    float * values = found.values + i * width;
+                    add_part(found.largest[i], found.total[i], values, part.largest[i], part.total[i], part.values + i * width, width);
+                });
+            }
+            each_query(items[i], [&](int64_t n, int64_t row, int64_t head) {
+                end(found.total[n], found.values + n * width, result(row, head, items[i].stream));
+            });
+        }
+    }
+
+private:
+    void end(float total, const float * values, float * to) const {
+        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+        for (int64_t d = 0; d < v->ne[0]; d++) to[d] = values[d] * inverse;
+    }
+
+    void run_parts(const ggml_compute_params * params, const std::vector<Item> & items, int64_t parts, Memory & memory) const {
+        static thread_local Scratch<float> own_memory;
         const int64_t width = v->ne[0];
         const int64_t record = 2 + width;  // Largest, total, values.
         const int64_t queries = q->ne[1] * q->ne[2] * q->ne[3];
-        // How cells are split changes how sums are rounded, so it must not depend on what the rows see.
-        const int64_t fewest_items = q->ne[3] * k->ne[2] * ((q->ne[1] + most_rows - 1) / most_rows);
-        int64_t parts = std::min((params->nth + fewest_items - 1) / fewest_items, std::max<int64_t>(1, cells / FEWEST_CELLS));
-        if ((int64_t) (params->wsize / sizeof(float)) < queries * parts * record) parts = 1;
-        const int64_t part_cells = ((cells + parts - 1) / parts + BLOCK - 1) / BLOCK * BLOCK;
-        Found found;
         auto * records = (float *) params->wdata;
+        if (params->wsize / sizeof(float) < (size_t) (queries * parts * record)) {
+            if (params->ith == 0) *(float **) params->wdata = own_memory.of(queries * parts * record);
+            ggml_barrier(params->threadpool);
+            records = *(float **) params->wdata;
+        }
         const auto record_of = [&](int64_t part, int64_t row, int64_t head, int64_t stream) {
             return records + (((part * q->ne[3] + stream) * q->ne[1] + row) * q->ne[2] + head) * record;
         };
+        Found found;
         int64_t job = 0;
-        each_item(tiles(params->nth), [&](Item item) {
+        for (const Item & item : items) {
+            Search search(*this, item, memory);
             for (int64_t part = 0; part < parts; part++, job++) {
-                if (job % params->nth != params->ith) continue;
-                item.start = std::min(cells, part * part_cells);
-                item.end = std::min(cells, item.start + part_cells);
-                Search(*this, item, found).run();
+                if (job % params->nth != params->ith) {
+                    search.skip_part();
+                    continue;
+                }
+                search.find_part(found);
                 each_query(item, [&](int64_t i, int64_t row, int64_t head) {
-                    const float * from = found.values + i * width;
-                    if (parts == 1) {
-                        const float inverse = found.total[i] == 0.0f ? 0.0f : 1.0f / found.total[i];
-                        float * to = result(row, head, item.stream);
-                        for (int64_t d = 0; d < width; d++) to[d] = from[d] * inverse;
-                    } else {
-                        float * to = record_of(part, row, head, item.stream);
-                        to[0] = found.largest[i];
-                        to[1] = found.total[i];
-                        memcpy(to + 2, from, width * sizeof(float));
-                    }
+                    float * to = record_of(part, row, head, item.stream);
+                    to[0] = found.largest[i];
+                    to[1] = found.total[i];
+                    memcpy(to + 2, found.values + i * width, width * sizeof(float));
                 });
             }
-        });
-        if (parts == 1) return;
+        }
         ggml_barrier(params->threadpool);
         for (int64_t query = params->ith; query < queries; query += params->nth) {
             const int64_t head = query % q->ne[2];
             const int64_t row = query / q->ne[2] % q->ne[1];
             const int64_t stream = query / q->ne[2] / q->ne[1];
-            float now = -INFINITY;
-            for (int64_t n = 0; n < parts; n++) now = std::max(now, record_of(n, row, head, stream)[0]);
-            float total = 0.0f;
-            float * to = result(row, head, stream);
-            std::fill(to, to + width, 0.0f);
-            for (int64_t n = 0; n < parts; n++) {
-                const float * from = record_of(n, row, head, stream);
-                if (from[1] == 0.0f) continue;
-                const float kept = expf(from[0] - now);
-                total += from[1] * kept;
-                for (int64_t d = 0; d < width; d++) to[d] += from[2 + d] * kept;
+            float * first = record_of(0, row, head, stream);
+            for (int64_t n = 1; n < parts; n++) {
+                const float * part = record_of(n, row, head, stream);
+                add_part(first[0], first[1], first + 2, part[0], part[1], part + 2, width);
             }
-            for (int64_t d = 0; d < width && total != 0.0f; d++) to[d] /= total;
+            end(first[1], first + 2, result(row, head, stream));
         }
     }
 };

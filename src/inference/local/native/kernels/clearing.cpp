@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ggml-backend-impl.h"
+#include "cell-order.h"
 
 namespace {
 
@@ -49,12 +49,16 @@ ggml_backend_buffer_t alloc(ggml_backend_buffer_type_t type, size_t size) {
     if (buffer == nullptr) return nullptr;
     stock_clear = buffer->iface.clear;
     buffer->iface.clear = clear;
+    keep_cell_order(buffer);
     return buffer;
 }
 
 }  // namespace
 
-/** Changes how ggml's buffers in main memory are cleared that are made from now on. The library must stay loaded. */
+/**
+ * Changes ggml's buffers in main memory that are made from now on: how they are cleared, and that they keep the order of
+ * a cache's cells (cell-order.h). The library must stay loaded.
+ */
 extern "C" void lookout_clear_by_releasing(void) {
     ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
     if (type->iface.alloc_buffer == alloc) return;

@@ -33,6 +33,16 @@ inline Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 inline Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
 inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
 inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
+/** Stores the lanes of which `bits` has the bit beside each other. It may write LANES numbers. @return how many it has. */
+inline int store_chosen(float * to, Floats x, uint32_t bits) {
+    store(to, _mm512_maskz_compress_ps(bits, x));
+    return __builtin_popcount((__mmask16) bits);
+}
+/** Spreads numbers over the lanes of which `bits` has the bit; the others become 0. It may read LANES numbers. @return how many it needs. */
+inline int load_chosen(const float * from, uint32_t bits, float * to) {
+    store(to, _mm512_maskz_expand_ps(bits, load(from)));
+    return __builtin_popcount((__mmask16) bits);
+}
 inline Floats where_seen(Floats scores, Floats x) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(scores, all(-FLT_MAX), _CMP_GE_OQ), x);
 }
@@ -60,6 +70,19 @@ inline float sum(Floats x) {
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     y = _mm_add_ps(y, _mm_movehl_ps(y, y));
     return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+inline int store_chosen(float * to, Floats x, uint32_t bits) {
+    alignas(32) float lanes[LANES];
+    store(lanes, x);
+    bits &= 0xFF;
+    if (bits == 0xFF) store(to, x);
+    else for (uint32_t left = bits; left != 0; left &= left - 1) *to++ = lanes[__builtin_ctz(left)];
+    return __builtin_popcount(bits);
+}
+inline int load_chosen(const float * from, uint32_t bits, float * to) {
+    int count = 0;
+    for (int lane = 0; lane < LANES; lane++) to[lane] = bits >> lane & 1 ? from[count++] : 0.0f;
+    return count;
 }
 inline Floats where_seen(Floats scores, Floats x) {
     return _mm256_and_ps(x, _mm256_cmp_ps(scores, all(-FLT_MAX), _CMP_GE_OQ));

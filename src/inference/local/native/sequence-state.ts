@@ -1,0 +1,96 @@
+/** The library's mark and the sequence's id. */
+const HEAD_BYTES = 8
+/** A cell's record: a position, how many sequences it belongs to, and the sequence. */
+const RECORD_BYTES = 12
+/** The same with x, y and a token before the sequence. */
+const LONG_RECORD_BYTES = 24
+
+/** Equal parts of the state, one for each cell, one behind the other. */
+interface Parts {
+  readonly at: number
+  readonly bytes: number
+}
+
+/** What is saved of one cache. A model with sliding windows has two. */
+interface SavedCache {
+  readonly cells: number
+  readonly records: Parts
+  /** Keys and values of each layer. */
+  readonly rows: readonly Parts[]
+}
+
+/**
+ * Puts the cells of a saved sequence in the order of their positions. llama.cpp saves them in the order in which they lie in
+ * the cache, and that depends on what else was there. A state whose layout is another than expected stays as it is.
+ * @param state what `llama_state_seq_get_data` has written, for a model without recurrent layers.
+ */
+export function sortCells(state: Uint8Array): void {
+  const view = new DataView(state.buffer, state.byteOffset, state.byteLength)
+  const caches = readCaches(view, RECORD_BYTES) ?? readCaches(view, LONG_RECORD_BYTES) ?? []
+  for (const { cells, records, rows } of caches) {
+    const order = sortedCells(view, records, cells)
+    if (order === null) continue
+    for (const parts of [records, ...rows]) reorder(state, parts, order)
+  }
+}
+
+/** Null where the state is laid out differently. */
+function readCaches(view: DataView, recordBytes: number): SavedCache[] | null {
+  const caches: SavedCache[] = []
+  const uint32 = (at: number) => view.getUint32(at, true)
+  let at = HEAD_BYTES
+  try {
+    while (at < view.byteLength) {
+      const [streams, cells] = [uint32(at), uint32(at + 4)]
+      at += 8
+      if (streams !== 1) return null
+      if (cells === 0) continue
+      const records = { at, bytes: recordBytes }
+      for (let i = 0; i < cells; i++) if (uint32(at + i * recordBytes + 4) !== 1) return null
+      at += cells * recordBytes
+      const [isTransposed, layers] = [uint32(at), uint32(at + 4)]
+      at += 8
+      if (isTransposed !== 0) return null
+      const rows: Parts[] = []
+      // Some models have no values of their own.
+      for (let i = 0; i < 2 * layers && at < view.byteLength; i++) {
+        const bytes = Number(view.getBigUint64(at + 4, true))
+        rows.push({ at: at + 12, bytes })
+        at += 12 + cells * bytes
+      }
+      caches.push({ cells, records, rows })
+    }
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+  return at === view.byteLength ? caches : null
+}
+
+/** Numbers of the cells in the order of their positions; null if they are in order. */
+function sortedCells(view: DataView, { at, bytes }: Parts, cells: number): readonly number[] | null {
+  const field = (cell: number, offset: number) => view.getInt32(at + cell * bytes + offset, true)
+  // All cells of an image have the same first position under M-RoPE; then y decides, and then x.
+  const fields = bytes === LONG_RECORD_BYTES ? [0, 12, 8] : [0]
+  const compare = (a: number, b: number) => {
+    for (const offset of fields) {
+      const difference = field(a, offset) - field(b, offset)
+      if (difference !== 0) return difference
+    }
+    return 0
+  }
+  let inOrder = 1
+  while (inOrder < cells && compare(inOrder - 1, inOrder) <= 0) inOrder++
+  return inOrder >= cells ? null : Array.from({ length: cells }, (_, cell) => cell).sort(compare)
+}
+
+function reorder(state: Uint8Array, { at, bytes }: Parts, order: readonly number[]): void {
+  const before = new Uint8Array(state.subarray(at, at + order.length * bytes))
+  for (let start = 0; start < order.length; ) {
+    const from = order[start]!
+    let end = start + 1
+    while (order[end] === from + end - start) end++
+    state.set(before.subarray(from * bytes, (from + end - start) * bytes), at + start * bytes)
+    start = end
+  }
+}
