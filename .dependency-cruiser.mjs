@@ -11,6 +11,7 @@ const ROOMS = {
     ...[
       'service',
       'doctor',
+      'batches',
       'client',
       'drawing',
       'exports',

@@ -211,6 +211,219 @@ test('writes a folder for YOLO, and a line for each picture as JSON Lines', asyn
   })
 })
 
+const request = (id: string, fields: object = {}) =>
+  JSON.stringify({
+    custom_id: id,
+    method: 'POST',
+    url: '/v1/chat/completions',
+    body: { model: 'yesterday', messages: [{ role: 'user', content: id }], ...fields },
+  })
+const save = async (name: string, lines: readonly string[]) => {
+  await writeFile(place(name), lines.map((line) => `${line}\n`).join(''))
+  return place(name)
+}
+/** A line of an output. */
+const result = (id: string, body: object, status = 200) =>
+  JSON.stringify({
+    id: `of ${id}`,
+    custom_id: id,
+    response: { status_code: status, request_id: '', body },
+    error: null,
+  })
+
+test('sends the requests of a batch to another model, and says what has changed since', async () => {
+  const input = await save('requests.jsonl', [request('one'), request('two', { stream: true }), request('three')])
+  const words = [input, '--model', 'service-mk1.5', '--jobs', '1']
+  server.engine.script = { texts: ['a red circle'] }
+  const first = await run(...words, '-o', place('old.jsonl'))
+  expect({ code: first.code, stdout: first.stdout }).toEqual({ code: 0, stdout: '' })
+  const lines = (await readFile(place('old.jsonl'), 'utf8')).trimEnd().split('\n')
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    {
+      id: expect.stringMatching(/^batch_req_/),
+      custom_id: 'one',
+      response: {
+        status_code: 200,
+        request_id: expect.stringMatching(/./),
+        body: expect.objectContaining({ object: 'chat.completion', model: 'service-mk1.5' }),
+      },
+      error: null,
+    },
+    expect.objectContaining({ custom_id: 'two', response: expect.objectContaining({ status_code: 400 }) }),
+    expect.objectContaining({ custom_id: 'three' }),
+  ])
+
+  let asked = 0
+  const broken = internalError(new Error('broken'))
+  const { length } = server.engine.works
+  server.engine.script = { texts: ['a red star'], refusal: () => (asked++ === 0 ? broken : undefined) }
+  const against = [...words, '-o', place('new.jsonl'), '--against', place('old.jsonl')]
+  expect(await run(...against)).toEqual({
+    code: 1,
+    stdout: `one: no error before, server_error "Internal error" now
+three: reply differs at word 3: "circle" before, "star" now
+
+2 of 3 requests have other results
+texts: 0 of 1 the same
+errors: 1 new, 0 gone, 0 other ones, 1 the same
+`,
+    stderr: expect.stringMatching(/one: Internal error\nlookout: 1 of 3 requests were not answered\n$/),
+  })
+  // The same command asks again only what has failed.
+  server.engine.script = { texts: ['a red circle'] }
+  expect(await run(...against)).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^three: .*\n\n1 of 3 requests have other results\n/),
+    stderr: expect.stringMatching(/^2 of 3 requests are done already\n/),
+  })
+  expect(server.engine.works.length - length).toBe(3)
+  expect(server.engine.works.at(-1)!.isBackground).toBe(true)
+  expect(await run(place('old.jsonl'), '--against', place('old.jsonl'))).toEqual({
+    code: 0,
+    stdout: `3 of 3 requests have the same results
+texts: 2 of 2 the same
+errors: 0 new, 0 gone, 0 other ones, 1 the same
+`,
+    stderr: '',
+  })
+})
+
+test('compares pictures with an older output too', async () => {
+  server.engine.script = CAT
+  const words = [place('album/0.png'), '--detect', 'cat']
+  expect((await run(...words, '-o', place('older.jsonl'))).code).toBe(0)
+  server.engine.script = { texts: ['<point_box mention="cat"> (100,200) (500,700) </point_box>'] }
+  expect(await run(...words, '-o', place('newer.jsonl'), '--against', place('older.jsonl'))).toMatchObject({
+    code: 1,
+    stdout: `${place('album/0.png')}: cat: 1 of 1 moved, mean IoU 0.833
+
+1 of 1 requests have other results
+PLACES  MATCHED  MOVED  ONLY BEFORE  ONLY NOW  MEAN IOU
+cat     1        1      0            0         0.833
+`,
+  })
+})
+
+const chat = (message: object, fields: object = {}) => ({
+  ...{ object: 'chat.completion', id: `chatcmpl-${Math.random()}`, model: 'one', usage: { total_tokens: 1 } },
+  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: 'stop' }],
+  ...fields,
+})
+const call = (given: string) => ({
+  content: null,
+  tool_calls: [{ id: `${Math.random()}`, type: 'function', function: { name: 'look', arguments: given } }],
+})
+const point = (x: number, y: number) => ({ mention: 'bolt', point: { x, y } })
+
+test('compares each kind of reply by its own measure', async () => {
+  const decided = (red: number, there: number) => ({
+    answers: [
+      {
+        ...{ name: 'colour', type: 'choice', choice: red > 0.5 ? 'red' : 'blue', confidence: 1 },
+        probabilities: [
+          { value: 'red', probability: red },
+          { value: 'blue', probability: 1 - red },
+        ],
+      },
+      { name: null, type: 'predicate', probability: there },
+    ],
+  })
+  const looked = (...texts: string[]) => ({
+    object: 'chat.completion.multilook',
+    results: texts.map((content, index) => ({
+      prompt_index: index,
+      ...chat({ content }),
+      completions: chat({ content }).choices,
+    })),
+  })
+  const logged = (logprob: number) => {
+    const [choice] = chat({ content: 'yes' }).choices
+    return chat({}, { choices: [{ ...choice, logprobs: { content: [{ token: 'yes', logprob }] } }] })
+  }
+  const pairs: Readonly<Record<string, readonly [object, object, string | null]>> = {
+    equal: [chat({ content: 'a cat' }), chat({ content: 'a cat' }, { model: 'two', system_fingerprint: 'f' }), null],
+    'JSON of equal value': [chat({ content: '{"a": 1, "b": [2]}' }), chat({ content: '{"b":[2],"a":1.0}' }), null],
+    JSON: [
+      chat({ content: '{"a": [{"b": 12345678901234567890}], "c": 1}' }),
+      chat({ content: '{"a": [{"b": 12345678901234567891}]}' }),
+      'reply a[0].b: "12345678901234567890" before, "12345678901234567891" now, reply c: 1 before, nothing now',
+    ],
+    'equal calls': [chat(call('{"a": 1}')), chat(call('{"a":1}')), null],
+    calls: [chat(call('{"a": 1}')), chat(call('{"a": 2}')), 'tool calls [0].arguments.a: 1 before, 2 now'],
+    'call gone': [chat(call('{}')), chat({ content: 'no' }), 'tool calls only before; reply only now'],
+    points: [
+      { detections: [point(1, 1), point(50, 50)] },
+      { detections: [point(53, 54), point(1, 1), point(9, 9)] },
+      'bolt: 1 of 2 moved, mean distance 2.500, 1 only now',
+    ],
+    decisions: [
+      decided(0.6, 0.25),
+      decided(0.4, 0.5),
+      'colour: red before, blue now, probabilities changed by up to 0.200; question 2: no before, yes now, probabilities changed by up to 0.250',
+    ],
+    multilook: [
+      looked('same', 'a b c'),
+      looked('same', 'a x c'),
+      'prompt 2 reply differs at word 2: "b c" before, "x c" now',
+    ],
+    places: [
+      chat({ content: 'Here: <polygon mention="lid"> (0,0) (100,0) (100,100) </polygon>' }),
+      chat({ content: 'Here: <polygon mention="lid"> (0,0) (100,0) (100,80) </polygon>' }),
+      'lid: 1 of 1 moved, mean IoU 0.800',
+    ],
+    probabilities: [logged(-0.5), logged(-0.25), 'reply: log-probabilities of 1 tokens changed by up to 0.250'],
+    messages: [
+      { type: 'message', id: '1', content: [{ type: 'text', text: 'a' }], stop_reason: 'end_turn' },
+      { type: 'message', id: '2', content: [{ type: 'text', text: 'b' }], stop_reason: 'end_turn' },
+      'reply differs at word 1: "a" before, "b" now',
+    ],
+    unknown: [
+      { id: 1, data: [Number.POSITIVE_INFINITY, null] },
+      { id: 2, data: [0, null] },
+      'response data[0]: Infinity before, 0 now',
+    ],
+    'line\nbreak\u001b[31m': [{ data: '\u001b' }, { data: 1 }, 'response data: "\\u001b" before, 1 now'],
+  }
+  const names = Object.keys(pairs)
+  const before = names.map((name) => result(name, pairs[name]![0]).replace('[null,null]', '[1e400,null]'))
+  const old = await save('before.jsonl', [...before, result('gone', {})])
+  const oldErrors = await save('before-errors.jsonl', [result('mended', { error: { message: 'no', code: 'c' } }, 400)])
+  const now = [...names.map((name) => result(name, pairs[name]![1])), result('mended', {})]
+  const words = [await save('now.jsonl', now.reverse()), '--against', old, '--against', oldErrors]
+  const { code, stdout, stderr } = await run(...words)
+  expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
+  const [changes, summary] = stdout.split('\n\n') as [string, string]
+  const said = names.flatMap((name) => (pairs[name]![2] === null ? [] : [`${name}: ${pairs[name]![2]}`]))
+  expect(changes.split('\n').sort()).toEqual(
+    [
+      ...said.map((line) => line.replace('\n', ' ').replace('\u001b', '\ufffd')),
+      'mended: 400 c "no" before, no error now',
+      'gone: only before',
+    ].sort(),
+  )
+  expect(summary).toMatch(/^12 of 15 requests have other results\nmodel: one before, one, two now\n/)
+  expect(summary).toContain('system_fingerprint: none before, f now\nrequests: 1 only before, 0 only now\n')
+  expect(summary).toContain(
+    'choices: 2 of 2 are other ones\nprobabilities: changed by 0.217 on average, 0.250 at most\n',
+  )
+  expect(summary).toContain('errors: 0 new, 1 gone, 0 other ones, 0 the same\n')
+
+  const json = (await run(...words, '--json')).stdout.trimEnd().split('\n')
+  const parsed = json.map((line) => JSON.parse(line))
+  expect(parsed.at(-1)!.summary).toMatchObject({
+    compared: 15,
+    changed: 12,
+    only_before: 1,
+    texts: { compared: 6, same: 4 },
+  })
+  expect(
+    parsed
+      .slice(0, -1)
+      .map(({ id }) => id)
+      .sort(),
+  ).toEqual([...names.filter((name) => pairs[name]![2] !== null), 'mended', 'gone'].sort())
+})
+
 test.each([
   [['--detect', 'cat'], /^lookout: -o: expected a file or a folder/],
   [['-o', 'out.json'], /^lookout: expected either --detect or --ask/],
@@ -223,4 +436,14 @@ test.each([
   const { code, stderr } = await run(place('album'), ...args)
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) })
   expect(server.engine.works.length).toBe(before)
+})
+
+test.each([
+  [['-o', 'out.csv'], [request('a')], /results of requests are written as \.jsonl/],
+  [['-o', 'out.jsonl', '--json'], [request('a')], /--against is missing/],
+  [[], [result('a', {})], /has results: name older ones with --against/],
+  [['--against', 'package.json'], [result('a', {})], /package\.json:1: the line is cut off/],
+])('a file with %j is refused', async (args, lines, message) => {
+  const { code, stdout, stderr } = await run(await save('refused.jsonl', lines), ...args)
+  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(message) })
 })

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { toCoco } from '../src/exports/index.ts'
+import { type DetectedBox, iouOf, matchBoxes, scoresOf, toCoco } from '../src/exports/index.ts'
 import { readCoco } from '../studio/src/detect/compare/coco-file.ts'
-import { iouOf, matchBoxes, type NamedBox, scoresOf } from '../studio/src/detect/compare/matching.ts'
 import { LABEL_HEIGHT, placeLabels } from '../studio/src/stage/label-layout.ts'
 import { HANDLES, reshape } from '../studio/src/stage/reshape.ts'
 
@@ -19,7 +18,7 @@ const box = fc
   .map(({ label, left, top, width, height }) => ({ label, left, top, right: left + width, bottom: top + height }))
 const boxes = fc.array(box, { maxLength: 12 })
 const least = fc.integer({ min: 0, max: 20 }).map((twentieths) => twentieths / 20)
-const nameOf = ({ label }: NamedBox) => label.toLowerCase()
+const nameOf = ({ label }: DetectedBox) => label.toLowerCase()
 
 describe('matching', () => {
   test('IoU of boxes that share a third', () => {
@@ -73,7 +72,7 @@ describe('matching', () => {
 
   test('scores count over all pictures, for each label and in all', () => {
     const at = (label: string, left: number) => ({ label, left, top: 0, right: left + 10, bottom: 10 })
-    const compare = (known: NamedBox[], found: NamedBox[]) => ({
+    const compare = (known: DetectedBox[], found: DetectedBox[]) => ({
       known,
       found,
       matching: matchBoxes(known, found, 0.5),

@@ -29,13 +29,17 @@ export type InputIndex =
  * @returns the lines in the order in which they are to be run: lines about the same media follow one another, so that
  * these are encoded once. Or what is wrong with the input.
  */
-export async function indexInput(input: AsyncIterable<Uint8Array>, endpoint: string): Promise<InputIndex> {
+export async function indexInput(
+  input: AsyncIterable<Uint8Array>,
+  endpoint: string,
+  mostLines = MOST_LINES,
+): Promise<InputIndex> {
   const groups = new Map<string, IndexedLine[]>()
   const seen = new Map<string, number>()
   const problems: BatchProblem[] = []
   for await (const { number, start, bytes } of splitLines(input, MOST_LINE_BYTES)) {
-    if (seen.size === MOST_LINES) {
-      problems.push(problemAt(null, 'too_many_lines', `The file has more than ${MOST_LINES} lines`, null))
+    if (seen.size === mostLines) {
+      problems.push(problemAt(null, 'too_many_lines', `The file has more than ${mostLines} lines`, null))
       break
     }
     if (problems.length === MOST_PROBLEMS) break

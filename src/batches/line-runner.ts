@@ -2,9 +2,8 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { LRUCache } from 'lru-cache'
 import type { KeyOwners, Principal } from '../accounts/index.ts'
 import type { Files } from '../files/index.ts'
-import { invalidRequest } from '../lib/errors.ts'
 import type { BatchDesk, LineResult, OpenBatch, TakenLine } from './batch-desk.ts'
-import { errorLine, type LineResponse, resultLine } from './output-writer.ts'
+import { errorLine, type LineResponse, resultLine, STREAMS } from './output-writer.ts'
 import type { Pauses } from './pauses.ts'
 import { INPUT_DELETED, type RequestBytes, requestBytes } from './request-bytes.ts'
 import { ResultKeeper } from './result-keeper.ts'
@@ -311,10 +310,4 @@ export class LineRunner {
       return failed(`The response is larger than ${MOST_RESULT_BYTES / 2 ** 20} MiB`)
     return { result, failed: response.status >= 300 }
   }
-}
-
-const STREAMS: LineResponse = {
-  status: 400,
-  requestId: '',
-  body: JSON.stringify(invalidRequest("Invalid 'stream': lines of a batch cannot be streamed", 'stream').toBody()),
 }

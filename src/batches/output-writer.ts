@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Files } from '../files/index.ts'
 import type { ErrorCode } from '../lib/error-codes.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import type { BatchEnding } from '../storage/index.ts'
 import type { BatchOutput, KeptLine } from './batch-desk.ts'
 
@@ -10,6 +11,13 @@ export interface LineResponse {
   readonly requestId: string
   /** JSON. */
   readonly body: string
+}
+
+/** The response to a request that asks for a stream. */
+export const STREAMS: LineResponse = {
+  status: 400,
+  requestId: '',
+  body: JSON.stringify(invalidRequest("Invalid 'stream': lines of a batch cannot be streamed", 'stream').toBody()),
 }
 
 /** A line of an output, as OpenAI writes it. */

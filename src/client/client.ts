@@ -12,6 +12,8 @@ export class ServerError extends Error {
   readonly retryAfter: number | null
   /** Whether there was no answer, or only that of a proxy before a server that is not there. */
   readonly isAway: boolean
+  /** The error as the API wrote it; null where it was not the API that answered, or not about the request. */
+  readonly answer: RawAnswer | null
 
   constructor(message: string, fields: ServerErrorFields) {
     super(message)
@@ -20,7 +22,16 @@ export class ServerError extends Error {
     this.code = fields.code ?? null
     this.retryAfter = fields.retryAfter ?? null
     this.isAway = fields.isAway ?? false
+    this.answer = fields.answer ?? null
   }
+}
+
+/** What a server answered, as it wrote it. */
+export interface RawAnswer {
+  readonly status: number
+  readonly requestId: string
+  /** JSON. */
+  readonly body: string
 }
 
 interface ServerErrorFields {
@@ -30,6 +41,7 @@ interface ServerErrorFields {
   readonly code?: string | null
   readonly retryAfter?: number | null
   readonly isAway?: boolean
+  readonly answer?: RawAnswer | null
 }
 
 export interface ModelEntry {
@@ -259,6 +271,25 @@ export class LookoutClient {
     return answers
   }
 
+  /**
+   * Sends JSON as it is written.
+   * @returns what the API answers, errors included.
+   * @throws ServerError where anything else answers, or the key is not known.
+   */
+  async answer(path: string, json: string): Promise<RawAnswer> {
+    try {
+      return await this.#patiently(async () => {
+        const response = await this.#send(path, postedJson(json))
+        return await rawAnswer(response).catch((error: unknown) => {
+          throw this.#broken(error)
+        })
+      }, undefined)
+    } catch (error) {
+      if (error instanceof ServerError && error.answer !== null) return error.answer
+      throw error
+    }
+  }
+
   /** @returns the id of the stored file. @throws the signal's reason when that fires. */
   async upload(bytes: Blob, filename: string, signal?: AbortSignal): Promise<string> {
     const form = new FormData()
@@ -365,10 +396,8 @@ export class LookoutClient {
 
   async #errorOf(response: Response): Promise<ServerError> {
     const { status } = response
-    const body = (await response.json().catch(() => null)) as {
-      error?: { message?: string; param?: string | null; code?: string | null }
-    } | null
-    const error = body?.error
+    const answer = await rawAnswer(response).catch(() => null)
+    const error = errorIn(answer?.body ?? '')
     if (typeof error?.message !== 'string') return this.#notLookout(status, status >= 502 && status <= 504)
     if (status === 401) {
       const message =
@@ -383,6 +412,7 @@ export class LookoutClient {
       param: error.param ?? null,
       code: error.code ?? null,
       retryAfter: seconds > 0 ? seconds : null,
+      answer,
     })
   }
 
@@ -396,11 +426,24 @@ export class LookoutClient {
 }
 
 function posted(body: object, signal: AbortSignal | undefined): RequestInit {
-  return {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-    signal: signal ?? null,
+  return postedJson(JSON.stringify(body), signal)
+}
+
+function postedJson(body: string, signal?: AbortSignal): RequestInit {
+  return { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: signal ?? null }
+}
+
+async function rawAnswer(response: Response): Promise<RawAnswer> {
+  const { status, headers } = response
+  return { status, requestId: headers.get('x-request-id') ?? '', body: await response.text() }
+}
+
+/** In the shape of any of the APIs. */
+function errorIn(body: string): { message?: string; param?: string | null; code?: string | null } | undefined {
+  try {
+    return (JSON.parse(body) as { error?: object } | null)?.error
+  } catch {
+    return undefined
   }
 }
 

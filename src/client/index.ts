@@ -8,6 +8,7 @@ export {
   MOST_WAIT_S,
   type ModelEntry,
   type Pixel,
+  type RawAnswer,
   type ReplyPiece,
   ServerError,
   type Usage,

@@ -9,6 +9,7 @@ import {
   CONNECTION_OPTIONS,
   findPlace,
   isAboutInput,
+  type Place,
   readWait,
   WAIT_HELP,
   WAIT_OPTION,
@@ -18,8 +19,11 @@ import { readNumber } from './asking/numbers.ts'
 import { endWithUser, note } from './asking/screen.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
 import { findModel } from './asking/words.ts'
-import { Journal } from './batching/journal.ts'
+import { compareResults } from './batching/compare-results.ts'
+import { type Input, Journal } from './batching/journal.ts'
 import { Progress } from './batching/progress.ts'
+import { failureLine, RequestFile } from './batching/request-file.ts'
+import { kindOfLines, ResultFiles } from './batching/result-files.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
@@ -38,24 +42,59 @@ const MOST_FAULTS = 5
 export const batch: Command = {
   help: `Usage: lookout batch FILE | FOLDER | PATTERN ... --detect CATEGORY,CATEGORY... -o OUTPUT [options]
        lookout batch FILE | FOLDER | PATTERN ... --ask QUESTION -o OUTPUT [options]
+       lookout batch REQUESTS.jsonl -o OUTPUT.jsonl [--against OLDER.jsonl ...] [options]
+       lookout batch RESULTS.jsonl ... --against OLDER.jsonl ... [--json]
 
-Finds objects in many pictures, or asks the same question about each. On a server it takes what other requests leave. It
-can be stopped at any moment: the same command with the same output goes on, and tries again what has failed.
+Finds objects in many pictures, asks the same question about each, or sends the requests of a file for /v1/batches. On a
+server it takes what other requests leave. It can be stopped at any moment: the same command with the same output goes on,
+and tries again what has failed.
 
   --detect         categories of objects; '' for every object
   --ask            a question
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
   --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [what the name of the output says]
-  --jobs           pictures at the same time [${DEFAULT_JOBS}]
+  --jobs           pictures or requests at the same time [${DEFAULT_JOBS}]
+  --against        compare the results with an older .jsonl output: exit code 0 if all are the same, 1 if not
+  --json           print the comparison as JSON Lines
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
   async run(args) {
-    await label(args)
+    const { values, positionals } = readOptions(args, OPTIONS, null)
+    if (values.json && values.against === undefined) {
+      throw new ConfigError('--json is for a comparison: --against is missing')
+    }
+    using older = values.against === undefined ? null : await ResultFiles.open(values.against)
+    const kind = values.detect === undefined && values.ask === undefined ? await kindOf(positionals) : null
+    let failure: string | null = null
+    if (kind !== 'results') failure = await (kind === 'requests' ? answer : label)(values, positionals)
+    else if (older === null) throw new ConfigError(`${positionals[0]} has results: name older ones with --against`)
+    else if (values.output !== undefined) {
+      throw new ConfigError(`-o: ${positionals[0]} has results, so nothing is asked`)
+    }
+    if (older !== null) {
+      using results = await ResultFiles.open(kind === 'results' ? positionals : [values.output!])
+      if (await compareResults(older, results, values.json ?? false)) process.exitCode = 1
+    }
+    if (failure !== null) throw new ConfigError(failure)
   },
 }
+
+const OPTIONS = {
+  ...CONNECTION_OPTIONS,
+  ...WAIT_OPTION,
+  detect: { type: 'string' },
+  ask: { type: 'string' },
+  output: { type: 'string', short: 'o' },
+  format: { type: 'string' },
+  jobs: { type: 'string' },
+  against: { type: 'string', multiple: true },
+  json: { type: 'boolean' },
+} as const
+
+type Options = ReturnType<typeof readOptions<typeof OPTIONS>>['values']
 
 interface Output {
   readonly path: string
@@ -63,12 +102,6 @@ interface Output {
 }
 
 type Task = { readonly detect: readonly string[] } | { readonly ask: string }
-
-interface Input {
-  readonly file: string
-  readonly bytes: number
-  readonly changed: number
-}
 
 interface Answer {
   readonly name: string
@@ -78,81 +111,27 @@ interface Answer {
 
 type Result = SearchedPicture | Answer
 
-async function label(args: readonly string[]): Promise<void> {
-  const { values, positionals } = readOptions(
-    args,
-    {
-      ...CONNECTION_OPTIONS,
-      ...WAIT_OPTION,
-      detect: { type: 'string' },
-      ask: { type: 'string' },
-      output: { type: 'string', short: 'o' },
-      format: { type: 'string' },
-      jobs: { type: 'string' },
-    },
-    null,
-  )
+/** Asks about pictures. @returns how many have no result; null for none. */
+async function label(values: Options, words: readonly string[]): Promise<string | null> {
   const task = readTask(values.detect, values.ask)
-  const output = await readOutput(values.output, values.format, task)
+  const output = await readOutput(values, task)
   const { path, format } = output
-  const jobs = readNumber(values.jobs, '--jobs', { min: 1, max: 64, whole: true }) ?? DEFAULT_JOBS
-  const inputs = await collect(positionals)
+  const jobs = readJobs(values)
+  const inputs = await collect(words)
   const names = inputs.map(({ file }) => file)
   const folder = isFolderFormat(format) ? new LabelFolder(format, path, names) : null
   await keepOriginals([path], names)
 
-  let progress: Progress | null = null
-  const say = (line: string) => {
-    progress?.clear()
-    note(line)
-  }
-  const wait = readWait(values.wait)
-  const place = await findPlace({ server: values.server, key: values.key, isBackground: true, wait, say })
+  const run = await Run.prepare(values, { inputs, jobs, noun: 'pictures' })
+  const { place } = run
   const named = values.model === undefined ? null : await findModel(values.model, place.names)
   // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
   const model = named ?? ('ask' in task ? place.names.ids[0] : place.detector)
   if (model === undefined) throw new ConfigError(NO_MODEL)
   const journal = await Journal.open(path, folder !== null, { ...task, model })
-  const results = new Map<string, Result>()
-  for (const input of inputs) {
-    const known = journal.find(input)
-    if (known !== undefined) results.set(input.file, known as Result)
-  }
-  const left = inputs.filter(({ file }) => !results.has(file))
-  if (results.size > 0) note(`${results.size} of ${inputs.length} pictures are done already`)
-  const failures = new Map<string, string>()
-  if (left.length > 0) {
-    await using opened = await place.open(model)
-    const shown = new Progress(inputs.length, results.size)
-    progress = shown
-    const sofar = () => `${results.size} of ${inputs.length} pictures are done, and the same command goes on from there`
-    endWithUser(() => {
-      say(sofar())
-    })
-    let faults = 0
-    try {
-      await inParallel(left, jobs, async (input) => {
-        try {
-          const result = await ask(opened.client, input.file, task, model)
-          faults = 0
-          await journal.add({ ...input, result })
-          results.set(input.file, result)
-        } catch (error) {
-          if (isFault(error)) faults++
-          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
-          if (faults >= MOST_FAULTS) throw error
-          failures.set(input.file, (error as Error).message)
-        }
-        shown.advance()
-      })
-    } catch (error) {
-      shown.clear()
-      await journal.close(false)
-      throw new ConfigError(`${(error as Error).message} (${sofar()})`)
-    }
-    shown.end()
-  }
-  const done = names.flatMap((name) => results.get(name) ?? [])
+  const failures = await run.ask(journal, model, (client, { file }) => ask(client, file, task, model))
+  const done: Result[] = []
+  for (const input of inputs) if (journal.has(input)) done.push((await journal.find(input)) as Result)
   if ('ask' in task) await writeAnswers(done as readonly Answer[], output)
   else {
     const origin = { asked: task.detect, model, version: await version(), date: new Date() }
@@ -161,14 +140,138 @@ async function label(args: readonly string[]): Promise<void> {
     else await writeDetections(pictures, names, origin, output)
   }
   await journal.close(failures.size === 0)
-  for (const name of names) {
-    const message = failures.get(name)
-    if (message !== undefined) warn(message.includes(name) ? message : `${name}: ${message}`)
+  return sayFailures(
+    failures,
+    inputs,
+    'ask' in task ? 'pictures could not be asked about' : 'pictures could not be searched',
+  )
+}
+
+/** Sends the requests of a file. @returns how many have no result; null for none. */
+async function answer(values: Options, words: readonly string[]): Promise<string | null> {
+  const [path, spare] = words as [string, string?]
+  if (spare !== undefined) throw new ConfigError(`expected one file with requests, not '${path}' and '${spare}'`)
+  const { path: output } = await readOutput(values, null)
+  const jobs = readJobs(values)
+  await keepOriginals([output], [path, ...(values.against ?? [])], 'a file that is read')
+  using file = await RequestFile.open(path, (await stat(path)).mtimeMs)
+
+  const run = await Run.prepare(values, { inputs: file.requests, jobs, noun: 'requests' })
+  const { names } = run.place
+  const model = values.model === undefined ? null : await findModel(values.model, names)
+  const served = model ?? (file.model !== null && (await names.has(file.model)) ? file.model : null)
+  const journal = await Journal.open(output, false, { requests: file.endpoint, model })
+  const failures = await run.ask(journal, served, (client, request) => file.answer(client, request, model))
+  const lines = async function* () {
+    for (const request of file.requests) {
+      const failure = failures.get(request.file)
+      yield `${failure === undefined ? await journal.find(request) : failureLine(request, failure)}\n`
+    }
   }
-  if (failures.size > 0) {
-    const work = 'ask' in task ? 'asked about' : 'searched'
-    throw new ConfigError(`${failures.size} of ${inputs.length} pictures could not be ${work}`)
+  await writeWhole(output, lines())
+  await journal.close(failures.size === 0)
+  return sayFailures(failures, file.requests, 'requests were not answered')
+}
+
+interface RunOptions<Asked extends Input> {
+  readonly inputs: readonly Asked[]
+  /** What they are, in the plural. */
+  readonly noun: string
+  /** How many are asked about at a time. */
+  readonly jobs: number
+}
+
+/** Asks about the inputs that have no result yet. */
+class Run<Asked extends Input> {
+  readonly #options: RunOptions<Asked>
+  #place: Place | null = null
+  #progress: Progress | null = null
+
+  private constructor(options: RunOptions<Asked>) {
+    this.#options = options
   }
+
+  static async prepare<Asked extends Input>(values: Options, options: RunOptions<Asked>): Promise<Run<Asked>> {
+    const run = new Run(options)
+    const wait = readWait(values.wait)
+    const say = (line: string) => run.#say(line)
+    run.#place = await findPlace({ server: values.server, key: values.key, isBackground: true, wait, say })
+    return run
+  }
+
+  get place(): Place {
+    return this.#place!
+  }
+
+  /**
+   * Puts what `ask` resolves with into the journal.
+   * @returns by input, why there is no result.
+   * @throws ConfigError where the server fails at all of them.
+   */
+  async ask(
+    journal: Journal,
+    model: string | null,
+    ask: (client: LookoutClient, input: Asked) => Promise<unknown>,
+  ): Promise<ReadonlyMap<string, string>> {
+    const { inputs, noun, jobs } = this.#options
+    const failures = new Map<string, string>()
+    const left = inputs.filter((input) => !journal.has(input))
+    let done = inputs.length - left.length
+    if (done > 0) note(`${done} of ${inputs.length} ${noun} are done already`)
+    if (left.length === 0) return failures
+    await using opened = await this.place.open(model)
+    const progress = new Progress(inputs.length, done, noun)
+    this.#progress = progress
+    const sofar = () => `${done} of ${inputs.length} ${noun} are done, and the same command goes on from there`
+    endWithUser(() => this.#say(sofar()))
+    let faults = 0
+    try {
+      await inParallel(left, jobs, async (input) => {
+        try {
+          const result = await ask(opened.client, input)
+          faults = 0
+          await journal.add(input, result)
+          done++
+        } catch (error) {
+          if (isFault(error)) faults++
+          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
+          if (faults >= MOST_FAULTS) throw error
+          failures.set(input.file, (error as Error).message)
+        }
+        progress.advance()
+      })
+    } catch (error) {
+      progress.clear()
+      await journal.close(false)
+      throw new ConfigError(`${(error as Error).message} (${sofar()})`)
+    }
+    progress.end()
+    return failures
+  }
+
+  #say(line: string): void {
+    this.#progress?.clear()
+    note(line)
+  }
+}
+
+/** Warns of each failure. @returns how many there are; null for none. */
+function sayFailures(failures: ReadonlyMap<string, string>, inputs: readonly Input[], outcome: string): string | null {
+  for (const { file } of inputs) {
+    const message = failures.get(file)
+    if (message !== undefined) warn(message.includes(file) ? message : `${file}: ${message}`)
+  }
+  return failures.size === 0 ? null : `${failures.size} of ${inputs.length} ${outcome}`
+}
+
+function readJobs({ jobs }: Options): number {
+  return readNumber(jobs, '--jobs', { min: 1, max: 64, whole: true }) ?? DEFAULT_JOBS
+}
+
+/** What the lines of the first file are; null where it is a picture or a folder. */
+async function kindOf([first]: readonly string[]): Promise<'requests' | 'results' | null> {
+  const isFile = first !== undefined && (await stat(first).catch(() => null))?.isFile()
+  return isFile ? kindOfLines(first) : null
 }
 
 /** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
@@ -190,7 +293,8 @@ function readTask(detect: string | undefined, ask: string | undefined): Task {
   return { detect: [...new Set(categories)].filter((name) => name !== '') }
 }
 
-async function readOutput(output: string | undefined, wanted: string | undefined, task: Task): Promise<Output> {
+/** @param task null for the requests of a file. */
+async function readOutput({ output, format: wanted, against }: Options, task: Task | null): Promise<Output> {
   if (output === undefined || output === '') throw new ConfigError('-o: expected a file or a folder')
   const entry = await stat(output).catch(() => null)
   const isFolder = entry?.isDirectory() || /[/\\]$/.test(output)
@@ -209,7 +313,11 @@ async function readOutput(output: string | undefined, wanted: string | undefined
         : `-o ${output}: --format ${known} is written to a file`,
     )
   }
-  if ('ask' in task && known !== 'jsonl' && known !== 'csv') {
+  if ((task === null || against !== undefined) && known !== 'jsonl') {
+    const what = task === null ? 'results of requests are' : 'what is compared is'
+    throw new ConfigError(`-o ${output}: ${what} written as .jsonl`)
+  }
+  if (task !== null && 'ask' in task && known !== 'jsonl' && known !== 'csv') {
     throw new ConfigError(`-o ${output}: answers are written as .jsonl or .csv`)
   }
   await checkWritable(output, isFolderFormat(known) ? output : dirname(resolve(output)))

@@ -1,3 +1,4 @@
+export { type Compared, iouOf, type Matching, matchBoxes, type Score, scoresOf } from './box-matching.ts'
 export { toCoco } from './coco.ts'
 export { csvLine } from './csv.ts'
 export type { DetectedBox, DetectedPicture, DetectedPoint, Origin } from './detected-picture.ts'

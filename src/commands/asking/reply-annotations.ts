@@ -20,16 +20,23 @@ export interface ReplyAnnotation {
 
 const KINDS = { point: 'point', point_box: 'box', polygon: 'polygon' } as const
 
-/** The annotations in a reply, each with the medium that it is about. A reply of another server may hold none that parse. */
-export function annotationsIn(reply: string, media: readonly Medium[]): ReplyAnnotation[] {
-  let items: ReturnType<typeof parseMarkup>
+/** The text of a reply around its annotations, and these one by one. One of another server may hold none that parse. */
+export function readReply(reply: string): { readonly prose: string; readonly leaves: readonly (Leaf | Clip)[] } {
   try {
-    items = parseMarkup(reply)
+    const items = parseMarkup(reply)
+    return {
+      prose: items.map((item) => (item.kind === 'prose' ? item.text : '')).join(''),
+      leaves: items.flatMap((item) => (item.kind === 'prose' ? [] : flatten(item, {}))),
+    }
   } catch (error) {
-    if (error instanceof MarkupError) return []
+    if (error instanceof MarkupError) return { prose: reply, leaves: [] }
     throw error
   }
-  return items.flatMap((item) => (item.kind === 'prose' ? [] : flatten(item, {}))).map((item) => describe(item, media))
+}
+
+/** The annotations in a reply, each with the medium that it is about. */
+export function annotationsIn(reply: string, media: readonly Medium[]): ReplyAnnotation[] {
+  return readReply(reply).leaves.map((item) => describe(item, media))
 }
 
 export function marksOn(medium: Medium, annotations: readonly ReplyAnnotation[]): Mark[] {

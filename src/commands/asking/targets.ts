@@ -46,17 +46,27 @@ export async function checkWritable(given: string, folder: string): Promise<void
   }
 }
 
-/** @throws ConfigError where a picture would be replaced by its drawing. */
-export async function keepOriginals(targets: readonly string[], originals: readonly string[]): Promise<void> {
+/**
+ * @param what an original is, for the error.
+ * @throws ConfigError where one would be replaced: a picture by its drawing.
+ */
+export async function keepOriginals(
+  targets: readonly string[],
+  originals: readonly string[],
+  what = 'a picture that is asked about',
+): Promise<void> {
   const real = async (path: string) => realpath(path).catch(() => resolve(path))
   const kept = new Set(await Promise.all(originals.map(real)))
   for (const target of targets) {
-    if (kept.has(await real(target))) throw new ConfigError(`-o: ${target} is a picture that is asked about`)
+    if (kept.has(await real(target))) throw new ConfigError(`-o: ${target} is ${what}`)
   }
 }
 
-/** Writes a file as a whole or not at all. Folders that are missing are made. */
-export async function writeWhole(path: string, data: string | Uint8Array): Promise<void> {
+/**
+ * Writes a file as a whole or not at all. Folders that are missing are made.
+ * @param data all of it, or its pieces one after the other.
+ */
+export async function writeWhole(path: string, data: string | Uint8Array | AsyncIterable<string>): Promise<void> {
   const draft = join(dirname(path), `.${basename(path)}.${process.pid}.part`)
   try {
     await mkdir(dirname(path), { recursive: true })

@@ -4,18 +4,21 @@ const BAR = 24
 /** Between lines where nobody watches a bar. */
 const LINE_MS = 10_000
 
-/** Shows how far many pictures are: as a bar on a terminal, elsewhere as a line now and then. */
+/** Shows how far many pictures or requests are: as a bar on a terminal, elsewhere as a line now and then. */
 export class Progress {
   readonly #total: number
+  readonly #noun: string
   readonly #isBar = process.stderr.isTTY === true
   readonly #started = performance.now()
-  /** Pictures that were done before. */
+  /** How many were done before. */
   readonly #before: number
   #done: number
   #saidAt = performance.now()
 
-  constructor(total: number, before: number) {
+  /** @param noun what is counted, in the plural. */
+  constructor(total: number, before: number, noun: string) {
     this.#total = total
+    this.#noun = noun
     this.#before = before
     this.#done = before
     this.#show()
@@ -55,7 +58,7 @@ export class Progress {
     const left = this.#total - this.#done
     const pace = rate > 0 ? `, ${rate.toFixed(rate < 10 ? 1 : 0)} a minute` : ''
     const rest = rate > 0 && left > 0 ? `, ${span(left / rate)} left` : ''
-    return `${this.#done} of ${this.#total} pictures${pace}${rest}`
+    return `${this.#done} of ${this.#total} ${this.#noun}${pace}${rest}`
   }
 }
 

@@ -1,11 +1,11 @@
-import type { NamedBox } from './matching.ts'
+import type { DetectedBox } from '../../../../src/exports/index.ts'
 
 /** The boxes that a file of annotations has for a picture. */
 export interface KnownPicture {
   readonly name: string
   /** Of the picture, as the file says; null where it does not. */
   readonly size: { readonly width: number; readonly height: number } | null
-  readonly boxes: readonly NamedBox[]
+  readonly boxes: readonly DetectedBox[]
 }
 
 /**
@@ -24,7 +24,7 @@ export function readCoco(text: string): Map<string, KnownPicture> {
     if (typeof name !== 'string') throw new Error(`categories[${index}] has no name.`)
     names.set(id, name)
   }
-  const pictures = new Map<unknown, { name: string; size: KnownPicture['size']; boxes: NamedBox[] }>()
+  const pictures = new Map<unknown, { name: string; size: KnownPicture['size']; boxes: DetectedBox[] }>()
   for (const [index, { id, file_name: name, width, height }] of records(images, 'images')) {
     if (typeof name !== 'string') throw new Error(`images[${index}] has no file_name.`)
     const size = typeof width === 'number' && typeof height === 'number' ? { width, height } : null

@@ -1,9 +1,9 @@
 import { useRef } from 'preact/hooks'
+import type { Score } from '../../../../src/exports/index.ts'
 import { Button, IconButton } from '../../widgets/button.tsx'
 import { Notice } from '../../widgets/notice.tsx'
 import { counted } from '../../widgets/quantities.ts'
 import { comparisons, knownFile, knownFileError, leastIou, openKnownFile } from './comparison.ts'
-import type { Score } from './matching.ts'
 
 /** Compares what was found with boxes that are known, from a COCO file. */
 export function CompareSection() {

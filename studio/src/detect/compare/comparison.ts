@@ -1,9 +1,9 @@
 import { computed, signal } from '@preact/signals'
+import { type Compared, matchBoxes, type Score, scoresOf } from '../../../../src/exports/index.ts'
 import { results } from '../results.ts'
 import type { Spot } from '../spot.ts'
 import { searchable } from '../targets.ts'
 import { type KnownPicture, readCoco } from './coco-file.ts'
-import { type Compared, matchBoxes, type Score, scoresOf } from './matching.ts'
 
 /** The file that results are compared with; null when they are not. */
 export const knownFile = signal<{ readonly name: string; readonly pictures: ReadonlyMap<string, KnownPicture> } | null>(

@@ -1,11 +1,4 @@
-/** A named box, in pixels. */
-export interface NamedBox {
-  readonly label: string
-  readonly left: number
-  readonly top: number
-  readonly right: number
-  readonly bottom: number
-}
+import type { DetectedBox } from './detected-picture.ts'
 
 /** A known box and a found one that are taken for the same object, by their places in the lists. */
 export interface Pair {
@@ -23,7 +16,7 @@ export interface Matching {
 }
 
 /** Area of the intersection by area of the union, 0..1; 0 for boxes without area. */
-export function iouOf(one: NamedBox, other: NamedBox): number {
+export function iouOf(one: DetectedBox, other: DetectedBox): number {
   const width = Math.min(one.right, other.right) - Math.max(one.left, other.left)
   const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top)
   if (width <= 0 || height <= 0) return 0
@@ -36,7 +29,7 @@ export function iouOf(one: NamedBox, other: NamedBox): number {
  * Matches boxes of the same label, the best pair first, as long as their IoU is at least `least`. Each box is in one pair
  * at most. COCO does so at one threshold, there in the order of confidence, which detections here do not have.
  */
-export function matchBoxes(known: readonly NamedBox[], found: readonly NamedBox[], least: number): Matching {
+export function matchBoxes(known: readonly DetectedBox[], found: readonly DetectedBox[], least: number): Matching {
   const candidates: Pair[] = []
   for (const [index, box] of known.entries()) {
     for (const [place, other] of found.entries()) {
@@ -75,8 +68,8 @@ export interface Score {
 }
 
 export interface Compared {
-  readonly known: readonly NamedBox[]
-  readonly found: readonly NamedBox[]
+  readonly known: readonly DetectedBox[]
+  readonly found: readonly DetectedBox[]
   readonly matching: Matching
 }
 

@@ -1,0 +1,48 @@
+import { createReadStream, openSync } from 'node:fs'
+import { type FileLine, splitLines } from '../../batches/lines.ts'
+import { ConfigError } from '../../config/config.ts'
+
+/** A response to a batch may have 32 MiB; other servers' may be larger. */
+export const MOST_LINE_BYTES = 128 * 2 ** 20
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** The object that a line is; null for anything else. */
+export function objectIn(bytes: Buffer): Fields | null {
+  try {
+    const value: unknown = JSON.parse(bytes.toString())
+    return isFields(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function textOr<Other>(value: unknown, other: Other): string | Other {
+  return typeof value === 'string' ? value : other
+}
+
+/** Opens a file to read from its places. @throws ConfigError */
+export function openFile(path: string): number {
+  try {
+    return openSync(path, 'r')
+  } catch (error) {
+    throw cannotRead(path, error)
+  }
+}
+
+/** The lines of a file that are not blank. @throws ConfigError where it cannot be read. */
+export async function* linesOf(path: string): AsyncGenerator<FileLine, void, void> {
+  try {
+    yield* splitLines(createReadStream(path, { highWaterMark: 2 ** 20 }), MOST_LINE_BYTES)
+  } catch (error) {
+    throw error instanceof ConfigError ? error : cannotRead(path, error)
+  }
+}
+
+function cannotRead(path: string, error: unknown): ConfigError {
+  return new ConfigError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? error}`)
+}

@@ -1,0 +1,105 @@
+import { closeSync, createReadStream, readSync } from 'node:fs'
+import { indexInput } from '../../batches/input-index.ts'
+import { errorLine, resultLine, STREAMS } from '../../batches/output-writer.ts'
+import { type LookoutClient, ServerError } from '../../client/index.ts'
+import { ConfigError } from '../../config/config.ts'
+import { rawMembers } from '../../lib/raw-json.ts'
+import type { Input } from './journal.ts'
+import { type Fields, linesOf, objectIn, openFile, textOr } from './json-lines.ts'
+
+/** A request of the input of a batch. */
+export interface FileRequest extends Input {
+  readonly start: number
+  readonly streams: boolean
+}
+
+/** The input of a batch. Only the ids and places of its requests are in memory; disposing closes the file. */
+export class RequestFile implements Disposable {
+  readonly #file: number
+  readonly endpoint: string
+  /** Those about the same media follow one another. */
+  readonly requests: readonly FileRequest[]
+  /** The model that the first one names. */
+  readonly model: string | null
+
+  private constructor(file: number, endpoint: string, requests: readonly FileRequest[]) {
+    this.#file = file
+    this.endpoint = endpoint
+    this.requests = requests
+    const { model } = JSON.parse(this.#bodyOf(requests[0]!)) as Fields
+    this.model = textOr(model, null)
+  }
+
+  /** @param changed Unix milliseconds of its last change. @throws ConfigError naming the line that is at fault. */
+  static async open(path: string, changed: number): Promise<RequestFile> {
+    const endpoint = await endpointOf(path)
+    const index = await indexInput(linesAsBytes(path), endpoint, Number.POSITIVE_INFINITY)
+    if ('problems' in index) {
+      const [{ line, message }, ...more] = index.problems as [(typeof index.problems)[0]]
+      const rest = more.length === 0 ? '' : ` (and ${more.length} more ${more.length === 1 ? 'problem' : 'problems'})`
+      throw new ConfigError(`${path}${line === null ? '' : `:${line}`}: ${message}${rest}`)
+    }
+    const requests = index.lines.map(({ customId, start, length, streams }) => {
+      return { file: customId, bytes: length, changed, start, streams }
+    })
+    return new RequestFile(openFile(path), endpoint, requests)
+  }
+
+  /**
+   * @param model that is asked in place of the one that the request names; null for that one.
+   * @returns a line of an output.
+   * @throws ServerError where the server fails, or will fail at others too.
+   */
+  async answer(client: LookoutClient, request: FileRequest, model: string | null): Promise<string> {
+    if (request.streams) return resultLine(request.file, STREAMS)
+    const body = this.#bodyOf(request)
+    const answer = await client.answer(this.endpoint, model === null ? body : withModel(body, model))
+    const { status } = answer
+    if (status >= 500 || NOT_ABOUT_THE_REQUEST.has(status)) {
+      const { error } = JSON.parse(answer.body) as { error: { message: string } }
+      throw new ServerError(error.message, { status })
+    }
+    return resultLine(request.file, answer)
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#file)
+  }
+
+  #bodyOf({ start, bytes }: FileRequest): string {
+    const body = Buffer.alloc(bytes)
+    readSync(this.#file, body, 0, bytes, start)
+    return body.toString()
+  }
+}
+
+/** The line of a request that the server failed at. */
+export function failureLine({ file }: Input, message: string): string {
+  return errorLine(file, 'server_error', message)
+}
+
+/** Refusals that others would get as well. */
+const NOT_ABOUT_THE_REQUEST: ReadonlySet<number> = new Set([401, 403, 429])
+
+async function endpointOf(path: string): Promise<string> {
+  for await (const { number, bytes } of linesOf(path)) {
+    const { url } = objectIn(bytes!)!
+    // It goes behind the address of the server.
+    if (typeof url === 'string' && /^\/v1(\/[\w-]+)+$/.test(url)) return url
+    throw new ConfigError(`${path}:${number}: Invalid 'url': expected an endpoint such as /v1/chat/completions`)
+  }
+  throw new ConfigError(`${path} has no lines`)
+}
+
+function linesAsBytes(path: string): AsyncIterable<Uint8Array> {
+  return createReadStream(path, { highWaterMark: 2 ** 20 })
+}
+
+/** A body as it is written, but for its model. */
+function withModel(body: string, model: string): string {
+  const members = rawMembers(body)!
+  const named = members.findLast(({ key }) => key === 'model')
+  const text = JSON.stringify(model)
+  if (named !== undefined) return body.slice(0, named.start) + text + body.slice(named.start + named.value.length)
+  return `{"model":${text}${members.length === 0 ? '' : ','}${body.trimStart().slice(1)}`
+}

@@ -1,0 +1,128 @@
+import { closeSync, readSync } from 'node:fs'
+import { ConfigError } from '../../config/config.ts'
+import { isFields, linesOf, MOST_LINE_BYTES, objectIn, openFile, textOr } from './json-lines.ts'
+
+/** What came of a request: the body of a success, or an error. */
+export type Result =
+  | { readonly body: unknown }
+  | { readonly error: { readonly status: number | null; readonly code: string | null; readonly message: string } }
+
+/** Where a line is: in which of the files, its number from 1, and its bytes. */
+interface LinePlace {
+  readonly file: number
+  readonly number: number
+  readonly start: number
+  readonly length: number
+}
+
+/**
+ * Outputs of batches: of `/v1/batches` or of `lookout batch`, as one. Only the ids and places of their lines are in memory;
+ * disposing closes the files.
+ */
+export class ResultFiles implements Disposable {
+  readonly #paths: readonly string[]
+  readonly #files: number[] = []
+  readonly #places = new Map<string, LinePlace>()
+
+  private constructor(paths: readonly string[]) {
+    this.#paths = paths
+  }
+
+  /** Reads all lines. @throws ConfigError naming the file and the line that is at fault. */
+  static async open(paths: readonly string[]): Promise<ResultFiles> {
+    const files = new ResultFiles(paths)
+    try {
+      for (const path of paths) await files.#index(path)
+      if (files.#places.size === 0) throw new ConfigError(`${files.names} has no lines`)
+      return files
+    } catch (error) {
+      files[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  /** The names of the files, for people. */
+  get names(): string {
+    return this.#paths.join(' and ')
+  }
+
+  /** In the order of the files. */
+  get ids(): Iterable<string> {
+    return this.#places.keys()
+  }
+
+  has(id: string): boolean {
+    return this.#places.has(id)
+  }
+
+  /** The result with an id that there is. @throws ConfigError where the file has changed since. */
+  find(id: string): Result {
+    const { file, number, start, length } = this.#places.get(id)!
+    const bytes = Buffer.alloc(length)
+    const read = readSync(this.#files[file]!, bytes, 0, length, start)
+    return readResult(bytes.subarray(0, read), `${this.#paths[file]}:${number}`).result
+  }
+
+  [Symbol.dispose](): void {
+    for (const file of this.#files.splice(0)) closeSync(file)
+  }
+
+  async #index(path: string): Promise<void> {
+    const file = this.#files.push(openFile(path)) - 1
+    for await (const { number, start, length, bytes } of linesOf(path)) {
+      const at = `${path}:${number}`
+      if (bytes === null) throw new ConfigError(`${at} is longer than ${MOST_LINE_BYTES / 2 ** 20} MiB`)
+      const { id } = readResult(bytes, at)
+      const earlier = this.#places.get(id)
+      if (earlier !== undefined) {
+        const other = `${this.#paths[earlier.file]}:${earlier.number}`
+        throw new ConfigError(`${at} has the same id as ${other}: ${JSON.stringify(id)}`)
+      }
+      this.#places.set(id, { file, number, start, length })
+    }
+  }
+}
+
+/** What the lines of a file are; null for a file that has none of both. @throws ConfigError where it cannot be read. */
+export async function kindOfLines(path: string): Promise<'requests' | 'results' | null> {
+  for await (const { bytes } of linesOf(path)) {
+    const line = bytes === null ? null : objectIn(bytes)
+    if (line === null) return null
+    return 'custom_id' in line && 'body' in line ? 'requests' : 'results'
+  }
+  return null
+}
+
+/** @param at where it is, as `yesterday.jsonl:3`. */
+function readResult(bytes: Buffer, at: string): { readonly id: string; readonly result: Result } {
+  const line = objectIn(bytes) ?? fail(at, faultOf(bytes.toString()))
+  const { custom_id: id, file, response, error } = line
+  if (typeof file === 'string' && file !== '' && ('answer' in line || 'detections' in line)) {
+    const { file: _, ...body } = line
+    return { id: file, result: { body } }
+  }
+  if (typeof id !== 'string' || id === '') return fail(at, EXPECTED)
+  if (isFields(response) && typeof response.status_code === 'number') {
+    const { status_code: status, body } = response
+    if (status < 300) return { id, result: { body } }
+    const said = isFields(body) && isFields(body.error) ? body.error : {}
+    return { id, result: { error: { status, code: textOr(said.code, null), message: textOr(said.message, '') } } }
+  }
+  if (response !== null && response !== undefined) return fail(at, "expected 'response' with 'status_code' and 'body'")
+  if (!isFields(error)) return fail(at, 'body' in line ? `this is a request. ${EXPECTED}` : EXPECTED)
+  return { id, result: { error: { status: null, code: textOr(error.code, null), message: textOr(error.message, '') } } }
+}
+
+const EXPECTED =
+  "expected a line of a batch's output, with 'custom_id' and 'response', or of lookout batch, with 'file'"
+
+function faultOf(text: string): string {
+  if (/[:[,]\s*-?(NaN|Infinity)\b/.test(text)) return 'the line has NaN or Infinity, which JSON does not have'
+  return text.startsWith('{') && !text.endsWith('}')
+    ? 'the line is cut off: is the file complete?'
+    : `the line is not a JSON object. ${EXPECTED}`
+}
+
+function fail(at: string, problem: string): never {
+  throw new ConfigError(`${at}: ${problem}`)
+}
