@@ -214,17 +214,14 @@ inline int64_t row_bytes(const ggml_tensor * cells) {
     return cells->type == GGML_TYPE_F16 ? cells->ne[0] * sizeof(ggml_fp16_t) : cells->ne[0] / QK8_0 * sizeof(block_q8_0);
 }
 
-/**
- * Converts the rows of some of a head's cells.
- * @param ahead after how many cells those follow that are read soon; with 0, none are.
- */
-inline void to_floats(const ggml_tensor * cells, const char * head, int count, const int32_t * numbers, float * out, int64_t ahead) {
+/** Converts the rows of some of a head's cells. */
+inline void to_floats(const ggml_tensor * cells, const char * head, int count, const int32_t * numbers, float * out) {
     const int64_t width = cells->ne[0];
-    const int64_t bytes = ahead > 0 ? row_bytes(cells) : 0;
+    const int64_t bytes = row_bytes(cells);
     const bool is_halves = cells->type == GGML_TYPE_F16;
     for (int c = 0; c < count; c++) {
         const char * row = head + numbers[c] * cells->nb[1];
-        ask_for(row + ahead * cells->nb[1], bytes);
+        ask_for(row + AHEAD * cells->nb[1], bytes);
         if (is_halves) halves_to_floats(row, width, out + c * width);
         else blocks_to_floats(row, width, out + c * width);
     }
@@ -726,7 +723,7 @@ class Search {
                 for (size_t r = 0; r < count; r++) {
                     const Run & run = memory.runs[first + r];
                     const char * of_head = (ARE_KEYS ? keys : values) + head * cells->nb[2];
-                    to_floats(cells, of_head, run.count, run.cells, floats + r * run_floats, AHEAD);
+                    to_floats(cells, of_head, run.count, run.cells, floats + r * run_floats);
                 }
                 const Runs * before = nullptr;
                 for (int64_t row = 0; row < item.rows; row++) {
@@ -770,7 +767,8 @@ class Search {
 
 public:
     Search(const Inputs & inputs, const Item & item, Memory & memory)
-        : inputs(inputs), item(item), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]), memory(memory), places(inputs.k->ne[1]) {
+        : inputs(inputs), item(item), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]), memory(memory),
+          places(inputs.k->ne[1]) {
         const ggml_tensor * k = inputs.k;
         const ggml_tensor * v = inputs.v;
         const int64_t key_stream = item.stream / (inputs.q->ne[3] / k->ne[3]);
