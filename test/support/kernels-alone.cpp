@@ -54,6 +54,11 @@ static ggml_tensor tensor(ggml_type type, size_t bytes, int64_t elements, const 
     return of;
 }
 
+static const uint64_t * stamps = nullptr;
+
+/** In place of that of cell-order.h. */
+extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor *) { return stamps; }
+
 struct Shape {
     int32_t type;  // Of keys and values.
     int32_t width;
@@ -65,8 +70,9 @@ struct Shape {
     int32_t threads;
 };
 
-/** @return 0, or 1 when the attention leaves this to ggml. */
-extern "C" int attend(const Shape * of, float scale, const float * queries, const void * keys, const void * values, const void * mask, float * out) {
+/** @param order by cell: the higher, the later it was written. Null where cells are in order. @return 0, or 1 when the attention leaves this to ggml. */
+extern "C" int attend(const Shape * of, float scale, const float * queries, const void * keys, const void * values, const void * mask, const uint64_t * order, float * out) {
+    stamps = order;
     const bool is_half = of->type == GGML_TYPE_F16;
     const auto cells = [&](const void * data) {
         return tensor((ggml_type) of->type, is_half ? 2 : 34, is_half ? 1 : 32, data, of->width, of->cells, of->key_heads, of->streams);

@@ -45,14 +45,25 @@ export interface AttentionData {
   readonly values: Uint8Array
   /** Null where every row sees every cell. */
   readonly mask: Uint8Array | null
+  /** By cell: the higher, the later it was written. Left out where cells are in order. */
+  readonly stamps?: BigUint64Array
   readonly out: Float32Array
 }
 
 /** Whether this machine's processor runs what is compiled for AVX2, FMA and F16C. */
 export function hasAvx2(): boolean {
+  return has('avx2', 'fma', 'f16c')
+}
+
+/** Whether this machine's processor runs what is compiled for AVX-512. */
+export function hasAvx512(): boolean {
+  return has('avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl')
+}
+
+function has(...features: string[]): boolean {
   if (process.platform !== 'linux' || process.arch !== 'x64') return false
   const [flags = ''] = /^flags.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8')) ?? []
-  return ['avx2', 'fma', 'f16c'].every((name) => flags.split(' ').includes(name))
+  return features.every((name) => flags.split(' ').includes(name))
 }
 
 /** Weights, [m][k], and a batch of rows, [n][k], both of f16. */
@@ -80,10 +91,19 @@ export interface KernelsAlone {
  * @throws Error when the compiler rejects their source.
  */
 export async function compileForAvx2(): Promise<KernelsAlone | null> {
-  const alone = { name: 'kernels', source: SOURCE, kernels: KERNELS, flags: ['-march=x86-64-v3'] }
+  return await compileFor('x86-64-v3')
+}
+
+/** The same for a processor with AVX-512. */
+export async function compileForAvx512(): Promise<KernelsAlone | null> {
+  return await compileFor('x86-64-v4')
+}
+
+async function compileFor(processor: string): Promise<KernelsAlone | null> {
+  const alone = { name: 'kernels', source: SOURCE, kernels: KERNELS, flags: [`-march=${processor}`] }
   const library = await compileAlone(alone).catch((error: Error) => {
     if (!(error instanceof SetupError)) throw error
-    console.warn(`Cannot compile the kernels for AVX2: ${error.message}`)
+    console.warn(`Cannot compile the kernels for ${processor}: ${error.message}`)
     return null
   })
   if (library === null) return null
@@ -91,10 +111,10 @@ export async function compileForAvx2(): Promise<KernelsAlone | null> {
   const shape = koffi.struct(Object.fromEntries(fields.map((name) => [name, 'int32'])))
   const declare = declareIn(koffi.load(library))
   const p = 'void *'
-  const attend = declare<(of: AttentionShape, scale: number, ...data: (Float32Array | Uint8Array | null)[]) => number>(
+  const attend = declare<(of: AttentionShape, scale: number, ...data: (ArrayBufferView | null)[]) => number>(
     'attend',
     'int',
-    [koffi.pointer(shape), 'float', p, p, p, p, p],
+    [koffi.pointer(shape), 'float', p, p, p, p, p, p],
   )
   const multiply = declare<(...args: unknown[]) => number>('multiply', 'int', [
     ...['int', 'int64', 'int64', 'int64', p, p, p],
@@ -114,8 +134,8 @@ export async function compileForAvx2(): Promise<KernelsAlone | null> {
     if (code !== 0) throw new Error('This is left to ggml.')
   }
   return {
-    attend: (of, { scale, queries, keys, values, mask, out }) =>
-      done(attend(of, scale, queries, keys, values, mask, out)),
+    attend: (of, { scale, queries, keys, values, mask, stamps = null, out }) =>
+      done(attend(of, scale, queries, keys, values, mask, stamps, out)),
     multiply: ({ threads, m, n, k, weights, rows }) => {
       const out = new Float32Array(m * n)
       done(multiply(threads, m, n, k, weights, rows, out))

@@ -4,11 +4,15 @@
 // exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
 // prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
 //
-// Here, runs of sixteen cells (of f16 or Q8_0) are converted to f32, once for all rows of a tile: rows that see mostly the same
-// cells. Of several queries, each key and each value is read once. Cells that a row must not see are skipped a run at a time.
-// Where sequences decode together, their new cells alternate, and a row sees one or two of sixteen: these are gathered until
-// there are sixteen. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A row's result does not depend on
-// the other rows of the batch.
+// Here, runs of sixteen cells (of f16 or Q8_0) are converted to f32, once for all rows of a tile: rows that see mostly the
+// same cells. Of several queries, each key and each value is read once. Cells that a row must not see are skipped a run at a
+// time. Where sequences decode together, their new cells alternate, and a row sees one or two of sixteen: these are gathered
+// until there are sixteen. All sums are in f32.
+//
+// A row's result depends on its query and on the cells that it sees, in the order in which they were written, and on nothing
+// else: not on where they lie, on other rows, on the size of the cache, or on the threads. The cells that a row sees are taken
+// in parts of a fixed size, counted in its own order. Of a part, all scores are found first, which makes the order of that
+// work free; then the weights, in the row's order; then values are added cell by cell.
 
 #pragma once
 
@@ -22,6 +26,7 @@
 #include "registers.h"
 
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -42,9 +47,9 @@ constexpr ggml_fp16_t HIDDEN = 0xFC00;
 constexpr int CELLS = 16;
 /** Cells that a row skips together. For a short prompt beside a long one, that is most of the cache. */
 constexpr int BLOCK = 8 * CELLS;
-/** Cells of a part, of those that a row sees. */
+/** Cells of a part, of those that a row sees. Another number changes how sums are rounded. */
 constexpr int PART = 512;
-/** Numbers of a query's scores in a part: vectors that begin at one of them may end after it. */
+/** Memory for a query's scores in a part: vectors that begin at one of them may end after the last. */
 constexpr int SCORES = PART + CELLS;
 /** Maximum queries (a row and a head) in a tile; they share the cells converted to f32. */
 constexpr int QUERIES = 32;
@@ -209,17 +214,14 @@ inline int64_t row_bytes(const ggml_tensor * cells) {
     return cells->type == GGML_TYPE_F16 ? cells->ne[0] * sizeof(ggml_fp16_t) : cells->ne[0] / QK8_0 * sizeof(block_q8_0);
 }
 
-/**
- * Converts the rows of some of a head's cells.
- * @param ahead after how many cells those follow that are read soon; with 0, none are.
- */
-inline void to_floats(const ggml_tensor * cells, const char * head, int count, const int32_t * numbers, float * out, int64_t ahead) {
+/** Converts the rows of some of a head's cells. */
+inline void to_floats(const ggml_tensor * cells, const char * head, int count, const int32_t * numbers, float * out) {
     const int64_t width = cells->ne[0];
-    const int64_t bytes = ahead > 0 ? row_bytes(cells) : 0;
+    const int64_t bytes = row_bytes(cells);
     const bool is_halves = cells->type == GGML_TYPE_F16;
     for (int c = 0; c < count; c++) {
         const char * row = head + numbers[c] * cells->nb[1];
-        ask_for(row + ahead * cells->nb[1], bytes);
+        ask_for(row + AHEAD * cells->nb[1], bytes);
         if (is_halves) halves_to_floats(row, width, out + c * width);
         else blocks_to_floats(row, width, out + c * width);
     }
@@ -250,10 +252,7 @@ struct Found {
     float values[QUERIES * WIDEST];
 };
 
-/**
- * Adds a part of the cells to those before it. All parts are added here and in their order, so that a row's result does not depend on
- * which thread computes them.
- */
+/** Adds a part of the cells to those before it. All parts are added here and in order, whichever threads compute them. */
 [[gnu::noinline]] void add_part(float & largest, float & total, float * values, float largest_of_part, float total_of_part,
                                 const float * values_of_part, int64_t width) {
     if (total_of_part == 0.0f) return;
@@ -284,16 +283,22 @@ struct Member {
     /** How many cells of the part the row sees before these. */
     int rank;
     /** What is added to the scores of the run's cells. */
-    ggml_fp16_t shown[CELLS];
+    const ggml_fp16_t * shown;
 };
 
-/** Queries of one or several rows that are processed together. */
+/** What a row sees of the runs that are in f32. */
+struct OfRow {
+    Runs runs;
+    const Member * members[MOST_RUNS];
+};
+
+/** Queries of rows that see the same of these runs. They are processed together. */
 struct Several {
     int count;
     const float * queries[QUERIES_TOGETHER];
-    /** In the whole tile. */
-    int64_t numbers[QUERIES_TOGETHER];
-    const Member * members[QUERIES_TOGETHER];
+    float * scores[QUERIES_TOGETHER];
+    float * values[QUERIES_TOGETHER];
+    const OfRow * rows[QUERIES_TOGETHER];
 };
 
 /** Rows that follow each other and see mostly the same cells. */
@@ -444,6 +449,8 @@ struct Inputs {
 struct Memory {
     std::vector<Run> runs;
     std::vector<Member> members;
+    /** Of gathered cells: what the mask adds to their scores. */
+    std::vector<std::array<ggml_fp16_t, CELLS>> shown;
     /** Cells in the order in which they were written, and each row's mask of these: only where cells are not in order. */
     std::vector<int32_t> order;
     std::vector<ggml_fp16_t> masks;
@@ -470,11 +477,7 @@ inline void sort_by(const uint64_t * stamps, std::vector<int32_t> & cells) {
     }
 }
 
-/**
- * Computes an item part by part: of each row, the next PART cells that it sees, in the order in which they were written. A cell's
- * score does not depend on where it lies, scores lie in the row's own order before they become weights, and values are added
- * one after the other. So it does not matter in which runs cells are read, and beside which others.
- */
+/** Computes an item part by part. */
 class Search {
     const Inputs & inputs;
     const Item & item;
@@ -483,23 +486,27 @@ class Search {
     const char * keys;
     const char * values;
     Memory & memory;
-    /** Where cells are in order, a place is a cell's number; otherwise its number in `memory.order`. */
+    /** Where cells are in order, a place is a cell's number; otherwise it is an index of `memory.order`. */
     int64_t places;
     const ggml_fp16_t * masks[QUERIES];
     /** By row: the place from which on it sees the cells of the next part, and how many of those of this part have been found. */
     int64_t next[QUERIES];
     int taken[QUERIES];
     /** By row: gathered cells that are not in a run yet. */
-    Run strays[QUERIES];
-    Member stray_members[QUERIES];
+    struct Strays {
+        int count;
+        int rank;
+        int32_t cells[CELLS];
+        std::array<ggml_fp16_t, CELLS> shown;
+    } strays[QUERIES];
     Several several;
+    /** By number in the tile. */
+    const float * queries[QUERIES];
     /** Of a query, in the row's own order; later the weights. */
     alignas(64) float scores[QUERIES * SCORES];
     /** Of runs: first their keys, then their values. */
     alignas(64) float floats[TOGETHER_FLOATS];
 
-    const char * keys_of(int64_t head) const { return keys + head * inputs.k->nb[2]; }
-    const char * values_of(int64_t head) const { return values + head * inputs.v->nb[2]; }
     int32_t cell_at(int64_t place) const { return memory.order.empty() ? (int32_t) place : memory.order[place]; }
 
     /** Which of a run's cells any row sees. */
@@ -547,23 +554,30 @@ class Search {
 
     /** Makes a run of a row's gathered cells. */
     void end_strays(int64_t row) {
-        Run & of_row = strays[row];
-        Member & member = stray_members[row];
-        member.bits = (1u << of_row.count) - 1;
-        of_row.first_member = memory.members.size();
-        of_row.end_member = of_row.first_member + 1;
-        memory.members.push_back(member);
-        memory.runs.push_back(of_row);
+        Strays & of_row = strays[row];
+        memory.shown.push_back(of_row.shown);
+        Run & run = new_run(of_row.count);
+        std::copy(of_row.cells, of_row.cells + CELLS, run.cells);
+        memory.members.push_back({(int) row, (1u << of_row.count) - 1, of_row.rank, memory.shown.back().data()});
+        run.end_member++;
         of_row.count = 0;
     }
 
+    /** Adds a run that has no members yet. */
+    Run & new_run(int count) {
+        memory.runs.emplace_back();
+        Run & run = memory.runs.back();
+        run.count = count;
+        run.first_member = run.end_member = memory.members.size();
+        return run;
+    }
+
     void gather(int64_t row, int64_t place, uint32_t bits, int rank) {
-        Run & of_row = strays[row];
-        Member & member = stray_members[row];
+        Strays & of_row = strays[row];
         for (; bits != 0; bits &= bits - 1, rank++) {
             const int64_t at = place + __builtin_ctz(bits);
-            if (of_row.count == 0) member.rank = rank;
-            member.shown[of_row.count] = masks[row][at];
+            if (of_row.count == 0) of_row.rank = rank;
+            of_row.shown[of_row.count] = masks[row][at];
             of_row.cells[of_row.count++] = cell_at(at);
             if (of_row.count == CELLS) end_strays(row);
         }
@@ -571,8 +585,12 @@ class Search {
 
     /** The cells of a run, from its place on, that belong to this part of a row. */
     uint32_t take(int64_t row, int64_t place) {
-        if (taken[row] == PART || next[row] >= place + CELLS) return 0;
         uint32_t bits = seen_bits(masks[row] + place);
+        if (next[row] <= place && taken[row] <= PART - 2 * CELLS) {
+            taken[row] += __builtin_popcount(bits);
+            return bits;
+        }
+        if (taken[row] == PART || next[row] >= place + CELLS) return 0;
         if (next[row] > place) bits &= ~0u << (next[row] - place);
         const int over = taken[row] + __builtin_popcount(bits) - PART;
         for (int i = 0; i < over; i++) bits &= ~(1u << (31 - __builtin_clz(bits)));
@@ -585,6 +603,9 @@ class Search {
     void find_runs() {
         memory.runs.clear();
         memory.members.clear();
+        memory.shown.clear();
+        // Members point to them: each row ends strays when they fill a run, before a run that it shares, and after the last.
+        memory.shown.reserve(QUERIES * (PART / CELLS + PART / FEW + 1));
         std::fill(taken, taken + item.rows, 0);
         const int64_t first = *std::min_element(next, next + item.rows) / BLOCK * BLOCK;
         int64_t left = item.rows;
@@ -619,137 +640,71 @@ class Search {
                 continue;
             }
             if (strays[row].count > 0) end_strays(row);
-            Member & member = members[count++];
-            member.row = row;
-            member.bits = bits;
-            member.rank = rank;
-            memcpy(member.shown, masks[row] + place, sizeof(member.shown));
+            members[count++] = {(int) row, bits, rank, masks[row] + place};
         }
         if (count == 0) return;
-        Run run;
+        Run & run = new_run(CELLS);
         for (int c = 0; c < CELLS; c++) run.cells[c] = cell_at(place + c);
-        run.count = CELLS;
-        run.first_member = memory.members.size();
         memory.members.insert(memory.members.end(), members, members + count);
-        run.end_member = memory.members.size();
-        memory.runs.push_back(run);
-    }
-
-    /** Adds a row's query to those that are processed together. */
-    void join(int64_t head, const Member & member, int64_t of_group) {
-        const int64_t row = item.row + member.row;
-        several.queries[several.count] = inputs.query(row, (item.head + head) * inputs.group + of_group, item.stream);
-        several.numbers[several.count] = (head * item.rows + member.row) * inputs.group + of_group;
-        several.members[several.count++] = &member;
+        run.end_member += count;
     }
 
     template <int N>
     [[gnu::noinline]] void score() {
         alignas(64) OfRun found[N];
-        dot<N>(several.queries, floats, width, found);
-        for (int n = 0; n < N; n++) {
-            const Member & member = *several.members[n];
-            float * to = scores + several.numbers[n] * SCORES + member.rank;
-            for (int c = 0; c < CELLS; c += LANES) {
-                const Floats score = fma(load(found[n] + c), all(inputs.scale), from_halves(member.shown + c));
-                to += store_chosen(to, score, member.bits >> c);
-            }
-        }
-        several.count = 0;
-    }
-
-    void score_several() {
-        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "each number has its case");
-        switch (several.count) {
-            case 1: return score<1>();
-            case 2: return score<2>();
-#if defined(LOOKOUT_WIDE)
-            case 3: return score<3>();
-            case 4: return score<4>();
-#endif
-        }
-    }
-
-    void find_scores() {
-        for (const Run & run : memory.runs) {
-            for (int64_t head = 0; head < item.heads; head++) {
-                to_floats(inputs.k, keys_of(head), run.count, run.cells, floats, AHEAD);
-                for (int m = run.first_member; m < run.end_member; m++) {
-                    for (int64_t i = 0; i < inputs.group; i++) {
-                        join(head, memory.members[m], i);
-                        if (several.count == QUERIES_TOGETHER) score_several();
-                    }
+        const Runs & runs = several.rows[0]->runs;
+        for (int r = 0; r < runs.count; r++) {
+            dot<N>(several.queries, floats + runs.numbers[r] * CELLS * width, width, found);
+            for (int n = 0; n < N; n++) {
+                const Member & member = *several.rows[n]->members[r];
+                float * to = several.scores[n] + member.rank;
+                for (int c = 0; c < CELLS; c += LANES) {
+                    const Floats score = fma(load(found[n] + c), all(inputs.scale), from_halves(member.shown + c));
+                    to += store_chosen(to, score, member.bits >> c);
                 }
-                score_several();
             }
         }
     }
-
-    /** Turns scores into weights. */
-    void weigh(Found & found) {
-        for (int64_t i = 0; i < item.heads * item.rows * inputs.group; i++) {
-            const int count = taken[i / inputs.group % item.rows];
-            float * of_query = scores + i * SCORES;
-            for (int c = 0; c < CELLS; c += LANES) store(of_query + count + c, all(-INFINITY));
-            Floats largest_here = all(-INFINITY);
-            for (int c = 0; c < count; c += LANES) largest_here = larger(largest_here, load(of_query + c));
-            const float now = largest(largest_here);
-            Floats total = all(0.0f);
-            for (int c = 0; c < count; c += LANES) {
-                const Floats score = load(of_query + c);
-                const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
-                const Floats weight = where_seen(score, ggml_v_expf(exponent));
-                store(of_query + c, weight);
-                total = add(total, weight);
-            }
-            found.largest[i] = now;
-            found.total[i] = sum(total);
-        }
-    }
-
-    /** Members of a row in the runs whose values are in f32. */
-    struct OfRow {
-        Runs runs;
-        const Member * members[MOST_RUNS];
-    };
 
     template <int N>
-    [[gnu::noinline]] void add_values(const OfRow * const * rows, Found & found) {
+    [[gnu::noinline]] void add_values() {
         alignas(64) float spread[N][MOST_RUNS][CELLS];
         Weights weights[N];
-        float * out[N];
+        const Runs & runs = several.rows[0]->runs;
         for (int n = 0; n < N; n++) {
-            const int64_t number = several.numbers[n];
-            out[n] = found.values + number * value_width;
-            const Runs & runs = rows[n]->runs;
             for (int r = 0; r < runs.count; r++) {
-                const Member & member = *rows[n]->members[r];
-                const float * from = scores + number * SCORES + member.rank;
+                const Member & member = *several.rows[n]->members[r];
+                const float * from = several.scores[n] + member.rank;
                 weights[n][r] = from;
                 if (member.bits == (1u << runs.cells[r]) - 1) continue;
                 for (int c = 0; c < CELLS; c += LANES) from += load_chosen(from, member.bits >> c, spread[n][r] + c);
                 weights[n][r] = spread[n][r];
             }
         }
-        add_weighted<N>(out, weights, floats, rows[0]->runs, value_width);
+        add_weighted<N>(several.values, weights, floats, runs, value_width);
+    }
+
+    /** Has what is in f32 added to the queries that wait for it. */
+    template <bool ARE_KEYS>
+    void flush() {
+        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "each number has its case");
+        switch (several.count) {
+            case 1: ARE_KEYS ? score<1>() : add_values<1>(); break;
+            case 2: ARE_KEYS ? score<2>() : add_values<2>(); break;
+#if defined(LOOKOUT_WIDE)
+            case 3: ARE_KEYS ? score<3>() : add_values<3>(); break;
+            case 4: ARE_KEYS ? score<4>() : add_values<4>(); break;
+#endif
+        }
         several.count = 0;
     }
 
-    void add_values_of_several(const OfRow * const * rows, Found & found) {
-        switch (several.count) {
-            case 1: return add_values<1>(rows, found);
-            case 2: return add_values<2>(rows, found);
-#if defined(LOOKOUT_WIDE)
-            case 3: return add_values<3>(rows, found);
-            case 4: return add_values<4>(rows, found);
-#endif
-        }
-    }
-
-    void add_values(Found & found) {
-        const int64_t queries = item.heads * item.rows * inputs.group;
-        std::fill(found.values, found.values + queries * value_width, 0.0f);
-        const size_t most_runs = std::min<size_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * value_width));
+    /** Converts keys or values of some runs at a time, and adds them to the queries. */
+    template <bool ARE_KEYS>
+    void add_runs(Found & found) {
+        const ggml_tensor * cells = ARE_KEYS ? inputs.k : inputs.v;
+        const int64_t run_floats = CELLS * cells->ne[0];
+        const size_t most_runs = std::min<size_t>(MOST_RUNS, TOGETHER_FLOATS / run_floats);
         for (size_t first = 0; first < memory.runs.size(); first += most_runs) {
             const size_t count = std::min(most_runs, memory.runs.size() - first);
             OfRow of_rows[QUERIES];
@@ -757,8 +712,9 @@ class Search {
             for (size_t r = 0; r < count; r++) {
                 const Run & run = memory.runs[first + r];
                 for (int m = run.first_member; m < run.end_member; m++) {
-                    OfRow & of_row = of_rows[memory.members[m].row];
-                    of_row.members[of_row.runs.count] = &memory.members[m];
+                    const Member & member = memory.members[m];
+                    OfRow & of_row = of_rows[member.row];
+                    of_row.members[of_row.runs.count] = &member;
                     of_row.runs.cells[of_row.runs.count] = run.count;
                     of_row.runs.numbers[of_row.runs.count++] = r;
                 }
@@ -766,27 +722,53 @@ class Search {
             for (int64_t head = 0; head < item.heads; head++) {
                 for (size_t r = 0; r < count; r++) {
                     const Run & run = memory.runs[first + r];
-                    to_floats(inputs.v, values_of(head), run.count, run.cells, floats + r * CELLS * value_width, AHEAD);
+                    const char * of_head = (ARE_KEYS ? keys : values) + head * cells->nb[2];
+                    to_floats(cells, of_head, run.count, run.cells, floats + r * run_floats);
                 }
-                const OfRow * waiting[QUERIES_TOGETHER];
+                const Runs * before = nullptr;
                 for (int64_t row = 0; row < item.rows; row++) {
                     const OfRow & of_row = of_rows[row];
                     if (of_row.runs.count == 0) continue;
-                    if (several.count > 0 && !(waiting[0]->runs == of_row.runs)) add_values_of_several(waiting, found);
+                    if (before != nullptr && !(*before == of_row.runs)) flush<ARE_KEYS>();
+                    before = &of_row.runs;
                     for (int64_t i = 0; i < inputs.group; i++) {
-                        waiting[several.count] = &of_row;
-                        join(head, *of_row.members[0], i);
-                        if (several.count == QUERIES_TOGETHER) add_values_of_several(waiting, found);
+                        const int64_t number = (head * item.rows + row) * inputs.group + i;
+                        several.queries[several.count] = queries[number];
+                        several.scores[several.count] = scores + number * SCORES;
+                        several.values[several.count] = found.values + number * value_width;
+                        several.rows[several.count] = &of_row;
+                        if (++several.count == QUERIES_TOGETHER) flush<ARE_KEYS>();
                     }
                 }
-                add_values_of_several(waiting, found);
+                flush<ARE_KEYS>();
             }
         }
     }
 
+    /** Turns a query's scores into weights. */
+    void weigh(int64_t number, Found & found) {
+        const int count = taken[number / inputs.group % item.rows];
+        float * of_query = scores + number * SCORES;
+        for (int c = 0; c < CELLS; c += LANES) store(of_query + count + c, all(-INFINITY));
+        Floats largest_here = all(-INFINITY);
+        for (int c = 0; c < count; c += LANES) largest_here = larger(largest_here, load(of_query + c));
+        const float now = largest(largest_here);
+        Floats total = all(0.0f);
+        for (int c = 0; c < count; c += LANES) {
+            const Floats score = load(of_query + c);
+            const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
+            const Floats weight = where_seen(score, ggml_v_expf(exponent));
+            store(of_query + c, weight);
+            total = add(total, weight);
+        }
+        found.largest[number] = now;
+        found.total[number] = sum(total);
+    }
+
 public:
     Search(const Inputs & inputs, const Item & item, Memory & memory)
-        : inputs(inputs), item(item), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]), memory(memory), places(inputs.k->ne[1]) {
+        : inputs(inputs), item(item), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]), memory(memory),
+          places(inputs.k->ne[1]) {
         const ggml_tensor * k = inputs.k;
         const ggml_tensor * v = inputs.v;
         const int64_t key_stream = item.stream / (inputs.q->ne[3] / k->ne[3]);
@@ -797,8 +779,8 @@ public:
             masks[row] = inputs.seen(item.row + row, item.stream);
             next[row] = 0;
             strays[row].count = 0;
-            stray_members[row].row = row;
         }
+        inputs.each_query(item, [&](int64_t i, int64_t row, int64_t head) { queries[i] = inputs.query(row, head, item.stream); });
         memory.order.clear();
         const uint64_t * stamps = inputs.k->ne[3] == 1 && lookout_cell_stamps != nullptr ? lookout_cell_stamps(inputs.k) : nullptr;
         if (stamps != nullptr && !is_in_order(stamps)) sort(stamps);
@@ -806,11 +788,17 @@ public:
 
     /** Computes the next part. @return whether any row sees any of it. */
     bool find_part(Found & found) {
+        const int64_t queries = item.heads * item.rows * inputs.group;
         find_runs();
-        find_scores();
-        weigh(found);
-        add_values(found);
-        return !memory.runs.empty();
+        if (memory.runs.empty()) {
+            std::fill(found.total, found.total + queries, 0.0f);
+            return false;
+        }
+        add_runs<true>(found);
+        for (int64_t i = 0; i < queries; i++) weigh(i, found);
+        std::fill(found.values, found.values + queries * value_width, 0.0f);
+        add_runs<false>(found);
+        return true;
     }
 
     /** Passes over the next part. */
@@ -840,9 +828,9 @@ struct Attention : Inputs {
             Search search(*this, items[i], memory);
             search.find_part(found);
             while (search.find_part(part)) {
-                each_query(items[i], [&](int64_t i, int64_t, int64_t) {
-                    float * values = found.values + i * width;
-                    add_part(found.largest[i], found.total[i], values, part.largest[i], part.total[i], part.values + i * width, width);
+                each_query(items[i], [&](int64_t n, int64_t, int64_t) {
+                    add_part(found.largest[n], found.total[n], found.values + n * width, part.largest[n], part.total[n],
+                             part.values + n * width, width);
                 });
             }
             each_query(items[i], [&](int64_t n, int64_t row, int64_t head) {
@@ -853,7 +841,8 @@ struct Attention : Inputs {
 
 private:
     void end(float total, const float * values, float * to) const {
-        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+        if (total == 0.0f) return (void) std::fill(to, to + v->ne[0], 0.0f);
+        const float inverse = 1.0f / total;
         for (int64_t d = 0; d < v->ne[0]; d++) to[d] = values[d] * inverse;
     }
 

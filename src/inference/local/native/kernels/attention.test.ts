@@ -6,7 +6,9 @@ import {
   type AttentionData,
   type AttentionShape,
   compileForAvx2,
+  compileForAvx512,
   hasAvx2,
+  hasAvx512,
 } from '../../../../../test/support/kernels-alone.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
@@ -55,6 +57,27 @@ const shapesOfBlocks: fc.Arbitrary<Shape> = fc
   .tuple(shapes, fc.constantFrom(32, 64, 96, 128, 256))
   .map(([shape, width]) => ({ ...shape, width, stored: 'q8_0' }))
 
+/** The last tokens of a sequence, as rows, and how the same sequence lies in a cache that others use too. */
+const placements = fc.record({
+  stored: fc.constantFrom<'f16' | 'q8_0'>('f16', 'q8_0'),
+  width: fc.constantFrom(32, 64, 128, 256),
+  keyHeads: fc.constantFrom(1, 2, 3),
+  group: fc.constantFrom(1, 2, 7),
+  length: fc.constantFrom(3, 17, 100, 512, 513, 700, 1100),
+  /** Tokens that a row sees, as shares of the length. */
+  window: fc.constantFrom(1, 1, 0.4, 0.05),
+  rows: fc.integer({ min: 1, max: 24 }),
+  /** Rows of the sequence that another call has computed. */
+  done: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+  /** Rows of other sequences. */
+  before: fc.integer({ min: 0, max: 5 }),
+  after: fc.integer({ min: 0, max: 5 }),
+  /** Cells of others. */
+  others: fc.integer({ min: 1, max: 800 }),
+  threads: fc.integer({ min: 1, max: 16 }),
+  seed: fc.nat(),
+})
+
 const shapesOfEncoders: fc.Arbitrary<Shape> = fc
   .tuple(
     shapes,
@@ -77,10 +100,13 @@ const BLOCK = 32
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
 const avx2 = hasAvx2() ? await compileForAvx2() : null
+const avx512 = hasAvx512() ? await compileForAvx512() : null
 const libraries: [name: string, compute: Compute | null][] = [
   ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels)],
   ['compiled for AVX2', avx2?.attend ?? null],
 ]
+/** The whole library takes the order of cells from a cache, which cell-order.test.ts has. */
+const librariesWithStamps: typeof libraries = [...libraries.slice(1), ['compiled for AVX-512', avx512?.attend ?? null]]
 
 describe.each(libraries)('attention %s', (_, compute) => {
   test.skipIf(compute === null).each([
@@ -124,6 +150,123 @@ describe.each(libraries)('attention %s', (_, compute) => {
     },
   )
 })
+
+type Place = (length: number, others: number, random: () => number) => number[]
+
+const inOrder: [string, Place][] = [
+  ['from another cell on', (length, others, random) => stretch(Math.floor(random() * others), length)],
+  [
+    'in two stretches',
+    (length, others, random) => {
+      const cut = Math.floor(random() * length)
+      return [...stretch(0, cut), ...stretch(cut + others, length - cut)]
+    },
+  ],
+  ['spread', (length, others, random) => chosen(length, others, random).sort((a, b) => a - b)],
+  ['alternating with those of others', (length, others) => stretch(0, length).map((i) => i + Math.min(i * 3, others))],
+]
+const outOfOrder: [string, Place][] = [
+  [
+    'whose end lies before their beginning',
+    (length, others, random) => {
+      const cut = Math.floor(random() * length)
+      return [...stretch(length - cut + others, cut), ...stretch(0, length - cut)]
+    },
+  ],
+  ['in any order', chosen],
+]
+const placed = [
+  ...libraries.flatMap((library) => inOrder.map((way) => [...library, ...way] as const)),
+  ...librariesWithStamps.flatMap((library) => outOfOrder.map((way) => [...library, ...way] as const)),
+]
+
+describe('attention of a row depends on the tokens that it sees and on nothing else', () => {
+  describe.each(placed)('%s', (_, compute, way, place) => {
+    test.skipIf(compute === null)(`cells ${way}`, () => {
+      const check = (of: Placement) => {
+        const { keyHeads, group, width, length, before, rows, done, seed } = of
+        const alone = { ...of, before: 0, after: 0, done: 0, threads: 1 }
+        const plain = attendPlaced(compute!, alone, stretch(0, length), 0)
+        const random = randomNumbers(seed)
+        const cells = place(length, of.others, random)
+        const found = attendPlaced(compute!, of, cells, Math.floor(random() * 3))
+        const row = keyHeads * group * width
+        const expected = plain.subarray(Math.floor(done * Math.min(rows, length)) * row)
+        expect([...found.subarray(before * row, before * row + expected.length)]).toEqual([...expected])
+      }
+      fc.assert(fc.property(placements, check), { numRuns: 8 })
+    })
+  })
+})
+
+type Placement = typeof placements extends fc.Arbitrary<infer Of> ? Of : never
+
+/** Numbers from one on. */
+function stretch(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => first + i)
+}
+
+/** Random ones of `length + others` cells. */
+function chosen(length: number, others: number, random: () => number): number[] {
+  const keys = Float64Array.from({ length: length + others }, random)
+  return stretch(0, length + others)
+    .sort((a, b) => keys[a]! - keys[b]!)
+    .slice(0, length)
+}
+
+/**
+ * Computes the last rows of a sequence whose tokens lie in these cells.
+ * @param spare how many times 256 cells follow that no row of the sequence sees.
+ */
+function attendPlaced(compute: Compute, of: Placement, cells: readonly number[], spare: number): Float32Array {
+  const { stored, width, keyHeads, group, length, window, done, before, after, threads, seed } = of
+  const heads = keyHeads * group
+  const last = Math.min(of.rows, length)
+  const first = Math.floor(done * last)
+  const rows = before + last - first + after
+  const capacity = (Math.ceil((Math.max(...cells) + 1) / 256) + spare) * 256
+  const [type, pack, exact] =
+    stored === 'f16' ? ([F16, halves, exactInHalf] as const) : ([Q8_0, blocks, exactInBlock] as const)
+  const bytes = stored === 'f16' ? width * 2 : (width / BLOCK) * (BLOCK + 2)
+  const packed = (salt: number) => {
+    const random = randomNumbers(seed + salt)
+    const own = pack(Float32Array.from({ length: keyHeads * length * width }, (_, i) => exact(random, i)))
+    // Other cells hold others' tokens: here, copies of these.
+    const all = new Uint8Array(keyHeads * capacity * bytes)
+    for (let head = 0; head < keyHeads; head++) {
+      const token = (i: number) => own.subarray((head * length + i) * bytes, (head * length + i + 1) * bytes)
+      for (let cell = 0; cell < capacity; cell++) all.set(token(cell % length), (head * capacity + cell) * bytes)
+      for (const [i, cell] of cells.entries()) all.set(token(i), (head * capacity + cell) * bytes)
+    }
+    return all
+  }
+  const mask = new Float32Array(rows * capacity).fill(Number.NEGATIVE_INFINITY)
+  const queries = new Float32Array(rows * heads * width)
+  const stamps = new BigUint64Array(capacity)
+  const othersRandom = randomNumbers(seed + 3)
+  for (let cell = 0; cell < capacity; cell++) stamps[cell] = BigInt(Math.floor(othersRandom() * 1e6))
+  for (const [i, cell] of cells.entries()) stamps[cell] = BigInt(1000 * i + (cell % 999))
+  for (let row = 0; row < rows; row++) {
+    const token = length - last + first + row - before
+    const isOwn = row >= before && row < rows - after
+    if (isOwn)
+      for (let i = Math.max(0, token + 1 - Math.ceil(window * length)); i <= token; i++)
+        mask[row * capacity + cells[i]!] = 0
+    else
+      for (let cell = 0; cell < capacity; cell++)
+        if (cell === 0 || othersRandom() < 0.3) mask[row * capacity + cell] = 0
+    const random = isOwn ? randomNumbers(seed + 100 + token) : othersRandom
+    for (let head = 0; head < heads; head++) {
+      for (let d = 0; d < width; d++) queries[(head * rows + row) * width + d] = random() * 4 - 2
+    }
+  }
+  const out = new Float32Array(queries.length)
+  compute(
+    { type, width, rows, heads, key_heads: keyHeads, cells: capacity, streams: 1, threads },
+    { scale: width ** -0.5, queries, keys: packed(1), values: packed(2), mask: halves(mask), stamps, out },
+  )
+  return out
+}
 
 /** Computes a shape's random queries over its random cells. */
 function attend(compute: Compute, shape: Shape): Outcome {

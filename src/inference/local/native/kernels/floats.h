@@ -38,7 +38,7 @@ inline int store_chosen(float * to, Floats x, uint32_t bits) {
     store(to, _mm512_maskz_compress_ps(bits, x));
     return __builtin_popcount((__mmask16) bits);
 }
-/** Spreads numbers over the lanes of which `bits` has the bit; the others become 0. It may read LANES numbers. @return how many it needs. */
+/** Spreads numbers over the lanes of which `bits` has the bit; others become 0. It may read LANES. @return how many it needs. */
 inline int load_chosen(const float * from, uint32_t bits, float * to) {
     store(to, _mm512_maskz_expand_ps(bits, load(from)));
     return __builtin_popcount((__mmask16) bits);
