@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CARD } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { gemma3 } from '../../../../test/support/tiny-models/gemma.ts'
+import { writeTinyModel } from '../../../../test/support/tiny-models/tiny-model.ts'
+import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import { Context } from './context.ts'
 import { loadNativeLibraries, type NativeLibraries } from './libraries.ts'
 import { Model } from './model.ts'
@@ -11,21 +16,34 @@ import { locateNativeLibraries } from './native-paths.ts'
 const ROUNDING = 0.5
 const STEPS = 24
 
+let folder: string
 let libraries: NativeLibraries
-let model: Model
+let shipped: Model
+let withWindows: Model
 let tokens: Int32Array
+/** Tokens that both models have. */
+let prompt: Int32Array
 
 beforeAll(async () => {
-  const { directory, engine } = await loadLocalCard(CARD)
+  const load = ({ directory, engine }: LocalModelCard) => new Model(libraries.llama, `${directory}/${engine.model}`)
   libraries = loadNativeLibraries(locateNativeLibraries())
-  model = new Model(libraries.llama, `${directory}/${engine.model}`)
+  folder = await mkdtemp(join(tmpdir(), 'lookout-context-'))
+  shipped = load(await loadLocalCard(CARD))
+  withWindows = load(await writeTinyModel(gemma3, folder))
   const text = 'A red circle is left of a blue star. The circle is round. '.repeat(4)
-  tokens = model.tokenize(`<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`, true)
+  tokens = shipped.tokenize(`<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`, true)
+  prompt = tokens.map((token) => token % withWindows.vocabularySize)
 })
 
-afterAll(() => model?.close())
+afterAll(async () => {
+  shipped?.close()
+  withWindows?.close()
+  await rm(folder, { recursive: true, force: true })
+})
 
-function open(kvType: 'f16' | 'q8_0'): Context {
+type KvType = 'f16' | 'q8_0'
+
+function open(kvType: KvType, model = shipped): Context {
   return new Context(libraries, model, { kvType, cells: 1024, sequences: 4, threads: 2, batchRows: 512 })
 }
 
@@ -84,74 +102,83 @@ test.each(['f16', 'q8_0'] as const)('a sequence of %s goes on from where it was 
   }
 })
 
-describe.skipIf(locateNativeLibraries().kernels === null).each(['f16', 'q8_0'] as const)(
+/** Those that keep the order of cells in different ways: one list, and one for each kind of layer. */
+const SUBJECTS: [what: string, kvType: KvType, hasWindows: boolean][] = [
+  ['f16', 'f16', false],
+  ['q8_0', 'q8_0', false],
+  ['f16 in sliding windows', 'f16', true],
+]
+
+describe.skipIf(locateNativeLibraries().kernels === null).each(SUBJECTS)(
   'a sequence of %s computes the same, bit for bit,',
-  (kvType) => {
+  (_, kvType, hasWindows) => {
+    const start = () => open(kvType, hasWindows ? withWindows : shipped)
     /** What a sequence computes that is alone. */
     let expected: Run
 
     beforeAll(() => {
-      expected = run(kvType, () => {})
+      expected = run(start, () => {})
     })
 
     test('when it gets cells before its own', () => {
       const before = (context: Context, step: number) => {
-        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === PROMPT) decode(context, prompt.subarray(0, 40), 0, 1)
         if (step === 0) context.removeSequence(1)
       }
-      expect(run(kvType, before)).toEqual(expected)
+      expect(run(start, before)).toEqual(expected)
     })
 
     test('when others end beside it', () => {
       const before = (context: Context, step: number) => {
         if (step === PROMPT)
-          for (const [i, id] of [1, 2, 3].entries()) decode(context, tokens.subarray(0, 8 + i), 0, id)
+          for (const [i, id] of [1, 2, 3].entries()) decode(context, prompt.subarray(0, 8 + i), 0, id)
         if (step % 5 === 0 && step < 15) context.removeSequence(1 + step / 5)
-        if (step % 5 === 3) decode(context, [tokens[step]!], 20 + step, 3)
+        if (step % 5 === 3) decode(context, [prompt[step]!], 10 + (step - 3) / 5, 3)
       }
-      expect(run(kvType, before)).toEqual(expected)
+      expect(run(start, before)).toEqual(expected)
     })
 
     test('when tokens are taken back', () => {
       const before = (context: Context, step: number) => {
-        if (step === PROMPT) decode(context, tokens.subarray(0, 5), 0, 1)
+        if (step === PROMPT) decode(context, prompt.subarray(0, 5), 0, 1)
         if (step === 1) context.removeSequence(1)
         if (step < 0 || step % 3 !== 0) return
-        decode(context, tokens.subarray(step, step + 4), tokens.length + step)
-        context.removeSequence(0, tokens.length + step)
+        decode(context, prompt.subarray(step, step + 4), prompt.length + step)
+        context.removeSequence(0, prompt.length + step)
       }
-      expect(run(kvType, before)).toEqual(expected)
+      expect(run(start, before)).toEqual(expected)
     })
 
     test('when it goes on from a copy of a sequence whose cells were out of order', () => {
       const before = (context: Context, step: number) => {
-        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === PROMPT) decode(context, prompt.subarray(0, 40), 0, 1)
         if (step === 0) context.removeSequence(1)
         if (step !== 10) return
         const state = context.saveSequence(0)
         context.removeSequence(0)
         // Free cells are on both sides of another sequence.
-        decode(context, tokens.subarray(0, 30), 0, 1)
-        decode(context, tokens.subarray(0, 3), 0, 2)
+        decode(context, prompt.subarray(0, 30), 0, 1)
+        decode(context, prompt.subarray(0, 3), 0, 2)
         context.removeSequence(1)
         context.restoreSequence(0, state)
       }
-      expect(run(kvType, before)).toEqual(expected)
+      expect(run(start, before)).toEqual(expected)
     })
 
-    test('when an image of it lies in cells that others have left', () => {
+    // Only the shipped model gives the tokens of an image the same position.
+    test.skipIf(hasWindows)('when an image of it lies in cells that others have left', () => {
       const withImage = (others: number) => {
-        const context = open(kvType)
+        const context = start()
         try {
-          if (others > 0) decode(context, tokens.subarray(0, others), 0, 1)
-          decode(context, tokens, 0)
+          if (others > 0) decode(context, prompt.subarray(0, others), 0, 1)
+          decode(context, prompt, 0)
           decodeImageRows(context, 0, 2)
           context.removeSequence(1)
           decodeImageRows(context, 2, 4)
           const state = context.saveSequence(0)
           context.restoreSequence(2, state)
-          const behind = tokens.length + IMAGE_COLUMNS
-          return [decode(context, [tokens[3]!], behind), decode(context, [tokens[3]!], behind, 2), state].map(digest)
+          const behind = prompt.length + IMAGE_COLUMNS
+          return [decode(context, [prompt[3]!], behind), decode(context, [prompt[3]!], behind, 2), state].map(digest)
         } finally {
           context.close()
         }
@@ -163,33 +190,32 @@ describe.skipIf(locateNativeLibraries().kernels === null).each(['f16', 'q8_0'] a
 
     test('when it goes on from another', () => {
       const before = (context: Context, step: number) => {
-        if (step === PROMPT) decode(context, tokens.subarray(0, 40), 0, 1)
+        if (step === PROMPT) decode(context, prompt.subarray(0, 40), 0, 1)
         if (step === 0) context.removeSequence(1)
         if (step !== 12) return
-        context.forkSequence(0, 2, tokens.length + step)
+        context.forkSequence(0, 2, prompt.length + step)
         context.removeSequence(0)
-        context.forkSequence(2, 0, tokens.length + step)
-        decode(context, [tokens[7]!], tokens.length + step, 2)
+        context.forkSequence(2, 0, prompt.length + step)
+        decode(context, [prompt[7]!], prompt.length + step, 2)
       }
-      expect(run(kvType, before)).toEqual(expected)
+      expect(run(start, before)).toEqual(expected)
     })
   },
 )
 
-/** Of an image behind the prompt, and how many tokens one has. */
-const IMAGE_ROWS = 4
+/** Tokens in a row of an image. */
 const IMAGE_COLUMNS = 5
 
-/** Computes rows of it in one call. Their tokens have the same first position. */
+/** Computes rows of an image behind the prompt in one call. Their tokens have the same first position. */
 function decodeImageRows(context: Context, from: number, to: number): void {
   const count = (to - from) * IMAGE_COLUMNS
   const positions = new Int32Array(4 * count)
   for (let i = 0; i < count; i++) {
-    positions[i] = tokens.length
-    positions[count + i] = tokens.length + from + Math.floor(i / IMAGE_COLUMNS)
-    positions[2 * count + i] = tokens.length + (i % IMAGE_COLUMNS)
+    positions[i] = prompt.length
+    positions[count + i] = prompt.length + from + Math.floor(i / IMAGE_COLUMNS)
+    positions[2 * count + i] = prompt.length + (i % IMAGE_COLUMNS)
   }
-  const embeddings = Float32Array.from({ length: count * model.embeddingSize }, (_, i) => Math.sin(i + 100 * from))
+  const embeddings = Float32Array.from({ length: count * shipped.embeddingSize }, (_, i) => Math.sin(i + 100 * from))
   context.decodeEmbeddings(embeddings, positions, count, 0, true)
 }
 
@@ -204,16 +230,17 @@ interface Run {
 
 /**
  * Computes a prompt in sequence 0, and then the same tokens in calls of their own.
+ * @param start makes a context, which is closed.
  * @param before is called before the prompt (`PROMPT`) and before each token.
  */
-function run(kvType: 'f16' | 'q8_0', before: (context: Context, step: number) => void): Run {
-  const context = open(kvType)
+function run(start: () => Context, before: (context: Context, step: number) => void): Run {
+  const context = start()
   try {
     before(context, PROMPT)
-    const logits = [digest(decode(context, tokens, 0))]
+    const logits = [digest(decode(context, prompt, 0))]
     for (let step = 0; step < STEPS; step++) {
       before(context, step)
-      logits.push(digest(decode(context, [tokens[step + 3]!], tokens.length + step)))
+      logits.push(digest(decode(context, [prompt[step + 3]!], prompt.length + step)))
     }
     return { logits, state: digest(context.saveSequence(0)) }
   } finally {

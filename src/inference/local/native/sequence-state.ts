@@ -30,7 +30,9 @@ export function sortCells(state: Uint8Array): void {
   for (const { cells, records, rows } of caches) {
     const order = sortedCells(view, records, cells)
     if (order === null) continue
-    for (const parts of [records, ...rows]) reorder(state, parts, order)
+    const all = [records, ...rows]
+    const before = new Uint8Array(cells * Math.max(...all.map(({ bytes }) => bytes)))
+    for (const parts of all) reorder(state, parts, order, before)
   }
 }
 
@@ -84,8 +86,9 @@ function sortedCells(view: DataView, { at, bytes }: Parts, cells: number): reado
   return inOrder >= cells ? null : Array.from({ length: cells }, (_, cell) => cell).sort(compare)
 }
 
-function reorder(state: Uint8Array, { at, bytes }: Parts, order: readonly number[]): void {
-  const before = new Uint8Array(state.subarray(at, at + order.length * bytes))
+/** @param before memory for the parts as they were: new memory would take longer than the copy. */
+function reorder(state: Uint8Array, { at, bytes }: Parts, order: readonly number[], before: Uint8Array): void {
+  before.set(state.subarray(at, at + order.length * bytes))
   for (let start = 0; start < order.length; ) {
     const from = order[start]!
     let end = start + 1
