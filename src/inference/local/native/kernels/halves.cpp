@@ -1,76 +1,156 @@
 // Products of weights of f16 and a batch of rows, for x86 with AVX2 or AVX-512.
 //
-// ggml's sgemm.cpp converts each number from f16 again for every few rows that it is multiplied with, and sums across
-// lanes at the end of each row: of weights of 192 numbers, as in the encoder of a small model, half of the time. Here, a
-// panel of weights is converted once for all rows of a batch. For a few rows that is not worth it, and ggml's code is used.
+// ggml's sgemm.cpp converts each number from f16 again for every few rows that it is multiplied with, and reads all rows of the
+// batch for every four rows of weights. Here, some rows of the batch are converted once and stay in the nearest cache while they
+// are multiplied with several rows of weights.
+//
+// A row's result does not depend on the other rows of the batch: its sums are always added in the same order. LANES
+// neighbouring numbers have their products added to a sum of their own each, one after another. After MOST_WIDTH numbers, those
+// LANES sums are added in pairs, the first half to the second, until one is left, and that is added to the result.
 
 #include "ggml-cpu-impl.h"
-#include "panels.h"
+#include "floats.h"
 
 #if defined(LOOKOUT_FLOATS)
 
+#include <algorithm>
+#include <type_traits>
+
+extern "C" void ggml_threadpool_chunk_set(struct ggml_threadpool * pool, int value);
+extern "C" int ggml_threadpool_chunk_add(struct ggml_threadpool * pool, int value);
+
 namespace {
 
-/** Fewest rows of a batch that are worth a panel. */
-constexpr int64_t FEWEST_ROWS = 12;
-/** From so many rows on, a panel is converted to f32 once instead of each time that it is read. */
-constexpr int64_t MANY_ROWS = 64;
-/** Numbers of a row that are multiplied before the next, so that the panel stays in a cache near to the core. */
-constexpr int64_t MOST_HEIGHT = 1024;
+/** Rows of weights, and of the batch, that are multiplied together: their sums stay in 32 or 16 registers. */
+constexpr int WEIGHTS = 4;
+constexpr int ROWS = LANES == 16 ? 6 : 3;
+/** Numbers of a row that are multiplied before the next, so that some rows of the batch stay in the nearest cache. */
+constexpr int64_t MOST_WIDTH = 1024;
+/** Rows of weights that a thread takes at a time, at most; they stay in a cache near to the core. */
+constexpr int64_t MOST_PART = 128;
+/** Parts that a thread should have of each product, so that one that has lost its core holds up the others less. */
+constexpr int64_t PARTS = 4;
+/** Numbers of weights that are asked for together: a line of the caches. */
+constexpr int64_t LINE = 32;
 
-/** Makes f32 of some numbers of up to TOGETHER rows. @return how far the rows are apart in `to`. */
-inline int64_t rows_to_floats(const ggml_fp16_t * rows, int64_t rows_stride, int64_t count, int64_t height, float * to) {
-    const int64_t stride = (height + LANES - 1) / LANES * LANES;
-    for (int64_t r = 0; r < count; r++) {
-        for (int64_t i = 0; i < height; i += LANES) store(to + r * stride + i, some_halves(rows + r * rows_stride + i, height - i));
+/** Adds the lanes of each of four vectors. */
+inline __m128 lanes_added(const Floats * x) {
+#if defined(LOOKOUT_WIDE)
+    const auto eights = [](Floats a, Floats b) {
+        return add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    };
+    const Floats first = eights(x[0], x[1]), second = eights(x[2], x[3]);
+    const Floats fours = add(_mm512_shuffle_f32x4(first, second, 0x88), _mm512_shuffle_f32x4(first, second, 0xdd));
+    const Floats twos = add(fours, _mm512_permute_ps(fours, 0x4e));
+    const Floats ones = add(twos, _mm512_permute_ps(twos, 0xb1));
+    const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, ones));
+#else
+    const auto four = [](Floats of) { return _mm_add_ps(_mm256_castps256_ps128(of), _mm256_extractf128_ps(of, 1)); };
+    const auto two = [](__m128 a, __m128 b) { return _mm_add_ps(_mm_movelh_ps(a, b), _mm_movehl_ps(b, a)); };
+    return _mm_hadd_ps(two(four(x[0]), four(x[1])), two(four(x[2]), four(x[3])));
+#endif
+}
+
+/** Up to MOST_WIDTH numbers of some rows of the batch as f32, filled up to whole vectors with zeros. */
+struct Rows {
+    alignas(64) float numbers[ROWS][MOST_WIDTH + LANES];
+
+    void read(const ggml_fp16_t * rows, int64_t stride, int64_t count, int64_t width) {
+        for (int64_t r = 0; r < count; r++) {
+            for (int64_t i = 0; i < width; i += LANES) store(numbers[r] + i, some_halves(rows + r * stride + i, width - i));
+        }
     }
-    return stride;
+};
+
+/**
+ * The products of WEIGHTS rows of weights and COUNT rows of the batch.
+ * @param ahead how far from each number of the weights is one to ask for.
+ */
+template <int COUNT>
+inline void multiply_rows(const ggml_fp16_t * const * weights, int64_t ahead, const Rows & rows, int64_t width,
+                          __m128 * products) {
+    Floats sums[COUNT][WEIGHTS];
+    for (int r = 0; r < COUNT; r++) std::fill(sums[r], sums[r] + WEIGHTS, all(0.0f));
+    const auto add_products = [&](int64_t i, int64_t there) {
+#pragma GCC unroll 4
+        for (int w = 0; w < WEIGHTS; w++) {
+            const Floats some = some_halves(weights[w] + i, there);
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(some, load(rows.numbers[r] + i), sums[r][w]);
+        }
+    };
+    int64_t i = 0;
+    for (; i + LINE <= width; i += LINE) {
+        for (int w = 0; w < WEIGHTS; w++) _mm_prefetch((const char *) (weights[w] + i + ahead), _MM_HINT_T0);
+#pragma GCC unroll 4
+        for (int64_t j = i; j < i + LINE; j += LANES) add_products(j, LANES);
+    }
+    for (; i < width; i += LANES) add_products(i, width - i);
+    for (int r = 0; r < COUNT; r++) products[r] = lanes_added(sums[r]);
+}
+
+/** The same of a part of the weights. @param is_first whether `out`, [row of the batch][row of weights], holds nothing yet. */
+template <int COUNT>
+inline void multiply_part(const ggml_fp16_t * weights, int64_t stride, int64_t count, const Rows & rows, int64_t width,
+                          bool is_first, float * out, int64_t out_stride) {
+    for (int64_t first = 0; first < count; first += WEIGHTS) {
+        const int64_t there = std::min<int64_t>(WEIGHTS, count - first);
+        const ggml_fp16_t * four[WEIGHTS];
+        for (int64_t w = 0; w < WEIGHTS; w++) four[w] = weights + (first + std::min(w, there - 1)) * stride;
+        __m128 products[COUNT];
+        multiply_rows<COUNT>(four, WEIGHTS * stride, rows, width, products);
+        for (int r = 0; r < COUNT; r++) {
+            float * to = out + r * out_stride + first;
+            float before[WEIGHTS] = {};
+            if (!is_first) std::memcpy(before, to, there * sizeof(float));
+            const __m128 sums = is_first ? products[r] : _mm_add_ps(_mm_loadu_ps(before), products[r]);
+            std::memcpy(to, &sums, there * sizeof(float));
+        }
+    }
+}
+
+/** Calls a function with a number of rows, from 1 to ROWS, as a constant. */
+template <int MOST = ROWS, typename Call> inline void with_rows(int64_t count, const Call & call) {
+    if constexpr (MOST > 1) {
+        if (count < MOST) return with_rows<MOST - 1>(count, call);
+    }
+    call(std::integral_constant<int, MOST>());
 }
 
 }  // namespace
 
 /**
  * @param m rows of weights. @param n rows of the batch. @param k numbers in each.
- * @param rows rounded to f16, as ggml has them where it computes: a reply would else depend on how many rows a batch has.
+ * @param rows rounded to f16, as ggml has them.
  * @param out [row of the batch][row of weights]
  * @return whether it was computed; every thread gets the same answer.
  */
 extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
                                         const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
                                         int64_t rows_stride, float * out, int64_t out_stride) {
-    if (n < FEWEST_ROWS) return false;
-    static thread_local Scratch<ggml_fp16_t> panel_memory;
-    static thread_local Scratch<float> float_memory, edge_memory, row_memory;
+    static thread_local Rows some;
     if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
     ggml_barrier(params->threadpool);
-    const int64_t size = (std::min(k, MOST_HEIGHT) + COLUMNS) * PANEL;
-    ggml_fp16_t * panel = panel_memory.of(size);
-    float * floats = n < MANY_ROWS ? nullptr : float_memory.of(size);
-    const int64_t panels = (m + PANEL - 1) / PANEL;
-    float * some = row_memory.of(TOGETHER * (std::min(k, MOST_HEIGHT) + LANES));
-    float kept[TOGETHER];
-    std::fill(kept, kept + TOGETHER, 1.0f);
-    for (int64_t chunk = params->ith; chunk < panels; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        const int64_t first = chunk * PANEL;
-        const int64_t count = std::min<int64_t>(PANEL, m - first);
-        float * to = count == PANEL ? out + first : edge_memory.of(n * PANEL);
-        const int64_t to_stride = count == PANEL ? out_stride : PANEL;
-        for (int64_t from = 0; from < k; from += MOST_HEIGHT) {
-            const int64_t height = std::min(MOST_HEIGHT, k - from);
-            panel_of_columns(weights + first * weights_stride + from, weights_stride, count, height, panel);
-            if (floats != nullptr) to_floats(panel, height, floats);
-            for (int64_t row = 0; row < n; row += TOGETHER) {
-                const int64_t together = std::min<int64_t>(TOGETHER, n - row);
-                const int64_t stride = rows_to_floats(rows + row * rows_stride + from, rows_stride, together, height, some);
-                const auto multiply = [&](const auto * with) {
-                    multiply_panel(together, some, stride, with, height, from == 0 ? nullptr : kept, to + row * to_stride, to_stride);
-                };
-                if (floats != nullptr) multiply(floats);
-                else multiply(panel);
+    const int64_t part = WEIGHTS * std::clamp<int64_t>(m / (WEIGHTS * PARTS * params->nth), 1, MOST_PART / WEIGHTS);
+    const int64_t parts = (m + part - 1) / part;
+    // Of about as many rows each.
+    const int64_t blocks = (n + ROWS - 1) / ROWS;
+    const int64_t together = (n + blocks - 1) / blocks;
+    for (int64_t chunk = params->ith; chunk < parts; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
+        const int64_t first = chunk * part;
+        const int64_t count = std::min(part, m - first);
+        for (int64_t from = 0; from < k; from += MOST_WIDTH) {
+            const int64_t width = std::min(MOST_WIDTH, k - from);
+            for (int64_t row = 0; row < n; row += together) {
+                const int64_t rows_there = std::min(together, n - row);
+                some.read(rows + row * rows_stride + from, rows_stride, rows_there, width);
+                with_rows(rows_there, [&](auto of) {
+                    multiply_part<of>(weights + first * weights_stride + from, weights_stride, count, some, width, from == 0,
+                                      out + row * out_stride + first, out_stride);
+                });
             }
         }
-        if (count == PANEL) continue;
-        for (int64_t row = 0; row < n; row++) std::memcpy(out + row * out_stride + first, to + row * PANEL, count * sizeof(float));
     }
     // The next product sets the counter.
     ggml_barrier(params->threadpool);

@@ -16,8 +16,7 @@ interface Shape {
 const shapes: fc.Arbitrary<Shape> = fc.record({
   width: fc.constantFrom(8, 30, 32, 72, 192, 520, 1100),
   height: fc.constantFrom(1, 15, 16, 33, 64, 301),
-  // ggml computes fewer than twelve.
-  rows: fc.constantFrom(12, 13, 16, 31, 64, 71, 150),
+  rows: fc.constantFrom(1, 2, 3, 5, 6, 7, 11, 12, 13, 16, 31, 64, 71, 150),
   threads: fc.constantFrom(1, 2, 3),
   seed: fc.nat(),
 })
@@ -63,34 +62,36 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
     fc.assert(fc.property(shapes, check), { numRuns: 40 })
   })
 
-  test.skipIf(multiply === null)('of a row do not depend on how many follow it', () => {
-    const shape = { width: 192, height: 50, threads: 1, seed: 3 }
-    const many = compute(multiply!, { ...shape, rows: 40 }).found
-    for (const rows of [12, 13, 16, 39]) {
-      const { found } = compute(multiply!, { ...shape, rows })
-      expect([...found]).toEqual([...many.subarray(0, found.length)])
-    }
-  })
+  test.skipIf(multiply === null)(
+    'of a row have the same bits alone and beside others, with any number of threads',
+    () => {
+      // Shorter than a vector, no multiple of one, and longer than what is summed before the rest. No multiple of four rows.
+      for (const [width, height, threads] of [
+        [12, 5, 1],
+        [192, 50, 3],
+        [1100, 64, 2],
+        [2048, 33, 16],
+      ] as const) {
+        const random = randomNumbers(width)
+        const numbers = (count: number) =>
+          new Uint8Array(Float16Array.from({ length: count }, () => random() - 0.5).buffer)
+        const weights = numbers(width * height)
+        const rows = numbers(width * 512)
+        const of = { m: height, k: width, weights }
+        const bytes = 2 * width
+        const alone = Float32Array.from({ length: 512 * height })
+        for (let row = 0; row < 512; row++) {
+          const own = rows.slice(row * bytes, (row + 1) * bytes)
+          alone.set(multiply!({ ...of, threads: 1, n: 1, rows: own }), row * height)
+        }
+        for (const n of [1, 2, 3, 5, 6, 7, 11, 12, 13, 16, 64, 71, 512]) {
+          const together = multiply!({ ...of, threads, n, rows: rows.slice(0, n * bytes) })
+          expect(Buffer.compare(Buffer.from(together.buffer), Buffer.from(alone.slice(0, n * height).buffer))).toBe(0)
+        }
+      }
+    },
+  )
 })
-
-test.skipIf(kernels === null)(
-  'a row has the same products beside few rows, which ggml computes, as beside many',
-  () => {
-    const product = throughGgml(kernels!, F32)
-    const random = randomNumbers(5)
-    const [m, k] = [64, 256]
-    const weights = halves(Float32Array.from({ length: m * k }, () => Math.floor(random() * 256 - 128) / 64))
-    // f16 represents hardly any of these.
-    const values = Float32Array.from({ length: 40 * k }, () => random() - 0.5)
-    const of = (n: number) =>
-      product({ threads: 1, m, n, k, weights, rows: new Uint8Array(values.slice(0, n * k).buffer) })
-    const [few, many] = [of(4), of(40)]
-    const largest = Math.max(...many.map(Math.abs))
-    few.forEach((value, i) => {
-      expect(Math.abs(value - many[i]!)).toBeLessThan(ROUNDING * largest)
-    })
-  },
-)
 
 /** Multiplies random numbers that f16 represents exactly. */
 function compute(multiply: Multiply, { width, height, rows, threads, seed }: Shape) {

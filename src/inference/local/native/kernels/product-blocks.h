@@ -84,7 +84,12 @@ template <> struct Type<block_q5_0> : OneScale<block_q5_0> {
     static __m256i bytes(const block_q5_0 & block, int) {
         uint32_t high;
         std::memcpy(&high, block.qh, sizeof(high));
-        return _mm256_or_si256(nibbles(block.qs), _mm256_and_si256(spread(high), _mm256_set1_epi8(16)));
+        const __m256i low = nibbles(block.qs);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+        return _mm256_mask_add_epi8(low, high, low, _mm256_set1_epi8(16));
+#else
+        return _mm256_or_si256(low, _mm256_and_si256(spread(high), _mm256_set1_epi8(16)));
+#endif
     }
 };
 

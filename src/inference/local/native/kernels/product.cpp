@@ -10,7 +10,7 @@
 // rows, a panel costs more than it saves, and weights are multiplied as the file has them.
 //
 // A row's result does not depend on the other rows of the batch: the products of a block are summed as whole numbers, which is
-// exact, and every way adds the blocks' scaled sums one after another.
+// exact, and every way adds the blocks' scaled sums one after another. Of other types, see halves.cpp and `other_sgemm`.
 //
 //   product-blocks.h  how blocks of each type become bytes and scales
 //   product-batch.h   the rows of the batch
@@ -34,7 +34,10 @@ extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int6
                                         const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
                                         int64_t rows_stride, float * out, int64_t out_stride);
 
-/** Products of weights of f16 (halves.cpp), else ggml's. */
+/**
+ * Products of weights of f16 (halves.cpp), else ggml's. ggml's sgemm leaves a single row to a function that adds in another order,
+ * so it gets such a row twice.
+ */
 static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                         const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
     const bool is_ours = Atype == GGML_TYPE_F16 && Btype == GGML_TYPE_F16 && Ctype == GGML_TYPE_F32;
@@ -42,6 +45,7 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
                                            (float *) C, ldc)) {
         return true;
     }
+    if (n == 1) return ggml_stock_sgemm(params, m, 2, k, A, lda, B, 0, C, 0, Atype, Btype, Ctype);
     return ggml_stock_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }
 

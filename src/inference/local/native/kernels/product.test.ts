@@ -122,6 +122,101 @@ describe.each(libraries)('products of quantised weights %s', (_, compute) => {
   })
 })
 
+/**
+ * ggml's numbers of types of weights that files have, ours and its own. Not among them are IQ1, IQ2, IQ3 and IQ4_XS: ggml has
+ * another way for a batch of them.
+ */
+const FILE_TYPES = {
+  ...{ F32: 0, F16: 1, BF16: 30, Q4_0: 2, Q4_1: 3, Q5_0: 6, Q5_1: 7, Q8_0: 8, Q2_K: 10, Q3_K: 11, Q4_K: 12, Q5_K: 13 },
+  ...{ Q6_K: 14, IQ4_NL: 20, MXFP4: 39 },
+}
+const I32 = 26
+
+describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same bits alone and beside others', () => {
+  const [width, height, experts, used, most] = [512, 48, 5, 2, 40]
+  const random = randomNumbers(9)
+  const values = Float32Array.from({ length: width * most }, () => random() - 0.5)
+  const cases = Object.entries(FILE_TYPES).map(([name, type]) => {
+    const numbers = Float32Array.from({ length: width * height * experts }, () => random() - 0.5)
+    const packed = new Uint8Array(rowBytes(type, width) * height * experts)
+    quantize(type, numbers, packed, 0, height * experts, width, null)
+    return { name, type, packed }
+  })
+  const sums = kernels === null ? null : sumsOf(kernels, { ggmlBase, ggml })
+
+  test.each(cases)('$name', ({ type, packed }) => {
+    const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
+    const multiply = (first: number, n: number, threads: number) =>
+      sums!.compute(threads, height * n, (context, filled) => {
+        const weights = filled(type, [width, height], packed.subarray(0, packed.length / experts))
+        return product(context, weights, filled(F32, [width, n], values.subarray(first * width, (first + n) * width)))
+      })
+    expectSameAlone(multiply, height, most)
+  })
+
+  test.each(cases)('$name, of several matrices, each for two of the batch', ({ type, packed }) => {
+    const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
+    const matrices = 4
+    const multiply = (first: number, n: number, threads: number) => {
+      const rows = values.subarray(first * width, (first + n) * width)
+      const found = sums!.compute(threads, height * n * matrices, (context, filled) => {
+        const weights = filled(type, [width, height, matrices / 2], packed.subarray(0, (packed.length / experts) * 2))
+        const repeated = Float32Array.from({ length: rows.length * matrices }, (_, i) => rows[i % rows.length]!)
+        return product(context, weights, filled(F32, [width, n, matrices], repeated))
+      })
+      const size = height * matrices
+      return Float32Array.from(found, (_, i) => {
+        const [row, matrix] = [Math.floor(i / size), Math.floor((i % size) / height)]
+        return found[(matrix * n + row) * height + (i % height)]!
+      })
+    }
+    expectSameAlone(multiply, height * matrices, most)
+  })
+
+  test.each(cases)('$name, of experts', ({ type, packed }) => {
+    const product = declare<(context: Handle, a: Handle, b: Handle, ids: Handle) => Handle>('ggml_mul_mat_id', p, [
+      ...[p, p, p, p],
+    ])
+    const ids = Int32Array.from({ length: used * most }, (_, i) => (i * i + 3 * (i % used)) % experts)
+    const multiply = (first: number, n: number, threads: number) =>
+      sums!.compute(threads, height * used * n, (context, filled) => {
+        const rows = filled(F32, [width, 1, n], values.subarray(first * width, (first + n) * width))
+        const chosen = filled(I32, [used, n], ids.subarray(first * used, (first + n) * used))
+        return product(context, filled(type, [width, height, experts], packed), rows, chosen)
+      })
+    expectSameAlone(multiply, height * used, most)
+  })
+})
+
+/** @param multiply computes the products of `n` rows of the batch from the `first` on, [n][size]. */
+function expectSameAlone(
+  multiply: (first: number, n: number, threads: number) => Float32Array,
+  size: number,
+  most: number,
+): void {
+  const alone = Buffer.concat(Array.from({ length: most }, (_, row) => Buffer.from(bytesOf(multiply(row, 1, 1)))))
+  for (const [n, threads] of [
+    ...([
+      [1, 3],
+      [2, 1],
+      [3, 2],
+      [4, 1],
+      [5, 3],
+      [8, 2],
+    ] as const),
+    ...([
+      [12, 16],
+      [16, 1],
+      [28, 3],
+      [most, 2],
+    ] as const),
+  ]) {
+    const first = most - n
+    const expected = alone.subarray(first * size * 4)
+    expect(Buffer.compare(bytesOf(multiply(first, n, threads)), expected), `${n} rows, ${threads} threads`).toBe(0)
+  }
+}
+
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array) => new Uint8Array(buffer, byteOffset, byteLength)
 
 const oneAtATime: (multiply: Multiply, of: Parameters<Multiply>[0]) => Float32Array = (multiply, of) => {
