@@ -14,7 +14,7 @@ export interface Tensor extends Omit<GgufTensor, 'offset'> {
 }
 
 /** The types of tensors that can be written. */
-export const TensorType = { F32: 0, F16: 1, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q6_K: 14, BF16: 30 } as const
+export const TensorType = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14, BF16: 30 } as const
 export type TensorTypeName = keyof typeof TensorType
 
 interface Block {
@@ -27,9 +27,11 @@ const BLOCKS: Readonly<Record<number, Block>> = {
   [TensorType.F32]: { values: 1, bytes: 4 },
   [TensorType.F16]: { values: 1, bytes: 2 },
   [TensorType.BF16]: { values: 1, bytes: 2 },
+  [TensorType.Q4_0]: { values: 32, bytes: 18 },
   [TensorType.Q5_0]: { values: 32, bytes: 22 },
   [TensorType.Q8_0]: { values: 32, bytes: 34 },
   [TensorType.Q4_K]: { values: 256, bytes: 144 },
+  [TensorType.Q5_K]: { values: 256, bytes: 176 },
   [TensorType.Q6_K]: { values: 256, bytes: 210 },
 }
 

@@ -18,13 +18,19 @@ const deviationOf = (levels: number) => Math.sqrt((levels ** 2 - 1) / 12 + 0.25)
 
 /** https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h */
 const LAYOUTS = {
+  Q4_0: { deviation: deviationOf(16), at: 0, factors: (factor) => halfPrecision(factor) },
   Q5_0: { deviation: deviationOf(32), at: 0, factors: (factor) => halfPrecision(factor) },
   Q8_0: { deviation: deviationOf(256), at: 0, factors: (factor) => halfPrecision(factor) },
   Q4_K: {
     deviation: PART_SCALE * Math.sqrt((16 ** 2 - 1) / 12),
     at: 0,
     // Numbers from 0 to 15 times the scale, less 7.5 times the same. Scale and minimum have six bits each.
-    factors: (factor) => Buffer.concat([halfPrecision(factor, 7.5 * factor), PARTS_OF_Q4_K]),
+    factors: (factor) => Buffer.concat([halfPrecision(factor, 7.5 * factor), EQUAL_PARTS]),
+  },
+  Q5_K: {
+    deviation: PART_SCALE * Math.sqrt((32 ** 2 - 1) / 12),
+    at: 0,
+    factors: (factor) => Buffer.concat([halfPrecision(factor, 15.5 * factor), EQUAL_PARTS]),
   },
   Q6_K: {
     deviation: PART_SCALE * deviationOf(64),
@@ -33,7 +39,7 @@ const LAYOUTS = {
   },
 } as const satisfies Record<string, Layout>
 /** Eight scales and eight minimums: of each of the last four, the upper two bits are in the bytes of the first four. */
-const PARTS_OF_Q4_K = Buffer.concat([
+const EQUAL_PARTS = Buffer.concat([
   Buffer.alloc(8, PART_SCALE | ((PART_SCALE >> 4) << 6)),
   Buffer.alloc(4, (PART_SCALE & 15) * 17),
 ])

@@ -11,7 +11,7 @@ export interface Spread {
   readonly type?: WeightType
 }
 
-export type WeightType = Exclude<TensorTypeName, 'BF16'>
+export type WeightType = TensorTypeName
 
 /** In which form a tensor's numbers are written. Quantised ones are spread evenly around 0, whatever their mean. */
 export type TypeRule = (name: string, shape: readonly number[]) => WeightType
@@ -57,13 +57,15 @@ export class Weights {
 }
 
 function normalValues(
-  type: 'F32' | 'F16',
+  type: 'F32' | 'F16' | 'BF16',
   shape: readonly number[],
   { mean, deviation, seed }: { readonly mean: number; readonly deviation: number; readonly seed: string },
 ): Buffer {
   const normal = normalNumbers(seed)
   const length = shape.reduce((a, b) => a * b, 1)
   const values = Float32Array.from({ length }, () => mean + deviation * normal())
+  if (type === 'BF16')
+    return Buffer.from(Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16).buffer)
   return Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
 }
 
