@@ -1,7 +1,6 @@
 /**
  * Whether a reply depends on its request and the model alone: the same greedy requests in other company, after other requests,
- * and with other cuts of their prompts, against a first run one at a time. It counts and times nothing else, so the machine may
- * be busy.
+ * and with other cuts of their prompts, against a first run one at a time. It takes no times, so the machine may be busy.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

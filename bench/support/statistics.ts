@@ -18,7 +18,7 @@ export function medianRatio(numerators: readonly number[], denominators: readonl
 }
 
 /**
- * The two of the values between which the median of what they are drawn from lies with at least 95 %, whatever its
+ * The two of the values between which the median of what they are drawn from lies with at least 95 %, for any
  * distribution; null for fewer than six values.
  */
 export function medianInterval(values: readonly number[]): readonly [least: number, most: number] | null {
