@@ -42,7 +42,7 @@ function of(changes: Changes = {}) {
   const origin = { version: '1.2.3', chatTemplate: '{{ messages }}' }
   const settings = { model, projector: model, cells: 100, image, threads: 1, seed: 1, origin } as EngineSettings
   const libraries = {
-    llama: { version: () => '0.4.0' },
+    llama: { version: () => '0.4.0-dev' },
     kernels: computesProducts === null ? null : { computesProducts },
   } as unknown as Computing['libraries']
   return numericsOf(

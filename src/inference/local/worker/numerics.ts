@@ -39,7 +39,8 @@ export function numericsOf(
     weights: digest(modelParts),
     ...(projector === null ? {} : { encoder: `${digest([projector])}, ${nameOf(paths.mtmd!)}` }),
     template: short(createHash('sha256').update(chatTemplate ?? '')),
-    release: `Lookout ${version}, llama.cpp ${llama.version()}`,
+    // Without the suffix of the prebuilt packages.
+    release: `Lookout ${version}, llama.cpp ${llama.version().split('-')[0]}`,
     kernels: `${own ?? `prebuilt (${basename(paths.directory)})`}: ${features.join(', ')}`,
     ...(devices === null ? {} : { devices }),
     settings: settingsOf(settings),
