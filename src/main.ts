@@ -25,7 +25,7 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/detect.ts')).detect,
   },
   batch: {
-    summary: 'find objects in, or ask about, a great many images; goes on where it was stopped',
+    summary: 'find objects in, or ask about, a great many images; send a batch again, and compare',
     load: async () => (await import('./commands/batch.ts')).batch,
   },
   decide: {

@@ -121,6 +121,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   const names = inputs.map(({ file }) => file)
   const folder = isFolderFormat(format) ? new LabelFolder(format, path, names) : null
   await keepOriginals([path], names)
+  await keepOriginals([path], values.against ?? [], 'a file that is read')
 
   const run = await Run.prepare(values, { inputs, jobs, noun: 'pictures' })
   const { place } = run

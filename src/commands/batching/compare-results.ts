@@ -2,7 +2,7 @@ import { ConfigError } from '../../config/config.ts'
 import { print } from '../asking/screen.ts'
 import { forTerminal } from '../for-terminal.ts'
 import { toTable } from '../output.ts'
-import { type Change, Comparison, type Difference, type PlaceCounts } from './comparison.ts'
+import { type Change, Comparison, type Difference, type PlaceCounts, type Spread } from './comparison.ts'
 import { isFields } from './json-lines.ts'
 import type { Result, ResultFiles } from './result-files.ts'
 
@@ -101,19 +101,18 @@ function saySummary(summary: Summary): string {
     const isWorthSaying = name === 'other fields' ? same < compared : compared > 0
     if (isWorthSaying) lines.push(`${name}: ${same} of ${compared} the same`)
   }
-  if (decisions.compared > 0) {
-    const { mean_change: mean, largest_change: largest } = decisions
-    lines.push(`choices: ${decisions.other_choice} of ${decisions.compared} are other ones`)
-    lines.push(`probabilities: changed by ${shown(mean)} on average, ${shown(largest)} at most`)
-  }
-  const { tokens, mean_change: mean, largest_change: largest } = summary.log_probabilities
-  if (tokens > 0) lines.push(`log-probabilities: changed by ${shown(mean)} on average, ${shown(largest)} at most`)
+  if (decisions.compared > 0) lines.push(`choices: ${decisions.other_choice} of ${decisions.compared} changed`)
+  lines.push(...spreadLine('probabilities', decisions), ...spreadLine('log-probabilities', summary.log_probabilities))
   if (errors.new + errors.gone + errors.other + errors.same > 0) {
     lines.push(`errors: ${errors.new} new, ${errors.gone} gone, ${errors.other} other ones, ${errors.same} the same`)
   }
   const places = Object.entries(summary.places)
   if (places.length > 0) lines.push(placeTable(places).trimEnd())
   return `${changed + onlyBefore + onlyNow > 0 ? '\n' : ''}${lines.join('\n')}\n`
+}
+
+function spreadLine(name: string, { mean_change: mean, largest_change: largest }: Spread): readonly string[] {
+  return largest === 0 ? [] : [`${name}: changed by ${shown(mean)} on average, ${shown(largest)} at most`]
 }
 
 function namesLine(name: string, before: readonly string[], now: readonly string[]): readonly string[] {
