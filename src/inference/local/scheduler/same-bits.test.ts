@@ -449,8 +449,8 @@ describe.each(SUBJECTS)('$name', (subject) => {
     const files = { directory: join(folder, `prefixes of ${subject.name}`), limitBytes: 2 ** 30, keepsAll: true }
     for (const threads of [1, 3]) {
       const { loaded: other, settings } = await load(written, { threads })
-      const prefixDisk = { ...files, model: subject.name, weights: [settings.model] }
-      const open = (kv: KvCache) => openDisk({ ...settings, prefixDisk }, locateNativeLibraries(), kv)
+      const prefixDisk = { ...files, model: subject.name }
+      const open = (kv: KvCache) => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' }, kv)
       try {
         const played = await play(other, requests, { ...waysOf(BUSY[1]), threads: () => threads }, open)
         count(played)
