@@ -2,9 +2,10 @@ import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ApiError } from '../src/lib/errors.ts'
+import { isLocal, loadCard } from '../src/models/card.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
-import { startShippedServer } from './support/shipped-model.ts'
+import { shippedCard, startShippedServer } from './support/shipped-model.ts'
 
 /**
  * Tests what `compatibility: openai` accepts beyond the contract. That the contract rejects it is tested with its other
@@ -496,8 +497,9 @@ describe('with the built-in model', () => {
     for (const seed of seeds) alone.push(await ask(seed))
     const beside = await Promise.all(seeds.map((seed) => ask(seed, seed % 2 === 1)))
     expect(new Set(alone).size).toBeGreaterThan(1)
-    // Where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
-    expect(seeds.filter((seed) => alone[seed] !== beside[seed]).length).toBeLessThanOrEqual(1)
+    const differing = seeds.filter((seed) => alone[seed] !== beside[seed])
+    // Elsewhere, where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
+    expect(differing.length).toBeLessThanOrEqual(isLocal(await loadCard(shippedCard())) ? 0 : 1)
   })
 
   test('a stop sequence ends the count of tokens at the same place, alone and beside others', async () => {

@@ -3,14 +3,17 @@ import { type Declare, declareIn } from './declare.ts'
 import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
 
 /**
- * What the compiled kernels have beyond what ggml calls. See `kernels/choice.cpp`, `kernels/clearing.cpp` and
- * `kernels/product.cpp`.
+ * What the compiled kernels have beyond what ggml calls. See `kernels/choice.cpp`, `kernels/clearing.cpp`,
+ * `kernels/cell-order.cpp` and `kernels/product.cpp`.
  */
 export interface Kernels {
   readonly operations: LogitsOperations
   /** From then on, so many threads share a row of logits: for a computer whose processor waits for a GPU. */
   shareRows(threads: number): void
-  /** From then on, a KV cache takes memory for cells that have been used, instead of for all of them. */
+  /**
+   * From then on, a KV cache takes memory for cells that have been used, instead of for all of them, and keeps the order in
+   * which its cells are written.
+   */
   clearByReleasing(): void
   /**
    * Whether they compute products of quantised weights from the weights as the file has them. ggml need not rearrange

@@ -24,9 +24,9 @@ export interface ReadLimits {
   readonly mayThreadsVary: boolean
 }
 
-/** Kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
+/** ggml's own kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
 export const ALIGNED = 16
-/** Cells that our attention sums together; see `MOST_RUNS` in `native/kernels/attention.h`. */
+/** Cells that other attention than ours may sum together. */
 export const BLOCK_CELLS = 32
 /** llama.cpp's own limit of sequence ids. */
 const MOST_SEQUENCES = 256
