@@ -51,7 +51,7 @@ const EVERY_ENGINE = [
 const WORKERS = Math.min(8, Math.max(3, availableParallelism()))
 
 const shared = {
-  setupFiles: ['test/support/property-seed.ts'],
+  setupFiles: ['test/support/each-file.ts'],
   // The S3 store of the tests takes any keys.
   env: {
     AWS_ACCESS_KEY_ID: 'test',
