@@ -33,7 +33,7 @@ test('our own kernels keep questions of one call apart', () => {
   if (limits.mayShare) expect(probe()).toBe(true)
 })
 
-test('without fences they do not, which is found out', () => {
+test('they do so without fences, too: a row does not depend on where cells lie', () => {
   vi.spyOn(Fences.prototype, 'between').mockImplementation(() => {})
-  if (limits.mayShare) expect(probe()).toBe(false)
+  if (limits.mayShare) expect(probe()).toBe(true)
 })
