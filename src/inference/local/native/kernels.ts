@@ -20,6 +20,8 @@ export interface Kernels {
    * those then, which would take as much memory again.
    */
   readonly computesProducts: boolean
+  /** Whether a row has had the same bits in any batch, in all that was computed so far. */
+  isInvariant(): boolean
 }
 
 export function bindKernels(path: string): Kernels {
@@ -29,6 +31,7 @@ export function bindKernels(path: string): Kernels {
     shareRows: declare<Kernels['shareRows']>('lookout_share_rows', 'void', ['int32']),
     clearByReleasing: declare<Kernels['clearByReleasing']>('lookout_clear_by_releasing', 'void', []),
     computesProducts: declare<() => boolean>('lookout_computes_products', 'bool', [])(),
+    isInvariant: declare<() => boolean>('lookout_is_invariant', 'bool', []),
   }
 }
 

@@ -31,19 +31,22 @@ interface Changes {
   readonly settings?: Partial<EngineSettings>
   readonly paths?: Partial<NativePaths>
   readonly computesProducts?: boolean | null
+  /** Of what the kernels have computed so far. */
+  readonly wasInvariant?: boolean
   readonly offload?: OffloadReport
   readonly isRecurrent?: boolean
   readonly features?: readonly string[]
 }
 
 function of(changes: Changes = {}) {
-  const { computesProducts = true, offload = onCpu, isRecurrent = false, features = ['AVX2'] } = changes
+  const { computesProducts = true, wasInvariant = true, offload = onCpu, isRecurrent = false } = changes
+  const { features = ['AVX2'] } = changes
   const image = { pixelsPerToken: 28, minTokens: 4, maxTokens: 64 }
   const origin = { version: '1.2.3', chatTemplate: '{{ messages }}' }
   const settings = { model, projector: model, cells: 100, image, threads: 1, seed: 1, origin } as EngineSettings
   const libraries = {
     llama: { version: () => '0.4.0-dev' },
-    kernels: computesProducts === null ? null : { computesProducts },
+    kernels: computesProducts === null ? null : { computesProducts, isInvariant: () => wasInvariant },
   } as unknown as Computing['libraries']
   return numericsOf(
     { ...settings, ...changes.settings },
@@ -112,6 +115,7 @@ test.each<[boolean, string, Changes]>([
   [true, 'kernels of ours on a CPU', {}],
   [false, 'prebuilt kernels', { computesProducts: null }],
   [false, 'kernels without products of ours', { computesProducts: false }],
+  [false, 'what ggml computes', { wasInvariant: false }],
   [false, 'a GPU', { offload: onGpu }],
   [false, 'experts', { settings: { hasExperts: true } }],
   [false, 'recurrent layers', { isRecurrent: true }],

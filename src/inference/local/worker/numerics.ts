@@ -25,6 +25,7 @@ export interface Computing {
 /**
  * What the numbers of a loaded model depend on. What is not among the parts must not change them: threads, other work, the
  * caches. Reads some of the weights.
+ * Call it when each of the model's operations has run.
  */
 export function numericsOf(
   settings: EngineSettings,
@@ -49,7 +50,12 @@ export function numericsOf(
     fingerprint: `fp_${short(createHash('sha256').update(JSON.stringify(parts)))}`,
     parts,
     // ggml computes the products of experts and all that recurrent layers do, by code that is not ours.
-    isInvariant: kernels?.computesProducts === true && devices === null && !hasExperts && !loaded.model.isRecurrent,
+    isInvariant:
+      kernels?.computesProducts === true &&
+      kernels.isInvariant() &&
+      devices === null &&
+      !hasExperts &&
+      !loaded.model.isRecurrent,
   }
 }
 

@@ -14,6 +14,10 @@
 #include "attention.h"
 #include "encoder-attention.h"
 
+#include <atomic>
+
+extern std::atomic<bool> lookout_depends_on_company;
+
 extern "C" void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggml_tensor * dst);
 
 void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggml_tensor * dst) {
@@ -22,6 +26,8 @@ void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggm
     if (attention.is_ours() && !params->use_ref) return attention.run(params);
     const EncoderAttention encoder_attention(dst);
     if (encoder_attention.is_ours() && !params->use_ref) return encoder_attention.run(params);
+    // Of a cache; what an encoder attends to depends on its picture alone.
+    if (lookout_cell_stamps(dst->src[1]) != nullptr) lookout_depends_on_company.store(true, std::memory_order_relaxed);
 #endif
     ggml_stock_flash_attn_ext(params, dst);
 }

@@ -27,6 +27,27 @@
 #include "llamafile/sgemm.cpp"
 #undef llamafile_sgemm
 
+#include <atomic>
+
+/** Set as soon as ggml's code computes what it rounds by how many rows there are, or by where they lie. */
+std::atomic<bool> lookout_depends_on_company = false;
+
+/** Whether a row has had the same bits in any batch, in all that was computed so far. */
+extern "C" bool lookout_is_invariant(void) { return !lookout_depends_on_company.load(std::memory_order_relaxed); }
+
+/** Whether products of these weights have the same bits in any batch: by code of ours, or row by row. */
+static bool has_invariant_products(int type) {
+    switch (type) {
+        case GGML_TYPE_F32: case GGML_TYPE_F16: case GGML_TYPE_BF16:
+        case GGML_TYPE_Q4_0: case GGML_TYPE_Q4_1: case GGML_TYPE_Q5_0: case GGML_TYPE_Q5_1: case GGML_TYPE_Q8_0:
+        case GGML_TYPE_Q2_K: case GGML_TYPE_Q3_K: case GGML_TYPE_Q4_K: case GGML_TYPE_Q5_K: case GGML_TYPE_Q6_K:
+        case GGML_TYPE_IQ4_NL: case GGML_TYPE_MXFP4:
+            return true;
+        default:
+            return false;
+    }
+}
+
 extern "C" bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A,
                                 int64_t lda, const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype,
                                 int Ctype);
@@ -56,6 +77,7 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
 
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
+    if (!has_invariant_products(Atype)) lookout_depends_on_company.store(true, std::memory_order_relaxed);
     const auto with = [&](const auto * weights) {
         using Row = typename Type<std::decay_t<decltype(*weights)>>::Row;
         product(params, m, n, k, weights, lda, (const Row *) B, ldb, (float *) C, ldc);

@@ -131,6 +131,7 @@ const FILE_TYPES = {
   ...{ Q6_K: 14, IQ4_NL: 20, MXFP4: 39 },
 }
 const I32 = 26
+const IQ4_XS = 23
 
 describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same bits alone and beside others', () => {
   const [width, height, experts, used, most] = [512, 48, 5, 2, 40]
@@ -185,6 +186,22 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
         return product(context, filled(type, [width, height, experts], packed), rows, chosen)
       })
     expectSameAlone(multiply, height * used, most)
+  })
+
+  test('the kernels say when the weights are of another type', () => {
+    const isInvariant = declareIn(koffi.load(kernels!))<() => boolean>('lookout_is_invariant', 'bool', [])
+    expect(isInvariant()).toBe(true)
+    const packed = new Uint8Array(rowBytes(IQ4_XS, width) * height)
+    const numbers = Float32Array.from({ length: width * height }, () => random() - 0.5)
+    quantize(IQ4_XS, numbers, packed, 0, height, width, null)
+    sums!.compute(1, height, (context, filled) =>
+      declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])(
+        context,
+        filled(IQ4_XS, [width, height], packed),
+        filled(F32, [width, 1], values.subarray(0, width)),
+      ),
+    )
+    expect(isInvariant()).toBe(false)
   })
 })
 
