@@ -112,6 +112,8 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
       await answerWith(page, answer)
       await ask(page, `Question ${index + 1}`)
       await answers.getByText(answer).waitFor()
+      // While an answer is being written, Enter asks nothing.
+      await page.getByRole('button', { name: 'Ask again' }).nth(index).waitFor()
     }
     await answerWith(page, 'another')
     await page.getByRole('button', { name: 'Ask again' }).last().click()

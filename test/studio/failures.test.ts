@@ -173,6 +173,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await page.route('**/input_tokens', (route) => route.abort())
     await ask(page, 'One')
     await page.getByText('Hello there.').waitFor()
+    await page.getByRole('button', { name: 'Ask again' }).waitFor()
     await ask(page, 'Two')
     await page.getByText(/The limit of requests is reached. Trying again in \d+ seconds/).waitFor()
     await page.getByRole('button', { name: 'Cancel' }).click()
