@@ -31,7 +31,7 @@ constexpr int64_t PARTS = 4;
 /** Numbers of weights that are asked for together: a line of the caches. */
 constexpr int64_t LINE = 32;
 /** Fewest rows of a batch that are worth a panel. */
-constexpr int64_t FEWEST_ROWS = LANES == 16 ? 28 : 16;
+constexpr int64_t FEWEST_ROWS = LANES == 16 ? 40 : 16;
 
 /** Adds the lanes of each of four vectors. */
 inline __m128 lanes_added(const Floats * x) {

@@ -16,7 +16,7 @@ interface Shape {
 const shapes: fc.Arbitrary<Shape> = fc.record({
   width: fc.constantFrom(8, 30, 32, 72, 192, 520, 1100),
   height: fc.constantFrom(1, 15, 16, 33, 64, 301),
-  rows: fc.constantFrom(1, 2, 3, 5, 6, 7, 11, 15, 16, 27, 28, 31, 64, 71, 150),
+  rows: fc.constantFrom(1, 2, 3, 5, 6, 7, 11, 15, 16, 28, 39, 40, 64, 71, 150),
   threads: fc.constantFrom(1, 2, 3),
   seed: fc.nat(),
 })
@@ -84,7 +84,7 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
           const own = rows.slice(row * bytes, (row + 1) * bytes)
           alone.set(multiply!({ ...of, threads: 1, n: 1, rows: own }), row * height)
         }
-        for (const n of [1, 2, 3, 5, 6, 7, 11, 12, 15, 16, 27, 28, 64, 71, 512]) {
+        for (const n of [1, 2, 3, 5, 6, 7, 11, 12, 15, 16, 28, 39, 40, 64, 71, 512]) {
           const together = multiply!({ ...of, threads, n, rows: rows.slice(0, n * bytes) })
           expect(Buffer.compare(Buffer.from(together.buffer), Buffer.from(alone.slice(0, n * height).buffer))).toBe(0)
         }
