@@ -45,7 +45,7 @@ test('outputs that are not there, or name a request twice, are named', async () 
   await expect(ResultFiles.open([directory])).rejects.toThrow(`${directory} cannot be read: EISDIR`)
 })
 
-test('outputs are read as one, whatever their line breaks are', async () => {
+test('several outputs are read as one, with any line breaks', async () => {
   const one = await save('crlf.jsonl', [`\ufeff${result('a', { text: 'é' })}\r`, '', `${result('b')}\r`])
   const picture = '{"file": "photos/1.jpg", "answer": "a cat", "finish_reason": "stop"}'
   const none = '{"custom_id": "c", "response": null, "error": {"code": "batch_expired", "message": "late"}}'

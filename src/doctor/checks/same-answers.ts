@@ -32,7 +32,7 @@ interface Comparison {
 }
 
 /**
- * Whether the same prompt gets the same answer, whatever else is computed: a few are asked alone, with nothing of them in a
+ * Whether the same prompt gets the same answer beside any other work: a few are asked alone, with nothing of them in a
  * cache, and then in other ways.
  */
 export async function checkSameAnswers(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding> {

@@ -24,7 +24,7 @@ export interface ReadLimits {
   readonly mayThreadsVary: boolean
 }
 
-/** ggml's own kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
+/** ggml's own kernels compute few rows in other ways than many: rows and outputs of all calls for questions are a multiple of this. */
 export const ALIGNED = 16
 /** Cells that other attention than ours may sum together. */
 export const BLOCK_CELLS = 32

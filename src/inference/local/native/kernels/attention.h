@@ -37,7 +37,7 @@
 #define LOOKOUT_ATTENTION
 
 /** Stamps of the cells of some keys: the higher, the later the cell was written. Null where their numbers are their order. */
-extern "C" [[gnu::weak]] const uint64_t * lookout_cell_stamps(const ggml_tensor * k);
+extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor * k);
 
 namespace {
 
@@ -782,7 +782,7 @@ public:
         }
         inputs.each_query(item, [&](int64_t i, int64_t row, int64_t head) { queries[i] = inputs.query(row, head, item.stream); });
         memory.order.clear();
-        const uint64_t * stamps = inputs.k->ne[3] == 1 && lookout_cell_stamps != nullptr ? lookout_cell_stamps(inputs.k) : nullptr;
+        const uint64_t * stamps = inputs.k->ne[3] == 1 ? lookout_cell_stamps(inputs.k) : nullptr;
         if (stamps != nullptr && !is_in_order(stamps)) sort(stamps);
     }
 
