@@ -67,19 +67,9 @@ export class Batch {
     return row
   }
 
-  /** Has the logits of an added row computed too. */
-  output(row: number): void {
-    this.#outputs[row] = 1
-  }
-
-  /** Whether the logits of an added row are computed. */
-  isOutput(row: number): boolean {
-    return this.#outputs[row] === 1
-  }
-
   /** The added rows whose logits are computed. */
   get outputs(): number[] {
-    return Array.from({ length: this.#length }, (_, row) => row).filter((row) => this.isOutput(row))
+    return Array.from({ length: this.#length }, (_, row) => row).filter((row) => this.#outputs[row] === 1)
   }
 
   /** The added rows, in the library's form. */

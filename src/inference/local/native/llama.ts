@@ -44,7 +44,6 @@ export function bindLlama(library: LibraryHandle) {
     model_free: declare<(model: Pointer) => void>('llama_model_free', 'void', [p]),
     model_n_ctx_train: declare<(model: Pointer) => number>('llama_model_n_ctx_train', 'int32', [p]),
     model_n_swa: declare<(model: Pointer) => number>('llama_model_n_swa', 'int32', [p]),
-    model_n_head_kv: declare<(model: Pointer) => number>('llama_model_n_head_kv', 'int32', [p]),
     model_is_recurrent: declare<(model: Pointer) => boolean>('llama_model_is_recurrent', 'bool', [p]),
     model_is_hybrid: declare<(model: Pointer) => boolean>('llama_model_is_hybrid', 'bool', [p]),
     model_n_embd_inp: declare<(model: Pointer) => number>('llama_model_n_embd_inp', 'int32', [p]),

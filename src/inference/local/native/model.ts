@@ -24,8 +24,6 @@ export class Model {
   readonly vocabularySize: number
   /** Context length that the model was trained for, in tokens. */
   readonly trainedContextTokens: number
-  /** Heads of keys and values in a layer. */
-  readonly keyHeads: number
   /** Floats per token in a batch of embeddings. */
   readonly embeddingSize: number
   /**
@@ -60,7 +58,6 @@ export class Model {
     this.#vocabulary = llama.model_get_vocab(handle)
     this.vocabularySize = llama.vocab_n_tokens(this.#vocabulary)
     this.trainedContextTokens = llama.model_n_ctx_train(handle)
-    this.keyHeads = llama.model_n_head_kv(handle)
     this.embeddingSize = llama.model_n_embd_inp(handle)
     this.isRecurrent = llama.model_is_recurrent(handle) || llama.model_is_hybrid(handle)
     const window = llama.model_n_swa(handle)

@@ -6,8 +6,7 @@ import type { LoadedModel } from '../scheduler/loaded-model.ts'
 import { type MediaMemory, PrefillCursor } from '../scheduler/prefill-cursor.ts'
 import type { EncodeTurn } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
-import { Fences } from './fences.ts'
-import { ALIGNED, BLOCK_CELLS, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
+import { OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
 
 /** The last tokens of a question, and some of its replies. */
@@ -26,14 +25,9 @@ export interface UnitRows {
 
 /** Sequences of `KvCache`: the prefix, and what a question has of its own before its tail. */
 const OWN_SEQUENCES = 2
-/** Rows of no question. One more id is for `KvCache`'s copies. */
-const FILLING = OWN_SEQUENCES + 1
-const FENCES = FILLING + 1
 const FIRST_LEAF = OTHER_SEQUENCES
 /** The cells of a context, to be used well, are a multiple of so many. */
 const CELL_STEP = 512
-/** A token that stands in rows of no question. Which one does not matter. */
-const ANY_TOKEN = 0
 
 /**
  * The KV cache for reads, apart from that of completions. In it, everything has a place that depends on the prefix and
@@ -47,8 +41,6 @@ export class ReadContext {
   readonly #context: Context
   readonly #kv: KvCache
   readonly #memory: MediaMemory
-  /** Null where each call has one unit. */
-  #fences: Fences | null = null
   #prefix: ReadPrefix | null = null
   #prefixSequence: KvSequence | null = null
   #lead: KvSequence | null = null
@@ -77,9 +69,8 @@ export class ReadContext {
   }
 
   /** Cells for a prefix, a question's lead, and a call. */
-  static cellsFor(prefixCells: number, leadCells: number, { cells }: ReadLimits): number {
-    // The first unit begins at a block's start, and rows of no question follow the last one.
-    return prefixCells + leadCells + cells + BLOCK_CELLS + ALIGNED
+  static cellsFor(prefixCells: number, leadCells: number, { rows }: ReadLimits): number {
+    return prefixCells + leadCells + rows
   }
 
   get cells(): number {
@@ -101,11 +92,6 @@ export class ReadContext {
     this.#context.setThreads(threads)
   }
 
-  /** From then on, a call may have several units. Nothing may be in the context. */
-  shareCalls(): void {
-    this.#fences = new Fences(this.#context, FENCES)
-  }
-
   /** Begins with another prefix; `fill` computes it. */
   begin(prefix: ReadPrefix): void {
     this.clear()
@@ -119,7 +105,6 @@ export class ReadContext {
     this.clear()
     this.#prefixSequence = this.#kv.restore([{ saved, end: saved.to }])
     this.#prefix = prefix
-    this.#fenceOff()
   }
 
   /** A copy of the prefix, or null where a copy would not have its cells in the same places. */
@@ -179,8 +164,6 @@ export class ReadContext {
       source,
       units.reduce((sum, { tree }) => sum + tree.leaves, 0),
     )
-    const lengths = units.map(({ tail, tree }) => tail.length + tree.nodes.length)
-    if (lengths.length > 1) this.#fences?.between(lengths)
     let leaf = FIRST_LEAF
     const placed = units.map((unit) => {
       const rows = this.#limits.isRecurrent
@@ -189,7 +172,6 @@ export class ReadContext {
       leaf += unit.tree.leaves
       return rows
     })
-    if (!this.#limits.isRecurrent) this.#fillUp(units.reduce((sum, { tree }) => sum + 1 + tree.nodes.length, 0))
     try {
       this.#context.decodeBatch()
     } finally {
@@ -231,15 +213,7 @@ export class ReadContext {
   }
 
   #settle(): void {
-    if (this.#cursor?.isDone !== true) return
-    this.#cursor = null
-    if (this.#lead === null) this.#fenceOff()
-  }
-
-  /** Has the first unit after the prefix begin at a multiple of `BLOCK_CELLS`. */
-  #fenceOff(): void {
-    const over = (this.#prefixSequence?.cells ?? 0) % BLOCK_CELLS
-    if (over > 0) this.#fences?.after(BLOCK_CELLS - over)
+    if (this.#cursor?.isDone === true) this.#cursor = null
   }
 
   /** Has sequences of leaves continue what is there. They stay until something else is there. */
@@ -290,19 +264,6 @@ export class ReadContext {
     return { root, nodes }
   }
 
-  /** Adds rows of no question, and has more logits computed, so that neither are few. */
-  #fillUp(outputs: number): void {
-    const { batch } = this.#context
-    for (let position = 0; batch.length % ALIGNED > 0; position++) batch.add(ANY_TOKEN, position, FILLING, false)
-    let missing = (ALIGNED - (outputs % ALIGNED)) % ALIGNED
-    for (let row = batch.length - 1; missing > 0 && row >= 0; row--) {
-      if (batch.isOutput(row)) continue
-      batch.output(row)
-      missing--
-    }
-    // All rows have logits, and there are as many as rows.
-  }
-
   /** Removes everything after the prefix and the lead. */
   #removeUnits(source: KvSequence, end: number): void {
     if (this.#limits.isRecurrent) {
@@ -310,7 +271,5 @@ export class ReadContext {
       return
     }
     for (let leaf = FIRST_LEAF; leaf < end; leaf++) this.#context.removeSequence(leaf, source.position)
-    this.#context.removeSequence(FILLING)
-    this.#fences?.remove()
   }
 }

@@ -5,11 +5,9 @@ import type { LoadedModel } from '../scheduler/loaded-model.ts'
  * change roundings, and a reading must be the same after a restart.
  */
 export interface ReadLimits {
-  /** Rows of a call, a multiple of `ALIGNED`. */
+  /** Rows of a call. */
   readonly rows: number
-  /** Cells that the units of a call take. Where several share it, each begins at a multiple of `BLOCK_CELLS`. */
-  readonly cells: number
-  /** Rows of a call whose logits are computed, a multiple of `ALIGNED`. */
+  /** Rows of a call whose logits are computed. */
   readonly outputs: number
   /** Sequences of a call. */
   readonly leaves: number
@@ -19,37 +17,28 @@ export interface ReadLimits {
   readonly isRecurrent: boolean
   /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
   readonly mayShare: boolean
+  /** Where calls are shared, they may have fewer when those are faster. */
   readonly threads: number
-  /** Whether calls may have fewer threads where those are faster, if calls are shared. */
-  readonly mayThreadsVary: boolean
 }
 
-/** ggml's own kernels compute few rows in other ways than many: rows and outputs of all calls for questions are a multiple of this. */
-export const ALIGNED = 16
-/** Cells that other attention than ours may sum together. */
-export const BLOCK_CELLS = 32
 /** llama.cpp's own limit of sequence ids. */
 const MOST_SEQUENCES = 256
-/** For the prefix, a question's own beginning, copies, fences and rows of no question. */
-export const OTHER_SEQUENCES = 8
+/** For the prefix, a question's own beginning, and copies. */
+export const OTHER_SEQUENCES = 3
 /** Memory for logits. */
 const LOGITS_BYTES = 32 * 2 ** 20
+const FEWEST_OUTPUTS = 32
 /** Rows of larger models take so long that other requests must not wait for more of them. */
 const SMALL_MODEL_BYTES = 256 * 2 ** 20
 /** Recurrent layers reserve memory for each sequence. */
 const RECURRENT_LEAVES = 4
-
-/** Cells of the blocks that so many cells take. */
-export function blockCells(count: number): number {
-  return Math.ceil(count / BLOCK_CELLS) * BLOCK_CELLS
-}
 
 export function readLimits(loaded: LoadedModel): ReadLimits {
   const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
   const isSmall = weightBytes <= SMALL_MODEL_BYTES
   const rows = isSmall || offload.layers > 0 ? 256 : 128
   const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
-  const outputs = Math.max(2 * ALIGNED, Math.min(rows, most - (most % ALIGNED)))
+  const outputs = Math.max(FEWEST_OUTPUTS, Math.min(rows, most))
   const isRecurrent = model.cuttablePositions === 0
   const leaves = isRecurrent ? RECURRENT_LEAVES : Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
   // With recurrent layers, replies share no rows, and each has one for the last token of the prompt too.
@@ -57,9 +46,7 @@ export function readLimits(loaded: LoadedModel): ReadLimits {
   // On a GPU, and where a window or a recurrent layer limits what a row sees, the place of its cells may matter.
   const isPlain = offload.layers === 0 && model.cuttablePositions === Number.POSITIVE_INFINITY
   const mayShare = isSmall && isPlain && compute.tileRows === null
-  // Our attention gives each thread whole rows of a head, unless there are fewer than threads: their cells are split then,
-  // and sums depend on the number. A call has as many rows as media have, so more threads are worth it.
-  const threads = mayShare ? Math.max(context.threads, Math.min(mediaThreads, model.keyHeads)) : context.threads
-  const mayThreadsVary = mayShare && threads <= model.keyHeads
-  return { rows, cells: 3 * rows, outputs, leaves, nodes, isRecurrent, mayShare, threads, mayThreadsVary }
+  // A shared call has as many rows as media have, so more threads are worth it.
+  const threads = mayShare ? Math.max(context.threads, mediaThreads) : context.threads
+  return { rows, outputs, leaves, nodes, isRecurrent, mayShare, threads }
 }

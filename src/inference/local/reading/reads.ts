@@ -9,7 +9,7 @@ import { countCells } from '../scheduler/prefill-cursor.ts'
 import type { SideWork } from '../scheduler/side-work.ts'
 import { type AdmittedRead, admitRead } from './read-admission.ts'
 import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
-import { ALIGNED, blockCells, type ReadLimits, readLimits } from './read-limits.ts'
+import { type ReadLimits, readLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
 import { ReadPrefixCopies } from './read-prefix-copies.ts'
 import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
@@ -26,6 +26,9 @@ const ENCODE_MS = 30
 const IDLE_MS = 30_000
 /** A request has its turn for at least so many times as long as its prefix took to get there. */
 const TURN_PER_PREFIX = 4
+
+/** Fewer rows take hardly less time. */
+const FEW_ROWS = 16
 
 /** A tree of an open question. */
 interface Part extends ReadUnit {
@@ -193,10 +196,7 @@ export class Reads implements SideWork {
     this.#context = null
     this.#led = null
     this.#context = new ReadContext(this.#loaded, this.#limits, cells)
-    if (this.#shares !== false) {
-      this.#context.shareCalls()
-      this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
-    }
+    this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
     return this.#context
   }
 
@@ -231,19 +231,17 @@ export class Reads implements SideWork {
   /** What the next call reads: one part, or parts of several questions as far as they fit. */
   #partsFor(request: ReadRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
-    const { rows: mostRows, cells: mostCells, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
-    const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(ALIGNED, budgetMs / this.#rowMs))
-    let [rows, cells, outputs, leaves] = [0, 0, 0, 0]
+    const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
+    const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(FEW_ROWS, budgetMs / this.#rowMs))
+    let [rows, outputs, leaves] = [0, 0, 0]
     for (let count = 1; ; count++) {
       const open = request.next(count)[count - 1]
       if (open === undefined || (parts.length > 0 && !this.#mayJoin(first, open))) return parts
       for (const tree of open.trees) {
-        const length = open.question.tail.length + tree.nodes.length
-        rows += length
-        cells += blockCells(length)
+        rows += open.question.tail.length + tree.nodes.length
         outputs += 1 + tree.nodes.length
         leaves += tree.leaves
-        const fits = rows <= wanted && cells <= mostCells && outputs <= mostOutputs && leaves <= mostLeaves
+        const fits = rows <= wanted && outputs <= mostOutputs && leaves <= mostLeaves
         if (parts.length > 0 && !fits) return parts
         parts.push({ open, tail: open.question.tail, tree })
         if (this.#shares !== true || this.#led !== null || open.isAlone) return parts
@@ -258,7 +256,7 @@ export class Reads implements SideWork {
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
   #chooseThreads(context: ReadContext): void {
-    if (this.#shares === true && this.#limits.mayThreadsVary) context.setThreads(this.#threads.next())
+    if (this.#shares === true) context.setThreads(this.#threads.next())
   }
 
   #read(request: ReadRequest, parts: readonly Part[]): void {
@@ -280,7 +278,7 @@ export class Reads implements SideWork {
       open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
       this.#prefilledTokens += open.countTail()
     }
-    this.#rowMs = (performance.now() - started) / Math.max(rows, ALIGNED)
+    this.#rowMs = (performance.now() - started) / Math.max(rows, FEW_ROWS)
     const done = questions.filter(({ trees }) => trees.length === 0)
     if (this.#led !== null && done.length > 0) this.#endLead()
     this.#answer(

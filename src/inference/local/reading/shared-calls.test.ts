@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
-import { Fences } from './fences.ts'
 import { ReadContext } from './read-context.ts'
 import { type ReadLimits, readLimits } from './read-limits.ts'
 import { keepQuestionsApart } from './shared-calls.ts'
@@ -21,7 +20,6 @@ afterAll(() => loaded?.close())
 function probe(): boolean {
   const context = new ReadContext(loaded, limits, ReadContext.cellsFor(64, 0, limits))
   try {
-    context.shareCalls()
     return keepQuestionsApart(context, limits, loaded.model.vocabularySize)
   } finally {
     context.close()
@@ -30,10 +28,5 @@ function probe(): boolean {
 
 test('our own kernels keep questions of one call apart', () => {
   expect(limits.mayShare).toBe(libraries.kernels !== null)
-  if (limits.mayShare) expect(probe()).toBe(true)
-})
-
-test('they do so without fences, too: a row does not depend on where cells lie', () => {
-  vi.spyOn(Fences.prototype, 'between').mockImplementation(() => {})
   if (limits.mayShare) expect(probe()).toBe(true)
 })

@@ -2,20 +2,19 @@ import { growTrees } from '../../reply-tree.ts'
 import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'
-import { blockCells, type ReadLimits } from './read-limits.ts'
+import type { ReadLimits } from './read-limits.ts'
 
 /** Lengths of the tails of the units that are tried, over and over. */
 const TAILS = [5, 19, 11, 32, 7, 16, 1, 24]
 /** Units that are computed alone as well. */
 const ALONE = 3
-/** Not a multiple of the cells of a block. */
+/** Not a multiple of the cells that other attention than ours may sum together. */
 const PREFIX_TOKENS = 21
 
 /**
- * Whether a question's logits are the same, bit for bit, when others are in the same call, and with one thread if the number
- * may vary. Own kernels are written so; what
- * else computes, such as ggml's code for other types of weights, is tried.
- * @param context in which nothing is, and calls may be shared.
+ * Whether a question's logits are the same, bit for bit, when others are in the same call, and with one thread. Own kernels
+ * are written so; what else computes, such as ggml's code for other types of weights, is tried.
+ * @param context in which nothing is.
  * @param vocabulary number of tokens.
  */
 export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, vocabulary: number): boolean {
@@ -24,7 +23,7 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
   context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
   while (!context.isFilled) context.fill(WHOLE)
   const together = context.decode(units).map((rows) => logitsOf(context, rows))
-  if (limits.mayThreadsVary) context.setThreads(1)
+  context.setThreads(1)
   const chosen = [units.length - 1, Math.floor(units.length / 2), 0].slice(0, ALONE)
   const areSame = chosen.every((at) => {
     const [rows] = context.decode([units[at]!])
@@ -36,21 +35,19 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
 }
 
 /** As many units as fit into a call. */
-function unitsWithin({ rows, cells, outputs, leaves }: ReadLimits, vocabulary: number): ReadUnit[] {
+function unitsWithin({ rows, outputs, leaves }: ReadLimits, vocabulary: number): ReadUnit[] {
   const units: ReadUnit[] = []
-  const used = { rows: 0, cells: 0, outputs: 0, leaves: 0 }
+  const used = { rows: 0, outputs: 0, leaves: 0 }
   for (let number = 0; ; number++) {
     const tail = tokensFrom(100 * number, TAILS[number % TAILS.length]!, vocabulary)
     const replies = [1, 3, 2]
       .slice(0, 1 + (number % 3))
       .map((length, at) => tokensFrom(number + at, length, vocabulary))
     const [tree] = growTrees(replies, { nodes: rows, leaves })
-    const length = tail.length + tree!.nodes.length
-    used.rows += length
-    used.cells += blockCells(length)
+    used.rows += tail.length + tree!.nodes.length
     used.outputs += 1 + tree!.nodes.length
     used.leaves += tree!.leaves
-    const fits = used.rows <= rows && used.cells <= cells && used.outputs <= outputs && used.leaves <= leaves
+    const fits = used.rows <= rows && used.outputs <= outputs && used.leaves <= leaves
     if (!fits) return units
     units.push({ tail, tree: tree! })
   }
