@@ -5,8 +5,8 @@
  */
 
 import { setTimeout } from 'node:timers/promises'
-import type { Branch } from '../src/inference/engine.ts'
-import { GREEDY } from '../src/inference/greedy.ts'
+import { GREEDY } from '../src/inference/contract/greedy.ts'
+import type { Branch } from '../src/inference/contract/work.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { run as runProgram } from '../src/setup/run.mjs'
 import { againstTable, type Compared, otherEngine, roundsAgainst } from './support/against.ts'

@@ -4,8 +4,9 @@
  * and the kernel. Work without output tokens measures the round trip to the real engine's process.
  */
 import { fileURLToPath } from 'node:url'
-import type { Branch, PromptPart } from '../src/inference/engine.ts'
-import { GREEDY } from '../src/inference/greedy.ts'
+import { GREEDY } from '../src/inference/contract/greedy.ts'
+import type { PromptPart } from '../src/inference/contract/parts.ts'
+import type { Branch } from '../src/inference/contract/work.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { type Benchmark, print } from './support/benchmark.ts'

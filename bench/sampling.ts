@@ -4,8 +4,9 @@
  * sequence: little beside a CPU, much beside a GPU. In this process, without an engine; llama.cpp's samplers are those of the
  * library from npm, not of the peer.
  */
-import type { Sampling } from '../src/inference/engine.ts'
-import { GREEDY } from '../src/inference/greedy.ts'
+
+import { GREEDY } from '../src/inference/contract/greedy.ts'
+import type { Sampling } from '../src/inference/contract/work.ts'
 import { chooseFrom, rankTokens } from '../src/inference/local/native/choice.ts'
 import { Context } from '../src/inference/local/native/context.ts'
 import { loadNativeLibraries } from '../src/inference/local/native/libraries.ts'

@@ -5,8 +5,9 @@
  * replies are the model's own.
  */
 import sharp from 'sharp'
-import type { Branch, PromptPart } from '../src/inference/engine.ts'
-import { GREEDY } from '../src/inference/greedy.ts'
+import { GREEDY } from '../src/inference/contract/greedy.ts'
+import type { PromptPart } from '../src/inference/contract/parts.ts'
+import type { Branch } from '../src/inference/contract/work.ts'
 import { describeModel } from '../src/inference/local/host/model-files.ts'
 import { loadNativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'

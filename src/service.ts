@@ -10,8 +10,10 @@ import type { Config } from './config/config.ts'
 import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
 import type { Examiner } from './doctor/index.ts'
-import type { Engine } from './inference/engine.ts'
-import { EnginePool } from './inference/engine-pool.ts'
+import { ModelCatalog } from './inference/catalog/model-catalog.ts'
+import { type ModelOpener, openModels } from './inference/catalog/open-models.ts'
+import { StoredModels } from './inference/catalog/stored-models.ts'
+import type { Engine } from './inference/contract/engine.ts'
 import {
   describeCard,
   type EngineOptions,
@@ -19,9 +21,7 @@ import {
   servableCard,
   startEngine,
 } from './inference/engines/engines.ts'
-import { ModelCatalog } from './inference/model-catalog.ts'
-import { type ModelOpener, openModels } from './inference/open-models.ts'
-import { StoredModels } from './inference/stored-models.ts'
+import { EnginePool } from './inference/pool/engine-pool.ts'
 import { openLog } from './lib/log-output.ts'
 import { collectAllGarbage } from './lib/memory.ts'
 import { tellOnce } from './lib/tell-once.ts'

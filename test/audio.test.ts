@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AudioPart, PromptPart } from '../src/inference/engine.ts'
+import type { AudioPart, PromptPart } from '../src/inference/contract/parts.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { PromptPart } from '../src/inference/engine.ts'
+import type { PromptPart } from '../src/inference/contract/parts.ts'
 import { internalError, modelOverloaded } from '../src/lib/errors.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Numerics } from '../src/inference/engine.ts'
+import type { Numerics } from '../src/inference/contract/engine.ts'
 import { chunksOf } from './support/chat.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 

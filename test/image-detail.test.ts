@@ -1,6 +1,7 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { PromptPart, Work } from '../src/inference/engine.ts'
+import type { PromptPart } from '../src/inference/contract/parts.ts'
+import type { Work } from '../src/inference/contract/work.ts'
 import type { ModelCard } from '../src/models/card.ts'
 import { changedCard } from './support/changed-card.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'

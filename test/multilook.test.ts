@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { PromptPart } from '../src/inference/engine.ts'
+import type { PromptPart } from '../src/inference/contract/parts.ts'
 import { internalError, invalidRequest, modelOverloaded } from '../src/lib/errors.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { EngineStats } from '../src/inference/engine.ts'
+import type { EngineStats } from '../src/inference/contract/stats.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { FakeEngine } from './support/fake-engine.ts'

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import type { EngineEvent, PromptPart } from '../../src/inference/engine.ts'
+import type { EngineEvent } from '../../src/inference/contract/generation.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
 import type { NativeLibraries } from '../../src/inference/local/native/libraries.ts'
 import type { FromEngine } from '../../src/inference/local/protocol.ts'
 import { BatchSplitter } from '../../src/inference/local/scheduler/batch-splitter.ts'

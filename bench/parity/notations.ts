@@ -11,7 +11,9 @@ import {
   parseMarkup,
   type Scene,
 } from '../../src/grounding/index.ts'
-import type { Constraint, Engine, Sampling } from '../../src/inference/engine.ts'
+import type { Constraint } from '../../src/inference/contract/constraint.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
+import type { Sampling } from '../../src/inference/contract/work.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 import type { TinyModel } from '../../test/support/tiny-models/index.ts'
 import { promptsOf } from '../../test/support/tiny-models/prompts.ts'

@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import type { AudioPart, ImagePart, PromptPart } from '../../src/inference/engine.ts'
+import type { AudioPart, ImagePart, PromptPart } from '../../src/inference/contract/parts.ts'
 import type { BenchServer } from '../support/server.ts'
 
 /** A reply, and what the model thought of the likeliest tokens at each step. */

@@ -1,5 +1,5 @@
 import koffi from 'koffi'
-import type { Sampling } from '../../src/inference/engine.ts'
+import type { Sampling } from '../../src/inference/contract/work.ts'
 import { declareIn } from '../../src/inference/local/native/declare.ts'
 import type { Pointer } from '../../src/inference/local/native/structs.ts'
 

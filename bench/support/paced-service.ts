@@ -4,17 +4,12 @@
  */
 import { createServer } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type {
-  Engine,
-  EngineEvent,
-  Generation,
-  Measurement,
-  ModelInfo,
-  PromptPart,
-  Work,
-} from '../../src/inference/engine.ts'
-import { EventQueue } from '../../src/inference/event-queue.ts'
-import { joinTexts } from '../../src/inference/join-texts.ts'
+import type { Engine, ModelInfo } from '../../src/inference/contract/engine.ts'
+import { EventQueue } from '../../src/inference/contract/event-queue.ts'
+import type { EngineEvent, Generation, Measurement } from '../../src/inference/contract/generation.ts'
+import { joinTexts } from '../../src/inference/contract/join-texts.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
+import type { Work } from '../../src/inference/contract/work.ts'
 import { STAMP_TEXT, stamp } from './stamp.ts'
 import { serveStandIn } from './stand-in.ts'
 

@@ -1,15 +1,10 @@
 /** The whole service with an engine that answers at once, with as many words as allowed, one per event loop turn. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type {
-  Engine,
-  EngineEvent,
-  Generation,
-  Measurement,
-  ModelInfo,
-  PromptPart,
-  Work,
-} from '../../src/inference/engine.ts'
-import { TokenTally } from '../../src/inference/token-tally.ts'
+import type { Engine, ModelInfo } from '../../src/inference/contract/engine.ts'
+import type { EngineEvent, Generation, Measurement } from '../../src/inference/contract/generation.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
+import { TokenTally } from '../../src/inference/contract/token-tally.ts'
+import type { Work } from '../../src/inference/contract/work.ts'
 import { serveStandIn } from './stand-in.ts'
 
 const TOKENS_WHEN_UNLIMITED = 16

@@ -1,6 +1,6 @@
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
-import type { Engine, ModelInfo } from '../../src/inference/engine.ts'
+import type { Engine, ModelInfo } from '../../src/inference/contract/engine.ts'
 import { letHeapGrow } from '../../src/lib/memory.ts'
 import { readGgufMetadata } from '../../src/models/gguf.ts'
 import { Service } from '../../src/service.ts'

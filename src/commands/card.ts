@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { checkPromises } from '../inference/card-checks.ts'
+import { checkPromises } from '../inference/contract/card-checks.ts'
 import { describeCard } from '../inference/engines/engines.ts'
 import { isWeights, type ModelCard, type ReadCard } from '../models/card.ts'
 import { readExamination } from '../models/kept-examination.ts'

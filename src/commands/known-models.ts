@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { type Config, ConfigError } from '../config/config.ts'
-import { addAliases, withAliases, withoutTaken } from '../inference/aliases.ts'
+import { addAliases, withAliases, withoutTaken } from '../inference/catalog/aliases.ts'
 import { describeCard } from '../inference/engines/engines.ts'
 import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'

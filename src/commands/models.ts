@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { checkPromises } from '../inference/card-checks.ts'
+import { checkPromises } from '../inference/contract/card-checks.ts'
 import { describeCard, servableCard } from '../inference/engines/engines.ts'
 import { tellOnce } from '../lib/tell-once.ts'
 import type { ModelCard } from '../models/card.ts'

@@ -1,6 +1,6 @@
 import type { Compatibility } from '../config/compatibility.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
-import type { ServedModel } from '../inference/registry.ts'
+import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Variant } from '../lib/error-text.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { type Param, type Path, within } from '../lib/param.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
-import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
+import { ModelRegistry, type ServedModel } from '../inference/catalog/registry.ts'
 import type { MediaRequest, RgbImage } from '../media/index.ts'
 import { loadCard, type ModelCard } from '../models/card.ts'
 import { Conversations } from './conversations.ts'

@@ -1,7 +1,7 @@
 import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
-import type { PromptPart } from '../inference/engine.ts'
-import { GREEDY } from '../inference/greedy.ts'
-import type { ServedModel } from '../inference/registry.ts'
+import type { ServedModel } from '../inference/catalog/registry.ts'
+import { GREEDY } from '../inference/contract/greedy.ts'
+import type { PromptPart } from '../inference/contract/parts.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { type Path, within } from '../lib/param.ts'
 import {

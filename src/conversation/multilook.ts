@@ -1,5 +1,6 @@
-import type { Branch, Generation, PromptUsage, Work } from '../inference/engine.ts'
-import type { ServedModel } from '../inference/registry.ts'
+import type { ServedModel } from '../inference/catalog/registry.ts'
+import type { Generation, PromptUsage } from '../inference/contract/generation.ts'
+import type { Branch, Work } from '../inference/contract/work.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
 import { nameOf, type Param } from '../lib/param.ts'
 import type { MediaTrace } from '../media/index.ts'

@@ -1,4 +1,5 @@
-import type { Branch, EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../inference/engine.ts'
+import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../inference/contract/generation.ts'
+import type { Branch } from '../inference/contract/work.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './reply/completion-reader.ts'
 import type { MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
 import { finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'

@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CountOptions, Engine, Generation, PromptPart, Work } from '../inference/engine.ts'
+import type { CountOptions, Engine } from '../inference/contract/engine.ts'
+import type { Generation } from '../inference/contract/generation.ts'
+import type { PromptPart } from '../inference/contract/parts.ts'
+import type { Work } from '../inference/contract/work.ts'
 import { ApiError } from '../lib/errors.ts'
 import { Unavailable } from './examination.ts'
 

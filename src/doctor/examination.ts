@@ -1,4 +1,4 @@
-import type { Engine } from '../inference/engine.ts'
+import type { Engine } from '../inference/contract/engine.ts'
 import { ApiError } from '../lib/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'

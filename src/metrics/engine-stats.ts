@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { EngineState, EngineStats } from '../inference/engine.ts'
+import type { EngineState } from '../inference/contract/engine.ts'
+import type { EngineStats } from '../inference/contract/stats.ts'
 
 /** The parts of an engine that metrics read. */
 export interface MeasuredEngine {

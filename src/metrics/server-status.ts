@@ -1,4 +1,4 @@
-import type { EngineState } from '../inference/engine.ts'
+import type { EngineState } from '../inference/contract/engine.ts'
 import { availableMemory, machineMemory } from '../models/machine-memory.ts'
 import { type MeasuredEngine, statsOf } from './engine-stats.ts'
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
 import { string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
 import { TIMED_PAIRS } from '../families/index.ts'
-import { ModelRegistry } from '../inference/registry.ts'
+import { ModelRegistry } from '../inference/catalog/registry.ts'
 import { type LocalModelCard, loadLocalCard } from './card.ts'
 
 let directory: string

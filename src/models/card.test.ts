@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
 import { writeHeader } from '../../test/support/model-header.ts'
+import { ModelRegistry } from '../inference/catalog/registry.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { ModelRegistry } from '../inference/registry.ts'
 import { findCards, loadCard } from './card.ts'
 
 let directory: string

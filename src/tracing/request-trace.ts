@@ -4,8 +4,8 @@ import {
   ATTR_HTTP_RESPONSE_STATUS_CODE,
   ATTR_SERVER_ADDRESS,
 } from '@opentelemetry/semantic-conventions'
-import type { TokenCounts } from '../inference/metered-engine.ts'
-import type { WorkSize, WorkTrace, WorkTracer } from '../inference/work-trace.ts'
+import type { WorkSize, WorkTrace, WorkTracer } from '../inference/contract/work-trace.ts'
+import type { TokenCounts } from '../inference/pool/metered-engine.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import type { MediaKind, MediaStage, MediaTrace } from '../media/index.ts'
 import { GEN_AI, LOOKOUT } from './attributes.ts'

@@ -4,7 +4,7 @@ import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import type { Work } from '../../src/inference/engine.ts'
+import type { Work } from '../../src/inference/contract/work.ts'
 import { promptText, textOf } from '../support/chat.ts'
 import { KEY, startTestServer, type TestServer } from '../support/server.ts'
 

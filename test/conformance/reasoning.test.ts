@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Thought } from '../../src/inference/engine.ts'
+import type { Thought } from '../../src/inference/contract/work.ts'
 import { chunksOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from '../support/server.ts'
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { Engine } from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
 import { startEngine } from '../../src/inference/engines/engines.ts'
 import { modelOverloaded } from '../../src/lib/errors.ts'
 import { TestAccounts } from '../support/accounts.ts'

@@ -2,7 +2,7 @@ import { Automaton } from '../../src/inference/constraints/automaton.ts'
 import { grammarOf } from '../../src/inference/constraints/constraint-grammar.ts'
 import { TokenTrie, type Vocabulary } from '../../src/inference/constraints/token-trie.ts'
 import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
-import type { Constraint } from '../../src/inference/engine.ts'
+import type { Constraint } from '../../src/inference/contract/constraint.ts'
 
 /** A token for each byte, one for the end, and then pieces of what constraints are about: of JSON, and marks. */
 const END = 256

@@ -1,5 +1,7 @@
 import { expect } from 'vitest'
-import type { Engine, PromptPart, Work } from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
+import type { Work } from '../../src/inference/contract/work.ts'
 import { jsonOf } from './server.ts'
 
 /** A response of `POST /v1/chat/completions`. */

@@ -1,5 +1,5 @@
 import { examine, type Finding } from '../../src/doctor/index.ts'
-import type { Engine } from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 
 /** What the doctor finds of a model behind an engine, with few images. */

@@ -1,25 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../src/inference/contract/engine.ts'
 import type {
-  Branch,
-  CountOptions,
-  Engine,
   EngineEvent,
-  EngineState,
   Generation,
   Measurement,
-  ModelInfo,
-  Numerics,
-  PromptPart,
   PromptUsage,
   ReadAnswer,
   Reading,
-  ReadQuestion,
-  ReadWork,
   TokenLogProb,
-  Work,
-} from '../../src/inference/engine.ts'
-import { joinTexts } from '../../src/inference/join-texts.ts'
-import { TokenTally } from '../../src/inference/token-tally.ts'
+} from '../../src/inference/contract/generation.ts'
+import { joinTexts } from '../../src/inference/contract/join-texts.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
+import { TokenTally } from '../../src/inference/contract/token-tally.ts'
+import type { Branch, ReadQuestion, ReadWork, Work } from '../../src/inference/contract/work.ts'
 import { CHATML } from '../../src/templates/chatml.ts'
 
 export interface Script extends BranchScript {

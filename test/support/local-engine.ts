@@ -1,16 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type {
-  Branch,
-  Engine,
-  EngineEvent,
-  EngineStats,
-  FinishEvent,
-  Generation,
-  ImagePart,
-  PromptPart,
-  Sampling,
-} from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
+import type { EngineEvent, FinishEvent, Generation } from '../../src/inference/contract/generation.ts'
+import type { ImagePart, PromptPart } from '../../src/inference/contract/parts.ts'
+import type { EngineStats } from '../../src/inference/contract/stats.ts'
+import type { Branch, Sampling } from '../../src/inference/contract/work.ts'
 import type { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import type { ApiError } from '../../src/lib/errors.ts'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'

@@ -1,4 +1,7 @@
-import type { Engine, PromptPart, Reading, ReadQuestion } from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
+import type { Reading } from '../../src/inference/contract/generation.ts'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
+import type { ReadQuestion } from '../../src/inference/contract/work.ts'
 import { trusted, untrusted } from './local-engine.ts'
 
 /** The end of a question, and the start of its reply, as the shipped model's template has them. */

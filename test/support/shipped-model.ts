@@ -1,5 +1,5 @@
 import { inject } from 'vitest'
-import type { Engine } from '../../src/inference/engine.ts'
+import type { Engine } from '../../src/inference/contract/engine.ts'
 import { type EngineOptions, startEngine } from '../../src/inference/engines/engines.ts'
 import { loadCard } from '../../src/models/card.ts'
 import { CARD } from './local-engine.ts'

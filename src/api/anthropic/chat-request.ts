@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChatRequest, ReasoningEffort, ReplyOptions, Tool } from '../../conversation/index.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
 import type { Path } from '../../lib/param.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { ModelInfoBody, ModelInfoListBody } from './wire/message-response.ts'

@@ -1,4 +1,4 @@
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { ModelExaminationBody } from './wire/server-status.ts'
 
 /** What is known of a model from its examination. */

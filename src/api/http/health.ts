@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
 import type { LivenessBody, ReadinessBody } from './wire/about.ts'

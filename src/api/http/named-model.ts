@@ -1,5 +1,5 @@
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { SCOPES } from '../../accounts/index.ts'
 import { isDemonstration } from '../../config/shipped-model.ts'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { EngineStatus, ServerStatus } from '../../metrics/server-status.ts'
 import { principalOf } from './auth.ts'
 import { type Examinations, toExaminationBody } from './examinations.ts'

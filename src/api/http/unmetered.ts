@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../../conversation/index.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 import { notesOf } from './response-notes.ts'

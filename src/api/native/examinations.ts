@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { type Examinations, toExaminationBody } from '../http/examinations.ts'
 import { namedModel } from '../http/named-model.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { idOfEntry, type Machine, rankForMachine, readCatalogue, toCatalogueModel } from '../../catalogue/index.ts'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { ModelCatalogueBody } from './wire/model-catalogue.ts'
 

@@ -9,7 +9,7 @@ import type {
   PromptResult,
 } from '../../conversation/index.ts'
 import { collectMultilook } from '../../conversation/index.ts'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import { prefersEvents } from '../http/accept.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 

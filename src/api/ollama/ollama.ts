@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import type { ChatRequest, Conversations, ReplyEvent } from '../../conversation/index.ts'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

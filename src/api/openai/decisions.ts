@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Answer, Conversations, DecisionReply, DecisionUsage, Distribution } from '../../conversation/index.ts'
-import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { GRID } from '../../media/index.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

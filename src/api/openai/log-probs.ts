@@ -1,4 +1,4 @@
-import type { TokenLogProb } from '../../inference/engine.ts'
+import type { TokenLogProb } from '../../inference/contract/generation.ts'
 import type { LogProbsBody } from './wire/chat-response.ts'
 
 /** What OpenAI writes for minus infinity, which JSON does not have. */

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { Path } from '../../lib/param.ts'
 import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'

@@ -7,8 +7,9 @@ import {
   type Prose,
   withAsset,
 } from '../../grounding/index.ts'
-import type { Branch, FinishEvent, Generation, TextEvent } from '../../inference/engine.ts'
-import { tokenTexts } from '../../inference/join-texts.ts'
+import type { FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
+import { tokenTexts } from '../../inference/contract/join-texts.ts'
+import type { Branch } from '../../inference/contract/work.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { TextStage } from '../reply/reply-piece.ts'
 import type { FindQuestion } from '../request/decision-request.ts'

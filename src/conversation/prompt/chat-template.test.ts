@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest'
-import type { PromptPart } from '../../inference/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { probeGuarded } from '../../models/model-reader.ts'
 import { CHATML } from '../../templates/chatml.ts'
 import { type Message, placeMessages } from '../request/message.ts'

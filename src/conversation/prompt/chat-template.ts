@@ -1,4 +1,4 @@
-import type { ModelInfo } from '../../inference/engine.ts'
+import type { ModelInfo } from '../../inference/contract/engine.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import { ProcessEnded } from '../../lib/guarded-process.ts'
 import { PLAIN } from '../../templates/built-in.ts'

@@ -1,7 +1,7 @@
 import type { VideoLayout } from '../../families/index.ts'
 import type { TimeSpan } from '../../grounding/index.ts'
-import type { PromptPart } from '../../inference/engine.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError, located } from '../../lib/errors.ts'
 import { nameOf, type Path, within } from '../../lib/param.ts'
 import {

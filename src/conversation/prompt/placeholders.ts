@@ -1,4 +1,4 @@
-import type { PromptPart } from '../../inference/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import { pythonEscaped } from '../../templates/jinja/values.ts'
 

@@ -1,7 +1,7 @@
 import type { ThoughtMarks } from '../../families/index.ts'
 import { HINT_MARKS } from '../../grounding/index.ts'
-import type { PromptPart } from '../../inference/engine.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { internalError, invalidRequest } from '../../lib/errors.ts'
 import { type Path, within } from '../../lib/param.ts'
 import {

@@ -1,5 +1,5 @@
 import type { ThoughtMarks } from '../../families/index.ts'
-import type { Thought } from '../../inference/engine.ts'
+import type { Thought } from '../../inference/contract/work.ts'
 import type { ReasoningEffort } from '../request/reply-options.ts'
 import type { Effort } from './chat-template.ts'
 

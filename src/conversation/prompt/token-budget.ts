@@ -1,5 +1,6 @@
-import type { CountOptions, PromptPart } from '../../inference/engine.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
+import type { CountOptions } from '../../inference/contract/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
 import { promptAudioTokens, SAMPLE_RATE } from '../../media/index.ts'

@@ -6,7 +6,7 @@ import {
   formatAnnotation,
   markupPieces,
 } from '../../grounding/index.ts'
-import type { PromptPart } from '../../inference/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
 import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from '../request/message.ts'

@@ -1,5 +1,5 @@
-import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/engine.ts'
-import { tokenTexts } from '../../inference/join-texts.ts'
+import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
+import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import { LogProbReader } from './log-prob-reader.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'

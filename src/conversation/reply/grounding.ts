@@ -9,7 +9,7 @@ import {
   type Scene,
   withAsset,
 } from '../../grounding/index.ts'
-import type { Constraint, TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { Constraint, TriggeredTagsConstraint } from '../../inference/contract/constraint.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
 import { assetsOf, type View } from '../prompt/views.ts'

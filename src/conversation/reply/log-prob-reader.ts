@@ -1,4 +1,4 @@
-import type { TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import type { TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
 

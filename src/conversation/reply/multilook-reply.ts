@@ -1,4 +1,4 @@
-import type { TokenLogProb } from '../../inference/engine.ts'
+import type { TokenLogProb } from '../../inference/contract/generation.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { FinishReason, ReplyMessage } from './reply.ts'
 import type { ReplyPiece } from './reply-piece.ts'

@@ -1,4 +1,4 @@
-import type { TokenLogProb } from '../../inference/engine.ts'
+import type { TokenLogProb } from '../../inference/contract/generation.ts'
 
 /** A piece of a streamed reply. Texts are never empty. */
 export type ReplyPiece = PieceBody & {

@@ -1,3 +1,4 @@
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type {
   CompletionId,
   FinishEvent,
@@ -5,8 +6,7 @@ import type {
   PromptUsage,
   TextEvent,
   TokenLogProb,
-} from '../../inference/engine.ts'
-import type { ServedModel } from '../../inference/registry.ts'
+} from '../../inference/contract/generation.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './completion-reader.ts'

@@ -1,4 +1,4 @@
-import type { TokenLogProb } from '../../inference/engine.ts'
+import type { TokenLogProb } from '../../inference/contract/generation.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 
 /**

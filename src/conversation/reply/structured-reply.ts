@@ -1,4 +1,4 @@
-import type { Constraint } from '../../inference/engine.ts'
+import type { Constraint } from '../../inference/contract/constraint.ts'
 import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import { GuardedPool } from '../../lib/guarded-pool.ts'
 import { isValueDeeper } from '../../lib/json-depth.ts'

@@ -1,7 +1,7 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { FakeEngine, type Script } from '../../../test/support/fake-engine.ts'
-import { ModelRegistry } from '../../inference/registry.ts'
+import { ModelRegistry } from '../../inference/catalog/registry.ts'
 import { InlineMedia, MediaLoader } from '../../media/index.ts'
 import { loadCard } from '../../models/card.ts'
 import { Conversations } from '../conversations.ts'

@@ -1,5 +1,5 @@
 import type { AnnotationFormat } from '../../grounding/index.ts'
-import type { Sampling } from '../../inference/engine.ts'
+import type { Sampling } from '../../inference/contract/work.ts'
 
 /** The options of a reply, which chat and multilook requests share. */
 export interface ReplyOptions {

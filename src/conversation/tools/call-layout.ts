@@ -4,7 +4,7 @@ import type {
   Notation,
   RegexConstraint,
   TriggeredTagsConstraint,
-} from '../../inference/engine.ts'
+} from '../../inference/contract/constraint.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
 
 /** How the calls of a reply are laid out, as constraints write them. */

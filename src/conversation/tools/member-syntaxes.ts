@@ -1,5 +1,5 @@
 import { memberTypes, type ValueTypes } from '../../inference/constraints/value-types.ts'
-import type { Notation } from '../../inference/engine.ts'
+import type { Notation } from '../../inference/contract/constraint.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'

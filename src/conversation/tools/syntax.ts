@@ -1,4 +1,5 @@
-import type { TextPart, TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { TriggeredTagsConstraint } from '../../inference/contract/constraint.ts'
+import type { TextPart } from '../../inference/contract/parts.ts'
 import type { Tool } from '../request/tool.ts'
 
 /** How a family of models writes tool calls. */

@@ -1,5 +1,5 @@
 import { DIALECTS, type DialectName } from '../../grounding/index.ts'
-import type { Constraint } from '../../inference/engine.ts'
+import type { Constraint } from '../../inference/contract/constraint.ts'
 import { type Convention, describeConvention } from '../coordinates/convention.ts'
 import { conventionOf, detectionKind, dialectsWith, placePattern, readBy } from '../coordinates/dialect-convention.ts'
 import { type Answer, FEWEST_ANSWERS, type Fit, fitConventions, same } from '../coordinates/fit.ts'

@@ -1,4 +1,4 @@
-import { describeOffload } from '../../inference/offload.ts'
+import { describeOffload } from '../../inference/contract/offload.ts'
 import type { Finding } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 

@@ -1,6 +1,6 @@
 import { untrusted } from '../../conversation/prompt/placeholders.ts'
-import type { PromptPart } from '../../inference/engine.ts'
-import { GREEDY } from '../../inference/greedy.ts'
+import { GREEDY } from '../../inference/contract/greedy.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError } from '../../lib/errors.ts'
 import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of } from '../finding.ts'

@@ -1,5 +1,6 @@
-import type { Branch, PromptPart } from '../../inference/engine.ts'
-import { GREEDY } from '../../inference/greedy.ts'
+import { GREEDY } from '../../inference/contract/greedy.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
+import type { Branch } from '../../inference/contract/work.ts'
 import { drawExhibits } from '../exhibit.ts'
 import type { Finding } from '../finding.ts'
 import { seededRandom } from '../random.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ChatTemplate } from '../../conversation/prompt/chat-template.ts'
-import type { PromptPart } from '../../inference/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { CHATML } from '../../templates/chatml.ts'
 import type { Subject } from '../subject.ts'
 import { checkTemplate } from './template.ts'

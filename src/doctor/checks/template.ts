@@ -1,5 +1,5 @@
 import { buildPrompt } from '../../conversation/prompt/prompt.ts'
-import type { PromptPart } from '../../inference/engine.ts'
+import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError } from '../../lib/errors.ts'
 import type { Exhibit } from '../exhibit.ts'
 import type { Finding } from '../finding.ts'

@@ -5,7 +5,7 @@ import { promisedSchema, someForm } from '../../../test/support/promised-schema.
 import { randomPatterns, randomSchemas } from '../../../test/support/random-constraints.ts'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
 import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
-import type { TagContent } from '../engine.ts'
+import type { TagContent } from '../contract/constraint.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import { parsePattern } from './regex/anchors.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'

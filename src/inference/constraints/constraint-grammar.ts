@@ -1,4 +1,4 @@
-import type { ConstrainedTag, Constraint, TagContent, TriggeredTagsConstraint } from '../engine.ts'
+import type { ConstrainedTag, Constraint, TagContent, TriggeredTagsConstraint } from '../contract/constraint.ts'
 import {
   characters,
   type Grammar,

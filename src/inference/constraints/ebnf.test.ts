@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Constraint } from '../engine.ts'
+import type { Constraint } from '../contract/constraint.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import { toEbnf } from './ebnf.ts'
 

@@ -1,5 +1,5 @@
 import { LONGEST_SCHEMA } from '../../lib/json-depth.ts'
-import type { Notation } from '../engine.ts'
+import type { Notation } from '../contract/constraint.ts'
 import {
   choice,
   EMPTY,

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import { type Param, type Path, within } from '../../lib/param.ts'
-import type { Constraint, TagContent } from '../engine.ts'
+import type { Constraint, TagContent } from '../contract/constraint.ts'
 
 /** The error for a constraint that is not supported. */
 export interface Refusal {

@@ -1,6 +1,6 @@
 import { isLocal, localCard, type ModelCard, openAiCard, remoteCard } from '../../models/card.ts'
 import { textOnly } from '../../models/text-only.ts'
-import type { Engine, ModelInfo } from '../engine.ts'
+import type { Engine, ModelInfo } from '../contract/engine.ts'
 import { LocalEngine, type LocalEngineOptions } from '../local/host/local-engine.ts'
 import { missingEncoder } from '../local/host/missing-encoder.ts'
 import { describeModel } from '../local/host/model-files.ts'

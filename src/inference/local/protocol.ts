@@ -1,19 +1,13 @@
 import type { Backend } from '../../config/backend.ts'
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import type { Param } from '../../lib/param.ts'
-import type {
-  AudioLimits,
-  EngineEvent,
-  EngineStats,
-  ImageLimits,
-  ModelInfo,
-  Numerics,
-  PromptPart,
-  PromptUsage,
-  ReadAnswer,
-} from '../engine.ts'
-import type { GpuSettings, OffloadReport } from '../offload.ts'
-import type { RepetitionLimits } from '../repetition.ts'
+import type { AudioLimits, ImageLimits } from '../../models/card.ts'
+import type { ModelInfo, Numerics } from '../contract/engine.ts'
+import type { EngineEvent, PromptUsage, ReadAnswer } from '../contract/generation.ts'
+import type { GpuSettings, OffloadReport } from '../contract/offload.ts'
+import type { PromptPart } from '../contract/parts.ts'
+import type { RepetitionLimits } from '../contract/repetition.ts'
+import type { EngineStats } from '../contract/stats.ts'
 import type { Envelope } from './envelope.ts'
 import type { StoredValue } from './shared-file.ts'
 

@@ -9,7 +9,7 @@ import { toEbnf } from '../constraints/ebnf.ts'
 import { type NodeData, NodeGraph } from '../constraints/nodes.ts'
 import { nestedRepetitions } from '../constraints/repetitions.ts'
 import { UnsupportedConstraint } from '../constraints/unsupported-constraint.ts'
-import type { Constraint } from '../engine.ts'
+import type { Constraint } from '../contract/constraint.ts'
 
 /**
  * XGrammar follows every way in which a text can be read: with `(a{1,9}[a-z ]{0,90}){0,60}` a server would take seconds for a

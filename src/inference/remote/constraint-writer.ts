@@ -4,7 +4,7 @@ import { GuardedPool } from '../../lib/guarded-pool.ts'
 import type { Path } from '../../lib/param.ts'
 import { withoutLenientSchemas } from '../constraints/constraint-grammar.ts'
 import { refusal } from '../constraints/refusal.ts'
-import type { Constraint } from '../engine.ts'
+import type { Constraint } from '../contract/constraint.ts'
 import type { WriteResult, WrittenGrammar } from './constraint-worker.ts'
 
 type Written = Exclude<WriteResult, { readonly type: 'failed' }>

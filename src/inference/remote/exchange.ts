@@ -1,5 +1,8 @@
-import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage, ReadWork, Sampling } from '../engine.ts'
-import type { ReplyTree } from '../reply-tree.ts'
+import type { Constraint } from '../contract/constraint.ts'
+import type { EngineEvent, PromptUsage } from '../contract/generation.ts'
+import type { PromptPart } from '../contract/parts.ts'
+import type { ReplyTree } from '../contract/reply-tree.ts'
+import type { Branch, ReadWork, Sampling } from '../contract/work.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { Call, PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
 

@@ -1,27 +1,16 @@
 import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
-import { cannotRead } from '../cannot-read.ts'
-import { endlessProblem, lengthProblem } from '../context-length.ts'
-import type {
-  CountOptions,
-  Engine,
-  EngineEvent,
-  EngineState,
-  EngineStats,
-  Generation,
-  Measurement,
-  ModelInfo,
-  PromptPart,
-  PromptUsage,
-  ReadAnswer,
-  Reading,
-  ReadWork,
-  Work,
-} from '../engine.ts'
-import { EventQueue } from '../event-queue.ts'
-import { GREEDY } from '../greedy.ts'
-import { joinTexts } from '../join-texts.ts'
-import { growTrees, type ReplyTree } from '../reply-tree.ts'
-import { TokenTally } from '../token-tally.ts'
+import { cannotRead } from '../contract/cannot-read.ts'
+import { endlessProblem, lengthProblem } from '../contract/context-length.ts'
+import type { CountOptions, Engine, EngineState, ModelInfo } from '../contract/engine.ts'
+import { EventQueue } from '../contract/event-queue.ts'
+import type { EngineEvent, Generation, Measurement, PromptUsage, ReadAnswer, Reading } from '../contract/generation.ts'
+import { GREEDY } from '../contract/greedy.ts'
+import { joinTexts } from '../contract/join-texts.ts'
+import type { PromptPart } from '../contract/parts.ts'
+import { growTrees, type ReplyTree } from '../contract/reply-tree.ts'
+import type { EngineStats } from '../contract/stats.ts'
+import { TokenTally } from '../contract/token-tally.ts'
+import type { ReadWork, Work } from '../contract/work.ts'
 import type { ConstraintWriter } from './constraint-writer.ts'
 import type { AdmittedBranch, BranchRun, Exchange, LiveUsage, ReadPrompt, ReplyRater } from './exchange.ts'
 import { saltOf } from './salt.ts'

@@ -8,8 +8,8 @@ import { type FolderHeaders, headersFor, LEAST_PIXELS } from '../../models/huggi
 import { readFolder } from '../../models/model-reader.ts'
 import { SERVER_ENGINES } from '../../models/server-engines.ts'
 import { tokensOf } from '../../models/vocabulary.ts'
-import { checkFiles } from '../card-checks.ts'
-import type { ModelInfo } from '../engine.ts'
+import { checkFiles } from '../contract/card-checks.ts'
+import type { ModelInfo } from '../contract/engine.ts'
 
 export interface RemoteModel {
   readonly info: ModelInfo

@@ -1,4 +1,4 @@
-import type { Sampling } from '../engine.ts'
+import type { Sampling } from '../contract/work.ts'
 
 /** The sampling of one of several completions of a request: with a seed each has its own, or they would all be the same. */
 export function seededFor(completion: number, sampling: Sampling): Sampling {

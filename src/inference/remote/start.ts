@@ -2,7 +2,7 @@ import { countImageTokens, type ImageProcessing } from '../../families/processor
 import type { OpenAiModelCard, RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
 import type { ServerEngine } from '../../models/server-engines.ts'
-import type { ModelInfo } from '../engine.ts'
+import type { ModelInfo } from '../contract/engine.ts'
 import { ConstraintWriter } from './constraint-writer.ts'
 import type { Exchange, ReadPrompt } from './exchange.ts'
 import type { PictureRule, RemotePrompt } from './prompt.ts'

@@ -2,7 +2,8 @@ import { Automaton } from '../constraints/automaton.ts'
 import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
-import type { EngineEvent, Thought, TokenLogProb } from '../engine.ts'
+import type { EngineEvent, TokenLogProb } from '../contract/generation.ts'
+import type { Thought } from '../contract/work.ts'
 import { JsonForm } from './openai/json-form.ts'
 
 export interface TextRules {

@@ -2,8 +2,8 @@ import type { OpenAiModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
 import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from '../../models/text-card.ts'
 import { CHATML } from '../../templates/chatml.ts'
-import { checkFiles } from '../card-checks.ts'
-import type { ModelInfo } from '../engine.ts'
+import { checkFiles } from '../contract/card-checks.ts'
+import type { ModelInfo } from '../contract/engine.ts'
 
 export interface TextModel {
   readonly info: ModelInfo

@@ -1,5 +1,5 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
-import type { WorkTrace } from '../work-trace.ts'
+import type { WorkTrace } from '../contract/work-trace.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, Asked, BranchRun, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'
 import type { ModelServer } from './servers/server.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import koffi from 'koffi'
-import type { PromptPart } from '../../../src/inference/engine.ts'
+import type { PromptPart } from '../../../src/inference/contract/parts.ts'
 import type { NativeLibraries } from '../../../src/inference/local/native/libraries.ts'
 import type { Mtmd, NativeInputPart } from '../../../src/inference/local/native/mtmd.ts'
 import type { Pointer } from '../../../src/inference/local/native/structs.ts'

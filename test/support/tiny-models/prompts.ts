@@ -1,4 +1,4 @@
-import type { AudioPart, ImagePart, PromptPart } from '../../../src/inference/engine.ts'
+import type { AudioPart, ImagePart, PromptPart } from '../../../src/inference/contract/parts.ts'
 import type { TinyModel } from './tiny-model.ts'
 
 /** A prompt in the engine's parts. It holds no text that only the tokeniser adds, such as the beginning of a text. */

@@ -1,4 +1,7 @@
-import type { Branch, Engine, EngineStats, PromptPart, Sampling } from '../../../src/inference/engine.ts'
+import type { Engine } from '../../../src/inference/contract/engine.ts'
+import type { PromptPart } from '../../../src/inference/contract/parts.ts'
+import type { EngineStats } from '../../../src/inference/contract/stats.ts'
+import type { Branch, Sampling } from '../../../src/inference/contract/work.ts'
 import { BETWEEN_TEXTS, mediaOf, promptsOf, trusted, turnOf, untrusted } from './prompts.ts'
 import type { TinyModel } from './tiny-model.ts'
 

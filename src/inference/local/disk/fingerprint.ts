@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { statSync } from 'node:fs'
-import type { Numerics } from '../../engine.ts'
+import type { Numerics } from '../../contract/engine.ts'
 import type { EngineSettings } from '../protocol.ts'
 import { FORMAT } from './piece-file.ts'
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { openPrefixFolder, organisationFolder } from '../../prefix-folders.ts'
+import { openPrefixFolder, organisationFolder } from '../prefix-folders.ts'
 import { hashState, headBytes, type PieceHead, PREAMBLE_BYTES, readHead, writeHead } from './piece-file.ts'
 
 export interface PieceStoreOptions {

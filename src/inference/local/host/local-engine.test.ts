@@ -39,7 +39,7 @@ import {
   writeManifest,
 } from '../../../setup/native-library.mjs'
 import { run as execute } from '../../../setup/run.mjs'
-import type { EngineEvent } from '../../engine.ts'
+import type { EngineEvent } from '../../contract/generation.ts'
 import { LocalEngine } from './local-engine.ts'
 
 describe('LocalEngine', () => {

@@ -5,22 +5,13 @@ import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { version } from '../../../lib/version.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { partsOf } from '../../../models/weight-files.ts'
-import { checkFiles } from '../../card-checks.ts'
-import type {
-  CountOptions,
-  Engine,
-  EngineState,
-  EngineStats,
-  Generation,
-  Measurement,
-  ModelInfo,
-  Numerics,
-  PromptPart,
-  Reading,
-  ReadWork,
-  Work,
-} from '../../engine.ts'
-import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../offload.ts'
+import { checkFiles } from '../../contract/card-checks.ts'
+import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../contract/engine.ts'
+import type { Generation, Measurement, Reading } from '../../contract/generation.ts'
+import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../contract/offload.ts'
+import type { PromptPart } from '../../contract/parts.ts'
+import type { EngineStats } from '../../contract/stats.ts'
+import type { ReadWork, Work } from '../../contract/work.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'

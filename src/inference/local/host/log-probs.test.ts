@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { branch, CARD, chat, GREEDY, RANDOM, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard } from '../../../models/card.ts'
-import type { Branch, FinishEvent, RankedToken, TokenLogProb } from '../../engine.ts'
+import type { FinishEvent, RankedToken, TokenLogProb } from '../../contract/generation.ts'
+import type { Branch } from '../../contract/work.ts'
 import { LocalEngine } from './local-engine.ts'
 
 /** Kernels differ a little, by the rows of a batch and the number of threads, and keys and values are rounded to f16. */

@@ -1,7 +1,9 @@
 import { invalidRequest } from '../../../lib/errors.ts'
 import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Constraint, PromptPart, TagContent, Work } from '../../engine.ts'
+import type { Constraint, TagContent } from '../../contract/constraint.ts'
+import type { PromptPart } from '../../contract/parts.ts'
+import type { Work } from '../../contract/work.ts'
 import { type Envelope, pack } from '../envelope.ts'
 import type { CountedPrompt } from '../protocol.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiError, branch, CARD, chat, generate, run } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Constraint } from '../../engine.ts'
+import type { Constraint } from '../../contract/constraint.ts'
 import { LocalEngine } from './local-engine.ts'
 
 let engine: LocalEngine

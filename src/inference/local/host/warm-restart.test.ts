@@ -16,7 +16,7 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { fill, mountSmallDisk, unmount } from '../../../../test/support/small-disk.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
-import { removeFromPrefixFolder } from '../../prefix-folders.ts'
+import { removeFromPrefixFolder } from '../prefix-folders.ts'
 import { LocalEngine } from './local-engine.ts'
 
 /** The prefix cache on disk, through engines that end and start again. */

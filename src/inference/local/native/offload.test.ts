@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import type { GpuSettings } from '../../offload.ts'
+import type { GpuSettings } from '../../contract/offload.ts'
 import { computeOf, usefulThreads } from './compute.ts'
 import type { Device, Devices } from './devices.ts'
 import { bytesOfCpu, planOffload, reportOf, withHint } from './offload.ts'

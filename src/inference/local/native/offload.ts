@@ -1,5 +1,5 @@
 import koffi from 'koffi'
-import type { GpuSettings, OffloadReport, WeightSizes } from '../../offload.ts'
+import type { GpuSettings, OffloadReport, WeightSizes } from '../../contract/offload.ts'
 import { BATCH_ROWS, DEVICE_BATCH_ROWS } from './compute.ts'
 import type { Device, Devices } from './devices.ts'
 import type { Pointer, StructValue } from './structs.ts'

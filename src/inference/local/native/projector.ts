@@ -1,5 +1,5 @@
 import koffi from 'koffi'
-import type { MediaPart, PromptPart } from '../../engine.ts'
+import type { MediaPart, PromptPart } from '../../contract/parts.ts'
 import { inBackground } from './declare.ts'
 import { Encoder } from './encoder.ts'
 import type { Model } from './model.ts'

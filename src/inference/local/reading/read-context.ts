@@ -1,4 +1,4 @@
-import type { ReplyTree } from '../../reply-tree.ts'
+import type { ReplyTree } from '../../contract/reply-tree.ts'
 import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-cache.ts'
 import type { Context } from '../native/context.ts'
 import type { RowReading } from '../native/device-rows.ts'

@@ -1,5 +1,5 @@
-import type { ReadAnswer } from '../../engine.ts'
-import { growTrees, type ReplyTree } from '../../reply-tree.ts'
+import type { ReadAnswer } from '../../contract/generation.ts'
+import { growTrees, type ReplyTree } from '../../contract/reply-tree.ts'
 import type { AdmittedQuestion, AdmittedRead } from './read-admission.ts'
 import type { ReadLimits } from './read-limits.ts'
 

@@ -19,7 +19,8 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { ask, logProbsOf, OPEN_TURN, read, readAll } from '../../../../test/support/reads.ts'
 import { loadLocalCard } from '../../../models/card.ts'
-import type { PromptPart, ReadQuestion } from '../../engine.ts'
+import type { PromptPart } from '../../contract/parts.ts'
+import type { ReadQuestion } from '../../contract/work.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const PREFIX: readonly PromptPart[] = [trusted('<|im_start|>user\n'), picture(256, 256), untrusted('Look. ')]

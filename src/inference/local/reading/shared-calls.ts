@@ -1,4 +1,4 @@
-import { growTrees } from '../../reply-tree.ts'
+import { growTrees } from '../../contract/reply-tree.ts'
 import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'

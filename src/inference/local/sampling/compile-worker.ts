@@ -4,7 +4,7 @@ import { READY } from '../../../lib/guarded-worker.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
 import { type NodeData, NodeGraph } from '../../constraints/nodes.ts'
 import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.ts'
-import type { Constraint } from '../../engine.ts'
+import type { Constraint } from '../../contract/constraint.ts'
 
 export type CompileResult =
   /** The grammar as the automaton follows it: smaller than its rules. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiError, branch, CARD, chat, collect, generate, longestPause } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Constraint, Notation } from '../../engine.ts'
+import type { Constraint, Notation } from '../../contract/constraint.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 let engine: LocalEngine

@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CARD, GREEDY } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Branch, Constraint, Sampling } from '../../engine.ts'
+import type { Constraint } from '../../contract/constraint.ts'
+import type { Branch, Sampling } from '../../contract/work.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const WARM: Sampling = { ...GREEDY, temperature: 1 }

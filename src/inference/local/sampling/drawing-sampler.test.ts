@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Sampling } from '../../engine.ts'
+import type { Sampling } from '../../contract/work.ts'
 import { chooseFrom } from '../native/choice.ts'
 import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
 import { DrawingSampler } from './drawing-sampler.ts'

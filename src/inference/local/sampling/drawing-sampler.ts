@@ -1,4 +1,4 @@
-import type { Sampling } from '../../engine.ts'
+import type { Sampling } from '../../contract/work.ts'
 import { type Ask, NO_PENALTIES } from '../native/choice.ts'
 import { mixed } from '../native/logits-operations.ts'
 import type { FreeSampler, Rows } from './sampler.ts'

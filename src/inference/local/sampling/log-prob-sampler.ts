@@ -1,4 +1,4 @@
-import type { RankedToken, TokenLogProb } from '../../engine.ts'
+import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Ask, TokenRanking } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows } from './sampler.ts'

@@ -9,7 +9,8 @@ import {
   untrusted,
 } from '../../../../test/support/local-engine.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
-import type { Branch, PromptPart } from '../../engine.ts'
+import type { PromptPart } from '../../contract/parts.ts'
+import type { Branch } from '../../contract/work.ts'
 import type { Context } from '../native/context.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'

@@ -11,7 +11,7 @@ import {
   trusted,
 } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Thought } from '../../engine.ts'
+import type { Thought } from '../../contract/work.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 import { LIKELIEST } from '../native/choice.ts'
 import type { Context } from '../native/context.ts'

@@ -1,4 +1,4 @@
-import type { Thought } from '../../engine.ts'
+import type { Thought } from '../../contract/work.ts'
 import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'

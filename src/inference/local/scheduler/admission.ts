@@ -1,5 +1,6 @@
-import { endlessProblem, lengthProblem } from '../../context-length.ts'
-import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
+import { endlessProblem, lengthProblem } from '../../contract/context-length.ts'
+import type { PromptUsage } from '../../contract/generation.ts'
+import type { Sampling, Thought, Work } from '../../contract/work.ts'
 import { FailureError } from '../failure.ts'
 import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
 import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
-import type { Work } from '../../engine.ts'
+import type { Work } from '../../contract/work.ts'
 import { Context } from '../native/context.ts'
 import { Encoder } from '../native/encoder.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'

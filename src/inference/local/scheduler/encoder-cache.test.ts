@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { branch, picture, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
-import type { PromptPart } from '../../engine.ts'
+import type { PromptPart } from '../../contract/parts.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'

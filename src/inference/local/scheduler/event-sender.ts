@@ -1,5 +1,5 @@
-import type { EngineEvent } from '../../engine.ts'
-import { joinTexts } from '../../join-texts.ts'
+import type { EngineEvent } from '../../contract/generation.ts'
+import { joinTexts } from '../../contract/join-texts.ts'
 import type { FromEngine, RequestEvents } from '../protocol.ts'
 import type { QueueForecast } from './queue-forecast.ts'
 import type { SequenceGroup } from './sequence-group.ts'

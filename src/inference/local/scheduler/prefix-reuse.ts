@@ -1,4 +1,4 @@
-import type { EngineStats } from '../../engine.ts'
+import type { EngineStats } from '../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../cache/kv-cache.ts'
 import { pieceAt } from '../cache/piece.ts'
 import { type CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'

@@ -24,7 +24,7 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { PromptPart } from '../../engine.ts'
+import type { PromptPart } from '../../contract/parts.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const turn = (...parts: PromptPart[]) => [trusted('<|im_start|>user\n'), ...parts, trusted('<|im_end|>\n'), assistant]

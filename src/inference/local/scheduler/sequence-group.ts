@@ -1,5 +1,5 @@
-import type { EngineEvent } from '../../engine.ts'
-import { createRepetition } from '../../repetition.ts'
+import type { EngineEvent } from '../../contract/generation.ts'
+import { createRepetition } from '../../contract/repetition.ts'
 import { PrefixKey } from '../cache/prefix-key.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedWork } from './admission.ts'

@@ -1,5 +1,5 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
-import type { EngineStats } from '../../engine.ts'
+import type { EngineStats } from '../../contract/stats.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import type { KvHolder } from './kv-holder.ts'

@@ -1,4 +1,4 @@
-import type { Sampling } from '../../engine.ts'
+import type { Sampling } from '../../contract/work.ts'
 import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
 import { DrawingSampler } from '../sampling/drawing-sampler.ts'
 import { GreedySampler } from '../sampling/greedy-sampler.ts'

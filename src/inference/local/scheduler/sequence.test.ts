@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Repetition } from '../../repetition.ts'
+import { Repetition } from '../../contract/repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
 import { LIKELIEST } from '../native/choice.ts'

@@ -1,5 +1,5 @@
-import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../../engine.ts'
-import type { Repetition } from '../../repetition.ts'
+import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../../contract/generation.ts'
+import type { Repetition } from '../../contract/repetition.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
 import type { Context } from '../native/context.ts'

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { AudioPart } from '../../engine.ts'
+import type { AudioPart } from '../../contract/parts.ts'
 import type { MediaChunks, Projector } from '../native/projector.ts'
 import type { ContentKeys } from './content-keys.ts'
 

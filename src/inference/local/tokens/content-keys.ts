@@ -1,6 +1,6 @@
 import { createHash, subtle } from 'node:crypto'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { MediaPart } from '../../engine.ts'
+import type { MediaPart } from '../../contract/parts.ts'
 
 /**
  * Owns the content hashes of media parts. The prompt reader and the audio feature cache ask for them: a key identifies

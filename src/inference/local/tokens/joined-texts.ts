@@ -1,4 +1,4 @@
-import type { PromptPart, TextPart } from '../../engine.ts'
+import type { PromptPart, TextPart } from '../../contract/parts.ts'
 import type { Model } from '../native/model.ts'
 
 type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl' | 'isMark'>

@@ -11,7 +11,7 @@ import {
   untrusted,
 } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { PromptPart } from '../../engine.ts'
+import type { PromptPart } from '../../contract/parts.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 let engine: LocalEngine

@@ -1,4 +1,4 @@
-import type { FramesPart, ImagePart } from '../../engine.ts'
+import type { FramesPart, ImagePart } from '../../contract/parts.ts'
 import type { EncodableChunk, MediaChunks, Projector } from '../native/projector.ts'
 import { type ContentKeys, picturesOf } from './content-keys.ts'
 

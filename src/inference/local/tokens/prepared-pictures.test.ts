@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { picture } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
-import type { ImagePart } from '../../engine.ts'
+import type { ImagePart } from '../../contract/parts.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { Model } from '../native/model.ts'
 import type { Mtmd } from '../native/mtmd.ts'

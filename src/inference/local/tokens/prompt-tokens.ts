@@ -1,7 +1,7 @@
 import { audioTokens } from '../../../media/audio-tokens.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import { isPrepared } from '../../../media/resize.ts'
-import type { AudioPart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
+import type { AudioPart, MediaPart, PromptPart, TextPart } from '../../contract/parts.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
 import type { EncodableChunk, Projector } from '../native/projector.ts'

@@ -1,4 +1,4 @@
-import type { TextPart } from '../../engine.ts'
+import type { TextPart } from '../../contract/parts.ts'
 
 /**
  * Characters per slice. llama.cpp's search for tokens that were added to a vocabulary takes time that grows with the

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { TextPart } from '../../engine.ts'
+import type { TextPart } from '../../contract/parts.ts'
 import type { Model } from '../native/model.ts'
 import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 

@@ -14,7 +14,8 @@ import {
   untrusted,
 } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Branch, Constraint } from '../../engine.ts'
+import type { Constraint } from '../../contract/constraint.ts'
+import type { Branch } from '../../contract/work.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 let engine: LocalEngine

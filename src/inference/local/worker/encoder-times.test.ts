@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { ImagePart } from '../../engine.ts'
+import type { ImagePart } from '../../contract/parts.ts'
 import { measureEncoder } from './encoder-times.ts'
 
 const UNIT = 4

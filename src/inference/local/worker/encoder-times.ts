@@ -1,7 +1,8 @@
 import type { Size } from '../../../media/pixels.ts'
 import { targetSize } from '../../../media/resize.ts'
 import { fewestTiles } from '../../../media/tiles.ts'
-import type { ImageLimits, ImagePart } from '../../engine.ts'
+import type { ImageLimits } from '../../../models/card.ts'
+import type { ImagePart } from '../../contract/parts.ts'
 
 /** Pictures of no more tokens are encoded without having tried a smaller one. */
 const FIRST_TOKENS = 256

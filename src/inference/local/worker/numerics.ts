@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
-import type { NumericParts, Numerics } from '../../engine.ts'
+import type { NumericParts, Numerics } from '../../contract/engine.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { NativePaths } from '../native/native-paths.ts'
 import type { EngineSettings } from '../protocol.ts'

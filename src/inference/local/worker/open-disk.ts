@@ -1,4 +1,4 @@
-import type { Numerics } from '../../engine.ts'
+import type { Numerics } from '../../contract/engine.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { fingerprint } from '../disk/fingerprint.ts'

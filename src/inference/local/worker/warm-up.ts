@@ -1,4 +1,5 @@
-import type { ImagePart, PromptPart, Work } from '../../engine.ts'
+import type { ImagePart, PromptPart } from '../../contract/parts.ts'
+import type { Work } from '../../contract/work.ts'
 import { FailureError } from '../failure.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
 import type { BatchSplitter } from '../scheduler/batch-splitter.ts'

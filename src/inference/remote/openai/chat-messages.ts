@@ -1,5 +1,5 @@
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { ImagePart, TextPart } from '../../engine.ts'
+import type { ImagePart, TextPart } from '../../contract/parts.ts'
 
 export type PromptPiece = TextPart | ImagePart
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import type { Sampling } from '../../engine.ts'
+import type { Sampling } from '../../contract/work.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
 import { type AnswerStream, ServerClient } from '../http/server-client.ts'

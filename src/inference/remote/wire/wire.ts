@@ -1,5 +1,6 @@
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Sampling, TokenLogProb } from '../../engine.ts'
+import type { TokenLogProb } from '../../contract/generation.ts'
+import type { Sampling } from '../../contract/work.ts'
 
 /** What goes with a request for completions. */
 export interface Call {

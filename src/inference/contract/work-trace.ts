@@ -1,5 +1,5 @@
-import type { TracedStage } from '../lib/traced-stage.ts'
-import type { BranchErrorEvent, FinishEvent, PromptUsage } from './engine.ts'
+import type { TracedStage } from '../../lib/traced-stage.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage } from './generation.ts'
 
 /** Shows the works of one request in the request's trace. */
 export interface WorkTracer {

@@ -1,9 +1,9 @@
-import { DIALECTS } from '../grounding/index.ts'
-import { CardError, type ModelCard } from '../models/card.ts'
-import { PLAIN } from '../templates/built-in.ts'
-import { JinjaTemplate } from '../templates/jinja/template.ts'
-import { takesCalls } from '../templates/probe.ts'
-import { readTraits, type TemplateTraits } from '../templates/traits.ts'
+import { DIALECTS } from '../../grounding/index.ts'
+import { CardError, type ModelCard } from '../../models/card.ts'
+import { PLAIN } from '../../templates/built-in.ts'
+import { JinjaTemplate } from '../../templates/jinja/template.ts'
+import { takesCalls } from '../../templates/probe.ts'
+import { readTraits, type TemplateTraits } from '../../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
 /**

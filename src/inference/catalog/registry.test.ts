@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
-import { FakeEngine } from '../../test/support/fake-engine.ts'
-import { loadCard, type ModelCard, type ServedId } from '../models/card.ts'
+import { FakeEngine } from '../../../test/support/fake-engine.ts'
+import { loadCard, type ModelCard, type ServedId } from '../../models/card.ts'
 import { ModelRegistry } from './registry.ts'
 
 let card: ModelCard

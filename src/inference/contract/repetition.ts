@@ -1,4 +1,4 @@
-import type { Sampling } from './engine.ts'
+import type { Sampling } from './work.ts'
 
 /** When a completion counts as repeating itself: its end is one block, the same token by token, over and over. */
 export interface RepetitionLimits {

@@ -1,4 +1,4 @@
-import type { EngineEvent, TextEvent } from './engine.ts'
+import type { EngineEvent, TextEvent } from './generation.ts'
 
 /** Joins the texts of two events that follow each other; null unless both are texts of the same completion. */
 export function joinTexts(last: EngineEvent, next: EngineEvent): EngineEvent | null {

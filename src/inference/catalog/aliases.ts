@@ -1,4 +1,4 @@
-import type { ModelCard } from '../models/card.ts'
+import type { ModelCard } from '../../models/card.ts'
 
 /** Further names that clients may send, each with the id of the model that answers. */
 export type Aliases = Readonly<Record<string, string>>

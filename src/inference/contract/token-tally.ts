@@ -1,4 +1,4 @@
-import type { CompletionId, EngineEvent, Generation } from './engine.ts'
+import type { CompletionId, EngineEvent, Generation } from './generation.ts'
 
 /** Counts the completion tokens of one generation. */
 export class TokenTally {

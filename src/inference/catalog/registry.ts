@@ -1,6 +1,6 @@
-import { CardError, type ModelCard, type ServedId } from '../models/card.ts'
-import { checkPromises } from './card-checks.ts'
-import type { Engine } from './engine.ts'
+import { CardError, type ModelCard, type ServedId } from '../../models/card.ts'
+import { checkPromises } from '../contract/card-checks.ts'
+import type { Engine } from '../contract/engine.ts'
 
 /** A model under one of the ids that it is served under. */
 export interface ServedModel {

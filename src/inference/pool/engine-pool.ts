@@ -1,5 +1,5 @@
-import { availableMemory } from '../models/machine-memory.ts'
-import type { Engine, ModelInfo } from './engine.ts'
+import { availableMemory } from '../../models/machine-memory.ts'
+import type { Engine, ModelInfo } from '../contract/engine.ts'
 import { PooledEngine } from './pooled-engine.ts'
 
 /** A model that the pool can run. */

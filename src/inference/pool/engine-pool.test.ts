@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
-import { FakeEngine } from '../../test/support/fake-engine.ts'
-import type { Engine, EngineEvent, Generation, Work } from './engine.ts'
+import { FakeEngine } from '../../../test/support/fake-engine.ts'
+import type { Engine } from '../contract/engine.ts'
+import type { EngineEvent, Generation } from '../contract/generation.ts'
+import type { Work } from '../contract/work.ts'
 import { EnginePool, type EnginePoolOptions } from './engine-pool.ts'
 import type { PooledEngine } from './pooled-engine.ts'
 

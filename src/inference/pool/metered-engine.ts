@@ -1,16 +1,9 @@
-import { cannotRead } from './cannot-read.ts'
-import type {
-  CountOptions,
-  Engine,
-  Generation,
-  Measurement,
-  PromptPart,
-  PromptUsage,
-  Reading,
-  ReadWork,
-  Work,
-} from './engine.ts'
-import type { WorkSize, WorkTracer } from './work-trace.ts'
+import { cannotRead } from '../contract/cannot-read.ts'
+import type { CountOptions, Engine } from '../contract/engine.ts'
+import type { Generation, Measurement, PromptUsage, Reading } from '../contract/generation.ts'
+import type { PromptPart } from '../contract/parts.ts'
+import type { ReadWork, Work } from '../contract/work.ts'
+import type { WorkSize, WorkTracer } from '../contract/work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {

@@ -1,21 +1,10 @@
-import { modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
-import { cannotRead } from './cannot-read.ts'
-import type {
-  CountOptions,
-  Engine,
-  EngineEvent,
-  EngineState,
-  EngineStats,
-  Generation,
-  Measurement,
-  ModelInfo,
-  Numerics,
-  PromptPart,
-  ReadAnswer,
-  Reading,
-  ReadWork,
-  Work,
-} from './engine.ts'
+import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors.ts'
+import { cannotRead } from '../contract/cannot-read.ts'
+import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
+import type { EngineEvent, Generation, Measurement, ReadAnswer, Reading } from '../contract/generation.ts'
+import type { PromptPart } from '../contract/parts.ts'
+import type { EngineStats } from '../contract/stats.ts'
+import type { ReadWork, Work } from '../contract/work.ts'
 import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
 import { RateWindow } from './rate-window.ts'
 

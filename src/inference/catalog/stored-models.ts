@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises'
-import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import { CardError, loadCard, type ModelCard } from '../models/card.ts'
-import { findStoredCards } from '../models/stored-cards.ts'
-import { namesIn, readUnlessFatal } from '../models/unread-cards.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { CardError, loadCard, type ModelCard } from '../../models/card.ts'
+import { findStoredCards } from '../../models/stored-cards.ts'
+import { namesIn, readUnlessFatal } from '../../models/unread-cards.ts'
+import { type EnginePool, gib } from '../pool/engine-pool.ts'
+import type { PooledEngine } from '../pool/pooled-engine.ts'
 import { type Aliases, addAliases, withoutTaken } from './aliases.ts'
-import { type EnginePool, gib } from './engine-pool.ts'
 import type { ModelOpener } from './open-models.ts'
-import type { PooledEngine } from './pooled-engine.ts'
 import type { ModelRegistry, ServedModel } from './registry.ts'
 
 export interface StoredModelsOptions {

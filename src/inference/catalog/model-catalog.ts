@@ -1,4 +1,4 @@
-import type { ApiError } from '../lib/errors.ts'
+import type { ApiError } from '../../lib/errors.ts'
 import type { ModelRegistry, ServedModel } from './registry.ts'
 import type { StoredModels } from './stored-models.ts'
 

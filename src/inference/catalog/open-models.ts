@@ -1,7 +1,7 @@
-import { findCards, loadCard, type ModelCard } from '../models/card.ts'
+import { findCards, loadCard, type ModelCard } from '../../models/card.ts'
+import type { Engine, ModelInfo } from '../contract/engine.ts'
+import type { EnginePool } from '../pool/engine-pool.ts'
 import { type Aliases, withAliases } from './aliases.ts'
-import type { Engine, ModelInfo } from './engine.ts'
-import type { EnginePool } from './engine-pool.ts'
 import { ModelRegistry } from './registry.ts'
 
 export interface ModelOpener {

@@ -1,0 +1,36 @@
+/** The state of an engine at one moment, and its counters since its process started. */
+export interface EngineStats {
+  /** Running completions. */
+  readonly running: number
+  /** Works whose first completion has not started. */
+  readonly waiting: number
+  /** KV cells in total, then the cells and sequences in use by running work. */
+  readonly totalCells: number
+  readonly usedCells: number
+  readonly usedSequences: number
+  /** Cells and sequences that the prefix cache holds, in memory of its own. */
+  readonly cachedCells: number
+  readonly cachedSequences: number
+  /** KV cells and sequences that ended work holds until they are needed; they are not in use. */
+  readonly retainedCells: number
+  readonly retainedSequences: number
+  /** Bytes and pieces of sequences that the prefix cache has on disk, and prompts that were continued from there. */
+  readonly diskBytes: number
+  readonly diskSequences: number
+  readonly diskHits: number
+  /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
+  readonly prefilledTokens: number
+  readonly reusedTokens: number
+  /** Prompts whose beginning was already in a cache, and prompts whose beginning was not. */
+  readonly prefixHits: number
+  readonly prefixMisses: number
+  /** Tokens generated for completions, without end-of-turn tokens. */
+  readonly decodedTokens: number
+  /** Tokens that were expected to come next and computed beside the next token, and how many of them were generated. */
+  readonly draftedTokens: number
+  readonly acceptedTokens: number
+  /** How often a completion gave up its cells, to be computed again later. */
+  readonly preemptions: number
+  /** Resident memory of the engine's process, in bytes. */
+  readonly residentBytes: number
+}

@@ -1,0 +1,83 @@
+import type { Constraint } from './constraint.ts'
+import type { PromptPart } from './parts.ts'
+import type { WorkTrace } from './work-trace.ts'
+
+export interface Work {
+  /** Owner of the work. Scheduling is fair between organisations, and caches are never shared across them. */
+  readonly organisation: string
+  readonly prefix: readonly PromptPart[]
+  readonly branches: readonly Branch[]
+  /** True when nobody reads a completion before its end: an engine may then report its tokens in larger pieces. */
+  readonly whole?: boolean
+  /** True for work that nobody waits for: it gives way to all other work, and takes what that leaves. */
+  readonly isBackground?: boolean
+  /** Absent where the request is not traced. */
+  readonly trace?: WorkTrace
+}
+
+export interface Branch {
+  /** Request parameter that errors about this branch name; `messages` by default. */
+  readonly param?: string
+  readonly suffix: readonly PromptPart[]
+  /** Number of completions to sample from this branch, at least 1. */
+  readonly n: number
+  /** Maximum tokens per completion; null for as many as the context window leaves. 0 yields an empty completion. */
+  readonly maxTokens: number | null
+  readonly sampling: Sampling
+  /** The form of each completion's text. A completion that is cut at `maxTokens` is the beginning of a valid text. */
+  readonly constraint?: Constraint
+  /** Present when the prompt ends within a thought: each completion begins with the rest of that thought. */
+  readonly thought?: Thought
+  /**
+   * How many of the likeliest tokens are reported beside each token of the completions, with their log-probabilities; 0
+   * for the chosen token alone. Absent where nobody asks for them.
+   */
+  readonly topLogProbs?: number
+}
+
+/**
+ * A thought before the reply. It is free text: a constraint applies after it. Its text is part of the completion's
+ * text, and its tokens count towards `maxTokens` and the completion's tokens.
+ */
+export interface Thought {
+  /** The marker whose first occurrence ends the thought. */
+  readonly end: string
+  /** The marker with the text around it, e.g. `\n</think>\n\n`. The text after the marker follows every thought. */
+  readonly closing: string
+  /**
+   * Maximum tokens of the thought; fewer where `maxTokens` would leave no room for `closing` and one token after it.
+   * When the budget is used up, or the model ends its turn within the thought, the engine writes `closing` itself and
+   * the reply follows.
+   */
+  readonly budget: number
+}
+
+export interface Sampling {
+  /** 0 is greedy decoding. */
+  readonly temperature: number
+  /** In (0, 1]; 1 is off. */
+  readonly topP: number
+  /** 0 is off. */
+  readonly topK: number
+  readonly frequencyPenalty: number
+  readonly presencePenalty: number
+  /**
+   * An integer from 0 to 2^32 - 1: the same work with the same seed is sampled with the same random numbers. Absent: others
+   * each time. Servers of other engines take it as far as they can.
+   */
+  readonly seed?: number
+}
+
+/** Questions about a shared prefix, and the replies to each whose probability is asked for. */
+export interface ReadWork extends Pick<Work, 'organisation' | 'prefix' | 'isBackground' | 'trace'> {
+  /** At least one. */
+  readonly questions: readonly ReadQuestion[]
+}
+
+export interface ReadQuestion {
+  /** Request parameter that errors about this question name; `messages` by default. */
+  readonly param?: string
+  readonly suffix: readonly PromptPart[]
+  /** From 1 to 1,000 different whole replies. None is empty. */
+  readonly replies: readonly string[]
+}
