@@ -170,7 +170,11 @@ export class Metrics implements PoolMeter {
       this.#loadWaiting.set(model, engine.waiting)
       this.#restarts.inc(model, 0)
       if (engine.model.memoryBytes !== null) this.#estimate.set(model, engine.model.memoryBytes)
-      if (stats !== null) for (const { metric, value } of this.#stats) metric.inc(model, value(stats))
+      if (stats === null) continue
+      for (const { metric, value } of this.#stats) {
+        const read = value(stats)
+        if (read !== undefined) metric.inc(model, read)
+      }
     }
     const { user, system } = process.cpuUsage()
     this.#cpuSeconds.reset()
@@ -253,5 +257,6 @@ export class Metrics implements PoolMeter {
 /** A metric that is read from the statistics of the engines. */
 interface Reading {
   readonly metric: Counter<string> | Gauge<string>
-  readonly value: (stats: EngineStats) => number
+  /** Undefined for what the engine does not know. */
+  readonly value: (stats: EngineStats) => number | undefined
 }

@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { EngineEvent, FinishEvent, Generation } from '../../src/inference/contract/generation.ts'
 import type { ImagePart, PromptPart } from '../../src/inference/contract/parts.ts'
-import type { EngineStats } from '../../src/inference/contract/stats.ts'
+import type { LocalStats } from '../../src/inference/contract/stats.ts'
 import type { Branch, Sampling } from '../../src/inference/contract/work.ts'
 import type { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import type { ApiError } from '../../src/lib/errors.ts'
@@ -95,7 +95,7 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 }
 
 /** Waits until no work runs or waits, then expects all cells and sequences to be free. */
-export async function expectAllFreed(engine: Pick<LocalEngine, 'stats'>): Promise<EngineStats> {
+export async function expectAllFreed(engine: Pick<LocalEngine, 'stats'>): Promise<LocalStats> {
   let stats = await engine.stats()
   await until(async () => {
     stats = await engine.stats()

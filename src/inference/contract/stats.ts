@@ -1,5 +1,5 @@
-/** The state of an engine at one moment, and its counters since its process started. */
-export interface EngineStats {
+/** The load of an engine at one moment, and its counters since its process started or it was opened. */
+export interface EngineStats extends Partial<LocalCounters> {
   /** Running completions. */
   readonly running: number
   /** Works whose first completion has not started. */
@@ -8,6 +8,20 @@ export interface EngineStats {
   readonly totalCells: number
   readonly usedCells: number
   readonly usedSequences: number
+  /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
+  readonly prefilledTokens: number
+  readonly reusedTokens: number
+  /** Prompts whose beginning was already in a cache, and prompts whose beginning was not. */
+  readonly prefixHits: number
+  readonly prefixMisses: number
+  /** Tokens generated for completions, without end-of-turn tokens. */
+  readonly decodedTokens: number
+  /** How often a completion gave up its cells, to be computed again later. */
+  readonly preemptions: number
+}
+
+/** What only an engine on this machine knows. */
+export interface LocalCounters {
   /** Cells and sequences that the prefix cache holds, in memory of its own. */
   readonly cachedCells: number
   readonly cachedSequences: number
@@ -18,19 +32,11 @@ export interface EngineStats {
   readonly diskBytes: number
   readonly diskSequences: number
   readonly diskHits: number
-  /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
-  readonly prefilledTokens: number
-  readonly reusedTokens: number
-  /** Prompts whose beginning was already in a cache, and prompts whose beginning was not. */
-  readonly prefixHits: number
-  readonly prefixMisses: number
-  /** Tokens generated for completions, without end-of-turn tokens. */
-  readonly decodedTokens: number
   /** Tokens that were expected to come next and computed beside the next token, and how many of them were generated. */
   readonly draftedTokens: number
   readonly acceptedTokens: number
-  /** How often a completion gave up its cells, to be computed again later. */
-  readonly preemptions: number
   /** Resident memory of the engine's process, in bytes. */
   readonly residentBytes: number
 }
+
+export type LocalStats = EngineStats & LocalCounters

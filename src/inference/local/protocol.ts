@@ -7,7 +7,7 @@ import type { EngineEvent, PromptUsage, ReadAnswer } from '../contract/generatio
 import type { GpuSettings, OffloadReport } from '../contract/offload.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { RepetitionLimits } from '../contract/repetition.ts'
-import type { EngineStats } from '../contract/stats.ts'
+import type { LocalStats } from '../contract/stats.ts'
 import type { Envelope } from './envelope.ts'
 import type { StoredValue } from './shared-file.ts'
 
@@ -66,7 +66,7 @@ export type FromEngine =
   | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
   | { readonly type: 'measured'; readonly id: number; readonly prompts: readonly PromptUsage[] }
-  | { readonly type: 'stats'; readonly id: number; readonly stats: EngineStats }
+  | { readonly type: 'stats'; readonly id: number; readonly stats: LocalStats }
   /** Of a traced work: its first completion has its place; and the encoder has just taken so long for media of it. */
   | { readonly type: 'started'; readonly id: number }
   | { readonly type: 'encoded'; readonly id: number; readonly ms: number }

@@ -233,22 +233,12 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       totalCells: sum(({ kvTokens }) => kvTokens),
       usedCells: Math.round(sum(({ kvTokens, kvUsage }) => kvTokens * kvUsage)),
       usedSequences: sum(({ running }) => running),
-      cachedCells: 0,
-      cachedSequences: 0,
-      retainedCells: 0,
-      retainedSequences: 0,
-      diskBytes: 0,
-      diskSequences: 0,
-      diskHits: 0,
       prefilledTokens: prefilled,
       reusedTokens: reused,
       prefixHits: hits,
       prefixMisses: misses,
       decodedTokens: decoded,
-      draftedTokens: 0,
-      acceptedTokens: 0,
       preemptions: sum(({ preemptions }) => preemptions),
-      residentBytes: 0,
     }
   }
 

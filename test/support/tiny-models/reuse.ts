@@ -1,6 +1,6 @@
 import type { Engine } from '../../../src/inference/contract/engine.ts'
 import type { PromptPart } from '../../../src/inference/contract/parts.ts'
-import type { EngineStats } from '../../../src/inference/contract/stats.ts'
+import type { LocalStats } from '../../../src/inference/contract/stats.ts'
 import type { Branch, Sampling } from '../../../src/inference/contract/work.ts'
 import { BETWEEN_TEXTS, mediaOf, promptsOf, trusted, turnOf, untrusted } from './prompts.ts'
 import type { TinyModel } from './tiny-model.ts'
@@ -19,7 +19,7 @@ export interface ReuseResult {
 }
 
 interface StatefulEngine extends Engine {
-  stats(): Promise<EngineStats>
+  stats(): Promise<LocalStats>
 }
 
 /** Ways in which the engine reuses what it has computed. Each must give the replies of a run that reuses nothing. */

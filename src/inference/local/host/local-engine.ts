@@ -10,7 +10,7 @@ import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../
 import type { Generation, Measurement, Reading } from '../../contract/generation.ts'
 import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../contract/offload.ts'
 import type { PromptPart } from '../../contract/parts.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { ReadWork, Work } from '../../contract/work.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
@@ -184,7 +184,7 @@ export class LocalEngine implements Engine {
     return admitted
   }
 
-  async stats(): Promise<EngineStats> {
+  async stats(): Promise<LocalStats> {
     const child = this.#readyChild()
     const { id, stats } = this.#calls.addStats()
     this.#send(child, { type: 'stats', id })

@@ -1,7 +1,7 @@
 import { EventQueue } from '../../contract/event-queue.ts'
 import type { EngineEvent, Generation, PromptUsage, ReadAnswer, Reading } from '../../contract/generation.ts'
 import { joinTexts } from '../../contract/join-texts.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import { TokenTally } from '../../contract/token-tally.ts'
 import type { WorkTrace } from '../../contract/work-trace.ts'
 import { toApiError } from '../failure.ts'
@@ -132,7 +132,7 @@ export class PendingCalls {
   }
 
   /** Registers a request for the engine's statistics. */
-  addStats(): { id: number; stats: Promise<EngineStats> } {
+  addStats(): { id: number; stats: Promise<LocalStats> } {
     const { id, answer } = this.#addCall((message) => (message.type === 'stats' ? message.stats : null))
     return { id, stats: answer }
   }

@@ -1,4 +1,4 @@
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../cache/kv-cache.ts'
 import { pieceAt } from '../cache/piece.ts'
 import { type CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
@@ -11,7 +11,7 @@ import { type Keeping, PrefixCopies } from './prefix-copies.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
 export type ReuseStats = Pick<
-  EngineStats,
+  LocalStats,
   | 'cachedCells'
   | 'cachedSequences'
   | 'retainedCells'

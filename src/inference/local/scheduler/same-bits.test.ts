@@ -14,7 +14,7 @@ import { bytePairs } from '../../../../test/support/tiny-models/vocabulary.ts'
 import type { WeightType } from '../../../../test/support/tiny-models/weights.ts'
 import { seededRandom } from '../../../doctor/random.ts'
 import type { MediaPart, PromptPart } from '../../contract/parts.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { Branch, Work } from '../../contract/work.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
@@ -188,7 +188,7 @@ interface Reply {
 interface Played {
   /** By "request.branch.completion". */
   readonly replies: ReadonlyMap<string, Reply>
-  readonly stats: EngineStats
+  readonly stats: LocalStats
 }
 
 /** Computes requests in a cache that is empty at first. @param diskOf opens the prefixes on disk. */

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { tryAgainIn } from '../../../lib/errors.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { Work } from '../../contract/work.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { FailureError, toFailure } from '../failure.ts'
@@ -136,7 +136,7 @@ export class Scheduler {
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
 
-  get stats(): EngineStats {
+  get stats(): LocalStats {
     const { kv, context } = this.#loaded
     const { held } = this.#manager
     return {

@@ -1,5 +1,5 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import type { KvHolder } from './kv-holder.ts'
@@ -83,7 +83,7 @@ export class SequenceManager {
     return this.#running.some(({ group }) => group.isBackground === isBackground)
   }
 
-  get stats(): Pick<EngineStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
+  get stats(): Pick<LocalStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
     return {
       ...this.#reuse.stats,
       running: this.#running.length,

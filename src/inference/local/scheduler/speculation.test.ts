@@ -6,7 +6,7 @@ import { hasAvx2 } from '../../../../test/support/kernels-alone.ts'
 import { branch, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import type { Constraint } from '../../contract/constraint.ts'
 import type { FinishEvent, TokenLogProb } from '../../contract/generation.ts'
-import type { EngineStats } from '../../contract/stats.ts'
+import type { LocalStats } from '../../contract/stats.ts'
 import type { Sampling, Work } from '../../contract/work.ts'
 import type { Context } from '../native/context.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
@@ -78,7 +78,7 @@ interface Played {
   readonly texts: ReadonlyMap<string, string>
   readonly logProbs: ReadonlyMap<string, readonly TokenLogProb[]>
   readonly finishes: ReadonlyMap<string, FinishEvent>
-  readonly stats: EngineStats
+  readonly stats: LocalStats
   readonly steps: number
 }
 
