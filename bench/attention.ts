@@ -3,7 +3,7 @@
  * without flash attention. The engine alone, as in `engine.ts`.
  */
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
-import { KV_TYPES } from '../src/models/kv-cost.ts'
+import { KV_TYPES } from '../src/models/derive/kv-cost.ts'
 import { batchedBench, generate, type Speed } from './engine.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'

@@ -13,7 +13,7 @@ import { table } from './support/table.ts'
 
 const MODEL = 'service-mk1.5'
 const MAX_TOKENS = 256
-/** After this time all processes have released unused memory (`src/lib/memory.ts`). */
+/** After this time all processes have released unused memory (`src/lib/guarded/memory.ts`). */
 const REST_MS = 25_000
 
 export const firstLight: Benchmark = {

@@ -1,11 +1,11 @@
 /**
- * What each setting of `src/lib/memory.ts` buys: the same load with all of them, and with one left out at a time. Linux only
+ * What each setting of `src/lib/guarded/memory.ts` buys: the same load with all of them, and with one left out at a time. Linux only
  * (reads /proc).
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
-import { LEAVE_OUT, type MemorySetting } from '../src/lib/memory.ts'
+import { LEAVE_OUT, type MemorySetting } from '../src/lib/guarded/memory.ts'
 import { upload } from './accounts.ts'
 import { Load } from './memory.ts'
 import { type Benchmark, print } from './support/benchmark.ts'

@@ -42,43 +42,43 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
   },
   pull: {
     summary: 'fetch a model from Hugging Face, a mirror or an address',
-    load: async () => (await import('./commands/pull.ts')).pull,
+    load: async () => (await import('./commands/models/pull.ts')).pull,
   },
   add: {
     summary: 'use a GGUF file of your own',
-    load: async () => (await import('./commands/add.ts')).add,
+    load: async () => (await import('./commands/models/add.ts')).add,
   },
   rm: {
     summary: 'remove a model that was pulled or added',
-    load: async () => (await import('./commands/rm.ts')).rm,
+    load: async () => (await import('./commands/models/rm.ts')).rm,
   },
   models: {
     summary: 'list the models, and what they need',
-    load: async () => (await import('./commands/models.ts')).models,
+    load: async () => (await import('./commands/models/models.ts')).models,
   },
   card: {
     summary: 'show the card of a model, and where each value comes from',
-    load: async () => (await import('./commands/card.ts')).card,
+    load: async () => (await import('./commands/models/card.ts')).card,
   },
   doctor: {
     summary: 'examine a model: what it does, against what its card promises',
-    load: async () => (await import('./commands/doctor.ts')).doctor,
+    load: async () => (await import('./commands/models/doctor.ts')).doctor,
   },
   'export-hf': {
     summary: 'write a model as a folder that vLLM and Hugging Face Transformers load',
-    load: async () => (await import('./commands/export-hf.ts')).exportHf,
+    load: async () => (await import('./commands/models/export-hf.ts')).exportHf,
   },
   keys: {
     summary: 'make, list and revoke API keys',
-    load: async () => (await import('./commands/keys.ts')).keys,
+    load: async () => (await import('./commands/accounts/keys.ts')).keys,
   },
   orgs: {
     summary: 'make, list, limit and revoke organisations',
-    load: async () => (await import('./commands/orgs.ts')).orgs,
+    load: async () => (await import('./commands/accounts/orgs.ts')).orgs,
   },
   usage: {
     summary: 'what has been used, as a table or CSV',
-    load: async () => (await import('./commands/usage.ts')).usage,
+    load: async () => (await import('./commands/accounts/usage.ts')).usage,
   },
   health: {
     summary: 'check that the server of this machine accepts requests',

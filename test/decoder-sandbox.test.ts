@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 import { afterEach, describe, expect, it } from 'vitest'
-import { DecoderPool, type DecoderPoolOptions } from '../src/media/decoder-pool.ts'
+import { DecoderPool, type DecoderPoolOptions } from '../src/media/decoding/decoder-pool.ts'
 import { whyNoSeccomp } from '../src/media/sandbox/seccomp.ts'
 
 const HOSTILE = fileURLToPath(new URL('./fixtures/hostile-decoder.ts', import.meta.url))

@@ -10,7 +10,7 @@ import { architectureOf, isServed } from '../src/families/processors/architectur
 import { countImageTokens } from '../src/families/processors/image-processing.ts'
 import { HubTokenizer } from '../src/inference/remote/tokens/hub-tokenizer.ts'
 import { isPrepared, targetSize } from '../src/media/resize.ts'
-import { readFolderHeaders } from '../src/models/hugging-face.ts'
+import { readFolderHeaders } from '../src/models/read/hugging-face.ts'
 import { limitsOf, ORIGINALS, PROCESSORS, writeProcessorFolder } from './support/vllm/processors.ts'
 
 type Row = readonly [width: number, height: number, promptTokens: number, imageTokens: number | null]

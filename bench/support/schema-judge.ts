@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { GuardedProcess, ProcessEnded } from '../../src/lib/guarded-process.ts'
-import { type Attempt, answerOf } from '../../src/lib/guarded-program.ts'
+import { GuardedProcess, ProcessEnded } from '../../src/lib/guarded/guarded-process.ts'
+import { type Attempt, answerOf } from '../../src/lib/guarded/guarded-program.ts'
 import type { SchemaAnswer, SchemaQuestion } from './schema-program.ts'
 
 const LIMIT_MS = 20_000

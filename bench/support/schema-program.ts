@@ -1,6 +1,6 @@
 /** Answers questions about schemas of strangers, which may take any time: it runs as a `GuardedProcess`. */
 import { UnsupportedConstraint } from '../../src/inference/constraints/unsupported-constraint.ts'
-import { answerQuestions } from '../../src/lib/guarded-program.ts'
+import { answerQuestions } from '../../src/lib/guarded/guarded-program.ts'
 import { accepts, byteAutomaton, generator, randomText } from '../../test/support/byte-automaton.ts'
 import { judgeOf } from '../../test/support/schema-drafts.ts'
 

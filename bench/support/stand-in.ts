@@ -1,8 +1,8 @@
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Engine, ModelInfo } from '../../src/inference/contract/engine.ts'
-import { letHeapGrow } from '../../src/lib/memory.ts'
-import { readGgufMetadata } from '../../src/models/gguf.ts'
+import { letHeapGrow } from '../../src/lib/guarded/memory.ts'
+import { readGgufMetadata } from '../../src/models/read/gguf.ts'
 import { Service } from '../../src/service.ts'
 
 const LEASE_MS = process.env.STAND_IN_LEASE_MS

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { ANTHROPIC_PATHS } from './anthropic/wire/paths.ts'
-import { OPEN_PATHS } from './http/auth.ts'
+import { OPEN_PATHS } from './http/access/auth.ts'
 import { addEndpoint } from './http/routes.ts'
 import { schemasOf } from './http/wire/component-schemas.ts'
 import { HEADERS, PARAMETERS, TAGS } from './http/wire/describe.ts'

@@ -27,7 +27,7 @@ import { kindOfLines, ResultFiles } from './batching/result-files.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
-import { NO_MODEL } from './no-model.ts'
+import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
 import { warn } from './warn.ts'
 

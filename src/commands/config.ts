@@ -2,8 +2,8 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { cacheDirectory } from '../setup/native-library.mjs'
 import type { Command } from './command.ts'
-import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
+import { readKnownCards } from './models/known-models.ts'
 import { readOptions } from './options.ts'
 
 export const config: Command = {

@@ -26,7 +26,7 @@ import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { answerCsv, answerTable, type Decided, rankOf } from './deciding/answers.ts'
 import { type QuestionFile, readQuestions } from './deciding/question-file.ts'
-import { NO_MODEL } from './no-model.ts'
+import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
 import { warn } from './warn.ts'
 

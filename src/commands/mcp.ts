@@ -16,7 +16,7 @@ import { Eyes } from './mcp/eyes.ts'
 import { clientFolders, namedFolders } from './mcp/folders.ts'
 import { openHttpDoor } from './mcp/http-door.ts'
 import { createMcpServer } from './mcp/mcp-server.ts'
-import { NO_MODEL } from './no-model.ts'
+import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
 
 /** How long calls may take to remove what they have stored on the server. */

@@ -1,11 +1,11 @@
 import { readdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { mismatch } from '../families/gguf.ts'
-import { checkParts, isProjector, partNumber, partPaths, stemOf } from './gguf-names.ts'
-import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
+import { type StoredCard, storeCard } from './cache/model-store.ts'
+import { checkParts, isProjector, partNumber, partPaths, stemOf } from './choice/gguf-names.ts'
+import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
+import type { Metadata } from './choice/memory-estimate.ts'
 import { HubError } from './hub-error.ts'
-import type { Metadata } from './memory-estimate.ts'
-import { type StoredCard, storeCard } from './model-store.ts'
 
 /** A file of the user's own, which is left where it is. */
 export interface LocalFile {

@@ -1,6 +1,6 @@
 import type { MachineSpeed } from '../catalogue/index.ts'
 import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
-import { spawnLimited } from '../lib/limited-process.ts'
+import { spawnLimited } from '../lib/guarded/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
 
 /** What the process is to pull. */

@@ -4,7 +4,7 @@
  */
 import { ConfigError } from '../config/config.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
-import { ConnectionError } from './http-client.ts'
+import { ConnectionError } from './download/http-client.ts'
 import { FullDiskError, HubError } from './hub-error.ts'
 import { readHubSettings } from './hub-settings.ts'
 import { pull } from './pull.ts'

@@ -1,10 +1,10 @@
 import { stat } from 'node:fs/promises'
+import { cardFolder, type StoredCard, storeCard } from './cache/model-store.ts'
+import { readAddress } from './choice/model-address.ts'
+import { ConnectionError, HttpClient } from './download/http-client.ts'
 import { fetchProjector, type OutsideFile, pullFile } from './file-pull.ts'
-import { ConnectionError, HttpClient } from './http-client.ts'
 import { HubError } from './hub-error.ts'
 import { readLocal } from './local-file.ts'
-import { readAddress } from './model-address.ts'
-import { cardFolder, type StoredCard, storeCard } from './model-store.ts'
 import type { PullOptions, PullRequest } from './pull-options.ts'
 import { pullFromRepository } from './repository-pull.ts'
 

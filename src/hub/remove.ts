@@ -1,11 +1,11 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { findEntry } from '../catalogue/index.ts'
-import { incompletePath } from './fetch-file.ts'
-import { partPaths } from './gguf-names.ts'
-import { CachedRepository, isWithin, realOr } from './hub-cache.ts'
+import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
+import { addAlias, removeCard, type StoredCard, storedCards } from './cache/model-store.ts'
+import { partPaths } from './choice/gguf-names.ts'
+import { incompletePath } from './download/fetch-file.ts'
 import { HubError } from './hub-error.ts'
-import { addAlias, removeCard, type StoredCard, storedCards } from './model-store.ts'
 
 export interface Removal {
   readonly card: StoredCard

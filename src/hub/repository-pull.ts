@@ -3,17 +3,11 @@ import { basename } from 'node:path/posix'
 import { type CatalogueEntry, rankForMachine, readCatalogue } from '../catalogue/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
-import { checkSpace, type FetchOptions, fetchFile } from './fetch-file.ts'
-import { type Candidate, isProjector } from './gguf-names.ts'
-import type { HttpClient } from './http-client.ts'
-import type { HubFile } from './hub-client.ts'
-import { HubError } from './hub-error.ts'
-import { contextOf, type Metadata } from './memory-estimate.ts'
-import type { ModelAddress } from './model-address.ts'
-import { type NewCard, storedKvTypes } from './model-store.ts'
-import { ProgressMeter } from './progress-meter.ts'
-import { projectorReason, projectorsFor } from './projector-choice.ts'
-import type { PullOptions, PullRequest } from './pull-options.ts'
+import { type NewCard, storedKvTypes } from './cache/model-store.ts'
+import { type Candidate, isProjector } from './choice/gguf-names.ts'
+import { contextOf, type Metadata } from './choice/memory-estimate.ts'
+import type { ModelAddress } from './choice/model-address.ts'
+import { projectorReason, projectorsFor } from './choice/projector-choice.ts'
 import {
   checkMemory,
   chooseByMemory,
@@ -25,8 +19,14 @@ import {
   readEncoder,
   readLanguage,
   toChoices,
-} from './quant-choice.ts'
-import { Repository } from './repository.ts'
+} from './choice/quant-choice.ts'
+import { checkSpace, type FetchOptions, fetchFile } from './download/fetch-file.ts'
+import type { HttpClient } from './download/http-client.ts'
+import type { HubFile } from './download/hub-client.ts'
+import { Repository } from './download/repository.ts'
+import { HubError } from './hub-error.ts'
+import { ProgressMeter } from './progress-meter.ts'
+import type { PullOptions, PullRequest } from './pull-options.ts'
 
 type Wanted = Extract<ModelAddress, { kind: 'repository' }>
 

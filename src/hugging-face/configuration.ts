@@ -1,5 +1,5 @@
 import type { ImageLimits, ModelCard } from '../models/card.ts'
-import type { NumberType } from '../models/gguf-tensors.ts'
+import type { NumberType } from '../models/read/gguf-tensors.ts'
 import type { ModelShape } from './model-shape.ts'
 import type { Vocabulary } from './vocabulary.ts'
 

@@ -1,4 +1,4 @@
-import { countOf, NUMBER_BYTES } from '../models/gguf-tensors.ts'
+import { countOf, NUMBER_BYTES } from '../models/read/gguf-tensors.ts'
 import type { Weight } from './safetensors.ts'
 
 /** Adds zeros behind the rows, and rows of zeros, of a matrix or a vector. */

@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises'
-import { countOf, NUMBER_BYTES, type NumberType } from '../models/gguf-tensors.ts'
+import { countOf, NUMBER_BYTES, type NumberType } from '../models/read/gguf-tensors.ts'
 
 /** A tensor as Hugging Face's models have it. */
 export interface Weight {

@@ -3,8 +3,8 @@ import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { FairSlots } from '../lib/fair-slots.ts'
 import type { AudioLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
-import { decodedBytes } from './decoded-bytes.ts'
-import type { DecoderPool } from './decoder-pool.ts'
+import { decodedBytes } from './decoding/decoded-bytes.ts'
+import type { DecoderPool } from './decoding/decoder-pool.ts'
 import type {
   DecodedAudio,
   DecodedImage,
@@ -14,7 +14,9 @@ import type {
   DecodeTask,
   MediaData,
 } from './decoding/protocol.ts'
-import type { GuardedFetcher } from './guarded-fetch.ts'
+import type { GuardedFetcher } from './fetching/guarded-fetch.ts'
+import type { Spool, SpooledFile } from './fetching/spool.ts'
+import type { StoredFiles } from './fetching/stored-files.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 import { locate } from './media-source.ts'
@@ -31,8 +33,6 @@ import {
   type VideoType,
 } from './media-type.ts'
 import type { Size } from './pixels.ts'
-import type { Spool, SpooledFile } from './spool.ts'
-import type { StoredFiles } from './stored-files.ts'
 
 /** The contract's limit for request bodies: a fetched image may be no larger than an inline one. */
 const MAX_IMAGE_BYTES = 20 * 2 ** 20

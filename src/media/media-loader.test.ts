@@ -7,7 +7,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeVideo } from '../../test/support/video.ts'
 import { ApiError } from '../lib/errors.ts'
-import { isPublic } from './guarded-fetch.ts'
+import { isPublic } from './fetching/guarded-fetch.ts'
 import { MediaLoader } from './media-loader.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }

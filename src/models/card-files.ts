@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { isObject } from './card-values.ts'
-import { readPlain } from './plain-file.ts'
+import { readPlain } from './read/plain-file.ts'
 
 const FILE_FIELDS = ['model', 'projector', 'chatTemplate'] as const
 

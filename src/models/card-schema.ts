@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { FAMILY_NAMES, TOOL_SYNTAX_NAMES } from '../families/index.ts'
 import { DIALECTS, type DialectName } from '../grounding/index.ts'
 import { decisionSchema } from './decision-schema.ts'
-import { KV_TYPES } from './kv-cost.ts'
+import { KV_TYPES } from './derive/kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
 

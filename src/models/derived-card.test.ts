@@ -7,7 +7,7 @@ import { checkPromises } from '../inference/contract/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
 import { JinjaTemplate } from '../templates/jinja/template.ts'
 import { type LocalModelCard, loadCard, loadLocalCard, readCard } from './card.ts'
-import { deriveContext } from './derived-context.ts'
+import { deriveContext } from './derive/derived-context.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'lookout-derived-'))
 afterAll(() => rm(root, { recursive: true }))

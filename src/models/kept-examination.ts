@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { areSame, filesOf } from './card-files.ts'
-import { readPlain } from './plain-file.ts'
+import { readPlain } from './read/plain-file.ts'
 
 /** Beside a card of the model store: what the doctor has found out about its model. */
 const FILE = 'examination.json'

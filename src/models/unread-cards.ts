@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { ProcessEnded } from '../lib/guarded-process.ts'
+import { ProcessEnded } from '../lib/guarded/guarded-process.ts'
 import { CardError } from './card-error.ts'
 import { areSame, filesOf, readJson, readWritten } from './card-files.ts'
 import { isObject } from './card-values.ts'

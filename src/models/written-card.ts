@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { FAMILY_NAMES } from '../families/index.ts'
 import { CardError } from './card-error.ts'
-import { KV_TYPES } from './kv-cost.ts'
+import { KV_TYPES } from './derive/kv-cost.ts'
+import type { CardFolder } from './read/weight-files.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES } from './text-card.ts'
-import type { CardFolder } from './weight-files.ts'
 
 const engineFields = {
   model: z.string().min(1),

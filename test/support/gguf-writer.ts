@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
-import { type GgufField, parseGguf } from '../../src/models/gguf.ts'
-import { type Tensor, tensorBytes } from '../../src/models/gguf-writer.ts'
+import { type GgufField, parseGguf } from '../../src/models/read/gguf.ts'
+import { type Tensor, tensorBytes } from '../../src/models/read/gguf-writer.ts'
 
-export * from '../../src/models/gguf-writer.ts'
+export * from '../../src/models/read/gguf-writer.ts'
 
 /** A model's file, to write another one like it. */
 export interface GgufFile {

@@ -1,4 +1,4 @@
-import type { GgufField } from '../../src/models/gguf.ts'
+import type { GgufField } from '../../src/models/read/gguf.ts'
 import { bool, string, uint32, writeGguf } from './gguf-writer.ts'
 
 export type HeaderValue = string | number | boolean | readonly string[] | readonly number[]

@@ -1,5 +1,5 @@
-import { FORMATS } from '../../src/inference/constraints/formats.ts'
 import { parsePattern } from '../../src/inference/constraints/regex/anchors.ts'
+import { FORMATS } from '../../src/inference/constraints/schema/formats.ts'
 import { toRegExp } from './reg-exp.ts'
 
 type Schema = Readonly<Record<string, unknown>>

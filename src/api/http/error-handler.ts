@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
-import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-signal.ts'
 
 /** How an error is shown to a client. */
 export interface ShownError {

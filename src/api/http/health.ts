@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
-import { OPEN_PATHS } from './auth.ts'
+import { OPEN_PATHS } from './access/auth.ts'
 import { addEndpoint } from './routes.ts'
 import type { LivenessBody, ReadinessBody } from './wire/about.ts'
 

@@ -1,4 +1,4 @@
-import { OPEN_PATHS } from './auth.ts'
+import { OPEN_PATHS } from './access/auth.ts'
 
 /**
  * Where other servers have their check of liveness, which load tools and probes ask: vLLM, SGLang and TGI; llama-server,

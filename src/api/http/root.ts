@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { version } from '../../lib/version.ts'
-import { OPEN_PATHS } from './auth.ts'
+import { OPEN_PATHS } from './access/auth.ts'
 import { addEndpoint } from './routes.ts'
 import type { AboutBody } from './wire/about.ts'
 

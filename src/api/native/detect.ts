@@ -3,10 +3,10 @@ import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../../
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
-import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { type Metering, meter } from '../http/metering.ts'
+import { requestSignal } from '../http/connection/abort-signal.ts'
 import { namedModel } from '../http/named-model.ts'
+import { type Metering, meter } from '../http/record/metering.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
 

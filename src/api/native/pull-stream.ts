@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { ErrorBody } from '../../lib/errors.ts'
-import { EventStream } from '../http/event-stream.ts'
+import { EventStream } from '../http/connection/event-stream.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 
 /** The events of a pull, at the client's pace: while it does not read, progress is dropped and the rest waits. */

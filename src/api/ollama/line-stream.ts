@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { drained } from '../http/event-stream.ts'
-import { probeHalfClosed } from '../http/half-close.ts'
+import { drained } from '../http/connection/event-stream.ts'
+import { probeHalfClosed } from '../http/connection/half-close.ts'
 
 /** A stream of JSON, a value on each line. It takes the response over from Fastify. */
 export class LineStream {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Batch, type Batches, isBatchId } from '../../batches/index.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
-import { principalOf } from '../http/auth.ts'
+import { principalOf } from '../http/access/auth.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'

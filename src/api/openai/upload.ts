@@ -16,7 +16,7 @@ import {
   UPLOAD_PURPOSES,
 } from '../../files/index.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
-import { collectYoungGarbage } from '../../lib/memory.ts'
+import { collectYoungGarbage } from '../../lib/guarded/memory.ts'
 import { HEAD_BYTES, type MediaType, mediaType } from '../../media/index.ts'
 import type { Draft } from '../../storage/index.ts'
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { OPEN_PATHS } from '../http/auth.ts'
+import { OPEN_PATHS } from '../http/access/auth.ts'
 import { addPage } from './page.ts'
 import type { PageFiles } from './page-files.ts'
 

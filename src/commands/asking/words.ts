@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { ConfigError } from '../../config/config.ts'
-import { NO_MODEL, nameOfModel, notPulled } from '../no-model.ts'
+import { NO_MODEL, nameOfModel, notPulled } from '../models/no-model.ts'
 
 /** The names under which models answer. */
 export interface ModelNames {

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { probeGuarded } from '../../models/model-reader.ts'
+import { probeGuarded } from '../../models/read/model-reader.ts'
 import { CHATML } from '../../templates/chatml.ts'
 import { type Message, placeMessages } from '../request/message.ts'
 import { ChatTemplate } from './chat-template.ts'

@@ -1,6 +1,6 @@
-import { GuardedProcess, ProcessEnded } from '../../lib/guarded-process.ts'
-import { type Attempt, answerOf } from '../../lib/guarded-program.ts'
-import { READER, type ReaderQuestion } from '../../models/model-reader.ts'
+import { GuardedProcess, ProcessEnded } from '../../lib/guarded/guarded-process.ts'
+import { type Attempt, answerOf } from '../../lib/guarded/guarded-program.ts'
+import { READER, type ReaderQuestion } from '../../models/read/model-reader.ts'
 
 /** Tens of thousands of turns take the interpreter a second. */
 const LIMIT_MS = 10_000

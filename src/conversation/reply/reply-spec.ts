@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/index.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { ignoredKeywords } from '../../inference/constraints/schema-keywords.ts'
+import { ignoredKeywords } from '../../inference/constraints/schema/schema-keywords.ts'
 import type { Constraint, TagContent } from '../../inference/contract/constraint.ts'
 import type { Branch } from '../../inference/contract/work.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'

@@ -1,6 +1,6 @@
 import type { Constraint } from '../../inference/contract/constraint.ts'
 import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
-import { GuardedPool } from '../../lib/guarded-pool.ts'
+import { GuardedPool } from '../../lib/guarded/guarded-pool.ts'
 import { isValueDeeper } from '../../lib/json-depth.ts'
 import { nameOf, type Path } from '../../lib/param.ts'
 import type { ModelCard } from '../../models/card.ts'

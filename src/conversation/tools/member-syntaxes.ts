@@ -1,4 +1,4 @@
-import { memberTypes, type ValueTypes } from '../../inference/constraints/value-types.ts'
+import { memberTypes, type ValueTypes } from '../../inference/constraints/schema/value-types.ts'
 import type { Notation } from '../../inference/contract/constraint.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'

@@ -9,9 +9,9 @@ import {
   SharedParts,
   sequence,
 } from './grammar.ts'
-import { jsonSchemaGrammar } from './json-schema.ts'
 import { parsePattern } from './regex/anchors.ts'
 import { PatternError } from './regex/parser.ts'
+import { jsonSchemaGrammar } from './schema/json-schema.ts'
 import { eitherGrammar, listGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 

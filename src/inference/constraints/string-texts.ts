@@ -1,4 +1,3 @@
-import { FORMATS } from './formats.ts'
 import type { Expression } from './grammar.ts'
 import { Alphabet } from './regex/alphabet.ts'
 import { anchored } from './regex/anchors.ts'
@@ -25,6 +24,7 @@ import {
   WorkBudget,
   withLengths,
 } from './regex/state-machine.ts'
+import { FORMATS } from './schema/formats.ts'
 import { Unsatisfiable, UnsupportedConstraint } from './unsupported-constraint.ts'
 import type { ValueText } from './value-text.ts'
 

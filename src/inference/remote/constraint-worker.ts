@@ -1,6 +1,6 @@
 /** Writes the constraints of clients as grammars, in a thread that can be ended. */
 import { parentPort } from 'node:worker_threads'
-import { READY } from '../../lib/guarded-worker.ts'
+import { READY } from '../../lib/guarded/guarded-worker.ts'
 import type { Path } from '../../lib/param.ts'
 import { Automaton } from '../constraints/automaton.ts'
 import { BYTES } from '../constraints/byte-trie.ts'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
-import { GuardedPool } from '../../lib/guarded-pool.ts'
+import { GuardedPool } from '../../lib/guarded/guarded-pool.ts'
 import type { Path } from '../../lib/param.ts'
 import { withoutLenientSchemas } from '../constraints/constraint-grammar.ts'
 import { refusal } from '../constraints/refusal.ts'

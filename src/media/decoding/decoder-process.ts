@@ -1,5 +1,5 @@
 import { openSync, readSync } from 'node:fs'
-import { releaseMemoryWhenIdle } from '../../lib/memory.ts'
+import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
 import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'

@@ -1,5 +1,5 @@
 import sharp, { type Metadata, type Sharp } from 'sharp'
-import { tuneImages } from '../../lib/memory.ts'
+import { tuneImages } from '../../lib/guarded/memory.ts'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'

@@ -12,7 +12,7 @@ import { access, chmod, constants, mkdir, rename, rm, stat } from 'node:fs/promi
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { releaseMemoryWhenIdle } from '../../lib/memory.ts'
+import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { FolderLock } from '../folder-lock.ts'
 import { socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'

@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { DATABASE_ENVIRONMENT, DATABASE_OPTIONS } from '../../lib/memory.ts'
+import { DATABASE_ENVIRONMENT, DATABASE_OPTIONS } from '../../lib/guarded/memory.ts'
 import { socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 

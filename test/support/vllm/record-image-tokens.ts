@@ -8,7 +8,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { targetSize } from '../../../src/media/resize.ts'
-import { readFolderHeaders } from '../../../src/models/hugging-face.ts'
+import { readFolderHeaders } from '../../../src/models/read/hugging-face.ts'
 import { limitsOf, ORIGINALS, PROCESSORS, writeProcessorFolder } from './processors.ts'
 
 const [python = 'python3', only] = process.argv.slice(2)

@@ -3,7 +3,7 @@ import { kTransferable, kValue, Tinypool } from 'tinypool'
 import type { z } from 'zod'
 import type { ErrorText } from '../../../lib/error-text.ts'
 import { ApiError, type ApiErrorFields } from '../../../lib/errors.ts'
-import { collectAllGarbage } from '../../../lib/memory.ts'
+import { collectAllGarbage } from '../../../lib/guarded/memory.ts'
 import type { BodyFormat } from './body-format.ts'
 import { type ParsedBody, parseJson } from './parse-json.ts'
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
 import type { Responses, StoredResponse } from '../../../responses/index.ts'
-import { principalOf } from '../../http/auth.ts'
+import { principalOf } from '../../http/access/auth.ts'
 import { queryBoolean } from '../../http/query.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { itemsOf } from './response-source.ts'

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/memory.ts'
+import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/guarded/memory.ts'
 import { toFailure } from '../failure.ts'
 import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
 import type { FromEngine, ToEngine } from '../protocol.ts'

@@ -12,7 +12,7 @@ import {
   tensorBytes,
   uint32,
   writeGguf,
-} from '../../../models/gguf-writer.ts'
+} from '../../../models/read/gguf-writer.ts'
 
 /** The layers of a model of 2B, but fewer, so that all of it is read and computed within a second. */
 const LAYERS = 8

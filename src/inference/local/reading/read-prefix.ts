@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { PrefixKey } from '../cache/prefix-key.ts'
-import { countCells } from '../scheduler/prefill-cursor.ts'
+import { countCells } from '../scheduler/batch/prefill-cursor.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 
 /** What questions share: the beginning of their prompts. */

@@ -1,6 +1,6 @@
 /** Compiles the constraints of clients, in a thread that can be ended. */
 import { parentPort } from 'node:worker_threads'
-import { READY } from '../../../lib/guarded-worker.ts'
+import { READY } from '../../../lib/guarded/guarded-worker.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
 import { type NodeData, NodeGraph } from '../../constraints/nodes.ts'
 import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.ts'

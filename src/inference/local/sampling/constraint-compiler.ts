@@ -1,4 +1,4 @@
-import { GuardedPool } from '../../../lib/guarded-pool.ts'
+import { GuardedPool } from '../../../lib/guarded/guarded-pool.ts'
 import { Automaton } from '../../constraints/automaton.ts'
 import { grammarOf, withoutLenientSchemas } from '../../constraints/constraint-grammar.ts'
 import type { Grammar } from '../../constraints/grammar.ts'

@@ -5,7 +5,7 @@ import type { PromptPart } from '../../contract/parts.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
-import { BatchSplitter } from './batch-splitter.ts'
+import { BatchSplitter } from './batch/batch-splitter.ts'
 import { LoadedModel } from './loaded-model.ts'
 import { Scheduler } from './scheduler.ts'
 

@@ -2,7 +2,7 @@ import type { EngineEvent } from '../../contract/generation.ts'
 import { joinTexts } from '../../contract/join-texts.ts'
 import type { FromEngine, RequestEvents } from '../protocol.ts'
 import type { QueueForecast } from './queue-forecast.ts'
-import type { SequenceGroup } from './sequence-group.ts'
+import type { SequenceGroup } from './sequences/sequence-group.ts'
 
 /**
  * Text may wait this long for more of it: with a small model, a message for every token costs time on both sides. A model

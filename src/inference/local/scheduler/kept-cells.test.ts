@@ -12,7 +12,7 @@ import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
 import { calibrate } from '../worker/calibration.ts'
 import { openDisk } from '../worker/open-disk.ts'
-import { BatchSplitter } from './batch-splitter.ts'
+import { BatchSplitter } from './batch/batch-splitter.ts'
 import { LoadedModel } from './loaded-model.ts'
 import { Scheduler, type SchedulerDisk } from './scheduler.ts'
 

@@ -1,8 +1,8 @@
-import type { BatchSplitter } from './batch-splitter.ts'
+import type { BatchSplitter } from './batch/batch-splitter.ts'
+import { type Step, StepError, type TextStep } from './batch/step.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import type { Generated } from './sequence.ts'
-import type { RunningSequence } from './sequence-group.ts'
-import { type Step, StepError, type TextStep } from './step.ts'
+import type { Generated } from './sequences/sequence.ts'
+import type { RunningSequence } from './sequences/sequence-group.ts'
 import { ThreadCount } from './thread-count.ts'
 
 export interface StepResult {

@@ -8,7 +8,7 @@ import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
 import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { MediaTokens, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
-import { BatchSplitter } from './batch-splitter.ts'
+import { BatchSplitter } from './batch/batch-splitter.ts'
 import { LoadedModel } from './loaded-model.ts'
 import { Scheduler } from './scheduler.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { BatchSplitter } from './batch-splitter.ts'
+import { BatchSplitter } from './batch/batch-splitter.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 
 /** Four at a time, a token each in 10 ms. */

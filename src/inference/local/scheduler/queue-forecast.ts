@@ -1,5 +1,5 @@
 import { AnswerLength } from './answer-length.ts'
-import type { BatchSplitter } from './batch-splitter.ts'
+import type { BatchSplitter } from './batch/batch-splitter.ts'
 
 /** A sequence that runs or waits: what decides how long others wait for it. */
 export interface Ahead {

@@ -21,11 +21,11 @@ import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.t
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
 import { openDisk } from '../worker/open-disk.ts'
-import { BatchSplitter, type StepTime } from './batch-splitter.ts'
+import { BatchSplitter, type StepTime } from './batch/batch-splitter.ts'
+import { PrefillPace } from './batch/prefill-pace.ts'
 import { LoadedModel } from './loaded-model.ts'
-import { PrefillPace } from './prefill-pace.ts'
 import { Scheduler } from './scheduler.ts'
-import { seedOf } from './sequence-sampler.ts'
+import { seedOf } from './sequences/sequence-sampler.ts'
 
 /**
  * No bit of a log-probability depends on what the scheduler does: with which others a reply is computed, where its prompt is

@@ -12,7 +12,7 @@ import type { Context } from '../native/context.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
-import { BatchSplitter, type StepTime } from './batch-splitter.ts'
+import { BatchSplitter, type StepTime } from './batch/batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Scheduler } from './scheduler.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { BatchSplitter } from './batch-splitter.ts'
+import { BatchSplitter } from './batch/batch-splitter.ts'
 import { ThreadCount } from './thread-count.ts'
 
 const CALIBRATED = [1, 2, 4, 8, 16, 32, 64].map((rows) => ({ rows, ms: 20 + rows }))

@@ -1,4 +1,4 @@
-import type { BatchSplitter } from './batch-splitter.ts'
+import type { BatchSplitter } from './batch/batch-splitter.ts'
 
 /**
  * A step that takes this many times as long as during calibration is slow. In deep contexts all are: then a trial shows

@@ -1,5 +1,5 @@
 import type { KvSequence } from '../cache/kv-cache.ts'
-import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
+import { BatchSplitter, type StepTime } from '../scheduler/batch/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
+import { releaseMemoryWhenIdle } from '../../../lib/guarded/memory.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import type { ReadWork, Work } from '../../contract/work.ts'
 import { unpack } from '../envelope.ts'

@@ -4,7 +4,7 @@ import { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { fingerprint } from '../disk/fingerprint.ts'
 import { PieceStore } from '../disk/piece-store.ts'
 import type { EngineSettings } from '../protocol.ts'
-import { PrefillCosts } from '../scheduler/prefill-costs.ts'
+import { PrefillCosts } from '../scheduler/batch/prefill-costs.ts'
 import type { SchedulerDisk } from '../scheduler/scheduler.ts'
 
 /**

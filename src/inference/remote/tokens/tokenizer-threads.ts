@@ -1,5 +1,5 @@
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
-import { GuardedPool } from '../../../lib/guarded-pool.ts'
+import { GuardedPool } from '../../../lib/guarded/guarded-pool.ts'
 import type { PromptText, Vocabulary } from './hub-tokenizer.ts'
 import type { TokenizerAnswer, TokenizerQuestion } from './tokenizer-worker.ts'
 

@@ -1,6 +1,6 @@
 /** Tokenises prompts, in a thread that can be ended: a text may be long. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { READY } from '../../../lib/guarded-worker.ts'
+import { READY } from '../../../lib/guarded/guarded-worker.ts'
 import { HubTokenizer, type PromptText, type Vocabulary } from './hub-tokenizer.ts'
 
 /** Groups of texts that are tokenised apart from each other; or the vocabulary. */

@@ -1,0 +1,105 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type ApiKeys, KEYLESS, type Principal, type Scope } from '../../../accounts/index.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { obstacleOf } from './local-request.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Null only on paths that need no key. */
+    principal: Principal | null
+  }
+  interface FastifyContextConfig {
+    /** The scope that the key must have. */
+    scope?: Scope
+    /** A header that clients may send the key in, beside `Authorization`. */
+    keyHeader?: 'x-api-key'
+    /** Requests of this machine need no key. */
+    keyless?: true
+  }
+}
+
+/** Paths that need no key; their responses hold nothing about any organisation. */
+export const OPEN_PATHS = {
+  root: '/',
+  live: '/healthz',
+  ready: '/readyz',
+  openApi: '/openapi.json',
+  studio: '/studio',
+  studioFiles: '/studio/*',
+  reference: '/docs',
+  referenceFiles: '/docs/*',
+} as const
+
+/** Checks the API key before anything else in a request, on unknown paths too. */
+export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
+  const open = new Set<string | undefined>(Object.values(OPEN_PATHS))
+  app.decorateRequest('principal', null)
+  // No promises when the key is cached: this check is most of the cost of a small request.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (open.has(request.routeOptions.url)) return done()
+    if (request.line !== null) return done(admit(request, reply, request.line.principal))
+    const key = bearerKey(request.headers.authorization) ?? otherKey(request)
+    if (key === null && request.routeOptions.config.keyless) return done(admitLocal(request))
+    const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
+    if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
+    principal.then(
+      (found) => done(admit(request, reply, found)),
+      (error: Error) => done(error),
+    )
+  })
+}
+
+/** @returns the error to reject the request with, if any. */
+function admitLocal(request: FastifyRequest): ApiError | undefined {
+  const obstacle = obstacleOf(request)
+  if (obstacle !== null) {
+    return new ApiError(`Without a key, only requests of this machine are answered, and ${obstacle}`, {
+      status: 401,
+      type: 'authentication_error',
+    })
+  }
+  request.principal = KEYLESS
+  return undefined
+}
+
+/** @returns the error to reject the request with, if any. */
+function admit(request: FastifyRequest, reply: FastifyReply, principal: Principal | null): ApiError | undefined {
+  request.principal = principal
+  if (principal === null) {
+    reply.header('www-authenticate', 'Bearer')
+    return invalidKey(request)
+  }
+  const { scope } = request.routeOptions.config
+  return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
+}
+
+/** The same error whether a key is missing, malformed, unknown, revoked or expired: it must not reveal which exist. */
+function invalidKey(request: FastifyRequest): ApiError {
+  // The contract's example for detect has a code; those for the other endpoints have none.
+  const code = request.routeOptions.url === '/v1/detect' ? 'authentication_error' : null
+  return new ApiError('Invalid API key', { status: 401, type: 'authentication_error', code })
+}
+
+function outOfScope(scope: Scope): ApiError {
+  return new ApiError(`The API key does not have the scope '${scope}'`, {
+    status: 403,
+    type: 'invalid_request_error',
+    code: 'insufficient_scope',
+  })
+}
+
+/** The principal of a request that has passed `requireApiKey`. */
+export function principalOf(request: FastifyRequest): Principal {
+  if (!request.principal) throw new Error(`${request.routeOptions.url} was reached without a key`)
+  return request.principal
+}
+
+function otherKey({ headers, routeOptions }: FastifyRequest): string | null {
+  const { keyHeader } = routeOptions.config
+  const key = keyHeader === undefined ? undefined : headers[keyHeader]
+  return typeof key === 'string' && /^\S+$/.test(key) ? key : null
+}
+
+function bearerKey(header: string | undefined): string | null {
+  return /^bearer +(\S+) *$/i.exec(header ?? '')?.[1] ?? null
+}

@@ -1,0 +1,43 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { Allowance, RateLimits } from '../../../accounts/index.ts'
+import type { Bucket } from '../../../config/rate-limits.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { principalOf } from './auth.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The rate limit that the route counts towards. */
+    bucket?: Bucket
+  }
+}
+
+/** Limits the requests of each organisation on routes with a bucket. Every response says how many requests are left. */
+export function limitRates(app: FastifyInstance, limits: RateLimits): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    const { bucket } = request.routeOptions.config
+    // A batch was counted when it was created.
+    if (!bucket || request.line !== null) return done()
+    const taken = limits.take(principalOf(request), bucket)
+    const allow = (allowance: Allowance) => {
+      setHeaders(reply, allowance)
+      done(allowance.allowed ? undefined : rateLimited(allowance, bucket))
+    }
+    if (taken instanceof Promise) taken.then(allow, (error: Error) => done(error))
+    else allow(taken)
+  })
+}
+
+/** Sets the headers that OpenAI's API has. */
+function setHeaders(reply: FastifyReply, { limit, remaining, resetMs }: Allowance): void {
+  reply.header('x-ratelimit-limit-requests', limit)
+  reply.header('x-ratelimit-remaining-requests', remaining)
+  reply.header('x-ratelimit-reset-requests', `${(Math.ceil(resetMs) / 1000).toFixed(3)}s`)
+}
+
+function rateLimited({ limit, retryAfterMs }: Allowance, bucket: Bucket): ApiError {
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+  return new ApiError(
+    `Rate limit reached: ${limit} requests per minute (${bucket}). Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`,
+    { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retryAfter: seconds },
+  )
+}

@@ -1,0 +1,128 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Budgets, Principal, UsageLedger } from '../../../accounts/index.ts'
+import type { Caller } from '../../../conversation/index.ts'
+import type { ServedModel } from '../../../inference/catalog/registry.ts'
+import { MeteredEngine, type TokenCounts } from '../../../inference/pool/metered-engine.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { principalOf } from '../access/auth.ts'
+import { CLIENT_CLOSED_REQUEST, closedSignal } from '../connection/abort-signal.ts'
+import type { Examinations } from '../examinations.ts'
+import { FINGERPRINT, notesOf, warnIn } from './response-notes.ts'
+
+/** With `background`, a request gives way to those of others, as the lines of batches do. */
+const PRIORITY_HEADER = 'x-lookout-priority'
+
+/** Where the usage of requests is recorded. */
+export interface Metering {
+  readonly ledger: Pick<UsageLedger, 'record'>
+  readonly budgets: Pick<Budgets, 'state' | 'add'>
+  readonly examinations: Pick<Examinations, 'warningOf'>
+}
+
+/** A request that is admitted to a model, until its response has been sent. */
+export interface MeteredRequest {
+  /** Its engine counts the tokens. */
+  readonly caller: Caller
+  /** What its engine has counted so far. */
+  readonly tokens: TokenCounts
+  /** What the numbers of the answer depend on; null where that is not known, or not yet. */
+  readonly fingerprint: string | null
+  /** Call it before the last byte of a complete response is sent, so that the ledger holds what a client has seen. */
+  finish(reason: string): void
+}
+
+/**
+ * Admits a request to a model, unless its organisation has spent its budget. However the request ends, the ledger gets
+ * one row with the tokens computed up to then.
+ * @throws ApiError 429
+ */
+export async function meter(
+  { ledger, budgets, examinations }: Metering,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
+): Promise<MeteredRequest> {
+  request.servedModel = model.id
+  const { trace } = request
+  trace?.admitted(endpoint, model.id)
+  const isBackground = request.line !== null || request.headers[PRIORITY_HEADER] === 'background'
+  // A server elsewhere says it with its answer, when the headers of a stream have been sent.
+  const identify = () => {
+    if (engine.fingerprint !== null && !reply.raw.headersSent) reply.header(FINGERPRINT, engine.fingerprint)
+  }
+  const engine = new MeteredEngine(model.engine, trace?.works, isBackground, identify)
+  const closed = closedSignal(reply)
+  closed.addEventListener('abort', () => engine.close())
+  if (closed.aborted) await engine.close()
+  const principal = principalOf(request)
+  await checkBudget(budgets, principal)
+  const warning = await examinations.warningOf(model)
+  if (warning !== null) warnIn(reply, warning)
+  const at = new Date()
+  const started = performance.now()
+  let recorded = false
+  const record = (status: number, finish: string) => {
+    if (recorded) return
+    recorded = true
+    const { tokens } = engine
+    const row = {
+      traceId: request.id,
+      at: at.toISOString(),
+      organisation: principal.organisation,
+      key: principal.key,
+      model: model.id,
+      endpoint,
+      status,
+      finish,
+      ...tokens,
+      latencyMs: Math.round(performance.now() - started),
+      credits: creditsFor(tokens, model),
+    }
+    trace?.used(tokens, finish)
+    ledger.record(row)
+    budgets.add(row)
+  }
+  const { raw } = reply
+  // Without a `finish` before, the response was an error or the client disconnected.
+  raw.once('close', () => {
+    if (raw.writableFinished) record(raw.statusCode, 'error')
+    else record(CLIENT_CLOSED_REQUEST, 'aborted')
+  })
+  return {
+    caller: {
+      model: { ...model, engine },
+      organisation: principal.organisation,
+      ...notesOf(request, reply),
+      isBackground,
+    },
+    get tokens() {
+      return engine.tokens
+    },
+    get fingerprint() {
+      return engine.fingerprint
+    },
+    finish: (reason) => {
+      identify()
+      record(200, reason)
+    },
+  }
+}
+
+async function checkBudget(budgets: Metering['budgets'], principal: Principal): Promise<void> {
+  const state = await budgets.state(principal)
+  if (!state?.exceeded) return
+  const retryAfter = Math.ceil(state.resetMs / 1000)
+  throw new ApiError(`Monthly budget reached: ${state.monthlyCredits} credits. Try again in ${retryAfter} seconds.`, {
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'rate_limit_exceeded',
+    retryAfter,
+  })
+}
+
+/** The cost of the tokens in credits. */
+function creditsFor({ promptTokens, cachedTokens, completionTokens }: TokenCounts, { served }: ServedModel): number {
+  const { input, cacheRead, output } = served.credits
+  const millionths = (promptTokens - cachedTokens) * input + cachedTokens * cacheRead + completionTokens * output
+  return millionths / 1e6
+}

@@ -1,0 +1,25 @@
+import type { Accounts } from '../../accounts/index.ts'
+import type { Database } from '../../storage/index.ts'
+import { loadConfig } from '../load-config.ts'
+
+/** Whoever waits for it can end it: a sum over years of usage may take its time. */
+const QUERY_TIMEOUT_MS = 600_000
+
+/** Does work with the database that the settings name, beside a server that runs on it or without one. */
+export async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
+  // The database's libraries take most of a second to load, which wrong arguments and --help need not wait for.
+  const [{ openDatabase }, config] = await Promise.all([import('../../state.ts'), loadConfig()])
+  const database = await openDatabase(config, { queryTimeoutMs: QUERY_TIMEOUT_MS })
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+export async function withAccounts<Result>(work: (accounts: Accounts) => Promise<Result>): Promise<Result> {
+  return withDatabase(async (database) => {
+    const { Accounts } = await import('../../accounts/index.ts')
+    return work(new Accounts(database))
+  })
+}

@@ -1,0 +1,47 @@
+import { SETTINGS_HELP } from '../../config/settings-help.ts'
+import { exportModel } from '../../hugging-face/index.ts'
+import type { Command } from '../command.ts'
+import { loadConfig } from '../load-config.ts'
+import { readOptions } from '../options.ts'
+import { warn } from '../warn.ts'
+import { findKnownCard, readKnownCards } from './known-models.ts'
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 }
+
+export const exportHf: Command = {
+  help: `Usage: lookout export-hf [MODEL] FOLDER
+
+Writes a model as a folder that Hugging Face Transformers and vLLM load: weights, tokenizer, chat template, and how images
+are prepared. Models built like Qwen3-VL can be exported, the shipped one among them, with weights in F32, F16, BF16 or
+Q8_0. An audio encoder is left out.
+
+  MODEL   the id of a model, a model card, a folder with one, or a GGUF file [the first model]
+  FOLDER  a new or empty folder; it is written whole or not at all
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const { positionals } = readOptions(args, {}, ['FOLDER'], ['FOLDER'])
+    const folder = positionals.at(-1)!
+    const config = await loadConfig()
+    const model = positionals.length === 1 ? undefined : positionals[0]!
+    const { card } = model === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(model, config, warn)
+    const stop = new AbortController()
+    let code = 0
+    for (const [name, exitCode] of Object.entries(EXIT_CODES)) {
+      process.once(name, () => {
+        code = exitCode
+        stop.abort()
+      })
+    }
+    try {
+      const { parameters, leavesAudio } = await exportModel(card, folder, stop.signal)
+      const left = leavesAudio ? ' The audio encoder was left out.' : ''
+      process.stdout.write(
+        `Wrote ${card.name}, ${(parameters / 1e6).toFixed(1)} million parameters, to ${folder}.${left}\n`,
+      )
+    } catch (error) {
+      if (code === 0) throw error
+      process.exit(code)
+    }
+  },
+}

@@ -1,0 +1,124 @@
+import { ConfigError } from '../../config/config.ts'
+import { SETTINGS_HELP } from '../../config/settings-help.ts'
+import { pull as pullModel, readHubSettings, type StoredCard, TUNING } from '../../hub/index.ts'
+import { memoryForModels } from '../../models/machine-memory.ts'
+import type { Command } from '../command.ts'
+import { loadConfig } from '../load-config.ts'
+import { readOptions } from '../options.ts'
+import { listCatalogue, measuredSpeed } from './catalogue-list.ts'
+import { warnOfCard } from './known-models.ts'
+import { reportJson, textReport } from './pull-output.ts'
+import { examinePulled, readSeconds } from './pulled/examine-pulled.ts'
+
+export const pull: Command = {
+  help: `Usage: lookout pull [MODEL] [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME]
+                    [--no-check | --check-seconds N] [--json]
+
+Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
+again. Files are kept where hf download, llama-server and vLLM keep them, and found there. Then it examines the model:
+whether it sees, how exactly it draws boxes, tools, thoughts. Ctrl-C skips that. What is not checked within a minute goes
+on in the background, for half an hour at most; lookout models shows the result.
+
+Without MODEL it lists the models of Lookout's catalogue, those that suit this machine best first, and asks no other
+machine.
+
+  lookout pull qwen3-vl-4b              a model of the catalogue, in the quantisation that suits this machine
+  lookout pull qwen3-vl-4b:Q8_0         another quantisation of it
+  lookout pull user/repository          from Hugging Face; the quantisation is chosen by the memory there is
+  lookout pull user/repository:Q4_K_M   one of its quantisations, or the path of one of its files
+  lookout pull hf://user/repository     the same
+  lookout pull https://host/model.gguf  any GGUF file
+
+  --quant      quantisation or file of the repository, as after the colon
+  --mmproj     image encoder: a file of the repository, an https address or a file
+  --no-mmproj  text only, without an image encoder
+  --id         id to serve the model under [user/repository:QUANT]; the catalogue's name is another name of it
+  --no-check   do not examine the model
+  --check-seconds
+               how long to wait for that before it goes on in the background [60]
+  --json       a line of JSON for everything that happens; of the list, a JSON array
+
+Variables of Hugging Face's tools are read as well: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for models
+that are gated or private, HF_HOME or HF_HUB_CACHE for the place of the files, HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY.
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const { values, positionals } = readOptions(
+      args,
+      {
+        quant: { type: 'string' },
+        mmproj: { type: 'string' },
+        'no-mmproj': { type: 'boolean' },
+        id: { type: 'string' },
+        'no-check': { type: 'boolean' },
+        'check-seconds': { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      [],
+      ['MODEL'],
+    )
+    if (values.mmproj !== undefined && values['no-mmproj']) {
+      throw new ConfigError('--mmproj and --no-mmproj exclude each other; see --help')
+    }
+    const seconds = readSeconds(values['check-seconds'])
+    const config = await loadConfig()
+    const [address] = positionals
+    if (address === undefined) {
+      const option = (['quant', 'mmproj', 'no-mmproj', 'id', 'no-check', 'check-seconds'] as const).find(
+        (name) => values[name] !== undefined,
+      )
+      if (option !== undefined) throw new ConfigError(`--${option} needs a MODEL; see --help`)
+      return listCatalogue(config, values.json ?? false)
+    }
+    const settings = await readHubSettings(process.env)
+    const request = {
+      address,
+      quant: values.quant ?? null,
+      projector: values['no-mmproj'] ? null : (values.mmproj ?? ('auto' as const)),
+      id: readId(values.id),
+    }
+    const stop = new AbortController()
+    const codes = { SIGINT: 130, SIGTERM: 143 }
+    let code = 0
+    const listeners = Object.entries(codes).map(([name, exitCode]) => {
+      const listener = () => {
+        // Whoever asks twice does not want to wait for the disk.
+        if (code !== 0) process.exit(exitCode)
+        code = exitCode
+        stop.abort()
+      }
+      process.on(name, listener)
+      return [name, listener] as const
+    })
+    let card: StoredCard
+    try {
+      card = await pullModel(request, {
+        settings,
+        store: config.modelStore,
+        available: memoryForModels(config.modelMemoryBytes),
+        machineSpeed: () => measuredSpeed(config),
+        tuning: TUNING,
+        signal: stop.signal,
+        report: values.json ? reportJson : textReport(),
+      })
+      if (!values.json) await warnOfCard(card.file)
+    } catch (error) {
+      if (values.json && code === 0) reportJson({ type: 'error', message: (error as Error).message })
+      if (code === 0) throw error
+      process.stderr.write(
+        `${process.stderr.isTTY ? '\n' : ''}lookout: stopped; the same command goes on where it stopped\n`,
+      )
+      process.exit(code)
+    }
+    for (const [name, listener] of listeners) process.off(name, listener)
+    if (values['no-check']) return
+    await examinePulled({ config, id: card.ids[0]!, file: card.file, seconds, json: values.json ?? false })
+  },
+}
+
+/** @throws ConfigError */
+export function readId(id: string | undefined): string | null {
+  if (id === undefined) return null
+  if (/^[\x21-\x7e]{1,200}$/.test(id)) return id
+  throw new ConfigError(`--id: expected up to 200 visible ASCII characters without spaces, not '${id}'`)
+}

@@ -1,0 +1,29 @@
+import { SETTINGS_HELP } from '../../config/settings-help.ts'
+import { formatBytes, readHubSettings, removeModel } from '../../hub/index.ts'
+import type { Command } from '../command.ts'
+import { loadConfig } from '../load-config.ts'
+import { readOptions } from '../options.ts'
+
+export const rm: Command = {
+  help: `Usage: lookout rm MODEL [--keep-files]
+
+Removes a model that lookout pull or lookout add has made known: its card, and the files that were fetched for it, unless
+another model or another snapshot in the cache uses them. Files that were given to lookout add stay.
+
+  MODEL         its id, or its name in the catalogue; a repository or such a name is enough where one quantisation is here
+  --keep-files  remove the card only
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const { values, positionals } = readOptions(args, { 'keep-files': { type: 'boolean' } }, ['MODEL'])
+    const { modelStore } = await loadConfig()
+    const { cacheRoot } = await readHubSettings(process.env)
+    const { card, freedBytes, kept } = await removeModel(positionals[0]!, {
+      store: modelStore,
+      cacheRoot,
+      keepFiles: values['keep-files'] ?? false,
+    })
+    for (const { path, reason } of kept) process.stdout.write(`Kept ${path}: ${reason}\n`)
+    process.stdout.write(`Removed ${card.ids.join(', ')}; ${formatBytes(freedBytes)} freed\n`)
+  },
+}

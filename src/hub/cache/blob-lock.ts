@@ -1,0 +1,116 @@
+import { open, readFile, rm, stat, utimes } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Tuning } from '../tuning.ts'
+
+export interface LockOptions {
+  readonly tuning: Pick<Tuning, 'lockPollMs' | 'lockStaleMs'>
+  readonly signal: AbortSignal
+  /** Called once, when another process holds the lock. @param pid null when that is not known. */
+  readonly onWait: (pid: number | null) => void
+}
+
+/**
+ * A file that says who is at work on another one. Its holder touches it time and again. It is stale when its holder is a
+ * process of this machine that has ended, or when nobody has touched it for long: process ids say nothing across
+ * containers that share a cache.
+ */
+export class BlobLock implements AsyncDisposable {
+  readonly #path: string
+  readonly #heartbeat: NodeJS.Timeout
+
+  private constructor(path: string, staleMs: number) {
+    this.#path = path
+    this.#heartbeat = setInterval(() => {
+      const now = new Date()
+      utimes(path, now, now).catch(() => {})
+    }, staleMs / 4)
+    this.#heartbeat.unref()
+  }
+
+  /** Waits until the lock is free. */
+  static async acquire(path: string, { tuning, signal, onWait }: LockOptions): Promise<BlobLock> {
+    for (let isTold = false; ; ) {
+      signal.throwIfAborted()
+      if (await create(path, `${process.pid}@${hostname()}`)) return new BlobLock(path, tuning.lockStaleMs)
+      const holder = await readHolder(path)
+      if (holder === null) continue
+      if (isStale(holder, tuning.lockStaleMs)) {
+        await takeAway(path, holder, tuning.lockStaleMs)
+        continue
+      }
+      if (!isTold) onWait(holder.pid)
+      isTold = true
+      await sleep(tuning.lockPollMs, undefined, { signal })
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#heartbeat)
+    await rm(this.#path, { force: true })
+  }
+}
+
+interface Holder {
+  readonly text: string
+  readonly pid: number | null
+  readonly host: string
+  readonly touchedMs: number
+}
+
+async function readHolder(path: string): Promise<Holder | null> {
+  try {
+    const { mtimeMs } = await stat(path)
+    const text = await readFile(path, 'utf8')
+    const [, pid, host = ''] = /^(\d+)@(.*)$/.exec(text) ?? []
+    return { text, pid: pid === undefined ? null : Number(pid), host, touchedMs: mtimeMs }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+function isStale({ pid, host, touchedMs }: Holder, staleMs: number): boolean {
+  return Date.now() - touchedMs > staleMs || (pid !== null && host === hostname() && !isAlive(pid))
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+/**
+ * Removes a stale lock. Of several processes that find it only one may: the others could remove the lock that the first
+ * one makes right after.
+ */
+async function takeAway(path: string, seen: Holder, staleMs: number): Promise<void> {
+  const guard = `${path}.stale`
+  if (!(await create(guard, ''))) {
+    const held = await readHolder(guard)
+    if (held !== null && Date.now() - held.touchedMs > staleMs) await rm(guard, { force: true })
+    else await sleep(10)
+    return
+  }
+  try {
+    const now = await readHolder(path)
+    if (now !== null && now.text === seen.text && now.touchedMs === seen.touchedMs) await rm(path, { force: true })
+  } finally {
+    await rm(guard, { force: true })
+  }
+}
+
+/** @returns whether there was no such file. */
+async function create(path: string, text: string): Promise<boolean> {
+  try {
+    await using file = await open(path, 'wx')
+    await file.writeFile(text)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}

@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { z } from 'zod'
+import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
+import { forgetExamination } from '../../models/kept-examination.ts'
+import { findStoredCards } from '../../models/stored-cards.ts'
+import { forgetUnread } from '../../models/unread-cards.ts'
+import { writeAtomically } from './hub-cache.ts'
+import { folderName } from './safe-names.ts'
+
+/** A card that `pull` or `add` has written. */
+export interface StoredCard {
+  /** Absolute path of the card. */
+  readonly file: string
+  /** The ids that it serves. */
+  readonly ids: readonly string[]
+  /** Other names of them, such as the catalogue's. */
+  readonly aliases: readonly string[]
+  /** `hf:user/repo@<commit>`, `https://...` or `file:/...`. */
+  readonly source: string | null
+  /** Absolute paths; a model in parts is named by the first. */
+  readonly model: string
+  readonly projector: string | null
+}
+
+export interface NewCard {
+  readonly id: string
+  /** The catalogue's names of the model. The card gets those that are no ids of others. */
+  readonly aliases: readonly string[]
+  readonly source: string
+  readonly model: string
+  readonly projector: string | null
+}
+
+const CARD = 'card.json'
+const servedSchema = z.looseObject({ id: z.string(), aliases: z.unknown().optional() })
+const cardSchema = z.looseObject({
+  serves: z.array(servedSchema).min(1),
+  source: z.string().optional(),
+  engine: z.looseObject({ model: z.string(), projector: z.string().optional(), kvType: z.unknown().optional() }),
+})
+
+/** All cards in the store, by their ids. Files that are no cards are left out. */
+export async function storedCards(directory: string): Promise<StoredCard[]> {
+  const { cards } = await findStoredCards(directory)
+  const found = await Promise.all([...cards.keys()].map(readCard))
+  return found.filter((card) => card !== null).sort((a, b) => a.ids[0]!.localeCompare(b.ids[0]!, 'en'))
+}
+
+/** How the cards in the store have keys and values stored, by id, where they say so. A card that is rewritten keeps it. */
+export async function storedKvTypes(directory: string): Promise<ReadonlyMap<string, KvType>> {
+  const types = new Map<string, KvType>()
+  for (const { file, ids } of await storedCards(directory)) {
+    const written = (await parseCard(file))?.engine.kvType
+    const type = KV_TYPES.find((one) => one === written)
+    if (type !== undefined) for (const id of ids) types.set(id, type)
+  }
+  return types
+}
+
+/** The folder that a model's card has, or would get: no other model's. */
+export async function cardFolder(directory: string, id: string): Promise<string> {
+  const cards = await storedCards(directory)
+  const own = cards.find(({ ids }) => ids.includes(id))
+  if (own !== undefined) return dirname(own.file)
+  const plain = join(directory, folderName(id))
+  const taken = cards.some(({ file }) => dirname(file).toLowerCase() === plain.toLowerCase())
+  return taken ? `${plain}-${createHash('sha256').update(id).digest('hex').slice(0, 8)}` : plain
+}
+
+type Served = z.infer<typeof servedSchema>
+
+/**
+ * Writes a card with what only the fetching knows; the rest is derived from the files when it is read. Of a card of the
+ * same id that is there, whatever else somebody has written into it stays. Aliases are taken from the card that had them: of
+ * several quantisations, the one that was fetched last has the catalogue's short name.
+ * @returns the new card, and the one of the same id that it replaces.
+ */
+export async function storeCard(
+  directory: string,
+  card: NewCard,
+): Promise<{ readonly card: StoredCard; readonly replaced: StoredCard | null }> {
+  const { id, source, model, projector } = card
+  const others = (await storedCards(directory)).filter(({ ids }) => !ids.includes(id))
+  const taken = new Set([id, ...others.flatMap(({ ids }) => ids)])
+  const aliases = card.aliases.filter((alias) => !taken.has(alias))
+  // No name may be that of two cards, not even for a moment: a server would leave out one of them.
+  for (const other of others) await dropAliases(other, [id, ...aliases])
+  const folder = await cardFolder(directory, id)
+  const file = join(folder, CARD)
+  const replaced = await readCard(file)
+  const { serves: written = [{ id }], engine: old, ...rest } = (replaced && (await parseCard(file))) ?? {}
+  const serves = written.map((served) => (served.id === id ? withAliases(served, aliases) : served))
+  const { model: _, projector: __, ...engine } = old ?? {}
+  const files = { model, ...(projector === null ? {} : { projector }) }
+  await mkdir(folder, { recursive: true })
+  await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine } })
+  const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
+  return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
+}
+
+export async function removeCard({ file }: StoredCard): Promise<void> {
+  await rm(file, { force: true })
+  await forgetUnread(file)
+  await forgetExamination(file)
+}
+
+/** Gives a card a further name, of its first id. */
+export async function addAlias({ file }: StoredCard, alias: string): Promise<void> {
+  await changeServes(file, (served, index) => (index === 0 ? withAliases(served, [alias]) : served))
+}
+
+async function dropAliases({ file, aliases }: StoredCard, names: readonly string[]): Promise<void> {
+  if (!aliases.some((alias) => names.includes(alias))) return
+  await changeServes(file, (served) => ({
+    ...served,
+    aliases: aliasesOf(served).filter((alias) => !names.includes(alias)),
+  }))
+}
+
+async function changeServes(file: string, change: (served: Served, index: number) => Served): Promise<void> {
+  const card = await parseCard(file)
+  if (card !== null) await writeCard(file, { ...card, serves: card.serves.map(change) })
+}
+
+async function writeCard(file: string, card: object): Promise<void> {
+  await writeAtomically(file, `${JSON.stringify(card, null, 2)}\n`)
+}
+
+function withAliases(served: Served, aliases: readonly string[]): Served {
+  return aliases.length === 0 ? served : { ...served, aliases: [...new Set([...aliasesOf(served), ...aliases])] }
+}
+
+function aliasesOf({ aliases }: Served): string[] {
+  return Array.isArray(aliases) ? aliases.filter((alias) => typeof alias === 'string') : []
+}
+
+async function parseCard(file: string): Promise<z.infer<typeof cardSchema> | null> {
+  try {
+    return cardSchema.safeParse(JSON.parse(await readFile(file, 'utf8'))).data ?? null
+  } catch {
+    return null
+  }
+}
+
+async function readCard(file: string): Promise<StoredCard | null> {
+  const card = await parseCard(file)
+  if (card === null) return null
+  const { serves, source, engine } = card
+  const at = (path: string) => resolve(dirname(file), path)
+  return {
+    file,
+    ids: serves.map(({ id }) => id),
+    aliases: serves.flatMap(aliasesOf),
+    source: source ?? null,
+    model: at(engine.model),
+    projector: engine.projector === undefined ? null : at(engine.projector),
+  }
+}

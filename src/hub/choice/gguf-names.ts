@@ -1,0 +1,142 @@
+import { basename, dirname } from 'node:path/posix'
+import { MAX_PARTS } from '../../models/read/weight-files.ts'
+import type { HubFile } from '../download/hub-client.ts'
+import { HubError } from '../hub-error.ts'
+
+/** What stands in names of files that are no language models by themselves. */
+const OTHER_FILES = ['mmproj', 'imatrix', 'mtp-', 'eagle3-', 'dflash-', 'dspark-']
+const PART = /^(?<stem>.*)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/is
+const QUANTISATION =
+  /(?:^|[-._])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP\d(?:_MOE)?|NVFP\d))(?=[-.]|$)/gi
+
+/**
+ * Some makers put encoders, and parts that make speech, into folders of their own, and name the kind in the file's name:
+ * `vision/some-model-vision-F16.gguf`.
+ */
+const PART_FOLDER = /(?:^|\/)(?:(vision|audio|tts)\/[^/]*[-_.]\1[-_.]|token2wav(?:-gguf)?\/)[^/]*\.gguf$/i
+
+/** A folder of a file's kind, with the slash; empty for a file that lies in no such folder. */
+function partFolder(path: string): string {
+  return PART_FOLDER.test(path) ? `${basename(dirname(path))}/` : ''
+}
+
+export function isProjector(path: string): boolean {
+  return (/mmproj/i.test(basename(path)) && /\.gguf$/i.test(path)) || partFolder(path).toLowerCase() === 'vision/'
+}
+
+export function isLanguageModel(path: string): boolean {
+  const name = basename(path).toLowerCase()
+  return name.endsWith('.gguf') && partFolder(path) === '' && !OTHER_FILES.some((part) => name.includes(part))
+}
+
+/** The folder that a file belongs to, with a slash at its end: that around a folder of its kind. Empty for the top. */
+export function folderOf(path: string): string {
+  const at = path.lastIndexOf('/', path.length - basename(path).length - partFolder(path).length - 1)
+  return path.slice(0, at + 1)
+}
+
+/** The quantisation that a file's name tells, as it is written there: `Q4_K_M`, `UD-IQ2_XXS`, `F16`. */
+export function quantisationOf(path: string): string | null {
+  return [...stemOf(path).matchAll(QUANTISATION)].at(-1)?.[1] ?? null
+}
+
+/** The name of a file without its folder, its ending and its number. */
+export function stemOf(path: string): string {
+  const name = basename(path)
+  return (PART.exec(name)?.groups?.stem ?? name).replace(/\.gguf$/i, '')
+}
+
+export interface PartNumber {
+  /** The path before the number. */
+  readonly stem: string
+  /** From 1. */
+  readonly number: number
+  readonly count: number
+}
+
+export function partNumber(path: string): PartNumber | null {
+  const groups = PART.exec(path)?.groups
+  return groups === undefined
+    ? null
+    : { stem: groups.stem!, number: Number(groups.number), count: Number(groups.count) }
+}
+
+/** @throws HubError for the name of a file in more parts than any model has. */
+export function checkParts(path: string): void {
+  const count = partNumber(path)?.count ?? 1
+  if (count > MAX_PARTS) throw new HubError(`${path} is in ${count} parts; at most ${MAX_PARTS} are supported`)
+}
+
+/** The parts of a model, of which the path names one; of one in more than any has, the first ones. */
+export function partPaths(path: string): string[] {
+  const part = partNumber(path)
+  if (part === null || part.count === 0) return [path]
+  const digits = (value: number) => String(value).padStart(5, '0')
+  return Array.from(
+    { length: Math.min(part.count, MAX_PARTS) },
+    (_, i) => `${part.stem}-${digits(i + 1)}-of-${digits(part.count)}.gguf`,
+  )
+}
+
+/** A language model of a repository. */
+export interface Candidate {
+  /** What the user calls it: its quantisation, or the name of its file where that does not tell it apart. */
+  readonly label: string
+  readonly quantisation: string | null
+  /** In their order; a model that is not split has one. */
+  readonly files: readonly HubFile[]
+  readonly bytes: number
+}
+
+/** The language models among the files whose parts are all there, the smallest first. */
+export function candidatesOf(files: readonly HubFile[]): Candidate[] {
+  const parted = new Map<string, HubFile[]>()
+  for (const file of files) {
+    if (!isLanguageModel(file.path)) continue
+    const part = partNumber(file.path)
+    const [key, index, count] =
+      part === null ? [file.path, 0, 1] : [`${part.stem} ${part.count}`, part.number - 1, part.count]
+    if (index < 0 || index >= count || count > MAX_PARTS) continue
+    const parts = parted.get(key) ?? []
+    parts[index] = file
+    parted.set(key, parts)
+  }
+  const whole: Omit<Candidate, 'label'>[] = []
+  for (const parts of parted.values()) {
+    const [first] = parts
+    // A part that is missing leaves a hole.
+    if (first === undefined || parts.filter(Boolean).length !== (partNumber(first.path)?.count ?? 1)) continue
+    const { path } = first
+    const bytes = parts.reduce((sum, { size }) => sum + size, 0)
+    whole.push({ quantisation: quantisationOf(path), files: parts, bytes })
+  }
+  const counts = new Map<string | undefined, number>()
+  for (const { quantisation } of whole) {
+    const key = quantisation?.toUpperCase()
+    counts.set(key, (counts.get(key) ?? 0) + 1)
+  }
+  const labelOf = ({ quantisation, files: [first] }: Omit<Candidate, 'label'>) =>
+    quantisation !== null && counts.get(quantisation.toUpperCase()) === 1
+      ? quantisation
+      : first!.path.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, '')
+  return whole.map((model) => ({ ...model, label: labelOf(model) })).sort((a, b) => a.bytes - b.bytes)
+}
+
+/**
+ * The candidates that the user's words fit best: a label, a quantisation, the path of a file, or, as in llama.cpp, the
+ * words somewhere in a path with a dot or a dash behind them.
+ */
+export function askedFor(candidates: readonly Candidate[], wanted: string): Candidate[] {
+  const text = wanted.toLowerCase()
+  const rules: ((candidate: Candidate) => boolean)[] = [
+    ({ label }) => label.toLowerCase() === text,
+    ({ quantisation }) => quantisation?.toLowerCase() === text,
+    ({ files }) => files.some(({ path }) => path.toLowerCase() === text || `${text}.gguf` === path.toLowerCase()),
+    ({ files }) => files.some(({ path }) => ['.', '-'].some((end) => path.toLowerCase().includes(text + end))),
+  ]
+  for (const rule of rules) {
+    const found = candidates.filter(rule)
+    if (found.length > 0) return found
+  }
+  return []
+}

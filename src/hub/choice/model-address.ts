@@ -1,0 +1,82 @@
+import { type CatalogueEntry, closeNames, findEntry, findEntryOf } from '../../catalogue/index.ts'
+import { ConfigError } from '../../config/config.ts'
+import { isPlainSubpath, isRepositoryId } from '../cache/safe-names.ts'
+
+/** What the user asked for. */
+export type ModelAddress =
+  | {
+      readonly kind: 'repository'
+      readonly id: string
+      /** A quantisation such as Q4_K_M, or the path of a file; null leaves the choice to us. */
+      readonly wanted: string | null
+      /** A branch, a tag or a commit. */
+      readonly revision: string
+      /** The catalogue's entry whose files these are. */
+      readonly entry: CatalogueEntry | null
+      /** Whether the user gave the entry's short name, and so leaves more to the catalogue. */
+      readonly isShort: boolean
+    }
+  | { readonly kind: 'file'; readonly url: URL }
+
+const EXPECTED =
+  'expected a name that lookout pull lists, user/repository, user/repository:Q4_K_M, hf://user/repository or https://host/path/file.gguf'
+
+/**
+ * Reads `short-name[:quant]` of the catalogue, `user/repo[:quant]`, `hf://user/repo[:quant]`, the address of a repository's
+ * page or file, or of any GGUF file.
+ * @throws ConfigError
+ */
+export async function readAddress(text: string, endpoint: URL): Promise<ModelAddress> {
+  if (/^https?:\/\//i.test(text)) return withEntry(readUrl(text, endpoint))
+  const [, prefix, id, wanted] = /^(hf:\/\/|hf:|hf\.co\/)?([^:]+)(?::(.+))?$/s.exec(text) ?? []
+  if (prefix === undefined && id !== undefined && !/[/\\]/.test(id)) return readShortName(id, wanted)
+  if (id === undefined || !isRepositoryId(id) || (wanted !== undefined && !isPlainSubpath(wanted))) {
+    throw new ConfigError(`'${text}' is no model's address; ${EXPECTED}`)
+  }
+  return withEntry({ kind: 'repository', id, wanted: wanted ?? null, revision: 'main' })
+}
+
+async function readShortName(name: string, quant: string | undefined): Promise<ModelAddress> {
+  const entry = await findEntry(name)
+  if (entry === undefined) {
+    const close = await closeNames(name)
+    const meant = close.length === 0 ? '' : ` (did you mean ${close.join(' or ')}?)`
+    throw new ConfigError(`'${name}' is neither a model of the catalogue nor an address${meant}; ${EXPECTED}`)
+  }
+  if (quant !== undefined && !isPlainSubpath(quant)) {
+    throw new ConfigError(`'${quant}' is no quantisation of ${entry.name}; expected ${entry.name}:Q4_K_M`)
+  }
+  const { repository: id } = entry
+  return { kind: 'repository', id, wanted: quant ?? null, revision: 'main', entry, isShort: true }
+}
+
+type PlainAddress =
+  | Omit<Extract<ModelAddress, { kind: 'repository' }>, 'entry' | 'isShort'>
+  | Extract<ModelAddress, { kind: 'file' }>
+
+async function withEntry(address: PlainAddress): Promise<ModelAddress> {
+  if (address.kind === 'file') return address
+  return { ...address, entry: (await findEntryOf(address.id)) ?? null, isShort: false }
+}
+
+function readUrl(text: string, endpoint: URL): PlainAddress {
+  if (!URL.canParse(text)) throw new ConfigError(`'${text}' is no address; ${EXPECTED}`)
+  const url = new URL(text)
+  const hubs = new Set([endpoint.host, 'huggingface.co', 'hf.co'])
+  const path = decoded(url.pathname)
+  const [, id, , revision = 'main', file] =
+    /^\/([^/]+\/[^/]+)(?:\/(resolve|blob|tree)\/([^/]+)(?:\/(.+))?)?\/?$/.exec(path) ?? []
+  if (hubs.has(url.host) && id !== undefined && isRepositoryId(id) && !/\.gguf$/i.test(id)) {
+    return { kind: 'repository', id, wanted: file ?? null, revision }
+  }
+  if (!/\.gguf$/i.test(path)) throw new ConfigError(`'${text}' does not lead to a .gguf file; ${EXPECTED}`)
+  return { kind: 'file', url }
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}

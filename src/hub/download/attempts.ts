@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { HubError } from '../hub-error.ts'
+import type { Tuning } from '../tuning.ts'
+import { ConnectionError, type HttpAnswer, retryAfter } from './http-client.ts'
+
+/** A server that answers 429 or 5xx: it may do better later. */
+export class BusyError extends ConnectionError {
+  /** Seconds that the server asks to wait; null when it does not say. */
+  readonly seconds: number | null
+
+  constructor(answer: HttpAnswer) {
+    super(`${answer.url.host} answered ${answer.status}`)
+    this.seconds = retryAfter(answer)
+  }
+}
+
+/** Longer than this nobody is kept waiting. */
+const LONGEST_WAIT_S = 600
+
+export interface Attempts {
+  readonly tuning: Pick<Tuning, 'retryMs' | 'longestRetryMs'>
+  readonly signal: AbortSignal
+  /** Told, in one line, of each failure that another attempt follows. */
+  readonly note: (message: string) => void
+}
+
+/** Counts failed attempts, and waits between them. */
+export class Patience {
+  readonly #attempts: Attempts
+  readonly #limit: number
+  #failures = 0
+
+  /** @param limit attempts that may fail one after the other. */
+  constructor(limit: number, attempts: Attempts) {
+    this.#limit = limit
+    this.#attempts = attempts
+  }
+
+  /** Something was reached: counting starts again. */
+  reset(): void {
+    this.#failures = 0
+  }
+
+  /** Waits before the next attempt. @throws the error itself when no further attempt is worth it. */
+  async wait(error: unknown): Promise<void> {
+    const { signal, tuning, note } = this.#attempts
+    signal.throwIfAborted()
+    if (!(error instanceof ConnectionError) || ++this.#failures >= this.#limit) throw error
+    const asked = error instanceof BusyError ? error.seconds : null
+    if (asked !== null && asked > LONGEST_WAIT_S) {
+      throw new HubError(`${error.message} and asks to wait ${Math.ceil(asked)} s; try again then`)
+    }
+    const pause = Math.min(tuning.longestRetryMs, tuning.retryMs * 2 ** (this.#failures - 1))
+    const ms = asked === null ? pause : asked * 1000
+    note(`${error.message}; trying again in ${Math.max(1, Math.round(ms / 1000))} s`)
+    await sleep(ms, undefined, { signal })
+  }
+}
+
+/** @throws the last failure. */
+export async function retried<Result>(
+  limit: number,
+  attempts: Attempts,
+  attempt: () => Promise<Result>,
+): Promise<Result> {
+  const patience = new Patience(limit, attempts)
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      await patience.wait(error)
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { FullDiskError, HubError } from '../hub-error.ts'
+import type { Tuning } from '../tuning.ts'
+import { type Attempts, Patience } from './attempts.ts'
+import { type ByteRange, missingOf } from './byte-ranges.ts'
+import { Journal } from './journal.ts'
+import { ChangedError, type RemoteFile } from './remote-file.ts'
+
+export interface DownloadOptions extends Attempts {
+  readonly tuning: Tuning
+  /** @param done bytes of the file that are there. */
+  readonly onProgress: (done: number) => void
+}
+
+/** A file that changes more often than this while it is fetched is not worth another attempt. */
+const MAX_CHANGES = 3
+
+/**
+ * Fetches a file in parts over several connections, and goes on where an earlier attempt stopped. Afterwards the file is
+ * complete on the disk, but not checked, and its journal is still beside it.
+ * @param path of the incomplete file.
+ * @param key what is fetched: an earlier attempt counts only if it was at the same.
+ * @throws HubError; ConnectionError when the server stays away; the signal's reason.
+ */
+export async function download(remote: RemoteFile, path: string, key: string, given: DownloadOptions): Promise<void> {
+  const options = { ...given, note: withoutRepeats(given.note) }
+  for (let changes = 0; ; changes++) {
+    try {
+      return await fetchParts(remote, path, key, options)
+    } catch (error) {
+      if (!(error instanceof ChangedError)) throw error
+      if (changes === MAX_CHANGES) throw new HubError(`${error.message} again and again: try again later`)
+      await discardDownload(path)
+      remote.resumeFrom(null)
+      options.note(`${error.message}; fetching it from its beginning`)
+    }
+  }
+}
+
+/** Connections often fail together, with the same words. */
+function withoutRepeats(note: (message: string) => void): (message: string) => void {
+  let last = ''
+  return (message) => {
+    if (message !== last) note(message)
+    last = message
+  }
+}
+
+/** Deletes what there is of a file. */
+export async function discardDownload(path: string): Promise<void> {
+  await rm(Journal.pathFor(path), { force: true })
+  await rm(path, { force: true })
+}
+
+async function fetchParts(remote: RemoteFile, path: string, key: string, options: DownloadOptions): Promise<void> {
+  const { tuning, signal, onProgress } = options
+  const size = await remote.size(options)
+  const journal = await Journal.open(path, key, size)
+  await using file = await openFile(path)
+  // The file may be gone, or cut, while its journal is there: then the journal is wrong.
+  const { size: there } = await file.stat()
+  if (journal.done.some(([, to]) => to > there)) {
+    await journal.remove()
+    return await fetchParts(remote, path, key, options)
+  }
+  if (journal.etag !== null) remote.resumeFrom(journal.etag)
+  let done = journal.doneBytes
+  onProgress(done)
+  // A server that ignores ranges sends everything to each connection.
+  const [partBytes, connections] = remote.takesRanges ? [tuning.partBytes, tuning.connections] : [size, 1]
+  const parts = missingOf(journal.done, size, partBytes)
+  const failed = new AbortController()
+  const worker = async () => {
+    for (let part = parts.shift(); part !== undefined; part = parts.shift()) await fetchPart(part)
+  }
+  const fetchPart = async ([from, to]: ByteRange) => {
+    let at = from
+    const patience = new Patience(tuning.partAttempts, { ...options, signal: anyOf(signal, failed.signal) })
+    try {
+      while (at < to) {
+        try {
+          for await (const piece of remote.stream(at, to, anyOf(signal, failed.signal))) {
+            await writeAll(file, piece, at)
+            at += piece.length
+            done += piece.length
+            patience.reset()
+            onProgress(done)
+          }
+        } catch (error) {
+          await patience.wait(error)
+          remote.forget()
+        }
+      }
+    } finally {
+      if (at > from) {
+        await file.datasync()
+        await journal.add([from, at], remote.validator)
+      }
+    }
+  }
+  const workers = Array.from({ length: Math.min(connections, parts.length) }, () =>
+    worker().catch((error: unknown) => {
+      failed.abort(error)
+      throw error
+    }),
+  )
+  const outcomes = await Promise.allSettled(workers)
+  signal.throwIfAborted()
+  if (failed.signal.aborted) throw failed.signal.reason
+  const broken = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (broken !== undefined) throw broken.reason
+  await file.truncate(size)
+  await file.sync()
+}
+
+function anyOf(...signals: readonly AbortSignal[]): AbortSignal {
+  return AbortSignal.any([...signals])
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r+')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw diskError(error, path)
+    return open(path, 'w+').catch((failure: unknown) => {
+      throw diskError(failure, path)
+    })
+  }
+}
+
+async function writeAll(file: FileHandle, piece: Buffer, position: number): Promise<void> {
+  for (let written = 0; written < piece.length; ) {
+    try {
+      written += (await file.write(piece, written, piece.length - written, position + written)).bytesWritten
+    } catch (error) {
+      throw diskError(error, 'the file')
+    }
+  }
+}
+
+/** What the disk's refusal means to the user. */
+export function diskError(error: unknown, path: string): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new FullDiskError(
+      'The disk is full. Free some space, or set HF_HOME to a folder on another disk; then the same command goes on',
+    )
+  }
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+    const problem = (what: string) => `${what} cannot be written: set HF_HOME to a folder that can be`
+    return new HubError(problem(path), { told: problem('The folder of the cache') })
+  }
+  return error
+}

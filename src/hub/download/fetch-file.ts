@@ -1,0 +1,90 @@
+import { mkdir, rename, rm, statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { BlobLock } from '../cache/blob-lock.ts'
+import { hasSize, syncFolder } from '../cache/hub-cache.ts'
+import { FullDiskError, HubError } from '../hub-error.ts'
+import type { Tuning } from '../tuning.ts'
+import { formatBytes } from '../units.ts'
+import { blobName } from './checksum.ts'
+import { type DownloadOptions, discardDownload, diskError, download } from './download.ts'
+import { Journal } from './journal.ts'
+import type { RemoteFile } from './remote-file.ts'
+
+export interface FileTarget {
+  /** Where the complete file is to be. */
+  readonly path: string
+  readonly size: number
+  /** Its hash on the hub; null when nobody has told one. */
+  readonly blob: string | null
+  /** What an earlier attempt must have been at, to count. */
+  readonly key: string
+}
+
+export interface FetchOptions extends DownloadOptions {
+  /** Called when all bytes are there and their hash is computed. */
+  readonly onCheck: () => void
+}
+
+/**
+ * Not huggingface_hub's own `.incomplete`: it would take the length of a file with holes for what there is of it.
+ */
+export function incompletePath(path: string): string {
+  return `${path}.lookout.incomplete`
+}
+
+/**
+ * Fetches a file to its place, where it appears complete and checked or not at all. When another process is fetching it,
+ * waits for that.
+ * @returns false when it was there already.
+ */
+export async function fetchFile(remote: RemoteFile, target: FileTarget, options: FetchOptions): Promise<boolean> {
+  const { path, size, blob, key } = target
+  const { signal, tuning, note } = options
+  const incomplete = incompletePath(path)
+  await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
+    throw diskError(error, dirname(path))
+  })
+  const onWait = (pid: number | null) =>
+    note(`another process${pid === null ? '' : ` (${pid})`} is downloading ${remote.name}; waiting for it`)
+  await using _ = await BlobLock.acquire(`${path}.lock`, { tuning, signal, onWait })
+  if (await hasSize(path, size)) return false
+  await download(remote, incomplete, key, options)
+  if (blob !== null) {
+    options.onCheck()
+    const found = await blobName(incomplete, size, blob, signal)
+    if (found !== blob) {
+      await discardDownload(incomplete)
+      throw new HubError(
+        `${remote.name} of ${remote.origin} arrived damaged: its hash is ${found.slice(0, 12)}..., not ${blob.slice(0, 12)}... ` +
+          'as the hub says. Its bytes were deleted. Run the same command again; if that does not help, try without a mirror or proxy',
+      )
+    }
+  }
+  await rename(incomplete, path)
+  await syncFolder(dirname(path))
+  await rm(Journal.pathFor(incomplete), { force: true })
+  return true
+}
+
+/** @throws HubError when the disk has no room for what is missing of the files. */
+export async function checkSpace(targets: readonly FileTarget[], tuning: Pick<Tuning, 'spareBytes'>): Promise<void> {
+  let missing = 0
+  for (const { path, size, key } of targets) {
+    missing += size - (await Journal.open(incompletePath(path), key, size)).doneBytes
+  }
+  const [first] = targets
+  if (first === undefined || missing <= 0) return
+  const folder = await existingFolder(dirname(first.path))
+  const { bavail, bsize } = await statfs(folder)
+  const free = bavail * bsize
+  if (free >= missing + tuning.spareBytes) return
+  const problem = (disk: string) =>
+    `${disk} has ${formatBytes(free)} free, but ${formatBytes(missing)} are to be downloaded and ` +
+    `${formatBytes(tuning.spareBytes)} must stay free. Free some space, or set HF_HOME to a folder on another disk`
+  throw new FullDiskError(problem(`The disk of ${folder}`), { told: problem('The disk') })
+}
+
+async function existingFolder(path: string): Promise<string> {
+  const found = await statfs(path).catch(() => null)
+  return found !== null || dirname(path) === path ? path : existingFolder(dirname(path))
+}

@@ -1,0 +1,143 @@
+import { lookup } from 'node:dns/promises'
+import type { Readable } from 'node:stream'
+import { EnvHttpProxyAgent, request } from 'undici'
+import { failureReason } from '../../lib/fetch-failure.ts'
+import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } from '../../lib/public-address.ts'
+import { userAgent } from '../../lib/version.ts'
+import { HubError } from '../hub-error.ts'
+import type { HubSettings } from '../hub-settings.ts'
+import type { Tuning } from '../tuning.ts'
+
+export interface HttpAnswer {
+  /** Where the redirects ended. */
+  readonly url: URL
+  readonly status: number
+  header(name: string): string | null
+  readonly body: Readable & { dump(options?: { limit: number }): Promise<void> }
+}
+
+export interface HttpRequest {
+  readonly headers?: Readonly<Record<string, string>>
+  /** The address that was asked first, where the one that is asked now came from a redirect; by default none. */
+  readonly origin?: URL
+  readonly signal: AbortSignal
+}
+
+/** A connection that failed or broke: worth another attempt. The message is the reason, for the middle of a sentence. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError'
+}
+
+const MAX_REDIRECTS = 5
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+/**
+ * Sends requests to the hub and to where it redirects. The token goes only to the hub itself. Everything is https, unless
+ * the hub's own address is not. Proxies are those of the environment: HTTPS_PROXY, NO_PROXY.
+ *
+ * A redirect to another host must lead to a public address: a hub must not have the server ask hosts that only the server
+ * can reach. One that is in a private network itself may lead to others there. The connection is made to the address that
+ * was checked. A proxy resolves names by itself.
+ */
+export class HttpClient {
+  readonly #settings: Pick<HubSettings, 'endpoint' | 'token'>
+  readonly #agent: EnvHttpProxyAgent
+  /** For hosts that a redirect names. */
+  readonly #guarded: EnvHttpProxyAgent
+  #isPrivateHub: Promise<boolean> | null = null
+
+  constructor(settings: Pick<HubSettings, 'endpoint' | 'token'>, { stallMs }: Pick<Tuning, 'stallMs'>) {
+    this.#settings = settings
+    const timeouts = { bodyTimeout: stallMs, headersTimeout: stallMs }
+    const isAllowed = (address: string) => this.#isAllowed(address)
+    this.#agent = new EnvHttpProxyAgent({ ...timeouts, connect: { timeout: stallMs } })
+    this.#guarded = new EnvHttpProxyAgent({
+      ...timeouts,
+      connect: { timeout: stallMs, lookup: guardedLookup(isAllowed) },
+    })
+  }
+
+  get endpoint(): URL {
+    return this.#settings.endpoint
+  }
+
+  get hasToken(): boolean {
+    return this.#settings.token !== null
+  }
+
+  /**
+   * Follows redirects; whoever gets the answer reads or destroys its body.
+   * @throws ConnectionError; HubError for an address that must not be asked.
+   */
+  async get(url: URL, { headers = {}, origin = url, signal }: HttpRequest): Promise<HttpAnswer> {
+    const known = new Set([origin.hostname, this.endpoint.hostname])
+    let target = url
+    for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+      this.#check(target)
+      const isKnown = known.has(target.hostname)
+      const literal = isKnown ? null : literalAddress(target.hostname)
+      if (literal !== null && !(await this.#isAllowed(literal))) throw forbidden(target)
+      const response = await this.#send(target, isKnown ? this.#agent : this.#guarded, headers, signal)
+      const header = (name: string): string | null => {
+        const value = response.headers[name]
+        return (Array.isArray(value) ? value[0] : value) ?? null
+      }
+      const location = header('location')
+      if (!REDIRECTS.has(response.statusCode) || location === null) {
+        return { url: target, status: response.statusCode, header, body: response.body }
+      }
+      await response.body.dump({ limit: 64 * 1024 }).catch(() => {})
+      if (!URL.canParse(location, target.href))
+        throw new ConnectionError(`${target.host} redirects to an invalid address`)
+      target = new URL(location, target)
+    }
+    throw new ConnectionError(`${url.host} redirects more than ${MAX_REDIRECTS} times`)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#agent.destroy(), this.#guarded.destroy()])
+  }
+
+  async #isAllowed(address: string): Promise<boolean> {
+    if (isPublic(address)) return true
+    this.#isPrivateHub ??= lookup(this.endpoint.hostname.replace(/^\[|\]$/g, ''), { all: true }).then(
+      (addresses) => addresses.every((own) => isPrivate(own.address)),
+      () => false,
+    )
+    return isPrivate(address) && (await this.#isPrivateHub)
+  }
+
+  async #send(url: URL, dispatcher: EnvHttpProxyAgent, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
+    const { endpoint, token } = this.#settings
+    const own = url.origin === endpoint.origin && token !== null ? { authorization: `Bearer ${token}` } : {}
+    const all = { 'user-agent': await userAgent(), 'accept-encoding': 'identity', ...headers, ...own }
+    try {
+      return await request(url.href, { dispatcher, signal, headers: all })
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof ForbiddenAddress) throw forbidden(url)
+      throw connectionError(url.host, error)
+    }
+  }
+
+  #check({ protocol, host }: URL): void {
+    if (protocol === 'https:' || (protocol === 'http:' && this.#settings.endpoint.protocol === 'http:')) return
+    throw new HubError(`Downloads from ${host} over ${protocol.slice(0, -1)} are not allowed: use an https address`)
+  }
+}
+
+function forbidden({ host }: URL): HubError {
+  return new HubError(`A redirect leads to ${host}, whose address is not public: nothing is downloaded from there`)
+}
+
+export function connectionError(host: string, cause: unknown): ConnectionError {
+  return new ConnectionError(`${host}: ${failureReason(cause)}`, { cause })
+}
+
+/** Seconds that the server asks to wait; null when it does not say. */
+export function retryAfter(answer: Pick<HttpAnswer, 'header'>): number | null {
+  const text = answer.header('retry-after')
+  if (text === null) return null
+  const seconds = /^\d+$/.test(text.trim()) ? Number(text) : (Date.parse(text) - Date.now()) / 1000
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null
+}

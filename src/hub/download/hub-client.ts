@@ -1,0 +1,144 @@
+import { BLOB, COMMIT, checkHash, isPlainSubpath } from '../cache/safe-names.ts'
+import { HubError } from '../hub-error.ts'
+import type { Tuning } from '../tuning.ts'
+import { type Attempts, BusyError, retried } from './attempts.ts'
+import { connectionError, type HttpAnswer, type HttpClient } from './http-client.ts'
+import { RemoteFile } from './remote-file.ts'
+import { statusError } from './status-error.ts'
+
+/** A file of a repository. */
+export interface HubFile {
+  /** A plain subpath. */
+  readonly path: string
+  readonly size: number
+  /** Its name in the cache: SHA-256 of its bytes in hex, or git's SHA-1 of a small file. Null when nobody was asked. */
+  readonly blob: string | null
+}
+
+/** Answers of the API are JSON of some hundred kilobytes. */
+const MAX_JSON_BYTES = 2 ** 24
+const MAX_PAGES = 1000
+/** The largest repositories of GGUF models have some thousand. */
+const MAX_FILES = 20_000
+
+type Options = Attempts & { readonly tuning: Tuning }
+
+/** The API of Hugging Face, which mirrors have as well. */
+export class HubClient {
+  readonly #http: HttpClient
+  readonly #options: Options
+
+  constructor(http: HttpClient, options: Options) {
+    this.#http = http
+    this.#options = options
+  }
+
+  /** The commit that a branch or a tag names. @throws HubError; ConnectionError */
+  async commit(id: string, revision: string): Promise<string> {
+    if (COMMIT.test(revision)) return revision
+    const { body } = await this.#json(this.#address(`api/models/${id}/refs`), id)
+    const refs = [...list(body, 'branches'), ...list(body, 'tags')]
+    const ref = refs.find(({ name }) => name === revision)
+    if (ref === undefined) throw new HubError(`${id} has no branch or tag '${revision}'`)
+    return checkHash(ref.targetCommit, COMMIT, 'the commit of a branch')
+  }
+
+  /** All files of a commit. @throws HubError; ConnectionError */
+  async files(id: string, commit: string): Promise<HubFile[]> {
+    const first = this.#address(`api/models/${id}/tree/${commit}`)
+    first.search = 'recursive=true'
+    const files: HubFile[] = []
+    let next: URL | null = first
+    for (let page = 0; next !== null; page++) {
+      if (page === MAX_PAGES) throw new HubError(`The list of files of ${id} does not end: check HF_ENDPOINT`)
+      const { body, answer }: { body: unknown; answer: HttpAnswer } = await this.#json(next, id)
+      if (!Array.isArray(body)) throw new HubError(`${next.host} sent no list of files for ${id}: check HF_ENDPOINT`)
+      for (const entry of body) if (isObject(entry) && entry.type === 'file') files.push(readFile(entry))
+      if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files: no model has so many`)
+      const link = nextPage(answer.header('link'))
+      if (link === null) break
+      // A mirror may name the hub that it copies: only the position in the list is taken from it.
+      next = new URL(first)
+      next.search = URL.canParse(link, first.href) ? new URL(link, first).search : ''
+      if (next.search === '') break
+    }
+    return files
+  }
+
+  file(id: string, commit: string, { path, size, blob }: HubFile): RemoteFile {
+    const url = this.#address(`${id}/resolve/${commit}/${path.split('/').map(encodeURIComponent).join('/')}`)
+    return new RemoteFile(this.#http, { url, origin: id, name: path, size, isHashed: blob !== null })
+  }
+
+  #address(path: string): URL {
+    return new URL(path, this.#http.endpoint)
+  }
+
+  async #json(url: URL, id: string): Promise<{ body: unknown; answer: HttpAnswer }> {
+    const { signal, note, tuning } = this.#options
+    // Somebody waits for the list, and there may be a cache to go on with.
+    const attempts = { signal, note, tuning: { ...tuning, retryMs: tuning.retryMs / 4 } }
+    return retried(tuning.askAttempts, attempts, async () => {
+      const answer = await this.#http.get(url, { signal, headers: { accept: 'application/json' } })
+      const text = await readText(answer, signal)
+      if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
+      if (answer.status !== 200) throw statusError(answer, { what: null, origin: id, http: this.#http })
+      try {
+        return { body: JSON.parse(text) as unknown, answer }
+      } catch (error) {
+        throw new HubError(`${answer.url.host} did not answer in JSON: check HF_ENDPOINT and the proxy`, {
+          cause: error,
+        })
+      }
+    })
+  }
+}
+
+async function readText({ body, url }: HttpAnswer, signal: AbortSignal): Promise<string> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const piece of body as AsyncIterable<Buffer>) {
+      bytes += piece.length
+      if (bytes > MAX_JSON_BYTES) break
+      pieces.push(piece)
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    throw connectionError(url.host, error)
+  }
+  if (bytes > MAX_JSON_BYTES) throw new HubError(`${url.host} sent more than a list of files can be: check HF_ENDPOINT`)
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+function readFile(entry: Readonly<Record<string, unknown>>): HubFile {
+  const { path, lfs } = entry
+  if (typeof path !== 'string' || !isPlainSubpath(path)) {
+    throw new HubError(
+      `The hub names a file '${String(path).slice(0, 200)}', which would lie outside of the cache: check HF_ENDPOINT`,
+    )
+  }
+  const large = isObject(lfs) ? lfs : null
+  const size = large?.size ?? entry.size
+  if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
+    throw new HubError(`The hub does not say how large ${path} is: check HF_ENDPOINT`)
+  }
+  return { path, size, blob: checkHash(large?.oid ?? entry.oid, BLOB, `the hash of ${path}`) }
+}
+
+function nextPage(link: string | null): string | null {
+  for (const part of (link ?? '').split(/,\s*(?=<)/)) {
+    const [, address] = /^\s*<([^>]+)>\s*;.*\brel="?next"?/i.exec(part) ?? []
+    if (address !== undefined) return address
+  }
+  return null
+}
+
+function list(body: unknown, name: string): Readonly<Record<string, unknown>>[] {
+  const found = isObject(body) ? body[name] : undefined
+  return Array.isArray(found) ? found.filter(isObject) : []
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}

@@ -1,0 +1,532 @@
+import { isMultiple } from '../numbers.ts'
+import { PatternError } from '../regex/parser.ts'
+import { SearchMatcher } from '../regex/search-matcher.ts'
+import { UnsupportedConstraint } from '../unsupported-constraint.ts'
+import { FORMATS } from './formats.ts'
+import { inner, KeywordReader, type Refuse } from './keyword-reader.ts'
+import { draftOf, References, ROOT } from './references.ts'
+import {
+  type ArrayShape,
+  type Conjunction,
+  hasNoRoom,
+  isIn,
+  isObject,
+  isOfTypes,
+  itemParts,
+  memberParts,
+  type ObjectShape,
+  type Part,
+  type Path,
+  type Plain,
+  type Source,
+  together,
+  typeOf,
+  unevaluated,
+  withoutMember,
+} from './schema-conjunction.ts'
+import { KEYWORDS } from './schema-keywords.ts'
+import { isFullyNegated, negatedOptions } from './schema-negation.ts'
+
+type Schema = Readonly<Record<string, unknown>>
+
+/** Options of one place that come of alternatives that multiply. Of more, the first and the last are kept. */
+const MOST_PRODUCTS = 64
+/** Options of one place in all. */
+const MOST_OPTIONS = 2_000
+/** Pairs of options that are brought together for one schema: a bound on its time. */
+const MOST_WORK = 100_000
+/** Schemas within each other that say something of the same value. */
+const DEEPEST = 60
+/** Levels of required members and items at which is looked whether any value satisfies an option. */
+const LEVELS_SEEN = 3
+
+/** Parts that allow anything. */
+const ANYTHING: readonly Plain[] = [{}]
+
+export function partOfRoot(schema: unknown): Part {
+  return { schema, path: [], base: ROOT, negated: false }
+}
+
+/** The schema takes too long. */
+export class TooComplex extends UnsupportedConstraint {}
+
+/** What is being looked at comes again within itself. */
+class Unfinished extends Error {}
+
+/**
+ * What a schema says of one value, as options that each stand for all that holds together: `allOf`, `anyOf`, `oneOf`, `not`,
+ * `if` and references are gone. A value that satisfies an option satisfies the schema. The converse does not hold
+ * everywhere: where options multiply, or where the negation of a keyword is no keyword, some are left out.
+ */
+export class SchemaOptions {
+  readonly #references: References
+  readonly #reader: KeywordReader
+  readonly #refuse: Refuse
+  readonly #isLenient: boolean
+  readonly #ids = new Map<unknown, number>()
+  readonly #known = new Map<number, readonly Plain[]>()
+  readonly #open = new Set<number>()
+  readonly #matchers = new Map<string, SearchMatcher | null>()
+  /** Of which some options are left out. */
+  readonly #partial = new Set<number>()
+  /** How often options were left out. */
+  #losses = 0
+  #left = MOST_WORK
+  #isPeeking = false
+  /** Why the last schema allows nothing. */
+  nothing: UnsupportedConstraint | null = null
+
+  /** @param refuse throws for what cannot be kept, or returns for it to be left out. */
+  constructor(root: unknown, refuse: Refuse, isLenient: boolean) {
+    this.#references = new References(root)
+    this.#refuse = refuse
+    this.#isLenient = isLenient
+    this.#reader = new KeywordReader(refuse, isLenient, draftOf(root) === null)
+  }
+
+  /** The same for conjunctions of the same parts. */
+  keyOf(parts: Conjunction): string {
+    return [...new Set(parts.map((part) => this.#idOf(part)))].sort((a, b) => a - b).join()
+  }
+
+  of(parts: Conjunction): readonly Plain[] {
+    const unique = new Map(parts.map((part) => [this.#idOf(part), part]))
+    return this.#all([...unique.values()].map((part) => () => this.#expanded(part)))
+  }
+
+  /** Whether a value satisfies an option of the parts. */
+  allows(value: unknown, parts: Conjunction): boolean {
+    return this.of(parts).some((plain) => this.fits(value, plain))
+  }
+
+  /** Whether a value satisfies all that an option says, its constants included. */
+  fits(value: unknown, plain: Plain): boolean {
+    if (plain.types !== undefined && !isOfTypes(value, plain.types)) return false
+    if (plain.enum !== undefined && !isIn(value, plain.enum)) return false
+    if (isIn(value, plain.excluded)) return false
+    const { bounds = {} } = plain
+    const isWithin = (count: number, min = 0, max = Number.POSITIVE_INFINITY) => count >= min && count <= max
+    if (typeof value === 'number') {
+      return (
+        isWithin(value, bounds.minimum ?? Number.NEGATIVE_INFINITY, bounds.maximum) &&
+        value > (bounds.exclusiveMinimum ?? Number.NEGATIVE_INFINITY) &&
+        value < (bounds.exclusiveMaximum ?? Number.POSITIVE_INFINITY) &&
+        (plain.multiples ?? []).every((multiple) => isMultiple(value, multiple.value))
+      )
+    }
+    if (typeof value === 'string')
+      return isWithin([...value].length, bounds.minLength, bounds.maxLength) && this.#hasText(value, plain)
+    if (Array.isArray(value)) {
+      return (
+        isWithin(value.length, bounds.minItems, bounds.maxItems) &&
+        (!plain.uniqueItems || value.every((item, at) => !isIn(item, value.slice(0, at)))) &&
+        value.every((item, at) => this.allows(item, itemParts(plain, at))) &&
+        (plain.contains ?? []).every(({ part, min, max }) => {
+          const others = { ...part, negated: !part.negated }
+          return (
+            value.filter((item) => this.allows(item, [part])).length >= min &&
+            (max === null || value.filter((item) => !this.allows(item, [others])).length <= max)
+          )
+        })
+      )
+    }
+    if (!isObject(value)) return true
+    const names = Object.keys(value)
+    return (
+      (this.#isLenient || this.#hasKnownPatterns(plain)) &&
+      isWithin(names.length, bounds.minProperties, bounds.maxProperties) &&
+      (plain.required ?? []).every((name) => Object.hasOwn(value, name)) &&
+      names.every((name) => plain.names === undefined || this.allows(name, plain.names)) &&
+      names.every((name) => this.allows(value[name], this.memberParts(plain, name)))
+    )
+  }
+
+  memberParts(plain: Plain, name: string): Conjunction {
+    return memberParts(plain, name, (source, text) => this.matches(source, text) ?? true)
+  }
+
+  /** Whether a pattern is found in a text; null for a pattern that is not supported. */
+  matches(source: string, text: string): boolean | null {
+    let matcher = this.#matchers.get(source)
+    if (matcher === undefined) {
+      matcher = matcherOf(source)
+      this.#matchers.set(source, matcher)
+    }
+    return matcher?.test(text) ?? null
+  }
+
+  /** Whether it is known which members each schema is about. */
+  #hasKnownPatterns({ objects = [] }: Plain): boolean {
+    return objects.every(({ patterns }) => patterns.every(({ source }) => this.matches(source, '') !== null))
+  }
+
+  #hasText(value: string, { patterns = [], notPatterns = [], formats = [] }: Plain): boolean {
+    return (
+      patterns.every((pattern) => this.matches(pattern.value, value) ?? this.#isLenient) &&
+      notPatterns.every((pattern) => !(this.matches(pattern.value, value) ?? !this.#isLenient)) &&
+      formats.every((format) => this.#isLenient || isOfFormat(value, format.value))
+    )
+  }
+
+  /** What satisfies some options of each. */
+  #all(lists: readonly (() => readonly Plain[])[]): readonly Plain[] {
+    return lists.reduce<readonly Plain[]>(
+      (known, list) => (known.length === 0 ? known : this.#both(known, list())),
+      ANYTHING,
+    )
+  }
+
+  #both(first: readonly Plain[], second: readonly Plain[]): readonly Plain[] {
+    if (first === ANYTHING) return second
+    if (second === ANYTHING) return first
+    this.#spend(first.length * second.length)
+    const pairs = first.flatMap((a) => second.flatMap((b) => together(a, b) ?? []))
+    const multiplies = first.length > 1 && second.length > 1 && pairs.length > Math.max(first.length, second.length)
+    if (!multiplies || pairs.length <= MOST_PRODUCTS) return pairs
+    this.#losses++
+    return [...pairs.slice(0, MOST_PRODUCTS / 2), ...pairs.slice(-MOST_PRODUCTS / 2)]
+  }
+
+  #spend(work: number): void {
+    this.#left -= work
+    if (this.#left < 0) throw new TooComplex('its alternatives are too many together')
+  }
+
+  #expanded(part: Part): readonly Plain[] {
+    const id = this.#idOf(part)
+    const known = this.#known.get(id)
+    if (known !== undefined) {
+      if (this.#partial.has(id)) this.#losses++
+      return known
+    }
+    if (this.#open.has(id)) {
+      if (this.#isPeeking) throw new Unfinished()
+      this.#refuse('the schema refers to itself', part.path)
+      return ANYTHING
+    }
+    if (this.#open.size > DEEPEST)
+      throw new TooComplex(`schemas nested deeper than ${DEEPEST} are not supported`, part.path)
+    this.#open.add(id)
+    this.#spend(1)
+    const losses = this.#losses
+    let options: readonly Plain[]
+    try {
+      options = this.#optionsOf(part)
+    } finally {
+      this.#open.delete(id)
+    }
+    if (options.length > MOST_OPTIONS)
+      throw new TooComplex(`more than ${MOST_OPTIONS} alternatives are not supported`, part.path)
+    this.#known.set(id, options)
+    if (this.#losses > losses) this.#partial.add(id)
+    return options
+  }
+
+  #optionsOf(part: Part): readonly Plain[] {
+    const { schema, path, negated } = part
+    if (schema === true || schema === false) {
+      if (schema !== negated) return ANYTHING
+      this.#isNothing('the schema false allows nothing', path)
+      return []
+    }
+    if (!isObject(schema)) {
+      this.#refuse(`expected a schema, got ${typeOf(schema)}`, path)
+      return ANYTHING
+    }
+    const own = { ...part, base: this.#references.baseOf(schema, part.base) }
+    if (!negated) return this.#positive(own)
+    const target = this.#targetOf({ ...own, negated: false })
+    // Older drafts take a reference alone: what is not its target is neither with what stands beside it.
+    if (target !== null) {
+      if (hasOtherKeywords(schema)) this.#losses++
+      return this.#expanded({ ...target, negated: true })
+    }
+    if (!isFullyNegated(schema)) this.#losses++
+    return negatedOptions(own, this.#reader, (parts) => this.of(parts)).map(unevaluated)
+  }
+
+  #positive(part: Part): readonly Plain[] {
+    const schema = part.schema as Schema
+    const list = (keyword: string): readonly Part[] | null => {
+      const schemas = schema[keyword]
+      if (schemas === undefined) return null
+      const at = [...part.path, keyword]
+      if (Array.isArray(schemas) && schemas.length > 0)
+        return schemas.map((one, index) => inner(part, one, keyword, index))
+      this.#refuse(Array.isArray(schemas) ? 'the array is empty' : `expected an array, got ${typeOf(schemas)}`, at)
+      return null
+    }
+    const plain = this.#reader.plainOf(part)
+    if (plain === null) {
+      this.#isNothing(`no value of '${'enum' in schema ? 'enum' : 'const'}' is allowed beside it`, [
+        ...part.path,
+        'enum' in schema ? 'enum' : 'const',
+      ])
+      return []
+    }
+    const target = this.#targetOf(part)
+    // Validators of older drafts allow more: they take no notice of what stands beside a reference.
+    if (target !== null && this.#references.isOlder && hasOtherKeywords(schema)) this.#losses++
+    const [allOf, anyOf, oneOf] = [list('allOf'), list('anyOf'), list('oneOf')]
+    const { not, if: condition } = schema
+    const options = this.#all([
+      () => (Object.keys(plain).length === 1 ? ANYTHING : [plain]),
+      ...(target === null ? [] : [() => this.#expanded(target)]),
+      ...(allOf ?? []).map((one) => () => this.#expanded(one)),
+      ...(anyOf === null ? [] : [() => this.#any(anyOf)]),
+      ...(oneOf === null ? [] : [() => this.#one(oneOf, [...part.path, 'oneOf'])]),
+      ...(not === undefined ? [] : [() => this.#not({ ...inner(part, not, 'not'), negated: true })]),
+      ...(condition === undefined ? [] : [() => this.#conditional(part)]),
+      ...this.#dependencies(part),
+    ])
+    return this.#withoutUnevaluated(part, options)
+  }
+
+  #not(part: Part): readonly Plain[] {
+    const options = this.#expanded(part).map(unevaluated)
+    if (options.length === 0) this.#isNothing("'not' leaves nothing that can be enforced", part.path)
+    return options
+  }
+
+  /** Equal alternatives are one. */
+  #any(parts: readonly Part[]): readonly Plain[] {
+    const options = new Set(parts.flatMap((part) => this.#expanded(this.#aliased(part))))
+    return options.has(ANYTHING[0]!) ? ANYTHING : withConstantsTogether([...options])
+  }
+
+  /** In place of a schema that only refers to another, that one. */
+  #aliased(part: Part): Part {
+    const { schema } = part
+    if (!isObject(schema) || Object.keys(schema).length !== 1) return part
+    return this.#targetOf({ ...part, base: this.#references.baseOf(schema, part.base) }) ?? part
+  }
+
+  #one(parts: readonly Part[], path: Path): readonly Plain[] {
+    const aliased = parts.map((part) => this.#aliased(part))
+    const lists = aliased.map((part) => this.#expanded(part))
+    const isPartial = aliased.map((part) => this.#partial.has(this.#idOf(part)))
+    const constants = onlyConstants(lists)
+    if (constants !== null && !isPartial.includes(true)) {
+      const counts = Map.groupBy(constants, (value) => value)
+      const once = [...counts].flatMap(([value, list]) => (list.length === 1 ? [value] : []))
+      return once.length === 0 ? [] : [{ enum: once }]
+    }
+    const options = lists.flatMap((list, index) =>
+      list.flatMap((option) => {
+        let kept: readonly Plain[] = [option]
+        for (const [at, others] of lists.entries()) {
+          if (at === index || kept.length === 0) continue
+          this.#spend(kept.length * others.length)
+          // What is left out of the others may be what an option has in common with them.
+          const isApart = !isPartial[at] && kept.every((one) => others.every((other) => this.#areApart(one, other)))
+          if (isApart) continue
+          kept = this.#both(kept, this.#expanded({ ...aliased[at]!, negated: true }))
+        }
+        return kept
+      }),
+    )
+    if (options.length > 0) return options
+    if (this.#isLenient) return lists.flat()
+    this.#isNothing("the schemas of this 'oneOf' cannot be told apart; use 'anyOf'", path)
+    return []
+  }
+
+  #areApart(a: Plain, b: Plain): boolean {
+    const both = together(a, b)
+    return both === null || !this.isSatisfiable(both)
+  }
+
+  /** False where types, bounds, constants or what is required show that no value satisfies an option. */
+  isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
+    if (plain.isMisfit || plain.types?.every((type) => hasNoRoom(type, plain))) return false
+    if (plain.enum !== undefined)
+      return plain.enum.some((value) => typeof value === 'object' || this.#mayFit(value, plain))
+    const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
+    // A value of another type satisfies all that is said of members.
+    if (levels === 0 || !isObjectOnly || !this.#hasKnownPatterns(plain)) return true
+    return (plain.required ?? []).every((name) => {
+      const names = plain.names === undefined ? null : this.#peek(plain.names)
+      if (names !== null && !names.some((option) => this.#mayFit(name, option))) return false
+      const parts = this.memberParts(plain, name)
+      const options = parts.length === 0 ? null : this.#peek(parts)
+      return options === null || options.some((option) => this.isSatisfiable(option, levels - 1))
+    })
+  }
+
+  /** Whether a scalar satisfies an option, for all that is known: validators differ in what they take for a format. */
+  #mayFit(value: unknown, plain: Plain): boolean {
+    const isKnown = ({ value: source }: Source<string>) => this.matches(source, '') !== null
+    const { patterns = [], notPatterns = [] } = plain
+    const known = { patterns: patterns.filter(isKnown), notPatterns: notPatterns.filter(isKnown), formats: [] }
+    return this.fits(value, { ...plain, ...known })
+  }
+
+  /** All options of a member's value; null where some are left out, or they lead back to what is being looked at. */
+  #peek(parts: Conjunction): readonly Plain[] | null {
+    const was = this.#isPeeking
+    const losses = this.#losses
+    this.#isPeeking = true
+    try {
+      const options = this.of(parts)
+      return this.#losses > losses ? null : options
+    } catch (error) {
+      if (error instanceof Unfinished) return null
+      throw error
+    } finally {
+      this.#isPeeking = was
+    }
+  }
+
+  #conditional(part: Part): readonly Plain[] {
+    const { if: condition, then, else: otherwise } = part.schema as Schema
+    if (then === undefined && otherwise === undefined) return ANYTHING
+    const schema = inner(part, condition, 'if')
+    const branch = (key: 'then' | 'else', test: Part, inside: unknown) =>
+      this.#all([
+        () => this.#expanded(test),
+        ...(inside === undefined ? [] : [() => this.#expanded(inner(part, inside, key))]),
+      ])
+    return [...branch('then', schema, then), ...branch('else', { ...schema, negated: true }, otherwise)]
+  }
+
+  /** Each holds what follows from a member, or does not have the member. */
+  #dependencies(part: Part): readonly (() => readonly Plain[])[] {
+    const { dependencies, dependentRequired, dependentSchemas } = part.schema as Schema
+    const all = Object.entries({ dependencies, dependentRequired, dependentSchemas }).flatMap(([keyword, held]) =>
+      this.#reader.schemasIn(held, [...part.path, keyword]).map(([name, demand]) => ({ keyword, name, demand })),
+    )
+    return all.map(({ keyword, name, demand }) => () => {
+      const isNames = keyword === 'dependentRequired' || Array.isArray(demand)
+      const path = [...part.path, keyword, name]
+      // What a schema says counts for `unevaluatedProperties` and `unevaluatedItems` only beside the member.
+      const followed = isNames
+        ? [{ required: this.#reader.namesIn(demand, path) }]
+        : this.#both([{ types: ['object'], required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
+      return [...followed, withoutMember(name, path)]
+    })
+  }
+
+  /** `unevaluatedProperties` and `unevaluatedItems` are about what nothing else in an option describes. */
+  #withoutUnevaluated(part: Part, options: readonly Plain[]): readonly Plain[] {
+    const { unevaluatedProperties, unevaluatedItems } = part.schema as Schema
+    if (unevaluatedProperties === undefined && unevaluatedItems === undefined) return options
+    return options.map((plain) => {
+      const shapes = (plain.objects ?? []).filter(({ isEvaluated }) => isEvaluated)
+      const arrays = (plain.arrays ?? []).filter(({ isEvaluated }) => isEvaluated)
+      const object: ObjectShape = {
+        properties: new Map(
+          shapes.flatMap(({ properties }) => Array.from(properties, ([name, one]) => [name, always(one)])),
+        ),
+        patterns: shapes.flatMap(({ patterns }) =>
+          patterns.map((pattern) => ({ ...pattern, part: always(pattern.part) })),
+        ),
+        additional: inner(part, unevaluatedProperties, 'unevaluatedProperties'),
+        isEvaluated: true,
+      }
+      const longest = Math.max(0, ...arrays.map(({ prefix }) => prefix.length))
+      const array: ArrayShape = {
+        prefix: Array.from({ length: longest }, () => inner(part, true, 'unevaluatedItems')),
+        rest: inner(part, unevaluatedItems, 'unevaluatedItems'),
+        isEvaluated: true,
+      }
+      const isObjectOpen =
+        unevaluatedProperties !== undefined && shapes.every(({ additional }) => additional === undefined)
+      const isArrayOpen = unevaluatedItems !== undefined && arrays.every(({ rest }) => rest === undefined)
+      // A value of several options is described by all of them.
+      if (isObjectOpen || isArrayOpen) this.#losses++
+      return {
+        ...plain,
+        ...(isObjectOpen && { objects: [...(plain.objects ?? []), object] }),
+        ...(isArrayOpen && { arrays: [...(plain.arrays ?? []), array] }),
+      }
+    })
+  }
+
+  /** What a reference of the schema stands for; null where it has none. */
+  #targetOf(part: Part): Part | null {
+    const schema = part.schema as Schema
+    const keyword = ['$ref', '$dynamicRef', '$recursiveRef'].find((name) => schema[name] !== undefined)
+    if (keyword === undefined) return null
+    const at = [...part.path, keyword]
+    const reference = schema[keyword]
+    if (typeof reference !== 'string') {
+      this.#refuse('expected a string', at)
+      return null
+    }
+    if (keyword !== '$ref' && !this.#references.isSingle) {
+      this.#refuse(`'${keyword}' is only supported where no schema inside has an '$id'`, at)
+      return null
+    }
+    const found = this.#references.resolve(reference, part.base)
+    if (found !== null) {
+      const target = { schema: found.target, path: found.path, base: found.base, negated: part.negated }
+      if (!this.#isPeeking && this.#open.has(this.#idOf(target))) this.#refuse(`'${reference}' refers to itself`, at)
+      return target
+    }
+    const isWithin = reference.startsWith('#')
+    this.#refuse(
+      isWithin
+        ? `'${reference}' refers to nothing`
+        : `'${reference}' is not a reference within the schema, only those are supported`,
+      at,
+    )
+    return null
+  }
+
+  #isNothing(message: string, path: Path): void {
+    this.nothing = new UnsupportedConstraint(message, path)
+  }
+
+  #idOf({ schema, negated }: Part): number {
+    const id = this.#ids.get(schema) ?? this.#ids.size
+    this.#ids.set(schema, id)
+    return 2 * id + (negated ? 1 : 0)
+  }
+}
+
+/** Whether something that has an effect stands beside a reference. */
+function hasOtherKeywords(schema: Schema): boolean {
+  return Object.keys(schema).some(
+    (keyword) => KEYWORDS.get(keyword)?.effect === 'enforced' && !keyword.startsWith('$') && keyword !== 'definitions',
+  )
+}
+
+/** The constants of options that say nothing else; null where some do. */
+function onlyConstants(lists: readonly (readonly Plain[])[]): readonly unknown[] | null {
+  const isScalar = (value: unknown) => typeof value !== 'object' || value === null
+  const isOnly = lists.every((list) => list.every((plain) => isConstant(plain) && plain.enum!.every(isScalar)))
+  return isOnly ? lists.flatMap((list) => list.flatMap((plain) => plain.enum!)) : null
+}
+
+function isConstant(plain: Plain): boolean {
+  return plain.enum !== undefined && Object.keys(plain).every((key) => ['enum', 'types', 'where'].includes(key))
+}
+
+/** Options that are constants and nothing else are one. */
+function withConstantsTogether(options: readonly Plain[]): readonly Plain[] {
+  const constants = options.filter(isConstant)
+  if (constants.length < 2) return options
+  const together = { enum: constants.flatMap((plain) => plain.enum!), where: constants[0]!.where ?? {} }
+  return options.flatMap((plain) => (plain === constants[0] ? [together] : isConstant(plain) ? [] : [plain]))
+}
+
+function matcherOf(source: string): SearchMatcher | null {
+  try {
+    return new SearchMatcher(source)
+  } catch (error) {
+    if (error instanceof PatternError) return null
+    throw error
+  }
+}
+
+const formats = new Map<string, SearchMatcher>()
+
+function isOfFormat(text: string, format: string): boolean {
+  const matcher = formats.get(format) ?? new SearchMatcher(`^(?:${FORMATS[format]!.pattern})$`)
+  formats.set(format, matcher)
+  return matcher.test(text)
+}
+
+function always(part: Part): Part {
+  return { ...part, schema: true, negated: false }
+}

@@ -1,0 +1,74 @@
+import type { Sequence } from '../sequences/sequence.ts'
+import type { RunningSequence, SequenceGroup } from '../sequences/sequence-group.ts'
+import type { PrefillCursor } from './prefill-cursor.ts'
+
+/** A prompt, or other text that is known beforehand, on its way into the KV cache. */
+export interface Prefill {
+  readonly cursor: PrefillCursor
+  readonly group: SequenceGroup
+  /** Whose next token follows it; null for a shared prefix. */
+  readonly sequence: Sequence | null
+}
+
+/** The part of a prefill that one step computes. */
+export interface PrefillPart {
+  readonly cursor: PrefillCursor
+  readonly group: SequenceGroup
+  readonly rows: number
+  /** Where the text ends in this step: the sequence whose next token the step decodes as well. */
+  readonly next: Sequence | null
+}
+
+/** A sequence whose next token is computed, and with it the tokens that may come after it. */
+export interface Decoding extends RunningSequence {
+  /** Expected next tokens; each has a row, so that several tokens may come out of the step. */
+  readonly draft: readonly number[]
+}
+
+/** What one step computes. It has one call of the native library. */
+export type Step = EncodeStep | MediaStep | TextStep
+
+interface CountedStep {
+  /** Ascending from 1. */
+  readonly number: number
+  /** Prompt tokens that it computes, those computed again after a preemption included. */
+  readonly promptTokens: number
+}
+
+/** Runs the encoder on an image or on audio, or on a part of the work for one. */
+export interface EncodeStep extends CountedStep {
+  readonly type: 'encode'
+  readonly prefill: Prefill
+  /** After which the encoder pauses, if it can. */
+  readonly ms: number
+}
+
+/** Prefills embeddings of encoded media. */
+export interface MediaStep extends CountedStep {
+  readonly type: 'media'
+  readonly prefill: Prefill
+  /** Tokens of the media, each with an embedding. */
+  readonly rows: number
+}
+
+/** Decodes next tokens and, beside them, prefills text. */
+export interface TextStep extends CountedStep {
+  readonly type: 'text'
+  readonly round: number
+  readonly decoding: readonly Decoding[]
+  readonly prefills: readonly PrefillPart[]
+  /** Rows of the batch. */
+  readonly rows: number
+  /** Cells that the rows look back at, all rows together. */
+  readonly cellsRead: number
+}
+
+/** A step failed in native code, and these groups with it. */
+export class StepError extends Error {
+  readonly groups: ReadonlySet<SequenceGroup>
+
+  constructor(groups: Iterable<SequenceGroup>, cause: unknown) {
+    super('A step failed.', { cause })
+    this.groups = new Set(groups)
+  }
+}

@@ -1,0 +1,358 @@
+import type { LocalStats } from '../../../contract/stats.ts'
+import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
+import { pieceAt } from '../../cache/piece.ts'
+import { type CachedPrefix, PrefixCache } from '../../cache/prefix-cache.ts'
+import type { PrefixKey } from '../../cache/prefix-key.ts'
+import { type PrefixMatch, SHORTEST_MATCH } from '../../cache/prefix-match.ts'
+import { type RetainedSequence, RetainedSequences } from '../../cache/retained-sequences.ts'
+import { Returns } from '../../cache/returns.ts'
+import type { DiskPrefixes, DiskRead } from '../../disk/disk-prefixes.ts'
+import { type Keeping, PrefixCopies } from './prefix-copies.ts'
+import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
+
+export type ReuseStats = Pick<
+  LocalStats,
+  | 'cachedCells'
+  | 'cachedSequences'
+  | 'retainedCells'
+  | 'retainedSequences'
+  | 'reusedTokens'
+  | 'prefixHits'
+  | 'prefixMisses'
+  | 'diskBytes'
+  | 'diskSequences'
+  | 'diskHits'
+>
+
+export interface Room {
+  cells: number
+  sequences: number
+}
+
+/** What decides how long ended work is kept, and where. */
+export interface ReuseCosts {
+  /** Time to compute a row of a prompt beside the copy of a cell, in ms; infinite where copies are always worth it. */
+  readonly copiedRowMs: number
+  /** Null where ended work is copied soon, and leaves the KV cache soon after that. */
+  readonly keeping: Omit<Keeping, 'returns'> | null
+}
+
+/** Something that holds the beginning of a prompt: a running sequence, one that has ended, or a copy. */
+type Source = KvSequence | RetainedSequence | CachedPrefix
+type Match = PrefixMatch<Source>
+
+/** Reading files for fewer cells than this would not pay. */
+const LEAST_CELLS_READ = 64
+/** No prompt waits longer for a disk, in ms. */
+const MOST_READ_MS = 30_000
+const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
+
+/**
+ * Finds what has been computed of a prompt already: by running work of its organisation, or by work that has ended, in
+ * the KV cache or in the prefix cache. It owns both and the counts of hits and misses. The sequence manager calls it when
+ * it opens the root of a group, when it closes one, and when it needs room.
+ */
+export class PrefixReuse {
+  readonly #kv: KvCache
+  readonly #isOn: boolean
+  readonly #cache: PrefixCache
+  readonly #retained: RetainedSequences
+  readonly #copies: PrefixCopies
+  readonly #disk: DiskPrefixes | null
+  /** Null where cells are not kept. */
+  readonly #returns: Returns | null
+  /** Of what is retained, what was continued. */
+  readonly #continued = new WeakSet<RetainedSequence>()
+  /** What was found of ended work, and in which version of both caches. */
+  readonly #found = new WeakMap<PrefixKey, { readonly version: number; readonly match: Match | null }>()
+  /** The common prefix of two keys. They are compared once, and not again at every step that one of them waits. */
+  readonly #common = new WeakMap<PrefixKey, WeakMap<PrefixKey, Cut>>()
+  #reusedTokens = 0
+  #hits = 0
+  #misses = 0
+
+  /**
+   * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
+   * @param disk where copies outlive the process; null for nowhere.
+   */
+  constructor(
+    kv: KvCache,
+    prefixCacheBytes: number,
+    { copiedRowMs, keeping }: ReuseCosts,
+    disk: DiskPrefixes | null = null,
+  ) {
+    this.#kv = kv
+    this.#isOn = prefixCacheBytes > 0
+    this.#disk = this.#isOn ? disk : null
+    this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
+    this.#returns = keeping === null ? null : new Returns()
+    const kept = keeping === null ? null : { ...keeping, returns: this.#returns! }
+    this.#copies = new PrefixCopies(kv, this.#cache, copiedRowMs, kept)
+    this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
+  }
+
+  get stats(): ReuseStats {
+    return {
+      cachedCells: this.#cache.cells,
+      cachedSequences: this.#cache.entries,
+      retainedCells: this.#retained.cells(),
+      retainedSequences: this.#retained.count,
+      reusedTokens: this.#reusedTokens,
+      prefixHits: this.#hits,
+      prefixMisses: this.#misses,
+      ...(this.#disk?.stats ?? NO_DISK),
+    }
+  }
+
+  /**
+   * Reads what is on disk of a group's prompt into the prefix cache, where that is faster than to compute it.
+   * @returns null when there is nothing to wait for. Never rejects.
+   */
+  readAhead(group: SequenceGroup, running: readonly RunningSequence[]): Promise<void> | null {
+    if (this.#disk === null) return null
+    const found = this.find(group, running)?.cut.cells ?? 0
+    if (group.key.length - found < LEAST_CELLS_READ) return null
+    // What cannot be read is computed.
+    return this.#readAhead(group, running, this.#disk).catch(() => {})
+  }
+
+  async #readAhead(group: SequenceGroup, running: readonly RunningSequence[], disk: DiskPrefixes): Promise<void> {
+    await disk.refresh(group.organisation)
+    const cached = this.#cache.find(group.organisation, group.key)
+    const found = this.find(group, running)?.cut.cells ?? 0
+    const read = disk.begin(group, cached?.cut.cells ?? 0, found, this.#cache.limitBytes)
+    if (read === null) return
+    let timer: NodeJS.Timeout | undefined
+    const tooLate = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, Math.min(read.limitMs, MOST_READ_MS))
+    })
+    await Promise.race([this.#adopt(read, cached, disk), tooLate])
+    clearTimeout(timer)
+  }
+
+  /** Takes what is read into the prefix cache, as far as it is whole. */
+  async #adopt(read: DiskRead, cached: PrefixMatch<CachedPrefix> | null, disk: DiskPrefixes): Promise<void> {
+    let last = cached?.source ?? null
+    for (const { piece, saved } of read.parts) {
+      const { organisation, key } = piece
+      const state = await saved
+      if (state === null) return
+      const { from } = state
+      const parent = from.cells === 0 || last === null ? null : pieceAt(last, from)
+      if (parent === null && from.cells > 0) return
+      // Another prompt may have waited for the same.
+      const known = this.#cache.find(organisation, key)
+      const isKnown = known?.cut.cells === key.length
+      last = isKnown ? known.source : this.#cache.adopt(organisation, parent, key, state)
+      if (last === null) return
+      if (isKnown) continue
+      disk.adopted(last, piece)
+      if (piece === read.parts.at(-1)!.piece) disk.countHit()
+    }
+  }
+
+  /** The longest prefix of the group's prompt that has been computed. */
+  find({ organisation, key }: SequenceGroup, running: readonly RunningSequence[]): Match | null {
+    let best = this.#findEnded(organisation, key)
+    for (const { group } of running) {
+      const source = group.root?.kvSequence ?? null
+      if (source === null || group.organisation !== organisation) continue
+      const common = this.#commonPrefix(key, group.key)
+      const cut = source.cells < common.cells ? key.cutBefore(source.cells) : common
+      if (cut.cells < SHORTEST_MATCH || !isBetter(cut, best)) continue
+      if (this.#kv.canCut(source, cut)) best = { source, cut }
+    }
+    return best
+  }
+
+  /** Cells of the group's prompt that are in the KV cache already: they take no room of their own. */
+  sharedCells(group: SequenceGroup, running: readonly RunningSequence[]): number {
+    const match = this.find(group, running)
+    return match === null || isCached(match) ? 0 : match.cut.cells
+  }
+
+  /**
+   * A KV sequence for the root of a group, with as much of the prompt as has been computed already; null when it is
+   * better to wait, because an older sequence is computing more of it.
+   */
+  open(opening: RunningSequence, running: readonly RunningSequence[]): KvSequence | null {
+    const match = this.find(opening.group, running)
+    if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
+    this.#learnReturn(opening.group, match)
+    if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
+      this.#misses++
+      return this.#kv.fork(null)
+    }
+    this.#hits++
+    this.#reusedTokens += match.cut.cells
+    if (isCached(match)) return this.#restore(match)
+    if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
+    this.#retained.touch(match.source)
+    this.#copies.touch(match.source)
+    return this.#kv.fork(match.source.sequence, match.cut)
+  }
+
+  #learnReturn({ organisation, key }: SequenceGroup, match: Match | null): void {
+    const found = match?.cut.cells ?? 0
+    if (this.#returns === null || this.#returns.computed(organisation, key, found) || match === null) return
+    if (isCached(match) || isRetained(match)) this.#returns.continued(match.source, found)
+    if (isRetained(match)) this.#continued.add(match.source)
+  }
+
+  /**
+   * Keeps what the root of a group holds; it may be closed afterwards.
+   * @param generated tokens that it holds after the prompt.
+   */
+  keep({ organisation, key, root }: SequenceGroup, generated: readonly number[] = []): void {
+    const kvSequence = root?.kvSequence ?? null
+    if (kvSequence === null || !this.#isOn) return
+    const held = (generated.length === 0 ? key : key.concat(generated)).slice(kvSequence.cells)
+    if (held === null || held.length < SHORTEST_MATCH) return
+    if (this.#kv.freeSequences === 0) this.#release(this.#retained.next())
+    if (this.#kv.freeSequences === 0) this.#copies.copyNow(organisation, held, kvSequence)
+    const retained = this.#retained.add(organisation, held, kvSequence)
+    if (retained !== null) this.#copies.add(retained)
+  }
+
+  /** What ended work holds in the KV cache. Whoever needs it gets it. */
+  get held(): Room {
+    return { cells: this.#retained.cells(), sequences: this.#retained.count }
+  }
+
+  /** Ends a step: copies some of what is due. */
+  endStep(copyMs: number, rows: number): void {
+    for (const retained of this.#copies.endStep(copyMs, rows)) this.#giveUp(retained)
+  }
+
+  /** How long copies must wait if nothing runs, in ms. */
+  get restMs(): number {
+    return this.#copies.restMs
+  }
+
+  /** Copies some of what ended while nothing runs. @returns whether anything waited for it. */
+  continueCopies(ms: number): boolean {
+    return this.#copies.continueIdle(ms)
+  }
+
+  /** Waits until what is copied is on disk as well. */
+  async flush(): Promise<void> {
+    await this.#disk?.flush()
+  }
+
+  /** A sequence with a copy's cells; an empty one when the library does not take the copy. */
+  #restore(match: PrefixMatch<CachedPrefix>): KvSequence {
+    this.#disk?.touch(match.source)
+    try {
+      return this.#cache.restore(match)
+    } catch {
+      // Only a copy from disk can be useless, even with the right checksum.
+      this.#disk?.remove(match.source)
+      this.#cache.forget(match.source)
+      return this.#kv.fork(null)
+    }
+  }
+
+  /** Releases one of the retained sequences. @returns whether there was one. */
+  reclaim(): boolean {
+    return this.#release(this.#retained.next())
+  }
+
+  /** Releases retained sequences until so many cells are free, or none is left. */
+  provide(cells: number): void {
+    while (this.#kv.freeCells < cells && this.reclaim());
+  }
+
+  /**
+   * Releases some of the retained sequences for a group, unless all together would not be enough. Those that the group
+   * continues go last.
+   * @param missing cells and sequences that must become free, given that what the group continues stays.
+   * @returns whether anything was released.
+   */
+  makeRoomFor(group: SequenceGroup, running: readonly RunningSequence[], missing: Room): boolean {
+    const match = this.find(group, running)
+    const own = match !== null && isRetained(match) ? match : null
+    if (own !== null) {
+      const isEnough = this.#retained.cells(own.source) >= missing.cells && this.#retained.count > missing.sequences
+      if (isEnough) return this.#release(this.#retained.next(own.source))
+      if (missing.cells > 0 && this.#retained.trim(own)) return true
+    }
+    const needed = missing.cells + (own?.cut.cells ?? 0)
+    const isEnough = this.#retained.cells() >= needed && this.#retained.count >= missing.sequences
+    return isEnough && this.#release(this.#retained.next(own?.source) ?? own?.source ?? null)
+  }
+
+  /** @returns false, and releases nothing, when so many cells cannot be free. */
+  #provideAll(cells: number): boolean {
+    if (this.#kv.freeCells + this.#retained.cells() < cells) return false
+    this.provide(cells)
+    return true
+  }
+
+  #release(item: RetainedSequence | null): boolean {
+    if (item === null) return false
+    this.#copies.beforeRelease(item)
+    this.#giveUp(item)
+    return true
+  }
+
+  #giveUp(item: RetainedSequence): void {
+    if (!this.#continued.has(item)) this.#returns?.leaves(item.organisation, item.key)
+    this.#retained.release(item)
+  }
+
+  #findEnded(organisation: string, key: PrefixKey): Match | null {
+    // Both only grow.
+    const version = this.#cache.version + this.#retained.version
+    let found = this.#found.get(key)
+    if (found?.version !== version) {
+      const cached = this.#cache.find(organisation, key)
+      const retained = this.#retained.find(organisation, key)
+      found = { version, match: retained !== null && isBetter(retained.cut, cached) ? retained : cached }
+      this.#found.set(key, found)
+    }
+    return found.match
+  }
+
+  #commonPrefix(key: PrefixKey, other: PrefixKey): Cut {
+    let cuts = this.#common.get(key)
+    if (cuts === undefined) {
+      cuts = new WeakMap()
+      this.#common.set(key, cuts)
+    }
+    let cut = cuts.get(other)
+    if (cut === undefined) {
+      cut = key.commonPrefix(other)
+      cuts.set(other, cut)
+    }
+    return cut
+  }
+
+  /**
+   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Nobody waits for work in the
+   * background.
+   */
+  #isBeingComputed({ group, sequence }: RunningSequence, running: readonly RunningSequence[], found: number): boolean {
+    return running.some(({ group: other, sequence: { rank } }) => {
+      if (rank >= sequence.rank || other === group || other.organisation !== group.organisation) return false
+      if (other.isBackground && !group.isBackground) return false
+      const { root } = other
+      if (root === null || root.kvSequence === null || root.cursor === null) return false
+      const cut = this.#commonPrefix(group.key, other.key)
+      const whole = { cells: other.key.length, position: other.key.length }
+      return cut.cells >= found + SHORTEST_MATCH && cut.cells > root.kvSequence.cells && this.#kv.canCut(whole, cut)
+    })
+  }
+}
+
+/** Of two that are as long, the one in the KV cache is better: its cells are shared and not copied. */
+function isBetter(cut: Cut, than: Match | null): boolean {
+  return cut.cells >= (than?.cut.cells ?? 0)
+}
+
+function isCached(match: Match): match is PrefixMatch<CachedPrefix> {
+  return 'saved' in match.source
+}
+
+function isRetained(match: Match): match is PrefixMatch<RetainedSequence> {
+  return 'sequence' in match.source
+}

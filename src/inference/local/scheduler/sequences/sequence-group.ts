@@ -1,0 +1,165 @@
+import type { EngineEvent } from '../../../contract/generation.ts'
+import { createRepetition } from '../../../contract/repetition.ts'
+import { PrefixKey } from '../../cache/prefix-key.ts'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
+import type { AdmittedWork } from '../admission.ts'
+import { SharedPrefix } from '../batch/shared-prefix.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { KvHolder } from './kv-holder.ts'
+import { Sequence } from './sequence.ts'
+import { createSampler, seedOf } from './sequence-sampler.ts'
+
+/** A sequence that was admitted and has not finished, with its group. */
+export interface RunningSequence {
+  readonly group: SequenceGroup
+  readonly sequence: Sequence
+}
+
+/** Whose a group is. */
+export interface GroupIdentity {
+  readonly id: number
+  readonly organisation: string
+  readonly isBackground?: boolean | undefined
+}
+
+/** What a traced group reports. `encoded`: the encoder has just taken so long for media of it. */
+export type StageReport = { readonly type: 'started' } | { readonly type: 'encoded'; readonly ms: number }
+
+/**
+ * One request from its admission to the end of its last sequence. It owns which of its sequences wait, and the events
+ * that have not been sent. The sequence manager takes sequences out of it and puts preempted ones back; the scheduler
+ * adds events, and the event sender takes them.
+ */
+export class SequenceGroup {
+  /** Ascending in order of arrival. */
+  readonly id: number
+  readonly organisation: string
+  /** Whether it gives way to groups that are not. */
+  readonly isBackground: boolean
+  readonly work: AdmittedWork
+  readonly sequences: readonly Sequence[]
+  /** Each after its parent. */
+  readonly prefixes: readonly SharedPrefix[]
+  /** Holds the first part of the prompt: the prefix of all branches, or the only sequence. Null when nothing is shared. */
+  readonly root: KvHolder | null
+  /**
+   * What the root holds of the prompt; the prefix cache finds it by this. It lacks the prompt's last token, whose logits
+   * must be computed in any case.
+   */
+  readonly key: PrefixKey
+  /** Null where nobody asks for its stages. */
+  report: ((stage: StageReport) => void) | null = null
+  /** In order. */
+  readonly #waiting: Sequence[]
+  #unfinished: number
+  #hasStarted = false
+  #hasSpoken = false
+  #events: EngineEvent[] = []
+
+  constructor(
+    { id, organisation, isBackground = false }: GroupIdentity,
+    work: AdmittedWork,
+    loaded: LoadedModel,
+    seed: number,
+  ) {
+    this.id = id
+    this.organisation = organisation
+    this.isBackground = isBackground
+    this.work = work
+    const { branches } = work
+    const isAlone = branches.length === 1 && branches[0]!.n === 1
+    const prefixes: SharedPrefix[] = []
+    const sequences: Sequence[] = []
+    this.prefixes = prefixes
+    this.sequences = sequences
+    const share = (parent: SharedPrefix | null, chunks: readonly PromptChunk[]): SharedPrefix | null => {
+      const prefix = new SharedPrefix(parent, chunks)
+      if (prefix.cells === 0) return parent
+      prefixes.push(prefix)
+      return prefix
+    }
+    const prefix = isAlone ? null : share(null, work.prefix)
+    try {
+      for (const [branchIndex, branch] of branches.entries()) {
+        const parent = branch.n === 1 ? prefix : share(prefix, branch.suffix)
+        const prompt = isAlone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
+        for (let index = 0; index < branch.n; index++) {
+          const { seed: own } = branch.sampling
+          const drawn = own === undefined ? seedOf(seed, sequences.length) : seedOf(own, index)
+          const sampling = createSampler(loaded, branch, drawn)
+          const repetition = createRepetition(loaded.repetition, branch.sampling)
+          sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { ...sampling, repetition }))
+        }
+      }
+    } catch (error) {
+      this.close()
+      throw error
+    }
+    this.root = isAlone ? sequences[0]! : prefix
+    this.key = PrefixKey.of(this.root?.chunks ?? [])
+    // Completions of no tokens need no model.
+    this.#waiting = sequences.filter(({ branch }) => branch.maxTokens > 0)
+    this.#unfinished = this.#waiting.length
+    this.#events = sequences.filter(({ branch }) => branch.maxTokens === 0).map((sequence) => sequence.finishEmpty())
+  }
+
+  /** Sequences that are neither running nor finished, in order. */
+  get waiting(): readonly Sequence[] {
+    return this.#waiting
+  }
+
+  /** Whether a sequence was ever admitted. */
+  get hasStarted(): boolean {
+    return this.#hasStarted
+  }
+
+  get isFinished(): boolean {
+    return this.#unfinished === 0
+  }
+
+  /** Whether any event was sent. */
+  get hasSpoken(): boolean {
+    return this.#hasSpoken
+  }
+
+  /** Not sent yet. */
+  get events(): readonly EngineEvent[] {
+    return this.#events
+  }
+
+  /** Takes out the first of the waiting sequences. */
+  admit(): Sequence {
+    const sequence = this.#waiting.shift()
+    if (sequence === undefined) throw new Error('No sequence waits.')
+    if (!this.#hasStarted) this.report?.({ type: 'started' })
+    this.#hasStarted = true
+    return sequence
+  }
+
+  /** Puts a sequence back that was admitted, before those that came later. */
+  preempt(sequence: Sequence): void {
+    const after = this.#waiting.findLastIndex(({ rank }) => rank < sequence.rank)
+    this.#waiting.splice(after + 1, 0, sequence)
+  }
+
+  /** Counts a sequence that has finished. */
+  finish(): void {
+    this.#unfinished--
+  }
+
+  emit(...events: readonly EngineEvent[]): void {
+    this.#events.push(...events)
+  }
+
+  /** Hands out the events that were not sent. */
+  takeEvents(): readonly EngineEvent[] {
+    const events = this.#events
+    this.#events = []
+    this.#hasSpoken = true
+    return events
+  }
+
+  close(): void {
+    this.work.close()
+  }
+}

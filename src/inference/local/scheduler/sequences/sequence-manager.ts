@@ -1,0 +1,350 @@
+import { FairQueue } from '../../../../lib/fair-queue.ts'
+import type { LocalStats } from '../../../contract/stats.ts'
+import type { DiskPrefixes } from '../../disk/disk-prefixes.ts'
+import type { BatchSplitter } from '../batch/batch-splitter.ts'
+import { SharedPrefix } from '../batch/shared-prefix.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { KvHolder } from './kv-holder.ts'
+import { PrefixReuse, type ReuseCosts, type ReuseStats, type Room } from './prefix-reuse.ts'
+import type { Sequence } from './sequence.ts'
+import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
+
+/** Cells that a sequence must find free for its first tokens, so that it is not preempted at once. */
+const HEADROOM_CELLS = 32
+
+/**
+ * Decides which sequences are in the KV cache. It owns the queue and the list of running sequences: it admits sequences in
+ * fair order, preempts the youngest when cells run out (they are computed again later), and closes what has finished. The
+ * scheduler calls it between steps; the batch builder calls it for room.
+ */
+export class SequenceManager {
+  readonly #loaded: LoadedModel
+  readonly #queue = new FairQueue<SequenceGroup>()
+  /** What gives way: nothing of it is admitted while anything else waits. */
+  readonly #backgroundQueue = new FairQueue<SequenceGroup>()
+  readonly #reuse: PrefixReuse
+  /** Oldest first. */
+  readonly #running: RunningSequence[] = []
+  readonly #openPrefixes = new Set<SharedPrefix>()
+  #waitingGroups = 0
+  #waitingBackground = 0
+  #preemptions = 0
+  #lastRank = 0
+  /** Nothing is admitted between a preemption and the next end of a sequence; in the background, if it was one of these. */
+  #isCongested = false
+  #isBackgroundCongested = false
+
+  /**
+   * @param times what calibration measured.
+   * @param disk where copies of ended work outlive the process; null for nowhere.
+   */
+  constructor(
+    loaded: LoadedModel,
+    prefixCacheBytes: number,
+    { rowMs, idleCellMs }: Pick<BatchSplitter, 'rowMs' | 'idleCellMs'>,
+    disk: DiskPrefixes | null = null,
+  ) {
+    this.#loaded = loaded
+    const { weighsCopies, keepsCells } = loaded.compute
+    const costs: ReuseCosts = {
+      copiedRowMs: weighsCopies ? rowMs : Number.POSITIVE_INFINITY,
+      keeping: keepsCells ? { rowMs, idleCellMs } : null,
+    }
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
+  }
+
+  /** Oldest first. */
+  get running(): readonly RunningSequence[] {
+    return this.#running
+  }
+
+  /** The group whose turn it is to have a sequence admitted. */
+  get next(): SequenceGroup | undefined {
+    return this.#queue.head ?? this.#backgroundQueue.head
+  }
+
+  /** Groups with sequences that wait. */
+  get queued(): readonly SequenceGroup[] {
+    return [...this.#queue.items, ...this.#backgroundQueue.items]
+  }
+
+  /** Groups of which no sequence has been admitted. */
+  get waitingGroups(): number {
+    return this.#waitingGroups + this.#waitingBackground
+  }
+
+  /** Those of them that wait in the background. */
+  get waitingBackground(): number {
+    return this.#waitingBackground
+  }
+
+  /** Whether a sequence of one class runs. */
+  hasRunning(isBackground: boolean): boolean {
+    return this.#running.some(({ group }) => group.isBackground === isBackground)
+  }
+
+  get stats(): Pick<LocalStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
+    return {
+      ...this.#reuse.stats,
+      running: this.#running.length,
+      waiting: this.waitingGroups,
+      preemptions: this.#preemptions,
+    }
+  }
+
+  enqueue(group: SequenceGroup): void {
+    this.#queueOf(group).add(group)
+    this.#countWaiting(group, 1)
+  }
+
+  /**
+   * Admits sequences while there is room. No sequence overtakes one that waits for room. Sequences in the background leave
+   * when others need their room, and come when nobody else waits.
+   */
+  admit(): void {
+    while (!this.#isCongested) {
+      const group = this.#queue.head
+      const sequence = group?.waiting[0]
+      if (group === undefined || sequence === undefined) break
+      if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptBackground()) return
+      while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptBackground()) return
+      this.#admitNextOf(group)
+    }
+    while (this.#queue.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
+      const group = this.#backgroundQueue.head
+      const sequence = group?.waiting[0]
+      if (group === undefined || sequence === undefined || this.#running.length >= this.#loaded.maxRunning) return
+      if (!this.#makeRoomFor({ group, sequence })) return
+      this.#admitNextOf(group)
+    }
+  }
+
+  #queueOf({ isBackground }: SequenceGroup): FairQueue<SequenceGroup> {
+    return isBackground ? this.#backgroundQueue : this.#queue
+  }
+
+  #countWaiting({ isBackground }: SequenceGroup, change: number): void {
+    if (isBackground) this.#waitingBackground += change
+    else this.#waitingGroups += change
+  }
+
+  /** Has the youngest sequence in the background leave. @returns false when there is none. */
+  #preemptBackground(): boolean {
+    const youngest = this.#running.findLast(({ group }) => group.isBackground)
+    if (youngest === undefined) return false
+    this.#preempt(youngest)
+    return true
+  }
+
+  /** How much of a group's prompt has been computed already. */
+  findPrefix(group: SequenceGroup): ReturnType<PrefixReuse['find']> {
+    return this.#reuse.find(group, this.#running)
+  }
+
+  /** Reads what is on disk of a group's prompt; null when there is nothing to wait for. Never rejects. */
+  readAhead(group: SequenceGroup): Promise<void> | null {
+    return this.#reuse.readAhead(group, this.#running)
+  }
+
+  /** Waits until what is copied of ended work is on disk as well. */
+  flush(): Promise<void> {
+    return this.#reuse.flush()
+  }
+
+  /** Opens the sequences that waited for what the last step has prefilled. */
+  #settle(): void {
+    for (const running of this.#running) this.#open(running.sequence, running)
+  }
+
+  /** What ended work still holds in the KV cache, until the room is needed. */
+  get held(): Room {
+    return this.#reuse.held
+  }
+
+  /** Ends a step. Some of what ended is copied into the prefix cache. */
+  endStep(copyMs: number, rows = 1): void {
+    this.#settle()
+    this.#reuse.endStep(copyMs, rows)
+  }
+
+  /** How long copies must wait if nothing runs, in ms. */
+  get restMs(): number {
+    return this.#reuse.restMs
+  }
+
+  /** Copies some of what ended into the prefix cache while nothing runs. @returns whether anything waited for it. */
+  continueCopies(ms: number): boolean {
+    return this.#reuse.continueCopies(ms)
+  }
+
+  /** Has so many cells free, if only ended work is in the way. */
+  provide(cells: number): void {
+    this.#reuse.provide(cells)
+  }
+
+  /**
+   * Frees some cells: those of ended work, or of the youngest sequence, in the background if there is one, never of the
+   * oldest, so there is always progress.
+   * @returns false when there is nothing to free.
+   */
+  reclaim(): boolean {
+    if (this.#reuse.reclaim() || this.#closeIdlePrefix(null)) return true
+    const youngest = this.#running.at(-1)
+    if (youngest === undefined || this.#running.length === 1) return false
+    if (this.hasRunning(false) && this.#preemptBackground()) return true
+    this.#preempt(youngest)
+    return true
+  }
+
+  /** Closes a sequence that has finished. The prefix cache keeps what may be of use. */
+  finish(finished: RunningSequence): void {
+    this.#stop(finished)
+    this.#close(finished, true)
+    const { group } = finished
+    group.finish()
+    if (group.isFinished) this.#closePrefixes(group, true)
+  }
+
+  /** Closes all of a group. @param keep whether the prefix cache may keep what it computed. */
+  drop(group: SequenceGroup, keep: boolean): void {
+    this.#queueOf(group).remove(group)
+    if (!group.hasStarted) this.#countWaiting(group, -1)
+    for (const running of this.#running.filter((other) => other.group === group)) {
+      this.#stop(running)
+      this.#close(running, keep)
+    }
+    this.#closePrefixes(group, keep)
+    this.#isCongested = false
+    this.#isBackgroundCongested = false
+  }
+
+  #admitNextOf(group: SequenceGroup): void {
+    const queue = this.#queueOf(group)
+    queue.rotate()
+    if (!group.hasStarted) this.#countWaiting(group, -1)
+    const sequence = group.admit()
+    if (group.waiting.length === 0) queue.remove(group)
+    if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
+    const running = { group, sequence }
+    // One that was preempted is older than others that run by now.
+    const after = this.#running.findLastIndex((other) => other.sequence.rank < sequence.rank)
+    this.#running.splice(after + 1, 0, running)
+    sequence.parent?.addUser()
+    this.#open(sequence, running)
+  }
+
+  #preempt(running: RunningSequence): void {
+    const { group, sequence } = running
+    this.#stop(running)
+    sequence.close(this.#loaded.kv)
+    group.preempt(sequence)
+    this.#queueOf(group).add(group)
+    this.#preemptions++
+    if (group.isBackground) this.#isBackgroundCongested = true
+    else this.#isCongested = true
+  }
+
+  /** Takes a sequence out of the running ones; the caller closes it. */
+  #stop({ sequence }: RunningSequence): void {
+    const index = this.#running.findIndex((running) => running.sequence === sequence)
+    if (index === -1) throw new Error('The sequence does not run.')
+    this.#running.splice(index, 1)
+    sequence.parent?.removeUser()
+    this.#isCongested = false
+    this.#isBackgroundCongested = false
+  }
+
+  /**
+   * Gives a holder its place in the KV cache, as soon as everything that it continues is there.
+   * @param opening the sequence that needs it.
+   * @returns whether all of the holder is in the KV cache.
+   */
+  #open(holder: KvHolder, opening: RunningSequence): boolean {
+    if (holder.kvSequence !== null) return holder.isFilled
+    const { parent } = holder
+    if (parent !== null && !this.#open(parent, opening)) return false
+    const kvSequence =
+      holder === opening.group.root
+        ? this.#reuse.open(opening, this.#running)
+        : this.#loaded.kv.fork(parent?.kvSequence ?? null)
+    if (kvSequence === null) return false
+    holder.open(kvSequence)
+    if (holder instanceof SharedPrefix) this.#openPrefixes.add(holder)
+    return holder.isFilled
+  }
+
+  #close({ group, sequence }: RunningSequence, keep: boolean): void {
+    if (keep && group.root === sequence) this.#reuse.keep(group, [sequence.branch.lastToken, ...sequence.tokens])
+    sequence.close(this.#loaded.kv)
+  }
+
+  #closePrefixes(group: SequenceGroup, keep: boolean): void {
+    for (const prefix of group.prefixes) {
+      this.#openPrefixes.delete(prefix)
+      if (keep && group.root === prefix) this.#reuse.keep(group)
+      prefix.close(this.#loaded.kv)
+    }
+  }
+
+  /** Closes the youngest prefix that no running sequence needs. @param except sequence whose prefixes stay. */
+  #closeIdlePrefix(except: Sequence | null): boolean {
+    const spared = new Set<SharedPrefix>()
+    for (let prefix = except?.parent ?? null; prefix !== null; prefix = prefix.parent) spared.add(prefix)
+    const idle = [...this.#openPrefixes].findLast((prefix) => !prefix.isInUse && !spared.has(prefix))
+    if (idle === undefined) return false
+    this.#openPrefixes.delete(idle)
+    idle.close(this.#loaded.kv)
+    return true
+  }
+
+  #makeRoomFor(candidate: RunningSequence): boolean {
+    const { kv } = this.#loaded
+    const { sequence } = candidate
+    const reserved = this.#reserved(candidate.group)
+    const headroom = this.#running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, sequence.tokensLeft)
+    for (;;) {
+      const needed = this.#needed(candidate)
+      const missing = {
+        cells: reserved.cells + needed.cells + headroom - kv.freeCells,
+        sequences: reserved.sequences + needed.sequences - kv.freeSequences,
+      }
+      if (missing.cells <= 0 && missing.sequences <= 0) return true
+      if (this.#reuse.makeRoomFor(candidate.group, this.#running, missing)) continue
+      if (this.#running.length > 0 || !this.#closeIdlePrefix(sequence)) return false
+    }
+  }
+
+  /** What running sequences that need not give way to a group will still take for their prompts and next tokens. */
+  #reserved({ isBackground }: SequenceGroup): Room {
+    const room = { cells: 0, sequences: 0 }
+    const seen = new Set<SharedPrefix>()
+    for (const { group, sequence } of this.#running) {
+      if (group.isBackground && !isBackground) continue
+      add(room, sequence)
+      room.cells++
+      for (let prefix = sequence.parent; prefix !== null && !seen.has(prefix); prefix = prefix.parent) {
+        seen.add(prefix)
+        add(room, prefix)
+      }
+    }
+    return room
+  }
+
+  /** What a sequence would take in addition. */
+  #needed({ group, sequence }: RunningSequence): Room {
+    const room = { cells: 1, sequences: 0 }
+    add(room, sequence)
+    let root: KvHolder = sequence
+    for (let prefix = sequence.parent; prefix !== null && !prefix.isInUse && !prefix.isFilled; prefix = prefix.parent) {
+      add(room, prefix)
+      root = prefix
+    }
+    if (root === group.root && root.kvSequence === null) room.cells -= this.#reuse.sharedCells(group, this.#running)
+    return room
+  }
+}
+
+function add(room: Room, holder: KvHolder): void {
+  room.cells += holder.remaining
+  if (holder.kvSequence === null) room.sequences++
+}

@@ -1,0 +1,190 @@
+import { readFile } from 'node:fs/promises'
+import sharp from 'sharp'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { ResidentMemory } from '../../../test/support/resident-memory.ts'
+import { DecoderPool } from './decoder-pool.ts'
+
+const target = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
+const never = new AbortController().signal
+const small = () =>
+  sharp({ create: { width: 64, height: 64, channels: 3, background: '#ff0000' } })
+    .png()
+    .toBuffer()
+/** Takes long enough to decode that a test can act meanwhile. */
+let large: Buffer
+
+let pool: DecoderPool
+
+beforeAll(async () => {
+  const create = { width: 9000, height: 9000, channels: 3, background: '#00ff00' } as const
+  large = await sharp({ create }).png({ compressionLevel: 1 }).toBuffer()
+})
+afterEach(() => pool.close())
+
+const decode = (bytes: Uint8Array, param = 'p', signal = never, organisation = 'a') =>
+  pool.decode({ type: 'image', data: bytes, target, region: null }, { organisation, param, signal })
+
+/** Kills the process that decodes the input, and each further process that gets the same input. */
+async function killEach(times: number): Promise<void> {
+  let last: number | undefined
+  for (let killed = 0; killed < times; killed++) {
+    await expect.poll(() => pool.pids[0]).not.toBe(last)
+    last = pool.pids[0]!
+    process.kill(last, 'SIGKILL')
+  }
+}
+
+it('processes that stay are started ahead, and decode inputs at the same time', async () => {
+  pool = new DecoderPool({ size: 4, kept: 2 })
+  pool.warmUp()
+  const started = pool.pids
+  expect(started).toHaveLength(2)
+  await Promise.all([decode(await small()), decode(await small())])
+  expect(pool.pids).toEqual(started)
+})
+
+it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const doomed = decode(large, 'messages[0]')
+  const next = decode(await small())
+  await Promise.all([expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' }), killEach(2)])
+  expect((await next).original).toEqual({ width: 64, height: 64 })
+})
+
+it('an input whose process is killed once is decoded in another', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const [unlucky] = await Promise.all([decode(large), killEach(1)])
+  expect(unlucky.original.width).toBe(9000)
+})
+
+it('other inputs are not affected', async () => {
+  pool = new DecoderPool({ size: 2 })
+  const big = large
+  const doomed = [decode(big), decode(big)]
+  const [first, second] = pool.pids
+  process.kill(first!, 'SIGKILL')
+  for (const { original } of await Promise.all(doomed)) expect(original.width).toBe(9000)
+  expect(pool.pids).toContain(second)
+})
+
+it('time in which the server is too busy to receive the result does not count', async () => {
+  pool = new DecoderPool({ size: 1, timeoutMs: 1000 })
+  const good = decode(await small())
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
+  expect((await good).original.width).toBe(64)
+})
+
+it.runIf(process.platform === 'linux')('time in which other processes have the processor does not count', async () => {
+  pool = new DecoderPool({ size: 1, timeoutMs: 600 })
+  await decode(await small())
+  const [pid] = pool.pids
+  process.kill(pid!, 'SIGSTOP')
+  const good = decode(await small())
+  setTimeout(() => process.kill(pid!, 'SIGCONT'), 1000)
+  expect((await good).original.width).toBe(64)
+  expect(pool.pids).toEqual([pid])
+})
+
+it.runIf(process.platform === 'linux')('large images are decoded one at a time', async () => {
+  pool = new DecoderPool({ size: 4 })
+  // All pixels of a progressive JPEG are in memory at once: 190 MiB of these.
+  const jpeg = await sharp({ create: { width: 7000, height: 7000, channels: 3, background: '#00ff00' } })
+    .jpeg({ progressive: true })
+    .toBuffer()
+  await decode(await small())
+  await using memory = await ResidentMemory.watch()
+  const all = await Promise.all(Array.from({ length: 4 }, () => decode(jpeg)))
+  expect(all.map(({ original }) => original.width)).toEqual([7000, 7000, 7000, 7000])
+  // The four processes themselves take 70 MiB each.
+  expect(memory.growth / 2 ** 20).toBeLessThan(190 + 4 * 110)
+})
+
+describe('the queue', () => {
+  it('is served in turn: one organisation’s images do not delay another’s', async () => {
+    pool = new DecoderPool({ size: 1 })
+    const bytes = await small()
+    const order: string[] = []
+    const ask = (organisation: string) =>
+      decode(bytes, 'p', never, organisation).then(() => void order.push(organisation))
+    await Promise.all(['a', 'a', 'a', 'a', 'b'].map(ask))
+    expect(order.indexOf('b')).toBeLessThan(3)
+  })
+
+  it('is limited, for one organisation sooner than for all', async () => {
+    pool = new DecoderPool({ size: 1, mostWaiting: 4 })
+    const bytes = await small()
+    const ask = (organisation: string) => decode(bytes, 'p', never, organisation)
+    const busy = { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter: 1 }
+    // The first job starts at once and does not wait.
+    const taken = ['a', 'a', 'a'].map(ask)
+    await expect(ask('a')).rejects.toMatchObject(busy)
+    taken.push(...['b', 'b'].map(ask))
+    await expect(ask('c')).rejects.toMatchObject(busy)
+    for (const { original } of await Promise.all(taken)) expect(original.width).toBe(64)
+    expect((await ask('c')).original.width).toBe(64)
+  })
+
+  it('does not count aborted inputs', async () => {
+    pool = new DecoderPool({ size: 1, mostWaiting: 2 })
+    const bytes = await small()
+    const client = new AbortController()
+    const first = decode(bytes)
+    const left = decode(bytes, 'p', client.signal)
+    await expect(decode(bytes)).rejects.toMatchObject({ status: 503 })
+    client.abort(new Error('client disconnected'))
+    await expect(left).rejects.toThrow('client disconnected')
+    await Promise.all([first, decode(bytes)])
+  })
+})
+
+it('an input that takes too long gets a 400, and its process is replaced', async () => {
+  pool = new DecoderPool({ size: 1, timeoutMs: 20 })
+  await expect(decode(large)).rejects.toMatchObject({ status: 400, message: /too long/ })
+  const [slow] = pool.pids
+  await pool.close()
+  expect(slow === undefined || !isAlive(slow)).toBe(true)
+})
+
+it('an aborted input is not decoded to its end', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const controller = new AbortController()
+  const unwanted = decode(large, 'p', controller.signal)
+  const [busy] = pool.pids
+  setTimeout(() => controller.abort(new Error('client disconnected')), 150)
+  await expect(unwanted).rejects.toThrow('client disconnected')
+  expect((await decode(await small())).original.width).toBe(64)
+  expect(pool.pids).not.toContain(busy)
+})
+
+// On other systems the shell accepts the limit without enforcing it.
+it.runIf(process.platform === 'linux')('a decoder’s memory is limited', async () => {
+  pool = new DecoderPool({ size: 1, memoryBytes: 2 ** 30 })
+  await decode(await small())
+  const limits = await readFile(`/proc/${pool.pids[0]}/limits`, 'utf8')
+  expect(limits).toMatch(new RegExp(`Max data size +${2 ** 30} +${2 ** 30} +bytes`))
+})
+
+it('a decoder does not get the server’s environment, which may hold keys', async () => {
+  process.env.LOOKOUT_TEST_SECRET = 'secret'
+  pool = new DecoderPool({ size: 1 })
+  await decode(await small())
+  if (process.platform !== 'linux') return
+  expect(await readFile(`/proc/${pool.pids[0]}/environ`, 'utf8')).not.toContain('secret')
+})
+
+it('closing rejects waiting and running jobs', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const big = large
+  const failed = [decode(big), decode(big)].map((pending) => expect(pending).rejects.toThrow('closed'))
+  await pool.close()
+  await Promise.all(failed)
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,77 @@
+import { createReadStream } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
+import {
+  adviceFor,
+  HEAD_BYTES,
+  MEDIA_TYPES,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+} from '../media-type.ts'
+import type { SpooledFile } from './spool.ts'
+
+const RETRY_AFTER_S = 10
+const SUPPORTED = Object.values(MEDIA_TYPES).flat()
+
+/** Media from an address, as it is. It stays available until it is disposed of. */
+export class FetchedMedia implements Disposable {
+  readonly type: MediaType
+  readonly byteLength: number
+  readonly #file: SpooledFile
+  readonly #use: Disposable
+
+  /** @throws ApiError 503 when the file had to make room for others already. */
+  constructor(file: SpooledFile) {
+    const use = file.use()
+    if (use === null) throw serviceUnavailable('The server has no room for more media at the moment', RETRY_AFTER_S)
+    this.#file = file
+    this.#use = use
+    this.type = mediaType(file.head)!
+    this.byteLength = file.byteLength
+  }
+
+  read(): Readable {
+    return createReadStream(this.#file.path)
+  }
+
+  [Symbol.dispose](): void {
+    this.#use[Symbol.dispose]()
+    this.#file[Symbol.dispose]()
+  }
+}
+
+/**
+ * Passes the pieces through. Checks the type in the first bytes, so that no more of an unsupported file is read, and the
+ * size that is allowed for it.
+ * @throws ApiError 400
+ */
+export async function* ofAnyKind(
+  pieces: AsyncIterable<Uint8Array>,
+  mostBytes: Readonly<Record<MediaKind, number>>,
+  param: string,
+): AsyncGenerator<Uint8Array, void, void> {
+  let head = Buffer.alloc(0)
+  let size = 0
+  let limit: number | null = null
+  for await (const piece of pieces) {
+    size += piece.byteLength
+    if (head.length < HEAD_BYTES) head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
+    if (limit === null && head.length >= HEAD_BYTES) limit = mostBytes[supportedKind(head, param)]
+    if (limit !== null && size > limit) {
+      throw invalidRequest(`The media is larger than ${Math.floor(limit / 2 ** 20)} MiB`, param)
+    }
+    yield piece
+  }
+  if (limit === null) supportedKind(head, param)
+}
+
+function supportedKind(head: Uint8Array, param: string): MediaKind {
+  const type = mediaType(head)
+  if (type !== null) return type.split('/', 1)[0] as MediaKind
+  throw invalidRequest(
+    `Unsupported media: the data is ${typeName(head)}; supported types are ${SUPPORTED.join(', ')}${adviceFor(typeName(head))}`,
+    param,
+  )
+}

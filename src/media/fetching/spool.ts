@@ -1,0 +1,188 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { type FileHandle, mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { serviceUnavailable } from '../../lib/errors.ts'
+import { HEAD_BYTES } from '../media-type.ts'
+
+/** Limit for all spooled media: enough for several requests that each have eight of the largest files at a time. */
+const CAPACITY_BYTES = 4 * 2 ** 30
+const RETRY_AFTER_S = 10
+/** Error codes of a disk or system that is full or failing. */
+const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE']
+
+export interface SpoolOptions {
+  /** A folder used for nothing else; by default a new one in the system's temporary folder. */
+  readonly directory?: string | undefined
+  /** The most bytes on the disk at a time. */
+  readonly capacityBytes?: number | undefined
+}
+
+/**
+ * Stores media in files between fetching and decoding, so that memory holds only the pieces that are arriving, however
+ * much a request names. An unused file stays until its request ends, in case the request names it again, or until
+ * others need the space.
+ */
+export class Spool {
+  readonly #given: string | undefined
+  readonly #capacityBytes: number
+  #directory: Promise<string> | null = null
+  #bytes = 0
+  /**
+   * Unused files, the least recently used first. It is not an LRU cache: files in use and files that are still being
+   * written count towards the capacity, but only unused ones can make room.
+   */
+  readonly #idle = new Set<SpooledFile>()
+
+  constructor({ directory, capacityBytes = CAPACITY_BYTES }: SpoolOptions = {}) {
+    this.#given = directory
+    this.#capacityBytes = capacityBytes
+  }
+
+  /**
+   * Writes the pieces to a file as they arrive.
+   * @throws ApiError 503 when there is no room, and any error of the pieces.
+   */
+  async keep(pieces: AsyncIterable<Uint8Array>): Promise<SpooledFile> {
+    const path = join(await withRoom(() => this.#open()), randomBytes(12).toString('hex'))
+    const file = await withRoom(() => open(path, 'wx', 0o600))
+    const hash = createHash('sha256')
+    let head = Buffer.alloc(0)
+    let size = 0
+    try {
+      for await (const piece of pieces) {
+        this.#take(piece.byteLength)
+        size += piece.byteLength
+        if (head.length < HEAD_BYTES) head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
+        hash.update(piece)
+        await withRoom(() => writeAll(file, piece))
+      }
+      await withRoom(() => file.close())
+    } catch (error) {
+      await file.close().catch(() => {})
+      await this.#remove(path, size)
+      throw error
+    }
+    const spooled = new SpooledFile(
+      { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64'), byteLength: size },
+      {
+        used: () => this.#idle.delete(spooled),
+        unused: () => this.#idle.add(spooled),
+        remove: () => {
+          this.#idle.delete(spooled)
+          void this.#remove(path, size)
+        },
+      },
+    )
+    this.#idle.add(spooled)
+    return spooled
+  }
+
+  /** Removes the spool's own folder. A folder given by the caller is the caller's to empty. */
+  async close(): Promise<void> {
+    if (this.#given !== undefined || this.#directory === null) return
+    await rm(await this.#directory, { recursive: true, force: true })
+  }
+
+  #take(bytes: number): void {
+    for (const file of this.#idle) {
+      if (this.#bytes + bytes <= this.#capacityBytes) break
+      file[Symbol.dispose]()
+    }
+    if (this.#bytes + bytes > this.#capacityBytes) throw noRoom(new Error('The spool is full'))
+    this.#bytes += bytes
+  }
+
+  async #remove(path: string, size: number): Promise<void> {
+    this.#bytes -= size
+    // A file that cannot be removed now is removed with the folder.
+    await rm(path, { force: true }).catch(() => {})
+  }
+
+  #open(): Promise<string> {
+    this.#directory ??= this.#make()
+    this.#directory.catch(() => {
+      this.#directory = null
+    })
+    return this.#directory
+  }
+
+  async #make(): Promise<string> {
+    if (this.#given === undefined) return mkdtemp(join(tmpdir(), 'lookout-media-'))
+    await mkdir(this.#given, { recursive: true, mode: 0o700 })
+    return this.#given
+  }
+}
+
+interface Owner {
+  used(): void
+  unused(): void
+  remove(): void
+}
+
+/** Media in a spool file. */
+export class SpooledFile implements Disposable {
+  readonly path: string
+  /** The first bytes, which determine the type. */
+  readonly head: Uint8Array
+  /** SHA-256 of the whole file, in base64. */
+  readonly digest: string
+  readonly byteLength: number
+  readonly #owner: Owner
+  #uses = 0
+  #isWanted = true
+
+  constructor(about: Pick<SpooledFile, 'path' | 'head' | 'digest' | 'byteLength'>, owner: Owner) {
+    const { path, head, digest, byteLength } = about
+    this.path = path
+    this.head = head
+    this.digest = digest
+    this.byteLength = byteLength
+    this.#owner = owner
+  }
+
+  /** Keeps the file until the result is disposed of. Null when the file is removed already. */
+  use(): Disposable | null {
+    if (!this.#isWanted) return null
+    this.#uses++
+    this.#owner.used()
+    let isDone = false
+    return {
+      [Symbol.dispose]: () => {
+        if (isDone) return
+        isDone = true
+        if (--this.#uses > 0) return
+        if (this.#isWanted) this.#owner.unused()
+        else this.#owner.remove()
+      },
+    }
+  }
+
+  /** Ends new uses. The file is removed when the current uses end. */
+  [Symbol.dispose](): void {
+    if (!this.#isWanted) return
+    this.#isWanted = false
+    if (this.#uses === 0) this.#owner.remove()
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let written = 0; written < bytes.byteLength; ) written += (await file.write(bytes, written)).bytesWritten
+}
+
+async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!NO_ROOM.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    throw noRoom(error)
+  }
+}
+
+function noRoom(cause: unknown): Error {
+  return serviceUnavailable(
+    `The server has no room for more media at the moment. Try again in ${RETRY_AFTER_S} seconds.`,
+    RETRY_AFTER_S,
+    cause,
+  )
+}

@@ -1,0 +1,330 @@
+import { type FamilyMarks, familyMarks, familyOf } from '../../families/gguf.ts'
+import {
+  DECIDES_BY_LETTERS,
+  FAMILIES,
+  type Family,
+  type FamilyName,
+  TOOL_MARKS,
+  type ToolSyntaxName,
+  USUAL_THOUGHT,
+} from '../../families/index.ts'
+import { projectorProblem } from '../../families/llama-cpp-names.ts'
+import { DIALECTS, type Dialect, type DialectName } from '../../grounding/index.ts'
+import { CardError } from '../card-error.ts'
+import { isObject, merged, named } from '../card-values.ts'
+import { Origins } from '../origins.ts'
+import { ModelHeaders } from '../read/model-headers.ts'
+import { findTokens } from '../read/vocabulary.ts'
+import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from '../text-card.ts'
+import { type CardPlace, type WrittenCard, type WrittenServe, withExtensions } from '../written-card.ts'
+import { deriveContext } from './derived-context.ts'
+import { deriveIdentity } from './derived-identity.ts'
+import { deriveMedia, type MediaLimits } from './derived-media.ts'
+import { deriveTemplate, type TemplateReading } from './derived-template.ts'
+
+export interface CompletedCard {
+  /** What `cardSchema` reads. */
+  readonly card: Record<string, unknown>
+  readonly origins: Origins
+}
+
+/** Shows the model the schema of its reply, where nobody has said how. */
+const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
+/** The contract's largest reply, in tokens. */
+const MOST_OUTPUT = 8192
+
+/**
+ * Adds what a card leaves out: what its family says, what the headers of its files say, and what its chat template shows.
+ * Each is read only for a field that needs it, so the files of a complete card are not looked at.
+ * @throws CardError
+ */
+export async function completeCard(written: WrittenCard, place: CardPlace): Promise<CompletedCard> {
+  return new Completion(withExtensions(written, place), place).complete()
+}
+
+class Completion {
+  readonly #card: WrittenCard
+  readonly #place: CardPlace
+  readonly #serves: readonly WrittenServe[]
+  readonly #headers: ModelHeaders
+  readonly #origins = new Origins()
+
+  constructor(card: WrittenCard, place: CardPlace) {
+    this.#card = card
+    this.#place = place
+    this.#serves = card.serves ?? [{}]
+    this.#headers = new ModelHeaders(card.engine, place)
+  }
+
+  async complete(): Promise<CompletedCard> {
+    const card = this.#card
+    const identity = await deriveIdentity({
+      card,
+      serves: this.#serves,
+      language: () => this.#headers.language(),
+      place: this.#place,
+      origins: this.#origins,
+    })
+    const context = await this.#context()
+    const unserved = await this.#unserved()
+    const family = await this.#family()
+    const knowledge: Family | null = family === null ? null : FAMILIES[family]
+    if (knowledge?.warning !== undefined && card.dialect === undefined) this.#warn('family', knowledge.warning)
+    const reading = this.#leavesOpen('capabilities', 'reasoning') ? await this.#template() : null
+    const media = await deriveMedia({
+      card,
+      serves: this.#serves,
+      family,
+      headers: this.#headers,
+      contextTokens: context.contextTokens,
+      origins: this.#origins,
+      warn: (message) => this.#warn('engine.projector', message),
+    })
+    const toolSyntax = this.#toolSyntax(knowledge, reading)
+    const thought = this.#thought(knowledge, reading)
+    const dialect = card.dialect === undefined ? (knowledge?.dialect ?? null) : card.dialect
+    if (card.dialect === undefined) this.#origins.note('dialect', dialect, family === null ? 'default' : named(family))
+    const serves = identity.serves.map((served, index) =>
+      this.#served(served, index, { context, media, toolSyntax, thought, dialect, unserved }),
+    )
+    const completed = {
+      ...card,
+      ...identity,
+      serves,
+      family,
+      engine: {
+        ...card.engine,
+        ...(await this.#printedTokens(knowledge, reading, { toolSyntax, thought, dialect })),
+        ...(reading?.builtIn === undefined ? {} : { chatTemplate: reading.builtIn }),
+        ...context.engine,
+      },
+      image: media.image,
+      video: media.video,
+      audio: media.audio,
+      dialect,
+      toolSyntax,
+      thought,
+      schemaPrompt: this.#schemaPrompt(),
+      decision: this.#decision(knowledge),
+    }
+    return { card: completed, origins: this.#origins }
+  }
+
+  /** Whether an id leaves out one of these fields. */
+  #leavesOpen(...fields: readonly (keyof WrittenServe & string)[]): boolean {
+    return this.#serves.some((served) => fields.some((field) => served[field] === undefined))
+  }
+
+  /** Whether the card itself promises something under one of its ids. */
+  #promises(field: 'capabilities' | 'modalities', what: string): boolean {
+    return this.#serves.some((served) => served[field]?.includes(what))
+  }
+
+  #warn(field: string, message: string): void {
+    this.#place.warn(new CardError(this.#place.file, field, message).message)
+  }
+
+  /**
+   * Why images of a model in a Hugging Face folder are not served, where the card leaves open whether they are.
+   * @throws CardError for a card that promises them, without their limits.
+   */
+  async #unserved(): Promise<string | null> {
+    if (!this.#leavesOpen('modalities') && this.#card.image !== undefined) return null
+    const promised = (['image', 'video'] as const).find((what) => this.#promises('modalities', what))
+    if (promised === undefined && !this.#leavesOpen('modalities')) return null
+    const unserved = (await this.#headers.folder())?.unserved ?? null
+    if (unserved === null) return null
+    if (promised !== undefined)
+      throw new CardError(this.#place.file, 'serves', `promises ${promised}s, but ${unserved}`)
+    this.#warn('engine.tokenizer', unserved)
+    return unserved
+  }
+
+  /** The family that the card names, or that its files show. A card that says everything itself has none. */
+  async #family(): Promise<FamilyName | null> {
+    const { family, dialect } = this.#card
+    if (family !== undefined) return family
+    if (this.#card.engine.type === 'openai') return this.#origins.note('family', null, 'default')
+    const isOpen = this.#leavesOpen('capabilities', 'modalities', 'outputFormats', 'reasoning')
+    if (!isOpen && dialect !== undefined) return null
+    const encoder = await this.#headers.encoder()
+    const marks = familyMarks({ language: await this.#headers.language(), encoder })
+    const folder = await this.#headers.folder()
+    if (folder?.family) return this.#origins.note('family', folder.family, 'architectures of config.json')
+    const found = familyOf(marks)
+    if (found !== null) return this.#origins.note('family', found, originOf(marks, FAMILIES[found]))
+    const seen = marks.projector === null ? 'no image projector' : `the image projector '${marks.projector}'`
+    const architecture = `the architecture '${marks.architecture ?? 'unknown'}'`
+    const sees = this.#promises('modalities', 'image') || this.#promises('modalities', 'video')
+    const grounds = this.#serves.some((served) => served.outputFormats?.some((format) => format !== 'text'))
+    if (dialect === undefined && (sees || grounds)) {
+      throw new CardError(
+        this.#place.file,
+        'dialect',
+        `is needed, because the model's files, with ${seen} and ${architecture}, are of no known family; or name one in 'family'`,
+      )
+    }
+    const isComplete = this.#card.image !== undefined || this.#card.audio !== undefined
+    if (encoder !== null && folder === null && !isComplete) {
+      const problem = marks.projector === null ? null : projectorProblem(marks.projector)
+      const why = problem ?? 'is of no known family; name one in "family" if it is like another'
+      this.#warn('engine.projector', `${seen} with ${architecture} ${why}: the model is served text only`)
+    }
+    return this.#origins.note('family', null, 'default')
+  }
+
+  async #template(): Promise<TemplateReading> {
+    const { chatTemplate, type } = this.#card.engine
+    if (type === 'openai') return { toolSyntax: TEXT_TOOL_SYNTAX, thought: null, warnings: [], origin: 'default' }
+    const reading = await deriveTemplate(chatTemplate, await this.#headers.language(), this.#place)
+    for (const warning of reading.warnings) this.#warn('engine.chatTemplate', warning)
+    if (reading.builtIn !== undefined && chatTemplate === undefined)
+      this.#origins.note('engine.chatTemplate', reading.builtIn, reading.origin)
+    return reading
+  }
+
+  /** Cells, and what ids may use of them. */
+  async #context() {
+    const { contextTokens: given, maxSequences } = this.#card.engine
+    const origin = 'engine.contextTokens'
+    if (given !== undefined) {
+      if (!this.#leavesOpen('maxContextTokens')) return { engine: {}, contextTokens: given, origin }
+      const language = await this.#headers.language()
+      const trained = language.get(`${language.get('general.architecture')}.context_length`)
+      const contextTokens = typeof trained === 'number' ? Math.min(given, trained) : given
+      return { engine: {}, contextTokens, origin }
+    }
+    const derived = await deriveContext(this.#card, await this.#headers.language(), this.#place)
+    const contextTokens = this.#origins.note(origin, derived.contextTokens, derived.origin)
+    if (maxSequences !== undefined) return { engine: { contextTokens }, contextTokens, origin }
+    this.#origins.note('engine.maxSequences', derived.maxSequences, derived.sequencesOrigin)
+    return { engine: { contextTokens, maxSequences: derived.maxSequences }, contextTokens, origin }
+  }
+
+  #toolSyntax(family: Family | null, reading: TemplateReading | null): unknown {
+    const { toolSyntax } = this.#card
+    if (toolSyntax !== undefined) return toolSyntax
+    if (this.#leavesOpen('capabilities') && reading?.toolSyntax)
+      return this.#origins.note('toolSyntax', reading.toolSyntax, PROBE)
+    // A model that promises no tools may have a template that shows it none, which the focus tool would need.
+    if (!this.#promises('capabilities', 'tool_calling')) return undefined
+    if (this.#card.engine.type === 'openai') return this.#origins.note('toolSyntax', TEXT_TOOL_SYNTAX, 'default')
+    return this.#origins.note('toolSyntax', family?.toolSyntax ?? undefined, 'family')
+  }
+
+  #thought(family: Family | null, reading: TemplateReading | null): unknown {
+    const { thought } = this.#card
+    if (this.#card.engine.type === 'openai') {
+      const thinks = thought !== undefined || this.#serves.some(({ reasoning }) => reasoning)
+      return thinks
+        ? merged({ exemplars: family?.thought?.exemplars ?? false, ...TEXT_THOUGHT }, thought, true)
+        : undefined
+    }
+    if (!this.#leavesOpen('reasoning') || reading === null) {
+      if (family?.thought && thought === undefined) this.#origins.note('thought', true, 'family')
+      return merged(family?.thought ?? null, thought, true)
+    }
+    const own = family?.thinksUnshown ? family.thought : null
+    const found =
+      reading.thought === null ? own : { exemplars: family?.thought?.exemplars ?? false, ...reading.thought }
+    if (found !== null && thought === undefined) this.#origins.note('thought', true, found === own ? 'family' : PROBE)
+    return merged(found, thought, true)
+  }
+
+  /** Marks of calls, thoughts and places that the engine would leave out of the model's text. */
+  async #printedTokens(
+    family: Family | null,
+    reading: TemplateReading | null,
+    { toolSyntax, thought, dialect }: Pick<ServedFrom, 'toolSyntax' | 'thought' | 'dialect'>,
+  ): Promise<{ printedTokens?: readonly string[] }> {
+    if (this.#card.engine.printedTokens !== undefined || this.#card.engine.type === 'openai') return {}
+    const calls = this.#promises('capabilities', 'tool_calling')
+    const known = calls ? (family?.printedTokens ?? []) : []
+    const marks =
+      reading !== null && typeof toolSyntax === 'string' ? (TOOL_MARKS[toolSyntax as ToolSyntaxName] ?? []) : []
+    const { begin, end } = isObject(thought) ? thought : USUAL_THOUGHT
+    const ends = reading !== null ? [String(end), String(begin).trim()] : []
+    // A card that says everything itself is taken at its word.
+    const isOpen = reading !== null || this.#card.dialect === undefined
+    const grounds = this.#serves.some(({ outputFormats }) => outputFormats?.some((format) => format !== 'text') ?? true)
+    const places = isOpen && grounds ? (dialectNamed(dialect)?.marks ?? []) : []
+    const wanted = [...marks, ...ends, ...places]
+    const found = wanted.length === 0 ? new Map() : findTokens(await this.#headers.language(), wanted)
+    const controls = [...found].filter(([, { control }]) => control).map(([token]) => token)
+    const printedTokens = [...new Set([...known, ...controls])]
+    if (printedTokens.length === 0) return {}
+    if (reading !== null || controls.length > 0)
+      this.#origins.note('engine.printedTokens', printedTokens, 'tokenizer.ggml.token_type')
+    return { printedTokens }
+  }
+
+  /** Forms of replies that the engine can be held to. */
+  #enforced(): readonly string[] {
+    const { engine } = this.#card
+    return engine.type === 'openai' ? ENFORCED[engine.constraints ?? 'none'] : ['response_format_json_schema', 'regex']
+  }
+
+  /** A card that gives some of it keeps the rest of what its family, or any model that follows instructions, has. */
+  #decision(family: Family | null): unknown {
+    const { decision } = this.#card
+    const forms = family?.decision ?? DECIDES_BY_LETTERS
+    this.#origins.note('decision', forms, family?.decision ? 'family' : 'default')
+    return merged(forms, decision, true)
+  }
+
+  #schemaPrompt(): unknown {
+    const { schemaPrompt } = this.#card
+    if (schemaPrompt !== undefined) return schemaPrompt ?? undefined
+    if (!this.#leavesOpen('capabilities')) return undefined
+    return this.#origins.note('schemaPrompt', SCHEMA_PROMPT, 'default')
+  }
+
+  #served(served: WrittenServe, index: number, about: ServedFrom): Record<string, unknown> {
+    const { context, media, toolSyntax, thought, dialect, unserved } = about
+    const add = <Value>(field: string, value: Value, origin: string) =>
+      served[field] === undefined ? this.#origins.note(`serves[${index}].${field}`, value, origin) : served[field]
+    const modalities = add('modalities', media.modalities, 'the encoders') as readonly string[]
+    const maxContextTokens = add('maxContextTokens', context.contextTokens, context.origin)
+    const description = served.description ?? (unserved === null ? undefined : `Text only: ${unserved}.`)
+    return {
+      ...served,
+      ...(description === undefined ? {} : { description }),
+      modalities,
+      capabilities: add(
+        'capabilities',
+        [...this.#enforced(), ...(toolSyntax === undefined ? [] : ['tool_calling'])],
+        toolSyntax === undefined ? 'default' : 'default, toolSyntax',
+      ),
+      outputFormats: add('outputFormats', formats(dialect, modalities), dialect === null ? 'default' : 'dialect'),
+      reasoning: add('reasoning', thought !== undefined, 'thought'),
+      maxContextTokens,
+      maxOutputTokens: add('maxOutputTokens', Math.min(MOST_OUTPUT, maxContextTokens as number), 'default'),
+    }
+  }
+}
+
+interface ServedFrom {
+  readonly context: { readonly contextTokens: number; readonly origin: string }
+  readonly media: MediaLimits
+  readonly toolSyntax: unknown
+  readonly thought: unknown
+  readonly dialect: unknown
+  readonly unserved: string | null
+}
+
+const PROBE = 'the chat template'
+function originOf({ projector }: FamilyMarks, { key }: Family): string {
+  if (key !== undefined) return key
+  return projector === null ? 'general.architecture' : 'clip.projector_type, general.architecture'
+}
+
+/** Null for an unknown name, which the card's schema rejects. */
+function dialectNamed(name: unknown): Dialect | null {
+  return typeof name === 'string' && name in DIALECTS ? DIALECTS[name as DialectName] : null
+}
+
+/** A family's notation is offered for what it can be about. */
+function formats(dialect: unknown, modalities: readonly string[]): readonly string[] {
+  const offered = modalities.includes('image') ? (dialectNamed(dialect)?.formats ?? []) : []
+  return ['text', ...offered.filter((format) => format !== 'clip' || modalities.includes('video'))]
+}

@@ -1,0 +1,19 @@
+import type { GgufMetadata } from '../../families/gguf.ts'
+import { type ImageRule, TIMED_PAIRS, type VideoRule } from '../../families/index.ts'
+import { LEAST_PIXELS } from '../read/hugging-face.ts'
+
+/**
+ * A family's rule where an engine takes the frames of a video as images, each with its time in words before it: servers merge
+ * only the frames of whole videos, to which they give times of their own.
+ * @param encoder whose processor enlarges images below a size.
+ */
+export function videoAsImages(video: VideoRule, image: ImageRule | null, encoder: GgufMetadata | null): VideoRule {
+  const pixels = encoder?.get(LEAST_PIXELS)
+  const least = typeof pixels === 'number' && image !== null ? pixels / (image.patchSize * image.mergeSize) ** 2 : 1
+  return {
+    ...video,
+    layout: video.layout.framesPerGrid === 1 ? video.layout : { ...TIMED_PAIRS, framesPerGrid: 1 },
+    minTokens: Math.max(Math.ceil(least), video.minTokens ?? 1),
+    ...(video.maxTokens === undefined ? {} : { maxTokens: Math.max(Math.ceil(least), video.maxTokens) }),
+  }
+}

@@ -1,0 +1,77 @@
+/** The entry point of a process that reads files of models, and runs their chat templates. */
+import { answerQuestions, attempted } from '../../lib/guarded/guarded-program.ts'
+import { JinjaTemplate } from '../../templates/jinja/template.ts'
+import { probeTemplate, type TemplateFindings } from '../../templates/probe.ts'
+import { readTraits, type TemplateTraits } from '../../templates/traits.ts'
+import { type GgufHeader, metadataOf, parseHead, readGgufHeader, readGgufMetadata } from './gguf.ts'
+import { packMetadata } from './gguf-digest.ts'
+import { readFolderHeaders } from './hugging-face.ts'
+import type { CardFolder } from './weight-files.ts'
+
+export type ReaderQuestion =
+  /** The metadata of a file. With `size`, its tensors must begin within that. */
+  | { readonly type: 'file'; readonly path: string; readonly size: number | null }
+  /** The same of a file of which this is the beginning; null when its header reaches beyond that. */
+  | { readonly type: 'head'; readonly head: Uint8Array; readonly size: number }
+  /** The small files of a folder of Hugging Face. */
+  | { readonly type: 'folder'; readonly name: string; readonly place: CardFolder }
+  /** What a template says of its model. */
+  | { readonly type: 'template'; readonly source: string }
+  /** The prompt of each conversation. */
+  | { readonly type: 'render'; readonly source: string; readonly conversations: readonly Variables[] }
+
+type Variables = Readonly<Record<string, unknown>>
+
+export interface TemplateReport {
+  readonly findings: TemplateFindings
+  readonly traits: TemplateTraits
+}
+
+/** A rendered prompt holds placeholders for what clients write, so it is far shorter. */
+const MOST_RENDERED = 2 ** 24
+
+let last: { readonly source: string; readonly template: JinjaTemplate } | null = null
+
+function templateOf(source: string): JinjaTemplate {
+  if (last?.source !== source) last = { source, template: new JinjaTemplate(source) }
+  return last.template
+}
+
+answerQuestions(async (question: ReaderQuestion) => {
+  switch (question.type) {
+    case 'file': {
+      const { path, size } = question
+      return size === null
+        ? packMetadata(await readGgufMetadata(path))
+        : checkedMetadata(await readGgufHeader(path), size)
+    }
+    case 'head': {
+      const { buffer, byteOffset, byteLength } = question.head
+      const header = parseHead(Buffer.from(buffer, byteOffset, byteLength), question.size)
+      return header && checkedMetadata(header, question.size)
+    }
+    case 'folder':
+      return readFolderHeaders(question.name, question.place)
+    case 'template': {
+      const template = templateOf(question.source)
+      const render = (variables: Record<string, unknown>) => template.render(variables)
+      return { findings: probeTemplate(question.source, render), traits: readTraits(render) } satisfies TemplateReport
+    }
+    case 'render': {
+      const template = templateOf(question.source)
+      return question.conversations.map((variables) => attempted(() => rendered(template, variables)))
+    }
+  }
+})
+
+function rendered(template: JinjaTemplate, variables: Variables): string {
+  const text = template.render(variables)
+  if (text.length > MOST_RENDERED) throw new Error(`it makes a prompt of more than ${MOST_RENDERED} characters`)
+  return text
+}
+
+function checkedMetadata({ fields, tensors }: GgufHeader, size: number) {
+  const end = tensors.reduce((most, { offset }) => Math.max(most, offset), 0)
+  if (end > size) throw new Error('the file ends before its last tensor begins')
+  return packMetadata(metadataOf(fields))
+}
