@@ -29,6 +29,8 @@ const ASKING_MS = 10
 /** Tokens that may be generated before all prompts are prefilled. */
 const SPARE_TOKENS = 1000
 const OUTPUT_TOKENS = 32
+/** How long a row is measured against another tree: short rounds differ more, so there are more of them. */
+const ROW_MS = 30_000
 export const PREFIX_WORDS = 500
 const BATCH_ROWS = 512
 /** Batch of the warm-up run, in which memory is touched for the first time. */
@@ -75,22 +77,24 @@ async function compareTrees(model: BenchModel, own: LocalEngine, options: BenchO
     const rounds = roundsAgainst(options, model)
     const fresh = new FreshText()
     const rows: Compared[] = []
+    const prefill: { readonly now: number[]; readonly other: number[] } = { now: [], other: [] }
+    const until = { least: rounds, ms: options.quick ? 0 : ROW_MS }
     const tokens = await countTokens(own, fresh.words(PREFIX_WORDS))
     for (const batch of BATCHES) {
       const text = () => fresh.words(PREFIX_WORDS)
       const measure = (engine: LocalEngine) => (prefix: string) => generate(engine, prefix, batch)
       if (batch === BATCHES[0]) await inTurn(1, text, measure(own), measure(other))
-      const [now, before] = await inTurn(rounds, text, measure(own), measure(other))
-      const row = (what: string, of: keyof Speed) =>
-        rows.push({ row: what, now: now.map((speed) => speed[of]), other: before.map((speed) => speed[of]) })
-      if (batch === BATCHES[0]) row('prefill', 'prefill')
-      row(`decoding, ${batch} with one prompt`, 'decode')
+      const [now, before] = await inTurn(until, text, measure(own), measure(other))
+      const of = (speeds: readonly Speed[], what: keyof Speed) => speeds.map((speed) => speed[what])
+      prefill.now.push(...of(now, 'prefill'))
+      prefill.other.push(...of(before, 'prefill'))
+      rows.push({ row: `decoding, ${batch} with one prompt`, now: of(now, 'decode'), other: of(before, 'decode') })
     }
-    const { prefill } = await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
-    for (const batch of APART.filter((count) => fitsApart(count, prefill))) {
+    rows.unshift({ row: 'prefill', ...prefill })
+    for (const batch of APART.filter((count) => fitsApart(count, median(prefill.other)))) {
       const texts = () => Array.from({ length: batch }, () => fresh.words(PREFIX_WORDS))
       const measure = (engine: LocalEngine) => (prompts: readonly string[]) => decodeApart(engine, prompts)
-      const [now, before] = await inTurn(rounds, texts, measure(own), measure(other))
+      const [now, before] = await inTurn(until, texts, measure(own), measure(other))
       rows.push({ row: `decoding, ${batch} with a prompt each`, now, other: before })
     }
     const about = `Prompts of about ${tokens} tokens; tokens per second.`

@@ -64,15 +64,16 @@ export function roundsAgainst({ quick, repetitions }: BenchOptions, { isSmall }:
 export function againstTable(title: string, about: string, rounds: number, rows: readonly Compared[]): string {
   return `### ${title}, against another tree
 
-${about} Medians of ${rounds} round${rounds === 1 ? '' : 's'} in turn. The ratio is the median of the rounds' ratios, with an interval that holds it with at least 95 %.
+${about} Medians of ${rounds === 1 ? '1 round' : `${rounds} rounds or more`} in turn. The ratio is the median of the rounds' ratios, with an interval that holds it with at least 95 %.
 
 ${table(
-  ['', 'before', 'now', 'now / before', '95 % interval'],
+  ['', 'rounds', 'before', 'now', 'now / before', '95 % interval'],
   rows.map(({ row, now, other }) => {
     const interval = medianInterval(now.map((value, index) => value / other[index]!))
     const digits = (value: number) => (value < 10 ? value.toFixed(2) : value.toFixed(0))
     return [
       row,
+      String(now.length),
       digits(median(other)),
       digits(median(now)),
       medianRatio(now, other).toFixed(3),

@@ -4,7 +4,7 @@
  * @returns the results of each side, in pairs.
  */
 export async function inTurn<Input, First, Second>(
-  rounds: number,
+  rounds: number | { readonly least: number; readonly ms: number },
   prepare: () => Input | Promise<Input>,
   first: (input: Input) => Promise<First>,
   second: (input: Input) => Promise<Second>,
@@ -14,7 +14,9 @@ export async function inTurn<Input, First, Second>(
     async (input: Input) => void results[0].push(await first(input)),
     async (input: Input) => void results[1].push(await second(input)),
   ]
-  for (let round = 0; round < rounds; round++) {
+  const { least, ms } = typeof rounds === 'number' ? { least: rounds, ms: 0 } : rounds
+  const started = performance.now()
+  for (let round = 0; round < least || performance.now() - started < ms; round++) {
     const input = await prepare()
     for (const measure of round % 2 === 0 ? measures : measures.toReversed()) await measure(input)
   }
