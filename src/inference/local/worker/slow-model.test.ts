@@ -71,6 +71,20 @@ test('is calibrated in some seconds', () => {
   expect(splitter.firstOf(33)).toBe(33)
 })
 
+test('a row count that another program slowed down once is tried again', () => {
+  const { batch } = loaded.context
+  let slow = 1
+  vi.spyOn(loaded.context, 'decodeBatch').mockImplementation(() => {
+    clock += 20 + batch.length
+    if (batch.length === 16 && slow-- > 0) clock += 40
+    batch.clear()
+  })
+  const splitter = calibrate(loaded)
+  expect(slow).toBeLessThan(0)
+  expect(splitter.firstOf(16)).toBe(16)
+  expect(splitter.batchMs(16)).toBeCloseTo(36)
+})
+
 test('a model whose steps take longer still is measured as far as the time goes', () => {
   const decode = vi.spyOn(loaded.context, 'decodeBatch').mockImplementation(() => {
     clock += 3000 * loaded.context.batch.length
