@@ -1,4 +1,3 @@
-import type { Compatibility } from '../config/compatibility.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Variant } from '../lib/error-text.ts'
@@ -8,7 +7,7 @@ import { MAX_MEDIA } from './prompt/media-parts.ts'
 import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './prompt/thinking.ts'
 import { contextExceeded, leastTokens } from './prompt/token-budget.ts'
 import type { ChatRequest, Structure } from './request/chat-request.ts'
-import type { DecisionRequest, FindQuestion } from './request/decision-request.ts'
+import { type DecisionRequest, type FindQuestion, isFind } from './request/decision-request.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 import { type PlacedHint, readHints } from './request/hints.ts'
 import { type Message, type Modality, mediaCount, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
@@ -21,27 +20,22 @@ const TOOL_CHOICE = ['tool_choice']
 const VISION = ['vision_config']
 
 /** Rejects requests that the model does not support. Unsupported fields of a request are rejected, never ignored. */
-export function checkChat(
-  request: ChatRequest,
-  messages: readonly PlacedMessage[],
-  model: ServedModel,
-  compatibility: Compatibility,
-): void {
+export function checkChat(request: ChatRequest, messages: readonly PlacedMessage[], model: ServedModel): void {
   const usesTools = request.tools.length > 0 || messages.some(({ message }) => holdsTools(message))
   if (usesTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
   }
-  checkToolChoice(request, compatibility)
+  checkToolChoice(request)
   checkNesting(request.tools, messages)
   checkSize(messages, model, 'messages')
   checkToolSize(request, model)
   for (const placed of messages) checkMedia(placed, model)
   checkMediaCount(messages, 'messages')
-  checkStructure(request, model, compatibility)
+  checkStructure(request, model)
   checkOptions(request, model)
 }
 
-function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibility: Compatibility): void {
+function checkToolChoice({ tools, toolUse: { choice }, compatibility }: ChatRequest): void {
   if (tools.length === 0 || choice === 'auto' || choice === 'none') return
   if (compatibility === 'contract') {
     throw invalidRequest(say`${TOOL_CHOICE} must be 'auto' or 'none': forced tool calls are not supported`, TOOL_CHOICE)
@@ -65,7 +59,7 @@ export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, 
   }
 }
 
-function checkStructure({ structure, tools }: ChatRequest, model: ServedModel, compatibility: Compatibility): void {
+function checkStructure({ structure, tools, compatibility }: ChatRequest, model: ServedModel): void {
   if (structure === null) return
   const feature = parameterOf(structure)
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
@@ -125,9 +119,7 @@ export function checkDecisions(
     ),
   )
   for (const question of questions) {
-    if (question.type === 'box' || question.type === 'point' || question.type === 'clip') {
-      checkFind(question, modalities, model)
-    }
+    if (isFind(question)) checkFind(question, modalities, model)
   }
 }
 

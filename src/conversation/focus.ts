@@ -1,7 +1,8 @@
 import { ApiError, internalError } from '../lib/errors.ts'
 import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
 import type { PromptSource } from './prompt/prompt.ts'
-import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply/reply.ts'
+import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage } from './reply/reply.ts'
+import type { Usage } from './reply/usage.ts'
 import { type ImageContent, isImage, type PlacedMessage, partsOf } from './request/message.ts'
 import type { Tool } from './request/tool.ts'
 
@@ -27,7 +28,7 @@ export interface FocusParts {
 /** The most focus calls in one reply. */
 export const MAX_FOCUS_CALLS = 6
 
-const PARAM = ['vision_config', 'internal_tools', 'focus']
+export const FOCUS_PARAM = ['vision_config', 'internal_tools', 'focus']
 
 /**
  * The tool as the prompt describes it, with the exact wording of `training/`. With several images it takes an index.
@@ -162,7 +163,7 @@ function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): P
     messages: [
       ...prompt.messages,
       {
-        param: PARAM,
+        param: FOCUS_PARAM,
         message: {
           role: 'assistant',
           content: said.text === '' ? null : said.text,
@@ -170,7 +171,7 @@ function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): P
           tool_calls: [{ id, function: { name, arguments: call!.arguments } }],
         },
       },
-      { param: PARAM, message: { role: 'tool', tool_call_id: id, content: [image] } },
+      { param: FOCUS_PARAM, message: { role: 'tool', tool_call_id: id, content: [image] } },
     ],
   }
 }

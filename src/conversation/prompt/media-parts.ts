@@ -94,18 +94,14 @@ export async function loadMediaGroups(
   const { signal } = options
   const groups = messages.map((group) => new MediaGroup(group, signal))
   const queue = groups.flatMap((group) => [...group.waiting.values()].map((input) => ({ group, ...input })))
-  const next = queue.values()
-  const worker = async () => {
-    for (const { group, part, param } of next) {
-      if (group.signal.aborted) continue
-      try {
-        group.loaded.set(part, await load(part, param, { ...options, signal: group.signal }))
-      } catch (error) {
-        group.fail(error)
-      }
+  await someAtATime(queue, async ({ group, part, param }) => {
+    if (group.signal.aborted) return
+    try {
+      group.loaded.set(part, await load(part, param, { ...options, signal: group.signal }))
+    } catch (error) {
+      group.fail(error)
     }
-  }
-  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, queue.length) }, worker))
+  })
   signal.throwIfAborted()
   return groups.map((group) => group.outcome)
 }
@@ -117,27 +113,31 @@ export async function loadMediaGroups(
 export async function loadPictures(
   wanted: readonly { readonly url: MediaUrl; readonly param: Path }[],
   target: ImageLimits | Size,
-  media: MediaRequest,
-  signal: AbortSignal,
+  { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
 ): Promise<DecodedImage[]> {
   const failed = new AbortController()
   const either = AbortSignal.any([signal, failed.signal])
   const loaded: DecodedImage[] = []
-  const next = wanted.entries()
-  const worker = async () => {
-    for (const [i, { url, param }] of next) {
+  try {
+    await someAtATime([...wanted.entries()], async ([i, { url, param }]) => {
       either.throwIfAborted()
       const load = (name: string) => media.image({ reference: referTo(url), param: name, signal: either }, target)
       loaded[i] = await byName(param, load)
-    }
-  }
-  try {
-    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, wanted.length) }, worker))
+    })
     return loaded
   } catch (error) {
     failed.abort(error)
     throw error
   }
+}
+
+async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  const worker = async () => {
+    // All workers take from the one iterator.
+    for (const item of queue) await run(item)
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
 }
 
 /** One more look at a picture of the conversation. @throws ApiError when it cannot be had. */
@@ -233,17 +233,17 @@ function namingPart(error: unknown, param: Path): unknown {
 async function loadFrames(
   { video_frames: { frames } }: VideoFramesContent,
   param: Path,
-  { media, model, signal }: MediaOptions,
+  options: MediaOptions,
 ): Promise<LoadedPart> {
   const wanted = frames.map(({ image_url: { url } }, index) => ({
     url,
     param: within(param, 'frames', index, 'image_url', 'url'),
   }))
-  const { layout, ...limits } = needed(model.card.video)
+  const { layout, ...limits } = needed(options.model.card.video)
   // The encoder takes frames of one size; the first decides on it.
-  const [first] = await loadPictures(wanted.slice(0, 1), limits, media, signal)
+  const [first] = await loadPictures(wanted.slice(0, 1), limits, options)
   const { width, height } = first!.image
-  const others = await loadPictures(wanted.slice(1), { width, height }, media, signal)
+  const others = await loadPictures(wanted.slice(1), { width, height }, options)
   const pictures = [first!, ...others]
   const timed = pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 }))
   return { parts: frameParts(timed, layout), span: { from: timed[0]!.seconds, to: timed.at(-1)!.seconds } }

@@ -25,6 +25,11 @@ export interface View {
   readonly choices?: readonly number[]
 }
 
+/** Shows the whole conversation. */
+export function wholeView(messages: readonly PlacedMessage[]): View {
+  return { messages, assets: assetsOf(messages), shown: null }
+}
+
 /** The most completions over views that one request may have: as many as there may be images. */
 const MOST_COMPLETIONS = 256
 
@@ -45,9 +50,10 @@ export function viewsOf(
   format: AnnotationFormat,
   { namesAssets, nothing }: { readonly namesAssets: boolean; readonly nothing: string },
 ): View[] {
-  const assets = assetsOf(messages)
+  const whole = wholeView(messages)
+  const { assets } = whole
   const choices = assetsFor(format, assets)
-  if (choices.length <= 1) return [{ messages, assets, shown: null }]
+  if (choices.length <= 1) return [whole]
   const history = new History(messages, nothing)
   if (namesAssets) return [{ messages: history.retold((asset) => asset), assets, shown: null, choices }]
   const hidden = new Set(choices)

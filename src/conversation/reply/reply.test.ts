@@ -4,7 +4,8 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { EngineEvent, FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
 import { joinTexts } from '../../inference/contract/join-texts.ts'
 import { Deadline } from '../request/deadline.ts'
-import { assembleReply, collectReply } from './reply.ts'
+import { assembleReply } from './assembler.ts'
+import { collectReply } from './reply.ts'
 import { PLAIN, ReplyReader } from './reply-reader.ts'
 
 const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
