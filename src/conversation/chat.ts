@@ -1,7 +1,8 @@
 import type { PromptUsage } from '../inference/contract/generation.ts'
 import type { Branch, Work } from '../inference/contract/work.ts'
 import { branchOf, type Call } from './call.ts'
-import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
+import { checkChat, checkFocusAlone, holdsTools } from './capability-checks.ts'
+import { readControls } from './controls.ts'
 import { boundFocusTool, FOCUS_PARAM, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
 import { framesPerVideo, loadMedia, loadPicture } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource } from './prompt/prompt.ts'
@@ -198,7 +199,7 @@ async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promis
   }
   const prefix = sharedBeginning(apart.map(({ suffix }) => suffix))
   const branches = apart.map((branch) => ({ ...branch, suffix: branch.suffix.slice(prefix.length) }))
-  // With larger pieces, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
+  // In larger steps, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
   const whole = !streamed && stops.length === 0 && branches.length === 1
   return { organisation: call.organisation, prefix, branches, whole }
 }

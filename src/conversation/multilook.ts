@@ -4,7 +4,8 @@ import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
 import { nameOf } from '../lib/param.ts'
 import { sumOf } from '../lib/sum.ts'
 import { branchOf, type Call } from './call.ts'
-import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
+import { checkMedia, checkMultilook } from './capability-checks.ts'
+import { readControls } from './controls.ts'
 import { framesPerVideo, loadMedia, loadMediaGroups } from './prompt/media-parts.ts'
 import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt/prompt.ts'
 import { effortOf } from './prompt/thinking.ts'
@@ -109,7 +110,7 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
     contexts.set(key, own)
     return own
   }
-  for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
+  for (const prompt of prompts) await prompt.attempt(() => checkMedia([prompt.placed], model))
   const supported = prompts.filter((prompt) => !prompt.failed)
   const groups = supported.map((prompt) => [prompt.placed])
   const outcomes = await loadMediaGroups(groups, options)

@@ -12,7 +12,7 @@ import type { MultilookRequest } from './request/multilook-request.ts'
 /** A prompt of a multilook, which collects its completions or its error. */
 export class PromptRun {
   readonly placed: PlacedMessage
-  /** Its place among the prompts of the request. */
+  /** Its index among the prompts of the request. */
   readonly index: number
   /** Several where the model is asked about one picture after the other. */
   #branches: readonly Branch[] = []

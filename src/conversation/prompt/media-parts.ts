@@ -4,6 +4,7 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError, located } from '../../lib/errors.ts'
 import { nameOf, type Path, within } from '../../lib/param.ts'
+import { sumOf } from '../../lib/sum.ts'
 import {
   type DecodedImage,
   type DecodedVideo,
@@ -24,9 +25,9 @@ import {
   type MediaContent,
   type MediaUrl,
   mediaCount,
+  mediaIn,
   modalityOf,
   type PlacedMessage,
-  partsOf,
   type VideoFramesContent,
 } from '../request/message.ts'
 
@@ -61,15 +62,9 @@ const CONCURRENCY = 8
 
 /** Each video of a request may take as many frames as the other inputs leave to it. */
 export function framesPerVideo(messages: readonly PlacedMessage[]): number {
-  let videos = 0
-  let others = 0
-  for (const placed of messages) {
-    for (const { part } of partsOf(placed)) {
-      if (part.type === 'text' || modalityOf(part) === 'audio') continue
-      if (part.type === 'video_url' || part.type === 'video_file_id') videos++
-      else others += mediaCount(part)
-    }
-  }
+  const visual = mediaIn(messages).filter(({ part }) => modalityOf(part) !== 'audio')
+  const videos = visual.filter(({ part: { type } }) => type === 'video_url' || type === 'video_file_id').length
+  const others = sumOf(visual, ({ part }) => mediaCount(part)) - videos
   return Math.max(1, Math.floor((MAX_MEDIA - others) / Math.max(1, videos)))
 }
 
@@ -152,7 +147,7 @@ export async function loadPicture(
 }
 
 class MediaGroup {
-  /** A part that stands in several places is loaded once. */
+  /** A part that several messages hold is loaded once. */
   readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: Path }>()
   readonly loaded = new Map<MediaContent, LoadedPart>()
   /** Fires when no more media of the group is wanted. */
@@ -161,11 +156,8 @@ class MediaGroup {
 
   constructor(messages: readonly PlacedMessage[], signal: AbortSignal) {
     this.signal = AbortSignal.any([signal, this.#failed.signal])
-    for (const placed of messages) {
-      for (const { part, param } of partsOf(placed)) {
-        if (part.type === 'text' || this.waiting.has(part)) continue
-        this.waiting.set(part, { part, param: within(param, part.type) })
-      }
+    for (const { part, param } of mediaIn(messages)) {
+      if (!this.waiting.has(part)) this.waiting.set(part, { part, param: within(param, part.type) })
     }
   }
 
@@ -263,7 +255,7 @@ function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }
   for (let at = 0; at < frames.length; at += framesPerGrid) {
     const grid = frames.slice(at, at + framesPerGrid)
     if (timestamp !== null) {
-      const middle = grid.reduce((sum, { seconds }) => sum + seconds, 0) / grid.length
+      const middle = sumOf(grid, ({ seconds }) => seconds) / grid.length
       parts.push({ type: 'text', text: timeIn(timestamp, middle), trusted: true })
     }
     parts.push({ type: 'frames', frames: grid.map(({ image }) => image) })

@@ -47,7 +47,7 @@ export interface PromptStyle {
   readonly marks: readonly string[]
   /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
   readonly answer?: string
-  /** Writes calls, for templates that have no place for them. */
+  /** Writes calls, for templates that take none. */
   readonly write?: ToolSyntax['write']
   /** The ids that its calls have in prompts. */
   readonly callId?: ToolSyntax['callId']
@@ -165,7 +165,7 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
     const { message } = placed
     const demanded = placed === asking && demand !== null ? untrusted(`\n${demand}`) : []
     const written = message.role === 'assistant' ? writtenCalls(message, style) : []
-    // Some formats have no place for what a model says beside its calls.
+    // Some formats leave out what a model says beside its calls.
     const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0 && written.length === 0
     const escapes = message.role === 'tool'
     const content = slots.put([...contentOf(placed, media), ...demanded, ...written], { optional, escapes })
@@ -207,8 +207,8 @@ function assistantExtras(
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
-    const place = within(param, 'tool_calls', index, 'function', 'arguments')
-    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
+    const own = within(param, 'tool_calls', index, 'function', 'arguments')
+    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: own })
     const name = slots.name(call.function.name)
     const called = { id: callId(calls.size, name), name }
     calls.set(call.id, called)

@@ -14,8 +14,8 @@ import type { Constraint, TriggeredTagsConstraint } from '../../inference/contra
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
 import { assetsOf, type View, viewsOf, wholeView } from '../prompt/views.ts'
-import { type PlacedMessage, partsOf } from '../request/message.ts'
-import type { TextFilter } from './text-filter.ts'
+import { mediaIn, type PlacedMessage } from '../request/message.ts'
+import type { TextFilter } from './stages.ts'
 
 export function dialectOf({ dialect }: ModelCard): Dialect {
   if (dialect === null) throw new Error('The model has no annotation dialect')
@@ -33,11 +33,11 @@ export function sceneOf(
   media: LoadedMedia,
   { assets, choices }: Pick<View, 'assets' | 'choices'> = { assets: assetsOf(messages) },
 ): Scene {
-  const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
-  const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part)?.parts ?? [])))
+  const loaded = mediaIn(messages).map(({ part }) => media.get(part))
+  const shown = loaded.flatMap((one) => one?.parts ?? [])
   const last = shown.findLast((part) => part.type === 'image' || part.type === 'frames')
   const image = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
-  const spans = parts.flatMap((part) => (part.type === 'text' ? [] : [media.get(part)?.span ?? null]))
+  const spans = loaded.map((one) => one?.span ?? null)
   return {
     assets: assets.count,
     timed: assets.videos.length > 0,

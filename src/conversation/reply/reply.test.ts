@@ -6,7 +6,8 @@ import { joinTexts } from '../../inference/contract/join-texts.ts'
 import { Deadline } from '../request/deadline.ts'
 import { assembleReply } from './assembler.ts'
 import { collectReply } from './reply.ts'
-import { PLAIN, ReplyReader } from './reply-reader.ts'
+import { ReplyReader } from './reply-reader.ts'
+import { PLAIN } from './stages.ts'
 
 const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
 const model = { served: { modalities: ['text'] } } as unknown as ServedModel
