@@ -18,7 +18,7 @@ import type { ReplyOptions } from './request/reply-options.ts'
 const VISION = ['vision_config']
 
 /** A conversation without its hints, and the controls that its fields and hints set. */
-export interface ControlledConversation {
+interface ControlledConversation {
   readonly messages: readonly PlacedMessage[]
   readonly format: AnnotationFormat | null
   /** The parameter that asks for annotations. */

@@ -14,7 +14,7 @@ import { type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { TemplateProcesses } from './prompt/template-processes.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
 import type { ChoiceEvent, ReplyEvent } from './reply/reply.ts'
-import { SCHEMA, StructureChecker } from './reply/structured-reply.ts'
+import { SCHEMA, StructureChecker } from './reply/structure/structured-reply.ts'
 import type { ChatRequest } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
@@ -23,7 +23,7 @@ import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 
-export interface ConversationsOptions {
+interface ConversationsOptions {
   readonly registry: ModelRegistry
   readonly media: MediaSource
   /** Time limit of a chat in seconds, from `startChat` to its last token. */

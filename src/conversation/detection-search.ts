@@ -1,7 +1,7 @@
 import type { Annotation, GridPoint, Leaf } from '../grounding/index.ts'
 import { AnnotationSearch, type SearchParts } from './reply/annotation-search.ts'
 
-export interface DetectionSearchParts extends SearchParts {
+interface DetectionSearchParts extends SearchParts {
   /** The labels that objects may have, by the names that the model writes for them; null for any name. */
   readonly labels: ReadonlyMap<string, string> | null
 }

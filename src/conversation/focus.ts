@@ -27,7 +27,7 @@ export interface FocusParts {
 }
 
 /** The most focus calls in one reply. */
-export const MAX_FOCUS_CALLS = 6
+const MAX_FOCUS_CALLS = 6
 
 export const FOCUS_PARAM = ['vision_config', 'internal_tools', 'focus']
 

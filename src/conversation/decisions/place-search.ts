@@ -5,7 +5,7 @@ import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.t
 import type { FindKind } from '../request/decision-request.ts'
 import type { Answer } from './decision-reply.ts'
 
-export interface PlaceSearchParts extends SearchParts {
+interface PlaceSearchParts extends SearchParts {
   readonly kind: FindKind
   /** What the place may be in. */
   readonly assets: Assets

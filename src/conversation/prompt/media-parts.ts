@@ -43,7 +43,7 @@ export interface LoadedPart {
 
 export type LoadedMedia = ReadonlyMap<MediaContent, LoadedPart>
 
-export interface MediaOptions {
+interface MediaOptions {
   readonly model: ServedModel
   /** Of this request. */
   readonly media: MediaRequest

@@ -8,7 +8,7 @@ import { pythonEscaped } from '../../templates/jinja/values.ts'
  */
 const PLACEHOLDER = /\uE000(\d+)([jr]?)\uE001/
 
-export interface PlaceholderOptions {
+interface PlaceholderOptions {
   /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
   /** Whether a text that the template writes as JSON or as Python's `repr` is escaped so; by default with `json`. */

@@ -9,7 +9,7 @@ import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
 
 /** The model and the request for which tokens are counted. */
-export interface CountScope extends CountOptions {
+interface CountScope extends CountOptions {
   readonly model: ServedModel
 }
 

@@ -8,7 +8,7 @@ import { joinPieces, type ReplyPiece } from './reply-piece.ts'
 import { StopCutter } from './stop-cutter.ts'
 import { type Usage, usageOf } from './usage.ts'
 
-export interface ChoicesSource {
+interface ChoicesSource {
   readonly generation: Generation
   readonly model: ServedModel
   readonly deadline: Deadline
@@ -18,7 +18,7 @@ export interface ChoicesSource {
   readonly stops: readonly string[]
 }
 
-export interface ReplySource extends Omit<ChoicesSource, 'completions'> {
+interface ReplySource extends Omit<ChoicesSource, 'completions'> {
   readonly completion: CompletionParts
 }
 

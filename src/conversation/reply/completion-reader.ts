@@ -17,7 +17,7 @@ export interface CompletionParts {
 }
 
 /** What one event of the engine adds to a completion. */
-export interface ReadStep {
+interface ReadStep {
   readonly pieces: readonly ReplyPiece[]
   /** Present at the end of the completion. */
   readonly finish?: CompletionFinish

@@ -3,7 +3,7 @@ import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import { PLAIN } from './stages.ts'
 
-export interface ReplyReaderOptions {
+interface ReplyReaderOptions {
   /** Null to read no thoughts. */
   readonly thought: ThoughtMarks | null
   /** Whether the text begins inside the reasoning. */

@@ -6,7 +6,7 @@ export type Header = { readonly name: string; readonly argumentsAt: number }
 /** @returns 'more' when the text may still become a header, 'none' when it cannot. */
 export type HeaderReader = (text: string) => Header | 'more' | 'none'
 
-export interface JsonCallOptions {
+interface JsonCallOptions {
   readonly header: HeaderReader
   /** What ends the call behind the arguments, blanks aside. */
   readonly end: string
@@ -111,7 +111,7 @@ export class JsonListReader implements CallReader {
 }
 
 /** Finds the end of a JSON object in a text that is streamed. */
-export class JsonScan {
+class JsonScan {
   #depth = 0
   #inString = false
   #escaped = false
