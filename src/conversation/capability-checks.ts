@@ -1,17 +1,22 @@
-import type { Compatibility } from '../config/compatibility.ts'
-import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Variant } from '../lib/error-text.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { type Param, type Path, within } from '../lib/param.ts'
+import { sumOf } from '../lib/sum.ts'
 import { MAX_MEDIA } from './prompt/media-parts.ts'
-import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './prompt/thinking.ts'
 import { contextExceeded, leastTokens } from './prompt/token-budget.ts'
 import type { ChatRequest, Structure } from './request/chat-request.ts'
-import type { DecisionRequest, FindQuestion } from './request/decision-request.ts'
+import { type DecisionRequest, type FindQuestion, isFind } from './request/decision-request.ts'
 import type { DetectRequest } from './request/detect-request.ts'
-import { type PlacedHint, readHints } from './request/hints.ts'
-import { type Message, type Modality, mediaCount, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
+import {
+  type Message,
+  type Modality,
+  mediaCount,
+  mediaIn,
+  modalityOf,
+  type PlacedMessage,
+  partsOf,
+} from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 import { checkNesting } from './request/nesting.ts'
 import type { ReplyOptions, VisionConfig } from './request/reply-options.ts'
@@ -21,27 +26,22 @@ const TOOL_CHOICE = ['tool_choice']
 const VISION = ['vision_config']
 
 /** Rejects requests that the model does not support. Unsupported fields of a request are rejected, never ignored. */
-export function checkChat(
-  request: ChatRequest,
-  messages: readonly PlacedMessage[],
-  model: ServedModel,
-  compatibility: Compatibility,
-): void {
+export function checkChat(request: ChatRequest, messages: readonly PlacedMessage[], model: ServedModel): void {
   const usesTools = request.tools.length > 0 || messages.some(({ message }) => holdsTools(message))
   if (usesTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
   }
-  checkToolChoice(request, compatibility)
+  checkToolChoice(request)
   checkNesting(request.tools, messages)
   checkSize(messages, model, 'messages')
   checkToolSize(request, model)
-  for (const placed of messages) checkMedia(placed, model)
+  checkMedia(messages, model)
   checkMediaCount(messages, 'messages')
-  checkStructure(request, model, compatibility)
+  checkStructure(request, model)
   checkOptions(request, model)
 }
 
-function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibility: Compatibility): void {
+function checkToolChoice({ tools, toolUse: { choice }, compatibility }: ChatRequest): void {
   if (tools.length === 0 || choice === 'auto' || choice === 'none') return
   if (compatibility === 'contract') {
     throw invalidRequest(say`${TOOL_CHOICE} must be 'auto' or 'none': forced tool calls are not supported`, TOOL_CHOICE)
@@ -65,7 +65,7 @@ export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, 
   }
 }
 
-function checkStructure({ structure, tools }: ChatRequest, model: ServedModel, compatibility: Compatibility): void {
+function checkStructure({ structure, tools, compatibility }: ChatRequest, model: ServedModel): void {
   if (structure === null) return
   const feature = parameterOf(structure)
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
@@ -98,7 +98,7 @@ export function checkMultilook(
     })
   }
   checkSize(context, model, 'context')
-  for (const placed of context) checkMedia(placed, model)
+  checkMedia(context, model)
   checkMediaCount([...context, ...prompts], null)
   checkOptions(request, model)
 }
@@ -117,7 +117,7 @@ export function checkDecisions(
   }
   checkSize(input, model, 'input')
   const messages = [...input, ...asked]
-  for (const placed of messages) checkMedia(placed, model)
+  checkMedia(messages, model)
   checkMediaCount(messages, null)
   const modalities = new Set(
     input.flatMap((placed) =>
@@ -125,9 +125,7 @@ export function checkDecisions(
     ),
   )
   for (const question of questions) {
-    if (question.type === 'box' || question.type === 'point' || question.type === 'clip') {
-      checkFind(question, modalities, model)
-    }
+    if (isFind(question)) checkFind(question, modalities, model)
   }
 }
 
@@ -200,9 +198,8 @@ function withoutSpace(json: string): string {
 }
 
 /** @throws ApiError 400 for media that the model does not support. */
-export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
-  for (const { part, param } of partsOf(placed)) {
-    if (part.type === 'text') continue
+export function checkMedia(messages: readonly PlacedMessage[], model: ServedModel): void {
+  for (const { part, param } of mediaIn(messages)) {
     const modality = modalityOf(part)
     if (!model.served.modalities.includes(modality)) {
       throw invalidRequest(`${named(model)} does not support ${modality} input`, within(param, part.type))
@@ -211,15 +208,9 @@ export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
 }
 
 function checkMediaCount(messages: readonly PlacedMessage[], param: Param | null): void {
-  let visual = 0
-  let audio = 0
-  for (const placed of messages) {
-    for (const { part } of partsOf(placed)) {
-      if (part.type === 'text') continue
-      if (modalityOf(part) === 'audio') audio++
-      else visual += mediaCount(part)
-    }
-  }
+  const media = mediaIn(messages).map(({ part }) => part)
+  const audio = media.filter((part) => modalityOf(part) === 'audio').length
+  const visual = sumOf(media, mediaCount) - audio
   for (const [count, noun] of [
     [visual, 'images and video frames'],
     [audio, 'audio inputs'],
@@ -258,87 +249,6 @@ function parameterOf({ type }: Structure): Path | Variant {
   return type === 'regex' ? ['regex'] : { of: ['response_format'], type }
 }
 
-/** A conversation without its hints, and the controls that its fields and hints set. */
-export interface ControlledConversation {
-  readonly messages: readonly PlacedMessage[]
-  readonly format: AnnotationFormat | null
-  /** The parameter that asks for annotations. */
-  readonly formatParam: Param
-  /** The most tokens of the reasoning; null when reasoning is off. */
-  readonly thoughtBudget: number | null
-  /** The parameter that turns the focus tool on; null when it is off. */
-  readonly focus: Param | null
-}
-
-/**
- * Combines fields and hints. A field overrides hints, and of several hints for a format the last one counts. For a
- * model without the extensions, a hint is plain text.
- * @throws ApiError 400 for controls that the model does not support.
- */
-export function readControls(
-  request: ReplyOptions,
-  placed: readonly PlacedMessage[],
-  model: ServedModel,
-): ControlledConversation {
-  const { hints, messages } = model.card.extensions ? readHints(placed) : { hints: [], messages: placed }
-
-  const reasoning = reasoningParam(request, hints)
-  if (reasoning && !model.served.reasoning) {
-    throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
-  }
-  const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
-  const { format, param: formatParam } = resolveFormat(request, hints, model, timed)
-  const { maxTokens } = request
-  const hasRoom = maxTokens === null || maxTokens === 0 || maxTokens >= FEWEST_TOKENS_TO_THINK
-  const { reasoningEffort, thoughtBudget: asked = thoughtBudgetOf(reasoningEffort) } = request
-  const thoughtBudget = reasoning === null || !hasRoom ? null : asked
-  const focus = focusParam(request, hints)
-  if (focus) checkFocus(focus, messages, model)
-  return { messages, format, formatParam, thoughtBudget, focus }
-}
-
-function resolveFormat(
-  { vision }: ReplyOptions,
-  hints: readonly PlacedHint[],
-  model: ServedModel,
-  timed: boolean,
-): { readonly format: AnnotationFormat | null; readonly param: Param } {
-  const hinted = hints
-    .map(({ hint, param }) => ({ format: hintedFormat(hint), param }))
-    .findLast(({ format }) => format !== undefined)
-  const format = vision.annotationFormat ?? hinted?.format ?? null
-  const param = vision.annotationFormat === null && hinted ? hinted.param : within(VISION, 'annotation_format')
-  if (format !== null && !model.served.outputFormats.includes(format)) {
-    throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
-  }
-  if (format === 'clip' && !timed) throw invalidRequest("The annotation format 'clip' requires a video", param)
-  return { format, param }
-}
-
-/** The parameter that turns reasoning on; null when it is off. */
-function reasoningParam({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): Param | null {
-  if (vision.enableThinking !== null) return vision.enableThinking ? within(VISION, 'enable_thinking') : null
-  const hint = hints.find(({ hint }) => hint === 'THINK')
-  if (hint) return hint.param
-  return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
-}
-
-/** The parameter that turns the focus tool on; null when it is off. */
-function focusParam({ vision }: ReplyOptions, hints: readonly PlacedHint[]): Param | null {
-  if (vision.focus !== null) return vision.focus ? FOCUS_PARAM : null
-  return hints.find(({ hint }) => hint === 'FOCUS')?.param ?? null
-}
-
-const FOCUS_PARAM = within(VISION, 'internal_tools', 'focus')
-
-function checkFocus(param: Param, messages: readonly PlacedMessage[], { card, served, id }: ServedModel): void {
-  if (!card.toolSyntax || !served.modalities.includes('image')) {
-    throw invalidRequest(`Model '${id}' does not support the focus tool`, param)
-  }
-  const timed = messages.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
-  if (timed) throw invalidRequest('The focus tool supports images only, but the request contains a video', param)
-}
-
-function named(model: ServedModel): string {
+export function named(model: ServedModel): string {
   return `Model '${model.id}'`
 }

@@ -1,24 +1,20 @@
 import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
-import { GREEDY } from '../inference/contract/greedy.ts'
+import type { Generation } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { type Path, within } from '../lib/param.ts'
-import {
-  type DecodedImage,
-  gridToPixels,
-  type MediaTrace,
-  type Point,
-  pixelsToGrid,
-  type Size,
-} from '../media/index.ts'
+import { sumOf } from '../lib/sum.ts'
+import { type DecodedImage, gridToPixels, type Point, pixelsToGrid, type Size } from '../media/index.ts'
+import { branchOf, type Call } from './call.ts'
 import { checkDetect } from './capability-checks.ts'
-import { CategoryBranches, follow } from './category-branches.ts'
-import { type LoadedMedia, type LoadedPart, loadPictures, type MediaSource } from './prompt/media-parts.ts'
+import { DetectionSearch } from './detection-search.ts'
+import { type LoadedMedia, type LoadedPart, loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
-import { buildSharedPrompt, type PromptStyle } from './prompt/prompt.ts'
+import { buildSharedPrompt } from './prompt/prompt.ts'
 import { thoughtBudget } from './prompt/thinking.ts'
-import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { AS_MANY_AS_FIT, MeasuredPrompt } from './prompt/token-budget.ts'
+import { followSearches } from './reply/annotation-search.ts'
 import { dialectOf, sceneOf } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
@@ -34,17 +30,6 @@ export interface DetectReply {
 /** In pixels of the upright image. */
 export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
-export interface DetectParts {
-  readonly model: ServedModel
-  readonly organisation: string
-  readonly style: PromptStyle
-  readonly media: MediaSource
-  /** Follows the media of the request; may be left out. */
-  readonly trace?: MediaTrace | undefined
-  /** Disposed of when the media has been decoded. */
-  readonly held: DisposableStack
-}
-
 /** The most characters of all labels together. They become part of a pattern, whose size is limited. */
 const MOST_CHARACTERS = 4000
 /** The most branches over one image. With more labels, several share a branch. */
@@ -55,63 +40,56 @@ const MOST_SEARCHES = 16
  * label gets a branch of its own over the shared image, because a model asked for all of them in one answer forgets
  * some. Exemplars become earlier turns with their answers.
  */
-export async function answerDetect(
-  request: DetectRequest,
-  { model, organisation, style, media: source, trace, held }: DetectParts,
-  deadline: Deadline,
-): Promise<DetectReply> {
+export async function answerDetect(request: DetectRequest, call: Call): Promise<DetectReply> {
+  const { model, organisation, style, signal } = call
   checkDetect(request, model)
   const labels = labelsOf(request)
-  const { signal } = deadline
-  const images = await loadPictures(
-    imageUrlsOf(request),
-    model.card.image!,
-    held.use(source.open(organisation, signal, trace)),
-    signal,
-  )
-  held.dispose()
+  const images = await loadPictures(imageUrlsOf(request), model.card.image!, call)
+  call.held.dispose()
   const kind = kindToFind(request, labels, model)
-  const { detection } = dialectOf(model.card)
+  const { detection, reader } = dialectOf(model.card)
   const { scene, messages, media } = dialogOf({ request, labels, kind, model }, images)
 
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
   // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
   const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
-  const earlier = {
-    param,
-    messages: messages.slice(0, -1),
-    media,
-    instruction: detection.instruction(kind),
-    demand: null,
-  }
-  const shared = await buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
+  const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
+  const shared = await buildSharedPrompt(earlier, style)
   const image: PromptPart = { type: 'image', image: images.at(-1)!.image }
-  const prefix = [...shared.prefix, image]
-  const requirements = {
-    tools: [],
-    toolUse: { choice: 'none', parallel: false },
-    thoughtBudget: thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null,
-    grounding: null,
-  } as const
-  const searches: CategoryBranches[] = []
+  const prefix = new MeasuredPrompt([...shared.prefix, image], call)
+  const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
+  const searches: DetectionSearch[] = []
   for (const group of groupsOf(labels)) {
     const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param, advisory: true } as const
-    const spec = new ReplySpec({ ...requirements, bound }, model)
+    const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])
-    const measured = [prefix, suffix].map((parts) => new MeasuredPrompt(parts, { model, organisation, signal }))
-    const maxTokens = await outputBudget(measured, AS_MANY_AS_FIT, model, param)
-    const branch = { param, suffix, n: 1, sampling: GREEDY, ...spec.bounds(maxTokens) }
-    searches.push(new CategoryBranches({ branch, spec, labels: group, model, scene }))
+    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
+    const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
+    searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
   }
-  signal.throwIfAborted()
   const branches = searches.map(({ branch }) => branch)
-  await follow(searches, await model.engine.generate({ organisation, prefix, branches, whole: true }, signal), deadline)
+  const work = { organisation, prefix: prefix.parts, branches, whole: true }
+  await followToDeadline(searches, await model.engine.generate(work, signal), call.deadline)
 
   const size = images.at(-1)!.original
   return {
     detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
     finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
+  }
+}
+
+/** At the deadline, the objects found so far count. @throws ApiError 504 when it passes before the first text. */
+async function followToDeadline(
+  searches: readonly DetectionSearch[],
+  generation: Generation,
+  deadline: Deadline,
+): Promise<void> {
+  try {
+    await followSearches(searches, generation)
+  } catch (error) {
+    if (!deadline.caused(error) || !searches.some(({ hasText }) => hasText)) throw error
+    for (const search of searches) if (!search.isOver) search.end(true)
   }
 }
 
@@ -134,7 +112,7 @@ function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] |
     }),
   )
   const labels = [...new Set((categories.length > 0 ? categories : shown).map((label) => label.toWellFormed()))]
-  const length = labels.reduce((sum, label) => sum + label.length, 0)
+  const length = sumOf(labels, (label) => label.length)
   if (length > MOST_CHARACTERS) {
     const param = categories.length > 0 ? 'categories' : 'exemplars'
     throw invalidRequest(`All labels together may have at most ${MOST_CHARACTERS} characters, got ${length}`, param)

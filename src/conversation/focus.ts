@@ -1,8 +1,10 @@
 import { ApiError, internalError } from '../lib/errors.ts'
+import { parseJsonOr } from '../lib/parse-json.ts'
 import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
 import type { PromptSource } from './prompt/prompt.ts'
-import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply/reply.ts'
-import { type ImageContent, isImage, type PlacedMessage, partsOf } from './request/message.ts'
+import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage } from './reply/reply.ts'
+import type { Usage } from './reply/usage.ts'
+import { type ImageContent, isImage, mediaIn, type PlacedMessage } from './request/message.ts'
 import type { Tool } from './request/tool.ts'
 
 /**
@@ -25,9 +27,9 @@ export interface FocusParts {
 }
 
 /** The most focus calls in one reply. */
-export const MAX_FOCUS_CALLS = 6
+const MAX_FOCUS_CALLS = 6
 
-const PARAM = ['vision_config', 'internal_tools', 'focus']
+export const FOCUS_PARAM = ['vision_config', 'internal_tools', 'focus']
 
 /**
  * The tool as the prompt describes it, with the exact wording of `training/`. With several images it takes an index.
@@ -62,8 +64,7 @@ export function boundFocusTool(images: ReadonlyMap<number, ImageContent>): Tool 
 
 /** The images of a conversation by their index among all its media. */
 export function imagesOf(messages: readonly PlacedMessage[]): Map<number, ImageContent> {
-  const media = messages.flatMap((placed) => [...partsOf(placed)]).filter(({ part }) => part.type !== 'text')
-  return new Map(media.flatMap(({ part }, index) => (isImage(part) ? [[index, part] as const] : [])))
+  return new Map(mediaIn(messages).flatMap(({ part }, index) => (isImage(part) ? [[index, part] as const] : [])))
 }
 
 /** Joins the replies of all rounds into one. */
@@ -136,13 +137,8 @@ function readCall(
   text: string,
   images: ReadonlyMap<number, ImageContent>,
 ): { readonly image: ImageContent; readonly region: GridRegion } | null {
-  let values: { readonly box?: unknown; readonly asset_idx?: unknown }
-  try {
-    values = JSON.parse(text)
-  } catch {
-    return null
-  }
-  const { box, asset_idx: asset = Math.max(...images.keys()) } = values
+  const values = parseJsonOr(text, null) as { readonly box?: unknown; readonly asset_idx?: unknown } | null
+  const { box, asset_idx: asset = Math.max(...images.keys()) } = values ?? {}
   const image = typeof asset === 'number' ? images.get(asset) : undefined
   if (!image || !Array.isArray(box) || box.length !== 4 || !box.every(Number.isFinite)) return null
   const [x1, y1, x2, y2] = box as [number, number, number, number]
@@ -162,7 +158,7 @@ function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): P
     messages: [
       ...prompt.messages,
       {
-        param: PARAM,
+        param: FOCUS_PARAM,
         message: {
           role: 'assistant',
           content: said.text === '' ? null : said.text,
@@ -170,7 +166,7 @@ function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): P
           tool_calls: [{ id, function: { name, arguments: call!.arguments } }],
         },
       },
-      { param: PARAM, message: { role: 'tool', tool_call_id: id, content: [image] } },
+      { param: FOCUS_PARAM, message: { role: 'tool', tool_call_id: id, content: [image] } },
     ],
   }
 }

@@ -1,4 +1,5 @@
-export { type Caller, type ChatMeasure, Conversations } from './conversations.ts'
+export type { Caller } from './call.ts'
+export { Conversations } from './conversations.ts'
 export type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
 export type { Distribution } from './decisions/probabilities.ts'
 export type { DetectReply } from './detect.ts'
@@ -11,23 +12,20 @@ export {
   type PromptResult,
 } from './reply/multilook-reply.ts'
 export {
-  type ChoiceEvent,
   collectChoices,
   collectReply,
   type FinishReason,
   type ReplyEvent,
   type ReplyFinish,
   type ReplyMessage,
-  totalUsage,
-  type Usage,
   type WholeReply,
 } from './reply/reply.ts'
 export type { ReplyPiece } from './reply/reply-piece.ts'
+export { totalUsage, type Usage } from './reply/usage.ts'
 export type { ChatRequest, Structure } from './request/chat-request.ts'
 export type {
   Content,
   DecisionRequest,
-  FindKind,
   Level,
   Option,
   PlacedPart,

@@ -1,8 +1,10 @@
-import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../inference/contract/generation.ts'
+import type { EngineEvent, FinishEvent, TextEvent } from '../inference/contract/generation.ts'
 import type { Branch } from '../inference/contract/work.ts'
+import { sumOf } from '../lib/sum.ts'
+import { finishReason } from './reply/assembler.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './reply/completion-reader.ts'
-import type { MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
-import { finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'
+import type { Completion, MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
+import { MessageCollector } from './reply/reply.ts'
 import { joinPieces, type ReplyPiece } from './reply/reply-piece.ts'
 import type { PlacedMessage } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
@@ -10,7 +12,7 @@ import type { MultilookRequest } from './request/multilook-request.ts'
 /** A prompt of a multilook, which collects its completions or its error. */
 export class PromptRun {
   readonly placed: PlacedMessage
-  /** Its place among the prompts of the request. */
+  /** Its index among the prompts of the request. */
   readonly index: number
   /** Several where the model is asked about one picture after the other. */
   #branches: readonly Branch[] = []
@@ -79,19 +81,14 @@ export class PromptRun {
     if (this.#failure) return this.#failure
     return {
       type: 'answer',
-      completions: this.#completions.map(({ message, logProbs, finish }) => ({
-        message,
-        logProbs,
-        reason: finishReason(finish!, 0),
-      })),
-      completionTokens: this.#completions.reduce((total, { finish }) => total + finish!.completionTokens, 0),
+      completions: this.#completions.map(({ completion }) => completion),
+      completionTokens: sumOf(this.#completions, ({ finish }) => finish!.completionTokens),
     }
   }
 }
 
 class CompletionRun {
   finish: CompletionFinish | null = null
-  readonly logProbs: TokenLogProb[] = []
   readonly #reader: CompletionReader
   readonly #collector = new MessageCollector()
 
@@ -103,22 +100,17 @@ class CompletionRun {
     return this.#reader.counts
   }
 
-  get message(): ReplyMessage {
-    return this.#collector.message
+  /** Call when it has ended. */
+  get completion(): Completion {
+    const { message, logProbs } = this.#collector
+    return { message, logProbs: [...logProbs, ...this.#reader.rest], reason: finishReason(this.finish!, 0) }
   }
 
   take(branch: number, event: TextEvent | FinishEvent): readonly ReplyPiece[] {
     const steps = [...this.#reader.take(branch, event)]
     const pieces = joinPieces(steps.flatMap((step) => step.pieces))
-    for (const piece of pieces) {
-      this.#collector.add(piece)
-      this.logProbs.push(...(piece.logProbs ?? []))
-    }
-    const finish = steps.at(-1)?.finish
-    if (finish !== undefined) {
-      this.finish = finish
-      this.logProbs.push(...this.#reader.rest)
-    }
+    for (const piece of pieces) this.#collector.add(piece)
+    this.finish ??= steps.at(-1)?.finish ?? null
     return pieces
   }
 }

@@ -42,7 +42,7 @@ export interface Family {
   /** How its models decide; left out for models that follow instructions (`DECIDES_BY_LETTERS`). */
   readonly decision?: DecisionForms
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
-  readonly thinksUnshown?: true
+  readonly reasonsWithoutTemplateSwitch?: true
   /** What an operator should know before trusting what is said here, as a sentence without its end. */
   readonly warning?: string
 }

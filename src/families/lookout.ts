@@ -22,5 +22,5 @@ export const lookout: Family = {
     no: ['No.'],
     replies: ['{Name}.', '{A name}.', 'The {name}.', '{name}'],
   },
-  thinksUnshown: true,
+  reasonsWithoutTemplateSwitch: true,
 }

@@ -25,7 +25,7 @@ export interface FoundAnswer {
 }
 
 /** The model can give none of the replies, or the engine failed at this question alone. */
-export interface NoAnswer {
+interface NoAnswer {
   readonly type: 'none'
   /** Null when it is the model. */
   readonly error: unknown

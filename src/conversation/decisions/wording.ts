@@ -54,63 +54,48 @@ function predicate({ param, instructions, yes, no }: PredicateQuestion, forms: D
   }
 }
 
-function choice({ param, instructions, options }: ChoiceQuestion, forms: DecisionForms): Wording {
-  const names = options.map(({ value }) => value)
-  const byName = forms.labels === 'names' ? namedReplies(names, forms) : null
-  const shown = byName === null ? lettersFor(options.length) : names.map(String)
-  const isDescribed = options.some(({ description }) => description.length > 0)
-  const lines = options.map(({ value, description }, i) => {
-    const name = String(value)
-    const label = byName === null ? `${shown[i]}. ${name}` : `- ${name}`
-    return [...text(description.length === 0 ? label : `${label}: `, param), ...description]
-  })
-  const isListed = byName === null || isDescribed || forms.instructed || instructions.length === 0
-  const demand =
-    byName === null
-      ? 'Answer with the letter of the one that fits best only.'
-      : 'Answer with the one that fits best only.'
-  return {
-    content: paragraphs(
-      [
-        instructions,
-        isListed ? listed(lines, param) : [],
-        byName === null || forms.instructed ? text(demand, param) : [],
-      ],
-      param,
-    ),
-    replies: byName ?? repliesFor(shown, forms),
-  }
+function choice({ options, ...question }: ChoiceQuestion, forms: DecisionForms): Wording {
+  const named = options.map(({ value, description }) => ({ name: value, description }))
+  return oneOf({ ...question, options: named, noun: 'one', sign: 'letter', signs: lettersFor(options.length) }, forms)
 }
 
 /** Levels have numbers in place of letters, from 0: they have an order. */
-function score({ param, instructions, levels }: ScoreQuestion, forms: DecisionForms): Wording {
-  const names = levels.map(({ label }) => label)
+function score({ levels, ...question }: ScoreQuestion, forms: DecisionForms): Wording {
+  const named = levels.map(({ label, description }) => ({ name: label, description }))
+  return oneOf(
+    { ...question, options: named, noun: 'level', sign: 'number', signs: levels.map((_, i) => String(i)) },
+    forms,
+  )
+}
+
+interface Alternatives {
+  readonly param: Path
+  readonly instructions: Content
+  readonly options: readonly { readonly name: string | boolean; readonly description: Content }[]
+  readonly noun: string
+  /** What options are called by where their names are no replies. */
+  readonly sign: string
+  readonly signs: readonly string[]
+}
+
+function oneOf(alternatives: Alternatives, forms: DecisionForms): Wording {
+  const { param, instructions, options, noun, sign, signs } = alternatives
+  const names = options.map(({ name }) => name)
   const byName = forms.labels === 'names' ? namedReplies(names, forms) : null
-  const isDescribed = levels.some(({ description }) => description.length > 0)
-  const lines = levels.map(({ label, description }, i) => {
-    const line = byName === null ? `${i}. ${label}` : `- ${label}`
-    return [...text(description.length === 0 || label === '' ? line : `${line}: `, param), ...description]
+  const isDescribed = options.some(({ description }) => description.length > 0)
+  const lines = options.map(({ name, description }, i) => {
+    const line = byName === null ? `${signs[i]}. ${name}` : `- ${name}`
+    return [...text(description.length === 0 || name === '' ? line : `${line}: `, param), ...description]
   })
   const isListed = byName === null || isDescribed || forms.instructed || instructions.length === 0
-  const demand =
-    byName === null
-      ? 'Answer with the number of the level that fits best only.'
-      : 'Answer with the level that fits best only.'
+  const demand = `Answer with ${byName === null ? `the ${sign} of ` : ''}the ${noun} that fits best only.`
+  const isDemanded = byName === null || forms.instructed
   return {
     content: paragraphs(
-      [
-        instructions,
-        isListed ? listed(lines, param) : [],
-        byName === null || forms.instructed ? text(demand, param) : [],
-      ],
+      [instructions, isListed ? listed(lines, param) : [], isDemanded ? text(demand, param) : []],
       param,
     ),
-    replies:
-      byName ??
-      repliesFor(
-        levels.map((_, i) => String(i)),
-        forms,
-      ),
+    replies: byName ?? repliesFor(signs, forms),
   }
 }
 

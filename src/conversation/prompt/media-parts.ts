@@ -4,6 +4,7 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError, located } from '../../lib/errors.ts'
 import { nameOf, type Path, within } from '../../lib/param.ts'
+import { sumOf } from '../../lib/sum.ts'
 import {
   type DecodedImage,
   type DecodedVideo,
@@ -24,9 +25,9 @@ import {
   type MediaContent,
   type MediaUrl,
   mediaCount,
+  mediaIn,
   modalityOf,
   type PlacedMessage,
-  partsOf,
   type VideoFramesContent,
 } from '../request/message.ts'
 
@@ -42,7 +43,7 @@ export interface LoadedPart {
 
 export type LoadedMedia = ReadonlyMap<MediaContent, LoadedPart>
 
-export interface MediaOptions {
+interface MediaOptions {
   readonly model: ServedModel
   /** Of this request. */
   readonly media: MediaRequest
@@ -61,15 +62,9 @@ const CONCURRENCY = 8
 
 /** Each video of a request may take as many frames as the other inputs leave to it. */
 export function framesPerVideo(messages: readonly PlacedMessage[]): number {
-  let videos = 0
-  let others = 0
-  for (const placed of messages) {
-    for (const { part } of partsOf(placed)) {
-      if (part.type === 'text' || modalityOf(part) === 'audio') continue
-      if (part.type === 'video_url' || part.type === 'video_file_id') videos++
-      else others += mediaCount(part)
-    }
-  }
+  const visual = mediaIn(messages).filter(({ part }) => modalityOf(part) !== 'audio')
+  const videos = visual.filter(({ part: { type } }) => type === 'video_url' || type === 'video_file_id').length
+  const others = sumOf(visual, ({ part }) => mediaCount(part)) - videos
   return Math.max(1, Math.floor((MAX_MEDIA - others) / Math.max(1, videos)))
 }
 
@@ -94,18 +89,14 @@ export async function loadMediaGroups(
   const { signal } = options
   const groups = messages.map((group) => new MediaGroup(group, signal))
   const queue = groups.flatMap((group) => [...group.waiting.values()].map((input) => ({ group, ...input })))
-  const next = queue.values()
-  const worker = async () => {
-    for (const { group, part, param } of next) {
-      if (group.signal.aborted) continue
-      try {
-        group.loaded.set(part, await load(part, param, { ...options, signal: group.signal }))
-      } catch (error) {
-        group.fail(error)
-      }
+  await someAtATime(queue, async ({ group, part, param }) => {
+    if (group.signal.aborted) return
+    try {
+      group.loaded.set(part, await load(part, param, { ...options, signal: group.signal }))
+    } catch (error) {
+      group.fail(error)
     }
-  }
-  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, queue.length) }, worker))
+  })
   signal.throwIfAborted()
   return groups.map((group) => group.outcome)
 }
@@ -117,27 +108,31 @@ export async function loadMediaGroups(
 export async function loadPictures(
   wanted: readonly { readonly url: MediaUrl; readonly param: Path }[],
   target: ImageLimits | Size,
-  media: MediaRequest,
-  signal: AbortSignal,
+  { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
 ): Promise<DecodedImage[]> {
   const failed = new AbortController()
   const either = AbortSignal.any([signal, failed.signal])
   const loaded: DecodedImage[] = []
-  const next = wanted.entries()
-  const worker = async () => {
-    for (const [i, { url, param }] of next) {
+  try {
+    await someAtATime([...wanted.entries()], async ([i, { url, param }]) => {
       either.throwIfAborted()
       const load = (name: string) => media.image({ reference: referTo(url), param: name, signal: either }, target)
       loaded[i] = await byName(param, load)
-    }
-  }
-  try {
-    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, wanted.length) }, worker))
+    })
     return loaded
   } catch (error) {
     failed.abort(error)
     throw error
   }
+}
+
+async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  const worker = async () => {
+    // All workers take from the one iterator.
+    for (const item of queue) await run(item)
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
 }
 
 /** One more look at a picture of the conversation. @throws ApiError when it cannot be had. */
@@ -152,7 +147,7 @@ export async function loadPicture(
 }
 
 class MediaGroup {
-  /** A part that stands in several places is loaded once. */
+  /** A part that several messages hold is loaded once. */
   readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: Path }>()
   readonly loaded = new Map<MediaContent, LoadedPart>()
   /** Fires when no more media of the group is wanted. */
@@ -161,11 +156,8 @@ class MediaGroup {
 
   constructor(messages: readonly PlacedMessage[], signal: AbortSignal) {
     this.signal = AbortSignal.any([signal, this.#failed.signal])
-    for (const placed of messages) {
-      for (const { part, param } of partsOf(placed)) {
-        if (part.type === 'text' || this.waiting.has(part)) continue
-        this.waiting.set(part, { part, param: within(param, part.type) })
-      }
+    for (const { part, param } of mediaIn(messages)) {
+      if (!this.waiting.has(part)) this.waiting.set(part, { part, param: within(param, part.type) })
     }
   }
 
@@ -233,17 +225,17 @@ function namingPart(error: unknown, param: Path): unknown {
 async function loadFrames(
   { video_frames: { frames } }: VideoFramesContent,
   param: Path,
-  { media, model, signal }: MediaOptions,
+  options: MediaOptions,
 ): Promise<LoadedPart> {
   const wanted = frames.map(({ image_url: { url } }, index) => ({
     url,
     param: within(param, 'frames', index, 'image_url', 'url'),
   }))
-  const { layout, ...limits } = needed(model.card.video)
+  const { layout, ...limits } = needed(options.model.card.video)
   // The encoder takes frames of one size; the first decides on it.
-  const [first] = await loadPictures(wanted.slice(0, 1), limits, media, signal)
+  const [first] = await loadPictures(wanted.slice(0, 1), limits, options)
   const { width, height } = first!.image
-  const others = await loadPictures(wanted.slice(1), { width, height }, media, signal)
+  const others = await loadPictures(wanted.slice(1), { width, height }, options)
   const pictures = [first!, ...others]
   const timed = pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 }))
   return { parts: frameParts(timed, layout), span: { from: timed[0]!.seconds, to: timed.at(-1)!.seconds } }
@@ -263,7 +255,7 @@ function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }
   for (let at = 0; at < frames.length; at += framesPerGrid) {
     const grid = frames.slice(at, at + framesPerGrid)
     if (timestamp !== null) {
-      const middle = grid.reduce((sum, { seconds }) => sum + seconds, 0) / grid.length
+      const middle = sumOf(grid, ({ seconds }) => seconds) / grid.length
       parts.push({ type: 'text', text: timeIn(timestamp, middle), trusted: true })
     }
     parts.push({ type: 'frames', frames: grid.map(({ image }) => image) })

@@ -8,7 +8,7 @@ import { pythonEscaped } from '../../templates/jinja/values.ts'
  */
 const PLACEHOLDER = /\uE000(\d+)([jr]?)\uE001/
 
-export interface PlaceholderOptions {
+interface PlaceholderOptions {
   /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
   /** Whether a text that the template writes as JSON or as Python's `repr` is escaped so; by default with `json`. */
@@ -68,8 +68,8 @@ export class Placeholders {
 
   fill(rendered: string, open: readonly PromptPart[] = []): PromptPart[] {
     // Splitting by a pattern with two groups yields a text, a placeholder's number and its letter in turn.
-    const pieces = rendered.split(PLACEHOLDER)
-    const every = (from: number) => pieces.filter((_, position) => position % 3 === from)
+    const split = rendered.split(PLACEHOLDER)
+    const every = (from: number) => split.filter((_, position) => position % 3 === from)
     const texts = every(0)
     const letters = every(2)
     const filled = every(1).map((number) => this.#placeholders[Number(number)]!)
@@ -101,7 +101,7 @@ const ESCAPED: Readonly<Record<string, (text: string) => string>> = {
   r: (text) => pythonEscaped(text),
 }
 
-/** Texts as the template writes all texts at their place. */
+/** Texts as the template writes all texts where the placeholder stands. */
 function written(parts: readonly PromptPart[], letter: string): readonly PromptPart[] {
   const escaped = ESCAPED[letter]
   if (escaped === undefined) return parts

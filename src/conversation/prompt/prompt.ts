@@ -25,17 +25,17 @@ export interface PromptSource {
   readonly messages: readonly PlacedMessage[]
   readonly media: LoadedMedia
   /** Text of the server's own for the head of the system turn. */
-  readonly instruction: string | null
+  readonly instruction?: string | null
   /** Text for the end of the last user turn. */
-  readonly demand: string | null
+  readonly demand?: string | null
   /** Functions to tell the model of. */
-  readonly tools: readonly Tool[]
+  readonly tools?: readonly Tool[]
   /** Whether the prompt is to end within a thought. */
-  readonly thinking: boolean
+  readonly thinking?: boolean
   /** How much, where the client says so. */
   readonly effort?: Effort | undefined
   /** Whether the model sees its earlier thoughts, where the client gives them. */
-  readonly replaysReasoning: boolean
+  readonly replaysReasoning?: boolean
 }
 
 /** How a model takes a conversation. */
@@ -47,7 +47,7 @@ export interface PromptStyle {
   readonly marks: readonly string[]
   /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
   readonly answer?: string
-  /** Writes calls, for templates that have no place for them. */
+  /** Writes calls, for templates that take none. */
   readonly write?: ToolSyntax['write']
   /** The ids that its calls have in prompts. */
   readonly callId?: ToolSyntax['callId']
@@ -122,18 +122,18 @@ async function render(
   slots: Placeholders,
   style: PromptStyle,
 ): Promise<string> {
-  const { param, thinking, effort } = source
+  const { param, tools = [], thinking = false, effort } = source
   const { template, thought, answer = '' } = style
   const input: TemplateInput = {
     turns: [...turns(source, slots, style), ...more],
-    tools: source.tools.map((tool) => declaration(tool, slots, template)),
+    tools: tools.map((tool) => declaration(tool, slots, template)),
     thinking,
     ...(effort === undefined ? {} : { effort }),
   }
   const rendered = await template.render(input, param)
   slots.checkAllIn(rendered, param)
   const opened = thought === null ? rendered : withThought(rendered, thinking, thought)
-  return thinking || source.tools.length > 0 ? opened : opened + answer
+  return thinking || tools.length > 0 ? opened : opened + answer
 }
 
 /** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */
@@ -145,7 +145,7 @@ function withThought(rendered: string, thinking: boolean, { begin, closing }: Th
 
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
 function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): Turn[] {
-  const { messages, media, instruction } = source
+  const { messages, media, instruction = null, demand = null } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
   const result: Turn[] = []
@@ -163,12 +163,12 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
   const asking = messages.findLast(({ message }) => message.role === 'user')
   for (const placed of messages.slice(leading.length)) {
     const { message } = placed
-    const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
+    const demanded = placed === asking && demand !== null ? untrusted(`\n${demand}`) : []
     const written = message.role === 'assistant' ? writtenCalls(message, style) : []
-    // Some formats have no place for what a model says beside its calls.
+    // Some formats leave out what a model says beside its calls.
     const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0 && written.length === 0
     const escapes = message.role === 'tool'
-    const content = slots.put([...contentOf(placed, media), ...demand, ...written], { optional, escapes })
+    const content = slots.put([...contentOf(placed, media), ...demanded, ...written], { optional, escapes })
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, style, calls })
       result.push({ role: 'assistant', content, ...extras })
@@ -207,8 +207,8 @@ function assistantExtras(
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
-    const place = within(param, 'tool_calls', index, 'function', 'arguments')
-    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
+    const own = within(param, 'tool_calls', index, 'function', 'arguments')
+    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: own })
     const name = slots.name(call.function.name)
     const called = { id: callId(calls.size, name), name }
     calls.set(call.id, called)

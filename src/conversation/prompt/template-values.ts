@@ -1,5 +1,6 @@
 import { invalidRequest, say } from '../../lib/errors.ts'
 import type { Path } from '../../lib/param.ts'
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { rawItems, rawMembers } from '../../lib/raw-json.ts'
 import type { TemplateValue, ValueForm } from './chat-template.ts'
 import type { Placeholders } from './placeholders.ts'
@@ -26,15 +27,12 @@ export function templateValue(json: string, { form, kind, slots, param }: Option
 }
 
 function isJsonObject(json: string): boolean {
-  try {
-    const value: unknown = JSON.parse(json)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-  } catch {
-    return false
-  }
+  const value = parseJsonOr(json, null)
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-type Place = 'schema' | 'names' | 'data' | 'type'
+/** What a value is in its schema. */
+type Role = 'schema' | 'names' | 'data' | 'type'
 
 class Structure {
   readonly #slots: Placeholders
@@ -45,35 +43,35 @@ class Structure {
     this.#kind = kind
   }
 
-  value(json: string, place: Place, depth: number): TemplateValue {
+  value(json: string, role: Role, depth: number): TemplateValue {
     // No template goes this deep, so render the rest as text.
     if (depth > DEEPEST) return this.#slots.text(json, { json, optional: true })
     const members = rawMembers(json)
     if (members) {
       const entries = members.map(({ key, rawKey, value }): [string, TemplateValue] => [
-        this.#isKeyword(key, place) ? key : this.#slots.name(key, rawKey),
-        this.value(value, this.#inside(key, place), depth + 1),
+        this.#isKeyword(key, role) ? key : this.#slots.name(key, rawKey),
+        this.value(value, this.#inside(key, role), depth + 1),
       ])
       return Object.fromEntries(entries)
     }
     const items = rawItems(json)
-    if (items) return items.map((item) => this.value(item, place, depth + 1))
+    if (items) return items.map((item) => this.value(item, role, depth + 1))
     const value: unknown = JSON.parse(json)
     if (typeof value === 'string') {
-      return place === 'type' && TYPES.has(value.toLowerCase()) ? value : this.#slots.name(value, json)
+      return role === 'type' && TYPES.has(value.toLowerCase()) ? value : this.#slots.name(value, json)
     }
     // Keep a number as written if JavaScript would print it differently.
     if (typeof value === 'number' && String(value) !== json) return this.#slots.text(json, { json, optional: true })
     return value
   }
 
-  #isKeyword(key: string, place: Place): boolean {
-    return this.#kind === 'schema' && place !== 'names' && place !== 'data' && KEYWORDS.has(key)
+  #isKeyword(key: string, role: Role): boolean {
+    return this.#kind === 'schema' && role !== 'names' && role !== 'data' && KEYWORDS.has(key)
   }
 
-  #inside(key: string, place: Place): Place {
-    if (this.#kind === 'data' || place === 'data') return 'data'
-    if (place === 'names') return 'schema'
+  #inside(key: string, role: Role): Role {
+    if (this.#kind === 'data' || role === 'data') return 'data'
+    if (role === 'names') return 'schema'
     if (NAMED.has(key)) return 'names'
     if (key === 'type') return 'type'
     return VALUES.has(key) ? 'data' : 'schema'
@@ -86,31 +84,10 @@ const TYPES = new Set(['object', 'array', 'string', 'number', 'integer', 'boolea
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
 /** Keywords whose values are data, not schemas. */
 const VALUES = new Set(['default', 'const', 'enum', 'example', 'examples'])
-const KEYWORDS = new Set([
-  ...[
-    'type',
-    'description',
-    'title',
-    'properties',
-    'required',
-    'items',
-    'enum',
-    'const',
-    'default',
-    'format',
-    'pattern',
-  ],
-  ...[
-    'nullable',
-    'anyOf',
-    'oneOf',
-    'allOf',
-    'not',
-    '$ref',
-    '$defs',
-    'definitions',
-    'additionalProperties',
-    'prefixItems',
-  ],
-  ...['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'examples', 'patternProperties'],
-])
+const KEYWORDS = new Set(
+  [
+    'type description title properties required items enum const default format pattern nullable anyOf oneOf allOf not',
+    '$ref $defs definitions additionalProperties prefixItems minimum maximum minLength maxLength minItems maxItems',
+    'examples patternProperties',
+  ].flatMap((words) => words.split(' ')),
+)

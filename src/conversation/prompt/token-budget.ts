@@ -3,12 +3,13 @@ import type { CountOptions } from '../../inference/contract/engine.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
+import { sumOf } from '../../lib/sum.ts'
 import { promptAudioTokens, SAMPLE_RATE } from '../../media/index.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
 
 /** The model and the request for which tokens are counted. */
-export interface CountScope extends CountOptions {
+interface CountScope extends CountOptions {
   readonly model: ServedModel
 }
 
@@ -42,7 +43,7 @@ export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'm
  * The most tokens of one completion. A limit that the client requests must fit in the context with the prompt, unless it
  * is a bound only. Without one, the completion may use all the space that is left.
  *
- * @param prompt the pieces of the prompt, in order.
+ * @param prompt its parts, in order.
  * @throws ApiError 400 when they do not fit; it names `param` when the prompt alone is too long.
  */
 export async function outputBudget(
@@ -53,18 +54,12 @@ export async function outputBudget(
 ): Promise<number> {
   const wanted = Math.min(asked ?? model.outputTokens, clampsTokens ? model.outputTokens : Number.POSITIVE_INFINITY)
   // Most prompts are so short that their upper bound fits. Only the others are counted.
-  const most = prompt.reduce((sum, piece) => sum + piece.mostTokens, 0)
+  const most = sumOf(prompt, ({ mostTokens }) => mostTokens)
   if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
-  if (
-    leastTokens(
-      prompt.flatMap(({ parts }) => textsOf(parts)),
-      model,
-    ) > model.contextTokens
-  ) {
-    throw contextExceeded(model, param)
-  }
-  const counts = await Promise.all(prompt.map((piece) => piece.countTokens()))
-  const promptTokens = counts.reduce((sum, count) => sum + count, 0)
+  const texts = prompt.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])))
+  if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, param)
+  const counts = await Promise.all(prompt.map((part) => part.countTokens()))
+  const promptTokens = sumOf(counts, (count) => count)
   const left = model.contextTokens - promptTokens
   if (left < 1) throw contextExceeded(model, param, promptTokens)
   if (wanted <= left) return wanted
@@ -82,10 +77,6 @@ export function leastTokens(texts: Iterable<string>, { engine }: Pick<ServedMode
   return bytes / engine.info.longestTokenBytes
 }
 
-function textsOf(parts: readonly PromptPart[]): string[] {
-  return parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
-}
-
 /** An upper bound of the parts' tokens: a text has at most one token per byte. */
 function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number {
   const most = (part: PromptPart) => {
@@ -100,7 +91,7 @@ function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number
         return mostAudioTokens(part.samples.length, card)
     }
   }
-  return parts.reduce((sum, part) => sum + most(part), 0)
+  return sumOf(parts, most)
 }
 
 function mostImageTokens(card: ModelCard): number {

@@ -9,7 +9,14 @@ import {
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
-import { type ContentPart, type Modality, modalityOf, type PlacedMessage, partsOf } from '../request/message.ts'
+import {
+  type ContentPart,
+  type Modality,
+  mediaIn,
+  modalityOf,
+  type PlacedMessage,
+  partsOf,
+} from '../request/message.ts'
 
 /**
  * What the model is shown of a conversation. A model that cannot say which of several pictures an annotation is about is
@@ -25,15 +32,19 @@ export interface View {
   readonly choices?: readonly number[]
 }
 
+/** Shows the whole conversation. */
+export function wholeView(messages: readonly PlacedMessage[]): View {
+  return { messages, assets: assetsOf(messages), shown: null }
+}
+
 /** The most completions over views that one request may have: as many as there may be images. */
 const MOST_COMPLETIONS = 256
 
 /** Indices count all media, in the order of the messages and of their parts. */
 export function assetsOf(messages: readonly PlacedMessage[]): Assets {
-  const media = messages.flatMap((placed) => [...partsOf(placed)]).filter(({ part }) => part.type !== 'text')
-  const having = (modality: Modality) =>
-    media.flatMap(({ part }, index) => (part.type !== 'text' && modalityOf(part) === modality ? [index] : []))
-  return { count: media.length, images: having('image'), videos: having('video') }
+  const modalities = mediaIn(messages).map(({ part }) => modalityOf(part))
+  const having = (modality: Modality) => modalities.flatMap((own, index) => (own === modality ? [index] : []))
+  return { count: modalities.length, images: having('image'), videos: having('video') }
 }
 
 /**
@@ -45,9 +56,10 @@ export function viewsOf(
   format: AnnotationFormat,
   { namesAssets, nothing }: { readonly namesAssets: boolean; readonly nothing: string },
 ): View[] {
-  const assets = assetsOf(messages)
+  const whole = wholeView(messages)
+  const { assets } = whole
   const choices = assetsFor(format, assets)
-  if (choices.length <= 1) return [{ messages, assets, shown: null }]
+  if (choices.length <= 1) return [whole]
   const history = new History(messages, nothing)
   if (namesAssets) return [{ messages: history.retold((asset) => asset), assets, shown: null, choices }]
   const hidden = new Set(choices)
@@ -144,14 +156,14 @@ function placeholder({ modality, first, last }: Hidden): string {
   return first === last ? `[${modality} ${first}]\n` : `[${modality}s ${first} to ${last}]\n`
 }
 
-/** The index of an asset to what the model is told in its place: undefined for no index, null to leave out an annotation. */
+/** The index of an asset to what the model is told instead: undefined for no index, null to leave out an annotation. */
 type Rename = (asset: number) => number | null | undefined
 
 /** What earlier replies say about the media, which a view may have to say in another way. */
 class History {
   readonly #messages: readonly PlacedMessage[]
   readonly #nothing: string
-  /** The texts of each reply that has annotations, by its place among the messages. */
+  /** The texts of each reply that has annotations, by its index among the messages. */
   readonly #replies = new Map<number, readonly ToldText[]>()
 
   /** @param nothing what is left of a reply that consists of annotations which are left out. */
@@ -165,8 +177,8 @@ class History {
       if (placed.message.role !== 'assistant' || count === 0) continue
       // Without an index, an annotation is about the last of the media that its request had.
       const last = count - 1
-      const texts = parts.map((part) => ({ last, pieces: part.type === 'text' ? markupPieces(part.text) : [] }))
-      if (texts.some(({ pieces }) => pieces.some((piece) => typeof piece !== 'string'))) this.#replies.set(index, texts)
+      const texts = parts.map((part) => ({ last, markup: part.type === 'text' ? markupPieces(part.text) : [] }))
+      if (texts.some(({ markup }) => markup.some((one) => typeof one !== 'string'))) this.#replies.set(index, texts)
     }
   }
 
@@ -185,21 +197,22 @@ class History {
     return messages
   }
 
-  #told({ last, pieces }: ToldText, rename: Rename): string {
-    const told = pieces.map((piece) => {
-      if (typeof piece === 'string') return piece
-      const changed = renamed(piece, last, rename)
+  #told({ last, markup }: ToldText, rename: Rename): string {
+    const told = markup.map((one) => {
+      if (typeof one === 'string') return one
+      const changed = renamed(one, last, rename)
       return changed === null ? '' : formatAnnotation(changed)
     })
     const text = told.join('')
-    return text.trim() === '' && pieces.length > 0 ? this.#nothing : text
+    return text.trim() === '' && markup.length > 0 ? this.#nothing : text
   }
 }
 
 interface ToldText {
   /** The asset that an annotation without an index is about. */
   readonly last: number
-  readonly pieces: readonly (string | Annotation)[]
+  /** Texts and the annotations between them. */
+  readonly markup: readonly (string | Annotation)[]
 }
 
 function renamed<Of extends Annotation>(annotation: Of, inherited: number, rename: Rename): Of | null {

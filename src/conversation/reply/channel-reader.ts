@@ -3,7 +3,7 @@ import { CHANNEL, ENDS, MESSAGE } from '../tools/harmony.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
-export interface ChannelOptions {
+interface ChannelOptions {
   readonly tools: readonly Tool[]
   /** Whether to keep only the first call. */
   readonly single: boolean

@@ -1,5 +1,6 @@
 import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
+import { sumOf } from '../../lib/sum.ts'
 import { LogProbReader } from './log-prob-reader.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
@@ -16,7 +17,7 @@ export interface CompletionParts {
 }
 
 /** What one event of the engine adds to a completion. */
-export interface ReadStep {
+interface ReadStep {
   readonly pieces: readonly ReplyPiece[]
   /** Present at the end of the completion. */
   readonly finish?: CompletionFinish
@@ -64,7 +65,7 @@ export class CompletionReader {
   }
 
   get tokens(): number {
-    return this.#counts.reduce((sum, count) => sum + count, 0)
+    return sumOf(this.#counts, (count) => count)
   }
 
   /** Log-probabilities that no piece carries; call at the end. */

@@ -9,12 +9,13 @@ import {
   type Scene,
   withAsset,
 } from '../../grounding/index.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { Constraint, TriggeredTagsConstraint } from '../../inference/contract/constraint.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
-import { assetsOf, type View } from '../prompt/views.ts'
-import { type PlacedMessage, partsOf } from '../request/message.ts'
-import type { TextFilter } from './text-filter.ts'
+import { assetsOf, type View, viewsOf, wholeView } from '../prompt/views.ts'
+import { mediaIn, type PlacedMessage } from '../request/message.ts'
+import type { TextFilter } from './stages.ts'
 
 export function dialectOf({ dialect }: ModelCard): Dialect {
   if (dialect === null) throw new Error('The model has no annotation dialect')
@@ -32,11 +33,11 @@ export function sceneOf(
   media: LoadedMedia,
   { assets, choices }: Pick<View, 'assets' | 'choices'> = { assets: assetsOf(messages) },
 ): Scene {
-  const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
-  const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part)?.parts ?? [])))
+  const loaded = mediaIn(messages).map(({ part }) => media.get(part))
+  const shown = loaded.flatMap((one) => one?.parts ?? [])
   const last = shown.findLast((part) => part.type === 'image' || part.type === 'frames')
   const image = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
-  const spans = parts.flatMap((part) => (part.type === 'text' ? [] : [media.get(part)?.span ?? null]))
+  const spans = loaded.map((one) => one?.span ?? null)
   return {
     assets: assets.count,
     timed: assets.videos.length > 0,
@@ -55,25 +56,56 @@ export interface Grounding {
   createFilter(): TextFilter
 }
 
-export interface GroundingParts {
-  readonly assets: Assets
-  readonly scene: Scene
+/** How a model is asked for annotations of a format, or for none. */
+export interface Annotations {
+  /** What the model says of a picture where it finds nothing; empty without a format. */
+  readonly nothing: string
+  /** What the model is told; null without a format. */
+  readonly instruction: string | null
+  /** The views in which it is asked, each with all the messages. */
+  viewsOf(messages: readonly PlacedMessage[]): View[]
+  /** Null where annotations need no index and have no times, and nothing asks for them. */
+  groundingOf(view: View, media: LoadedMedia): Grounding | null
+}
+
+interface AnnotationsSource {
+  readonly model: ServedModel
+  readonly messages: readonly PlacedMessage[]
+  readonly media: LoadedMedia
   /** Receives the number of a reply's annotations that were dropped: they may be about several of the media. */
   dropped(count: number): void
 }
 
-/** Constrains a reply to annotations of one format. */
-export function groundingIn(format: AnnotationFormat, dialect: Dialect, parts: GroundingParts): Grounding {
-  return {
-    constraint: tagsConstraint(format, dialect, parts.scene),
-    createFilter: () => new AnnotationFilter(dialect.reader(parts.scene), parts),
+/** @param format null where the model may only write markup of its own accord. */
+export function annotationsOf(
+  format: AnnotationFormat | null,
+  { model: { card }, messages, media, dropped }: AnnotationsSource,
+): Annotations {
+  if (format === null) {
+    return {
+      nothing: '',
+      instruction: null,
+      viewsOf: (messages) => [wholeView(messages)],
+      groundingOf: (view, media) => {
+        const scene = sceneOf(view.messages, media, view)
+        if (view.assets.count <= 1 && !scene.timed) return null
+        const createFilter = () => new AnnotationFilter(freeMarkupReader(scene), view.assets, dropped)
+        return { constraint: null, createFilter }
+      },
+    }
   }
-}
-
-/** Without a format, the model may write markup of its own accord. Null where it needs no index and has no times. */
-export function freeGrounding(parts: GroundingParts): Grounding | null {
-  if (parts.assets.count <= 1 && !parts.scene.timed) return null
-  return { constraint: null, createFilter: () => new AnnotationFilter(freeMarkupReader(parts.scene), parts) }
+  const dialect = dialectOf(card)
+  const nothing = nothingIn(dialect, sceneOf(messages, media))
+  return {
+    nothing,
+    instruction: dialect.instruction(format),
+    viewsOf: (messages) => viewsOf(messages, format, { namesAssets: card.namesAssets, nothing }),
+    groundingOf: (view, media) => {
+      const scene = sceneOf(view.messages, media, view)
+      const createFilter = () => new AnnotationFilter(dialect.reader(scene), view.assets, dropped)
+      return { constraint: tagsConstraint(format, dialect, scene), createFilter }
+    },
+  }
 }
 
 /** Holds free text to annotations of one format. */
@@ -93,12 +125,14 @@ export function tagsConstraint(
 
 class AnnotationFilter implements TextFilter {
   readonly #reader: AnnotationReader
-  readonly #parts: GroundingParts
+  readonly #assets: Assets
+  readonly #report: (dropped: number) => void
   #dropped = 0
 
-  constructor(reader: AnnotationReader, parts: GroundingParts) {
+  constructor(reader: AnnotationReader, assets: Assets, report: (dropped: number) => void) {
     this.#reader = reader
-    this.#parts = parts
+    this.#assets = assets
+    this.#report = report
   }
 
   push(text: string): string {
@@ -107,14 +141,14 @@ class AnnotationFilter implements TextFilter {
 
   end(cut: boolean): string {
     const text = this.#written(this.#reader.end(cut))
-    if (this.#dropped > 0) this.#parts.dropped(this.#dropped)
+    if (this.#dropped > 0) this.#report(this.#dropped)
     return text
   }
 
-  #written(pieces: ReturnType<AnnotationReader['push']>): string {
+  #written(found: ReturnType<AnnotationReader['push']>): string {
     let text = ''
-    for (const piece of pieces) {
-      const named = piece.kind === 'prose' ? piece : withAsset(piece, this.#parts.assets)
+    for (const one of found) {
+      const named = one.kind === 'prose' ? one : withAsset(one, this.#assets)
       if (named === null) this.#dropped++
       else text += formatPiece(named)
     }

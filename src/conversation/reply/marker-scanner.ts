@@ -29,7 +29,7 @@ export class MarkerScanner {
       }
     }
     if (marker !== null) return { before: all.slice(0, at), marker, rest: all.slice(at + marker.length) }
-    const cut = all.length - this.#beginning(all)
+    const cut = all.length - begunMarker(all, this.#markers)
     this.#held = all.slice(cut)
     return { before: all.slice(0, cut), marker: null, rest: '' }
   }
@@ -40,15 +40,15 @@ export class MarkerScanner {
     this.#held = ''
     return held
   }
+}
 
-  /** Length of the longest suffix of the text that is the start of a marker. */
-  #beginning(text: string): number {
-    let longest = 0
-    for (const marker of this.#markers) {
-      for (let length = Math.min(marker.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(marker.slice(0, length))) longest = length
-      }
+/** Length of the longest suffix of a text that is the beginning of a marker, and not all of it. */
+export function begunMarker(text: string, markers: readonly string[]): number {
+  let longest = 0
+  for (const marker of markers) {
+    for (let length = Math.min(marker.length - 1, text.length); length > longest; length--) {
+      if (text.endsWith(marker.slice(0, length))) longest = length
     }
-    return longest
   }
+  return longest
 }

@@ -9,13 +9,9 @@ export interface MultilookReply {
   readonly usage: MultilookUsage
 }
 
-export type PromptResult = PromptAnswer | PromptFailure
-
-export interface PromptAnswer {
-  readonly type: 'answer'
-  readonly completions: readonly Completion[]
-  readonly completionTokens: number
-}
+export type PromptResult =
+  | { readonly type: 'answer'; readonly completions: readonly Completion[]; readonly completionTokens: number }
+  | PromptFailure
 
 export interface PromptFailure {
   readonly type: 'failure'
@@ -41,7 +37,12 @@ export interface MultilookUsage {
 }
 
 /** An event of a multilook as it is computed. Prompts are numbered as in the request, in whatever order they finish. */
-export type MultilookEvent = MultilookPiece | MultilookResult | MultilookFinish
+export type MultilookEvent =
+  | MultilookPiece
+  /** A prompt has all its completions, or has failed; each prompt has one such event. */
+  | { readonly type: 'result'; readonly prompt: number; readonly result: PromptResult }
+  /** The last event. */
+  | { readonly type: 'finish'; readonly usage: MultilookUsage }
 
 /** A piece of a completion. */
 export interface MultilookPiece {
@@ -49,19 +50,6 @@ export interface MultilookPiece {
   readonly prompt: number
   readonly completion: number
   readonly piece: ReplyPiece
-}
-
-/** A prompt has all its completions, or has failed; each prompt has one such event. */
-export interface MultilookResult {
-  readonly type: 'result'
-  readonly prompt: number
-  readonly result: PromptResult
-}
-
-/** The last event. */
-export interface MultilookFinish {
-  readonly type: 'finish'
-  readonly usage: MultilookUsage
 }
 
 /** Collects the events of a multilook. @throws what they throw. */

@@ -1,7 +1,8 @@
 import { internalError } from '../../lib/errors.ts'
-import type { ReplyEvent, ReplyFinish, Usage } from './reply.ts'
+import type { ReplyEvent, ReplyFinish } from './reply.ts'
 import type { StopCutter } from './stop-cutter.ts'
 import { TextJoiner } from './text-joiner.ts'
+import { usageOfAll } from './usage.ts'
 
 /** Starts a reply of at most so many tokens. */
 type Start = (maxTokens: number) => Promise<AsyncIterable<ReplyEvent>>
@@ -62,7 +63,7 @@ export async function* replyOrInstead(
       return yield event
     }
     for await (const later of await start(left)) {
-      yield later.type === 'finish' ? { ...later, usage: totalOf([event, later]) } : later
+      yield later.type === 'finish' ? { ...later, usage: usageOfAll([event, later]) } : later
     }
     return
   }
@@ -94,7 +95,7 @@ async function* joined(
   const isShort = finishes.length <= others.length && finishes.at(-1)!.stoppedBy === undefined
   const reason = isShort ? 'length' : reasonOf(finishes)
   yield* joiner.end(reason === 'length')
-  yield { ...finishes.at(-1)!, reason, usage: totalOf(finishes) }
+  yield { ...finishes.at(-1)!, reason, usage: usageOfAll(finishes) }
 }
 
 /** What went wrong with one of them is the reason of all. */
@@ -104,15 +105,4 @@ function reasonOf(finishes: readonly ReplyFinish[]): ReplyFinish['reason'] {
     (['length', 'tool_error', 'tool_limit', 'interrupted'] as const).find((reason) => reasons.includes(reason)) ??
     'stop'
   )
-}
-
-function totalOf(finishes: readonly ReplyFinish[]): Usage {
-  const sum = (count: (usage: Usage) => number) => finishes.reduce((total, { usage }) => total + count(usage), 0)
-  return {
-    promptTokens: sum(({ promptTokens }) => promptTokens),
-    completionTokens: sum(({ completionTokens }) => completionTokens),
-    imageTokens: sum(({ imageTokens }) => imageTokens),
-    audioTokens: finishes[0]!.usage.audioTokens === null ? null : sum(({ audioTokens }) => audioTokens ?? 0),
-    reasoningTokens: sum(({ reasoningTokens }) => reasoningTokens),
-  }
 }

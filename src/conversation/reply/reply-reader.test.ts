@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { MessageCollector, type ReplyMessage } from './reply.ts'
-import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
-import { FilteredStage } from './text-filter.ts'
+import { ReplyReader } from './reply-reader.ts'
+import { FilteredStage, MarkerRemover, PLAIN } from './stages.ts'
 
 const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
 function read(pieces: readonly string[], { thinking = true, verbatim = false } = {}): ReplyMessage {

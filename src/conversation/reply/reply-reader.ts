@@ -1,9 +1,9 @@
 import type { ThoughtMarks } from '../../families/index.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
-import type { TextFilter } from './text-filter.ts'
+import { PLAIN } from './stages.ts'
 
-export interface ReplyReaderOptions {
+interface ReplyReaderOptions {
   /** Null to read no thoughts. */
   readonly thought: ThoughtMarks | null
   /** Whether the text begins inside the reasoning. */
@@ -132,34 +132,5 @@ export class ReplyReader implements TextStage {
     }
     if (at < text.length || this.#separator === '') this.#state = 'content'
     return text.slice(at)
-  }
-}
-
-/** Passes text through unchanged. */
-export const PLAIN: TextStage = {
-  push: (text) => [{ type: 'text', text }],
-  end: () => [],
-}
-
-/** Removes reasoning markers from a text: they are never part of a reply. */
-export class MarkerRemover implements TextFilter {
-  readonly #markers: MarkerScanner
-
-  constructor({ begin, end }: ThoughtMarks) {
-    this.#markers = new MarkerScanner([begin.trim(), end])
-  }
-
-  push(text: string): string {
-    let kept = ''
-    for (let left = text; left !== ''; ) {
-      const { before, rest } = this.#markers.find(left)
-      kept += before
-      left = rest
-    }
-    return kept
-  }
-
-  end(): string {
-    return this.#markers.end()
   }
 }

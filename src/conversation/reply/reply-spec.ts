@@ -9,15 +9,14 @@ import type { ToolUse } from '../request/chat-request.ts'
 import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
-import { BeginningStage } from './beginning-stage.ts'
 import { ChannelReader } from './channel-reader.ts'
 import type { Grounding } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
-import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
-import { FilteredStage } from './text-filter.ts'
+import { ReplyReader } from './reply-reader.ts'
+import { BeginningStage, FilteredStage, MarkerRemover, PLAIN } from './stages.ts'
 import { ToolCallReader } from './tool-call-reader.ts'
 
-export interface ReplyRequirements {
+interface ReplyRequirements {
   /**
    * The constraint on the whole reply, unless it calls tools; null for free text, which may contain annotations and tool
    * calls.
@@ -30,16 +29,25 @@ export interface ReplyRequirements {
   readonly thoughtBudget: number | null
 }
 
+const FREE_TEXT: ReplyRequirements = {
+  bound: null,
+  grounding: null,
+  tools: [],
+  toolUse: { choice: 'none', parallel: false },
+  thoughtBudget: null,
+}
+
 /** Specifies how a completion is generated and read: the engine's constraint, and the reader of its text. */
 export class ReplySpec {
   readonly #constraint: Constraint | null
   readonly #model: ServedModel
   readonly #requirements: ReplyRequirements
 
-  constructor(requirements: ReplyRequirements, model: ServedModel) {
+  /** @param requirements none by default. */
+  constructor(requirements: Partial<ReplyRequirements>, model: ServedModel) {
     this.#model = model
-    this.#requirements = requirements
-    this.#constraint = this.#isStructured ? requirements.bound : this.#tagConstraint()
+    this.#requirements = { ...FREE_TEXT, ...requirements }
+    this.#constraint = this.#isStructured ? this.#requirements.bound : this.#tagConstraint()
   }
 
   /** Whether the whole reply has the structure, because there is no tool that could be called instead. */

@@ -4,8 +4,10 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { EngineEvent, FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
 import { joinTexts } from '../../inference/contract/join-texts.ts'
 import { Deadline } from '../request/deadline.ts'
-import { assembleReply, collectReply } from './reply.ts'
-import { PLAIN, ReplyReader } from './reply-reader.ts'
+import { assembleReply } from './assembler.ts'
+import { collectReply } from './reply.ts'
+import { ReplyReader } from './reply-reader.ts'
+import { PLAIN } from './stages.ts'
 
 const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
 const model = { served: { modalities: ['text'] } } as unknown as ServedModel

@@ -1,4 +1,5 @@
 import type { TokenLogProb } from '../../inference/contract/generation.ts'
+import { begunMarker } from './marker-scanner.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 
 /**
@@ -38,7 +39,7 @@ export class StopCutter {
     const text = this.#held + piece.text
     const match = this.#firstIn(text)
     if (match === null) {
-      const kept = text.length - this.#beginning(text)
+      const kept = text.length - begunMarker(text, this.#sequences)
       this.#held = text.slice(kept)
       return this.#release(text.slice(0, kept))
     }
@@ -82,16 +83,5 @@ export class StopCutter {
       if (first === null || end < first.end || (end === first.end && at < first.at)) first = { at, end, sequence }
     }
     return first
-  }
-
-  /** Length of the longest suffix of the text that is the beginning of a sequence. */
-  #beginning(text: string): number {
-    let longest = 0
-    for (const sequence of this.#sequences) {
-      for (let length = Math.min(sequence.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(sequence.slice(0, length))) longest = length
-      }
-    }
-    return longest
   }
 }

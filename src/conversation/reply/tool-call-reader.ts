@@ -3,7 +3,7 @@ import type { CallReader, ToolSyntax } from '../tools/syntax.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
-export interface ToolCallOptions {
+interface ToolCallOptions {
   readonly syntax: ToolSyntax
   readonly tools: readonly Tool[]
   /** Whether to keep only the first call. */

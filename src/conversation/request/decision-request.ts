@@ -69,7 +69,11 @@ export interface FindQuestion {
 
 export type FindKind = 'box' | 'point' | 'clip'
 
-/** Texts and media, each with its place in the request. */
+export function isFind(question: Question): question is FindQuestion {
+  return question.type === 'box' || question.type === 'point' || question.type === 'clip'
+}
+
+/** Texts and media, each with the parameter that it comes from. */
 export type Content = readonly PlacedPart[]
 
 export interface PlacedPart {

@@ -102,7 +102,7 @@ export interface PlacedMessage {
   readonly message: Message
   /** Where it stands in the request: `messages[0]`, `context[2]`, `prompts[1]`. */
   readonly param: Path
-  /** Where the parts of its content stand, if that is not within the message. */
+  /** The parameters of the parts of its content, if they are not within the message. */
   readonly places?: readonly Path[]
 }
 
@@ -110,14 +110,19 @@ export function placeMessages(messages: readonly Message[], list: 'messages' | '
   return messages.map((message, index) => ({ message, param: [list, index] }))
 }
 
-/** The parts of a message and their positions. A plain string is one text part. */
+/** The parts of a message and their parameters. A plain string is one text part. */
 export function* partsOf({ message, param, places }: PlacedMessage): Generator<{ part: ContentPart; param: Path }> {
-  const place = within(param, 'content')
-  if (message.content === null || message.content === undefined) return
-  if (typeof message.content === 'string') {
-    yield { part: { type: 'text', text: message.content }, param: places?.[0] ?? place }
-    return
+  const { content } = message
+  const own = within(param, 'content')
+  if (typeof content === 'string') yield { part: { type: 'text', text: content }, param: places?.[0] ?? own }
+  else {
+    for (const [index, part] of (content ?? []).entries()) yield { part, param: places?.[index] ?? within(own, index) }
   }
-  for (const [position, part] of message.content.entries())
-    yield { part, param: places?.[position] ?? within(place, position) }
+}
+
+/** All media of the messages. An asset's index is its position here. */
+export function mediaIn(messages: readonly PlacedMessage[]): { part: MediaContent; param: Path }[] {
+  return messages.flatMap((placed) =>
+    [...partsOf(placed)].flatMap(({ part, param }) => (part.type === 'text' ? [] : [{ part, param }])),
+  )
 }

@@ -16,8 +16,8 @@ export function checkNesting(tools: readonly Tool[], messages: readonly PlacedMe
   for (const { message, param } of messages) {
     if (message.role !== 'assistant') continue
     for (const [index, call] of (message.tool_calls ?? []).entries()) {
-      const place = within(param, 'tool_calls', index, 'function', 'arguments')
-      if (isTextDeeper(call.function.arguments)) throw nestedTooDeep(place)
+      const own = within(param, 'tool_calls', index, 'function', 'arguments')
+      if (isTextDeeper(call.function.arguments)) throw nestedTooDeep(own)
     }
   }
 }

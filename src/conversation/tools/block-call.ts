@@ -6,7 +6,7 @@ export interface BlockCall {
   readonly arguments: string
 }
 
-export interface BlockCallOptions {
+interface BlockCallOptions {
   readonly end: string
   /** Whether the end that follows this text is the call's own; by default the first one is. */
   readonly closes?: (text: string) => boolean

@@ -1,3 +1,4 @@
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { type CallEvent, type CallReader, type CallStep, OPEN, REFUSED } from './syntax.ts'
 
 /** What stands before the arguments: its name, and where the arguments begin. */
@@ -5,7 +6,7 @@ export type Header = { readonly name: string; readonly argumentsAt: number }
 /** @returns 'more' when the text may still become a header, 'none' when it cannot. */
 export type HeaderReader = (text: string) => Header | 'more' | 'none'
 
-export interface JsonCallOptions {
+interface JsonCallOptions {
   readonly header: HeaderReader
   /** What ends the call behind the arguments, blanks aside. */
   readonly end: string
@@ -97,7 +98,7 @@ export class JsonListReader implements CallReader {
         return OPEN
       }
       this.#rest = this.#rest.slice(length)
-      this.#calls.push(parseJson(this.#value))
+      this.#calls.push(parseJsonOr(this.#value, undefined))
       this.#value = ''
       this.#scan = new JsonScan()
     }
@@ -109,13 +110,13 @@ export class JsonListReader implements CallReader {
   }
 }
 
-/** Finds the end of a JSON object that comes in pieces. */
-export class JsonScan {
+/** Finds the end of a JSON object in a text that is streamed. */
+class JsonScan {
   #depth = 0
   #inString = false
   #escaped = false
 
-  /** @returns how many characters of the piece belong to it when it ends there; null when all do. */
+  /** @returns how many characters of the text belong to it when it ends there; null when all do. */
   push(text: string): number | null {
     for (let at = 0; at < text.length; at++) {
       const character = text[at]
@@ -153,7 +154,7 @@ export function jsonHeader(
     step.lastIndex = at
     const found = step.exec(text)
     if (!found) return STRING_START.test(text.slice(at)) ? 'more' : 'none'
-    const parsed = parseJson(found[0])
+    const parsed = parseJsonOr(found[0], undefined)
     if (typeof parsed !== 'string') return 'none'
     name = parsed
     at += found[0].length
@@ -166,14 +167,6 @@ export function jsonHeader(
 const STRING = /"(?:[^"\\]|\\.)*"/sy
 const STRING_START = /^(?:"(?:[^"\\]|\\.)*\\?)?$/s
 
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** The calls in a JSON value that holds one or a list of them, whatever the order of their keys; null for anything else. */
 export function callsIn(value: unknown): CallEvent[] | null {
   const calls = Array.isArray(value) ? value : [value]
@@ -183,7 +176,7 @@ export function callsIn(value: unknown): CallEvent[] | null {
     const { name: own, tool_name: name = own, arguments: given, parameters } = Object(inner) as Record<string, unknown>
     // Some models write the arguments as a string that holds JSON.
     const written = given ?? parameters ?? {}
-    const values = typeof written === 'string' ? parseJson(written) : written
+    const values = typeof written === 'string' ? parseJsonOr(written, undefined) : written
     if (typeof name !== 'string' || typeof values !== 'object' || values === null || Array.isArray(values)) return []
     return [
       { type: 'call', name },

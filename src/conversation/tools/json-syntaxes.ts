@@ -1,5 +1,6 @@
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { type CallLayout, COUNTER, callConstraint } from './call-layout.ts'
-import { callsIn, type HeaderReader, JsonCallReader, JsonListReader, jsonHeader, parseJson } from './json-call.ts'
+import { callsIn, type HeaderReader, JsonCallReader, JsonListReader, jsonHeader } from './json-call.ts'
 import type { CallReader, ToolSyntax, WrittenCall } from './syntax.ts'
 
 interface Parts {
@@ -80,7 +81,7 @@ export const hermes = syntax({
     new JsonCallReader({
       header: (text) => jsonHeader(text, { opened: false, key: 'arguments' }),
       end: '</tool_call>',
-      whole: (text) => callsIn(parseJson(text)),
+      whole: (text) => callsIn(parseJsonOr(text, undefined)),
     }),
 })
 

@@ -1,9 +1,9 @@
 import { memberTypes, type ValueTypes } from '../../inference/constraints/schema/value-types.ts'
 import type { Notation } from '../../inference/contract/constraint.ts'
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'
-import { parseJson } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
 
 /** A syntax whose arguments are a list of names and values between marks. Strings are written without quotes. */
@@ -62,13 +62,13 @@ function translate(text: string, { call, parameter }: Options, tools: readonly T
 
 function argumentOf(text: string, types: ValueTypes, isString?: 'true' | 'false'): string {
   if (isString === 'true' && (types?.includes('string') ?? true)) return JSON.stringify(text)
-  if (isString === 'false' && parseJson(text) !== undefined) return text.trim()
+  if (isString === 'false' && parseJsonOr(text, undefined) !== undefined) return text.trim()
   return jsonOf(text, types)
 }
 
 /** The value of a parameter is text if it may be a string, and JSON otherwise. */
 function jsonOf(text: string, types: ValueTypes): string {
-  const value = parseJson(text)
+  const value = parseJsonOr(text, undefined)
   const isJson = value !== undefined && typeof value !== 'string'
   const mayBeString = types?.includes('string') ?? !isJson
   if (isJson && (!mayBeString || (value === null && types?.includes('null')))) return text.trim()

@@ -1,7 +1,8 @@
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { rawMembers } from '../../lib/raw-json.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'
-import { parseJson } from './json-call.ts'
+import { DEEPEST, NotationReader } from './notation-reader.ts'
 import type { ToolSyntax, WrittenCall } from './syntax.ts'
 
 interface Options {
@@ -52,82 +53,65 @@ export const olmo3 = pythonic({
 
 /** The words of JSON stay: the templates of such models write them too. */
 function pythonCall({ name, arguments: given }: WrittenCall): string {
-  const members = isJson(given) ? rawMembers(given) : null
+  const members = parseJsonOr(given, undefined) === undefined ? null : rawMembers(given)
   const written = members?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? given
   return `${name}(${written})`.toWellFormed()
 }
 
-function isJson(text: string): boolean {
-  return parseJson(text) !== undefined
-}
-
 const WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
 const NUMBER = /^[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
-const DEEPEST = 200
 
 /** Turns calls in Python to JSON text. Words of JSON are read too: some models have learnt to write them. */
-class PythonCalls {
-  readonly #text: string
-  #at = 0
-
-  constructor(text: string) {
-    this.#text = text
-  }
-
+class PythonCalls extends NotationReader {
   /** @returns null for what is no list of calls. */
   read(): BlockCall[] | null {
     const calls: BlockCall[] = []
-    const isList = this.#take('[')
+    const isList = this.take('[')
     for (;;) {
       const call = this.#call()
       if (call === null) return null
       calls.push(call)
-      const goesOn = this.#take(',') || !isList
-      if (isList && this.#take(']')) break
+      const goesOn = this.take(',') || !isList
+      if (isList && this.take(']')) break
       if (!goesOn) return null
-      if (this.#isAtEnd()) break
+      if (this.isAtEnd()) break
     }
-    return this.#isAtEnd() ? calls : null
-  }
-
-  #isAtEnd(): boolean {
-    this.#match(/\s*/y)
-    return this.#at === this.#text.length
+    return this.isAtEnd() ? calls : null
   }
 
   #call(): BlockCall | null {
-    this.#match(/\s*/y)
-    const name = this.#match(/[^\s(),=[\]{}'"]+/y)
-    if (name === null || !this.#take('(')) return null
+    this.match(/\s*/y)
+    const name = this.match(/[^\s(),=[\]{}'"]+/y)
+    if (name === null || !this.take('(')) return null
     const members = this.#items(')', () => this.#pair(/[^\s=,()[\]{}'"]+/y, '=', 0))
     return members === null ? null : { name, arguments: objectText([...new Map(members)]) }
   }
 
   /** A name and a value. */
   #pair(pattern: RegExp, separator: string, depth: number): readonly [string, string] | null {
-    this.#match(/\s*/y)
+    this.match(/\s*/y)
     const quoted = this.#string()
-    const name = quoted ?? this.#match(pattern)
-    if (name === null || !this.#take(separator)) return null
+    const name = quoted ?? this.match(pattern)
+    if (name === null || !this.take(separator)) return null
     const value = this.#value(depth + 1)
     return value === null ? null : [name, value]
   }
 
   #value(depth: number): string | null {
     if (depth > DEEPEST) return null
-    this.#match(/\s*/y)
+    this.match(/\s*/y)
     const text = this.#string()
     if (text !== null) return JSON.stringify(text)
-    if (this.#take('{')) {
+    if (this.take('{')) {
       const members = this.#items('}', () => this.#pair(/[^\s:,()[\]{}'"]+/y, ':', depth))
       return members === null ? null : objectText([...new Map(members)])
     }
     for (const [open, close] of ['[]', '()'].map(([...pair]) => pair as [string, string])) {
-      if (!this.#take(open)) continue
+      if (!this.take(open)) continue
       const items = this.#items(close, () => this.#value(depth + 1))
       return items === null ? null : `[${items.join(', ')}]`
     }
-    const word = this.#match(/[^\s,()[\]{}'":=]+/y)
+    const word = this.match(/[^\s,()[\]{}'":=]+/y)
     if (word === null) return null
     if (Object.hasOwn(WORDS, word)) return WORDS[word]!
     if (['true', 'false', 'null'].includes(word)) return word
@@ -138,9 +122,9 @@ class PythonCalls {
   #items<Item>(close: string, read: () => Item | null): Item[] | null {
     const items: Item[] = []
     for (;;) {
-      if (this.#take(close)) return items
-      if (items.length > 0 && !this.#take(',')) return null
-      if (items.length > 0 && this.#take(close)) return items
+      if (this.take(close)) return items
+      if (items.length > 0 && !this.take(',')) return null
+      if (items.length > 0 && this.take(close)) return items
       const item = read()
       if (item === null) return null
       items.push(item)
@@ -149,11 +133,11 @@ class PythonCalls {
 
   /** Null where no string begins. */
   #string(): string | null {
-    const quote = this.#take("'") ? "'" : this.#take('"') ? '"' : null
+    const quote = this.take("'") ? "'" : this.take('"') ? '"' : null
     if (quote === null) return null
     let text = ''
-    while (this.#at < this.#text.length) {
-      const character = this.#text[this.#at++]!
+    while (this.at < this.text.length) {
+      const character = this.text[this.at++]!
       if (character === '\\') text += this.#escape()
       else if (character !== quote || !this.#mayEndString()) text += character
       else return text
@@ -164,35 +148,17 @@ class PythonCalls {
   /** Some models write strings with quotes in them as they are. */
   #mayEndString(): boolean {
     const rest = /\s*(?:[,:)\]}=]|$)/y
-    rest.lastIndex = this.#at
-    return rest.test(this.#text)
+    rest.lastIndex = this.at
+    return rest.test(this.text)
   }
 
   #escape(): string {
-    const code = this.#match(/x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|[0-7]{1,3}|./sy) ?? ''
+    const code = this.match(/x[\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|[0-7]{1,3}|./sy) ?? ''
     if (code.length > 1 || /^[0-7]$/.test(code)) {
       const point = /^[xuU]/.test(code) ? Number.parseInt(code.slice(1), 16) : Number.parseInt(code, 8)
       return point <= 0x10ffff ? String.fromCodePoint(point) : ''
     }
     return ESCAPES[code] ?? `\\${code}`
-  }
-
-  /** White space before the mark is part of it. */
-  #take(mark: string): boolean {
-    const blanks = /\s*/y
-    blanks.lastIndex = this.#at
-    const at = this.#at + blanks.exec(this.#text)![0].length
-    if (!this.#text.startsWith(mark, at)) return false
-    this.#at = at + mark.length
-    return true
-  }
-
-  #match(pattern: RegExp): string | null {
-    pattern.lastIndex = this.#at
-    const found = pattern.exec(this.#text)
-    if (!found) return null
-    this.#at += found[0].length
-    return found[0]
   }
 }
 

@@ -22,7 +22,7 @@ export interface ToolSyntax {
    * model calls no function.
    */
   readonly answer?: string
-  /** Calls as a turn's text, for templates that have no place for them. */
+  /** Calls as a turn's text, for templates that take none. */
   write?(calls: readonly WrittenCall[]): TextPart[]
   /** The id that a call has in prompts, where models expect a form; the index counts the calls of a conversation. */
   readonly callId?: (index: number, name: string) => string
@@ -50,7 +50,7 @@ export interface CallStep {
 
 export type CallEvent =
   | { readonly type: 'call'; readonly name: string }
-  /** A piece of the arguments of the latest call; together they are JSON text. */
+  /** Some of the arguments of the latest call; together they are JSON text. */
   | { readonly type: 'arguments'; readonly text: string }
 
 export const OPEN: CallStep = { events: [], state: 'open' }

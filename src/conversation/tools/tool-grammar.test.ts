@@ -6,7 +6,7 @@ import { CALL_WRITERS, callReader, pythonJson } from '../../../test/support/writ
 import type { ToolSyntaxName } from '../../families/index.ts'
 import { MessageCollector } from '../reply/reply.ts'
 import type { ReplyPiece } from '../reply/reply-piece.ts'
-import { schemaValidator } from '../reply/schema-validator.ts'
+import { schemaValidator } from '../reply/structure/schema-validator.ts'
 import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from './syntax.ts'
 import { TOOL_SYNTAXES } from './syntaxes.ts'

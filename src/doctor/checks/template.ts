@@ -108,11 +108,6 @@ function render(subject: Subject, messages: readonly Message[], image: readonly 
       param: 'messages',
       messages: messages.map((message, i) => ({ message, param: ['messages', i] })),
       media: new Map([[IMAGE, { parts: image }]]),
-      instruction: null,
-      demand: null,
-      tools: [],
-      thinking: false,
-      replaysReasoning: false,
     },
     subject.style,
   )

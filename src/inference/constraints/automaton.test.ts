@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
-import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
+import { schemaValidator } from '../../conversation/reply/structure/schema-validator.ts'
 import type { Constraint, TagContent, TriggeredTagsConstraint } from '../contract/constraint.ts'
 import { Automaton } from './automaton.ts'
 import { grammarOf } from './constraint-grammar.ts'

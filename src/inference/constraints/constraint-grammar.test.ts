@@ -4,7 +4,7 @@ import { accepts, byteAutomaton, generator, randomText } from '../../../test/sup
 import { promisedSchema, someForm } from '../../../test/support/promised-schema.ts'
 import { randomPatterns, randomSchemas } from '../../../test/support/random-constraints.ts'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
-import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
+import { schemaValidator } from '../../conversation/reply/structure/schema-validator.ts'
 import type { TagContent } from '../contract/constraint.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import { parsePattern } from './regex/anchors.ts'

@@ -224,7 +224,7 @@ class Completion {
       if (family?.thought && thought === undefined) this.#origins.note('thought', true, 'family')
       return merged(family?.thought ?? null, thought, true)
     }
-    const own = family?.thinksUnshown ? family.thought : null
+    const own = family?.reasonsWithoutTemplateSwitch ? family.thought : null
     const found =
       reading.thought === null ? own : { exemplars: family?.thought?.exemplars ?? false, ...reading.thought }
     if (found !== null && thought === undefined) this.#origins.note('thought', true, found === own ? 'family' : PROBE)

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { accepts, byteAutomaton, generator, randomText } from '../../../../test/support/byte-automaton.ts'
-import { modernSchema } from '../../../conversation/reply/modern-schema.ts'
-import { schemaValidator } from '../../../conversation/reply/schema-validator.ts'
+import { modernSchema } from '../../../conversation/reply/structure/modern-schema.ts'
+import { schemaValidator } from '../../../conversation/reply/structure/schema-validator.ts'
 import { UnsupportedConstraint } from '../unsupported-constraint.ts'
 
 const text = { type: 'string' }

@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
+import { parseJsonOr } from '../../../lib/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
 
@@ -171,13 +172,4 @@ function parseJson(text: string): unknown {
   const json = parseJsonOr(text, undefined)
   if (json === undefined) throw new ServerFailure('wrong', 'its answer is not JSON')
   return json
-}
-
-/** @param other is returned for a text that is not JSON. */
-export function parseJsonOr<Other>(text: string, other: Other): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return other
-  }
 }

@@ -1,6 +1,6 @@
 import Ajv, { type Options, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { FORMATS } from '../../inference/constraints/schema/formats.ts'
+import { FORMATS } from '../../../inference/constraints/schema/formats.ts'
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {

@@ -1,12 +1,12 @@
-import type { Constraint } from '../../inference/contract/constraint.ts'
-import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
-import { GuardedPool } from '../../lib/guarded/guarded-pool.ts'
-import { isValueDeeper } from '../../lib/json-depth.ts'
-import { nameOf, type Path } from '../../lib/param.ts'
-import type { ModelCard } from '../../models/card.ts'
-import type { Structure } from '../request/chat-request.ts'
-import { nestedTooDeep } from '../request/nesting.ts'
-import type { ChoiceEvent, ReplyEvent, ReplyFinish } from './reply.ts'
+import type { Constraint } from '../../../inference/contract/constraint.ts'
+import { ApiError, invalidRequest, say } from '../../../lib/errors.ts'
+import { GuardedPool } from '../../../lib/guarded/guarded-pool.ts'
+import { isValueDeeper } from '../../../lib/json-depth.ts'
+import { nameOf, type Path } from '../../../lib/param.ts'
+import type { ModelCard } from '../../../models/card.ts'
+import type { Structure } from '../../request/chat-request.ts'
+import { nestedTooDeep } from '../../request/nesting.ts'
+import type { ChoiceEvent, ReplyEvent, ReplyFinish } from '../reply.ts'
 import type { Claim, Verdict } from './structure-worker.ts'
 
 const WORKER_FILE = new URL('./structure-worker.ts', import.meta.url)
@@ -53,32 +53,27 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes the reply through and checks it, unless it calls tools, was truncated or has met a stop sequence. Organisations
-   * take turns.
+   * Passes one or several replies through and checks each, unless it calls tools, was truncated or has met a stop sequence.
+   * One that does not match fails all of them. Organisations take turns.
+   * @param structure null where nothing is to be checked.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
-  async *checked(
-    reply: AsyncIterable<ReplyEvent>,
-    structure: Structure,
+  checked<Event extends ReplyEvent | ChoiceEvent>(
+    events: AsyncIterable<Event>,
+    structure: Structure | null,
     organisation: string,
-  ): AsyncGenerator<ReplyEvent, void, void> {
-    let text = ''
-    for await (const event of reply) {
-      if (event.type === 'text') text += event.text
-      else if (event.type === 'finish' && isWhole(event)) await this.#check(text, structure, organisation)
-      yield event
-    }
+  ): AsyncIterable<Event> {
+    return structure === null ? events : this.#checked(events, structure, organisation)
   }
 
-  /** The same for several replies. One that does not match fails all of them. */
-  async *checkedChoices(
-    replies: AsyncIterable<ChoiceEvent>,
+  async *#checked<Event extends ReplyEvent | ChoiceEvent>(
+    events: AsyncIterable<Event>,
     structure: Structure,
     organisation: string,
-  ): AsyncGenerator<ChoiceEvent, void, void> {
+  ): AsyncGenerator<Event, void, void> {
     const texts: string[] = []
-    for await (const one of replies) {
-      const { choice, event } = one
+    for await (const one of events) {
+      const { choice, event }: ChoiceEvent = 'choice' in one ? one : { choice: 0, event: one }
       if (event.type === 'text') texts[choice] = (texts[choice] ?? '') + event.text
       else if (event.type === 'finish' && isWhole(event)) {
         await this.#check(texts[choice] ?? '', structure, organisation)

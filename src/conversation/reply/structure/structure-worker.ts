@@ -1,10 +1,10 @@
 /** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
-import { parsePattern } from '../../inference/constraints/regex/anchors.ts'
-import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
-import { SearchMatcher } from '../../inference/constraints/regex/search-matcher.ts'
-import { READY } from '../../lib/guarded/guarded-worker.ts'
-import type { Structure } from '../request/chat-request.ts'
+import { parsePattern } from '../../../inference/constraints/regex/anchors.ts'
+import { PatternMatcher } from '../../../inference/constraints/regex/matcher.ts'
+import { SearchMatcher } from '../../../inference/constraints/regex/search-matcher.ts'
+import { READY } from '../../../lib/guarded/guarded-worker.ts'
+import type { Structure } from '../../request/chat-request.ts'
 import { modernSchema } from './modern-schema.ts'
 import { schemaValidator } from './schema-validator.ts'
 

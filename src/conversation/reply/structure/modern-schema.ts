@@ -1,6 +1,6 @@
-import { FORMATS } from '../../inference/constraints/schema/formats.ts'
-import { draftOf, References, ROOT } from '../../inference/constraints/schema/references.ts'
-import { KEYWORDS } from '../../inference/constraints/schema/schema-keywords.ts'
+import { FORMATS } from '../../../inference/constraints/schema/formats.ts'
+import { draftOf, References, ROOT } from '../../../inference/constraints/schema/references.ts'
+import { KEYWORDS } from '../../../inference/constraints/schema/schema-keywords.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 

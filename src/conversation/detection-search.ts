@@ -1,4 +1,10 @@
-import type { GridPoint, Leaf } from '../../grounding/index.ts'
+import type { Annotation, GridPoint, Leaf } from '../grounding/index.ts'
+import { AnnotationSearch, type SearchParts } from './reply/annotation-search.ts'
+
+interface DetectionSearchParts extends SearchParts {
+  /** The labels that objects may have, by the names that the model writes for them; null for any name. */
+  readonly labels: ReadonlyMap<string, string> | null
+}
 
 /** Boxes with at least this intersection over union are the same object. */
 const SAME_BOX_IOU = 0.9
@@ -7,22 +13,37 @@ const SAME_POINT_DISTANCE = 5
 /** After this many known objects in a row the model is repeating itself. */
 const MAX_REPETITIONS = 8
 
-/** Collects the objects that a model names, without duplicates. */
-export class Detections {
+/** Collects the objects in the model's answer to one detection question, without duplicates. */
+export class DetectionSearch extends AnnotationSearch {
   readonly leaves: Leaf[] = []
+  readonly #labels: DetectionSearchParts['labels']
   #repeated = 0
 
-  add(leaf: Leaf): void {
+  constructor({ labels, ...parts }: DetectionSearchParts) {
+    super(parts)
+    this.#labels = labels
+  }
+
+  /** Whether the model only repeats known objects. A small model may never stop by itself. */
+  protected get isSatisfied(): boolean {
+    return this.#repeated >= MAX_REPETITIONS
+  }
+
+  fail(error: unknown): never {
+    throw error
+  }
+
+  protected keep(annotation: Annotation): void {
+    if (annotation.kind !== 'point' && annotation.kind !== 'point_box') return
+    // An engine that enforces the constraint produces no other labels.
+    const mention = this.#labels === null ? annotation.mention : this.#labels.get(annotation.mention ?? '')
+    if (this.#labels !== null && mention === undefined) return
+    const leaf = { ...annotation, mention }
     if (this.leaves.some((known) => same(known, leaf))) this.#repeated++
     else {
       this.#repeated = 0
       this.leaves.push(leaf)
     }
-  }
-
-  /** Whether the model only repeats known objects. A small model may never stop by itself. */
-  get isRepeating(): boolean {
-    return this.#repeated >= MAX_REPETITIONS
   }
 }
 

@@ -1,0 +1,162 @@
+import type { ReadQuestion } from '../inference/contract/work.ts'
+import { internalError } from '../lib/errors.ts'
+import { nameOf, within } from '../lib/param.ts'
+import { branchOf, type Call } from './call.ts'
+import type { Answer, DecisionUsage, FoundAnswer } from './decisions/decision-reply.ts'
+import { PlaceSearch } from './decisions/place-search.ts'
+import { distributionOf } from './decisions/probabilities.ts'
+import type { ReadableQuestion, Wording } from './decisions/wording.ts'
+import type { LoadedMedia } from './prompt/media-parts.ts'
+import { untrusted } from './prompt/placeholders.ts'
+import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt/prompt.ts'
+import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
+import { followSearches } from './reply/annotation-search.ts'
+import { dialectOf, nothingIn, sceneOf, tagsConstraint } from './reply/grounding.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import { sharedPromptUsage } from './reply/usage.ts'
+import type { DecisionRequest, FindKind, FindQuestion } from './request/decision-request.ts'
+import type { PlacedMessage } from './request/message.ts'
+
+/** A reply that is read takes room behind its prompt. */
+const ROOM_TO_READ = { ...AS_MANY_AS_FIT, maxTokens: 1 }
+
+/** A question whose answer is read, as the model is asked it. */
+export interface Reading {
+  readonly question: ReadableQuestion
+  /** Among the questions of the request. */
+  readonly index: number
+  readonly placed: PlacedMessage
+  readonly replies: Wording['replies']
+}
+
+/** Has the engine answer the questions of one request. */
+export class DecisionRun {
+  readonly #request: DecisionRequest
+  readonly #media: LoadedMedia
+  readonly #call: Call
+
+  constructor(request: DecisionRequest, media: LoadedMedia, call: Call) {
+    this.#request = request
+    this.#media = media
+    this.#call = call
+  }
+
+  /** @param answers gets the answers, by the indices of the questions. */
+  async read(readings: readonly Reading[], answers: Answer[]): Promise<DecisionUsage> {
+    const { model, organisation, signal } = this.#call
+    const shared = await this.#sharedPrompt(this.#request.input, null)
+    const prefix = new MeasuredPrompt(shared.prefix, this.#call)
+    const questions: ReadQuestion[] = []
+    for (const { placed, replies, question } of readings) {
+      const suffix = shared.suffix(contentOf(placed, this.#media))
+      await outputBudget([prefix, new MeasuredPrompt(suffix, this.#call)], ROOM_TO_READ, model, question.param)
+      questions.push({ param: nameOf(question.param)!, suffix, replies: replies.flat() })
+    }
+    signal.throwIfAborted()
+    const reading = await model.engine.read!({ organisation, prefix: shared.prefix, questions }, signal)
+    const missing = new Set(readings)
+    for await (const answer of reading.answers) {
+      const read = readings[answer.question]!
+      missing.delete(read)
+      answers[read.index] =
+        'error' in answer ? { type: 'none', error: answer.error } : this.#answer(read, answer.logProbs)
+    }
+    if (missing.size > 0) throw internalError(new Error('The engine left out an answer'))
+    return { ...sharedPromptUsage(reading.prompts, await prefix.countTokens()), completionTokens: 0 }
+  }
+
+  #answer({ question, replies }: Reading, logProbs: readonly number[]): Answer {
+    const kind = question.type === 'count' ? 'score' : question.type
+    const temperature = this.#request.calibrated ? this.#call.model.card.decision.temperature[kind] : 1
+    let from = 0
+    const options = replies.map((meaning) => {
+      const start = from
+      from += meaning.length
+      return logProbs.slice(start, from)
+    })
+    const distribution = distributionOf(options, temperature)
+    return distribution === null ? { type: 'none', error: null } : { type: 'read', distribution }
+  }
+
+  /** Looks for one thing for each question, in one picture after the other. The surest place is the answer. */
+  async find(
+    kind: FindKind,
+    questions: readonly { readonly question: FindQuestion; readonly index: number }[],
+    answers: Answer[],
+  ): Promise<DecisionUsage> {
+    const { model, organisation, signal } = this.#call
+    const { input } = this.#request
+    const dialect = dialectOf(model.card)
+    const nothing = nothingIn(dialect, sceneOf(input, this.#media))
+    const views = viewsOf(input, kind, { namesAssets: false, nothing })
+    if (views.length > 1)
+      checkCompletions(views.length * questions.length, within(questions[0]!.question.param, 'type'))
+    const instruction = kind === 'clip' ? dialect.instruction(kind) : dialect.detection.instruction(kind)
+    const shown: SharedPrompt[] = []
+    for (const { messages } of views) shown.push(await this.#sharedPrompt(messages, instruction))
+    const shared = sharedBeginning(shown.map(({ prefix }) => prefix))
+    const prefix = new MeasuredPrompt(shared, this.#call)
+    const searches: PlaceSearch[] = []
+    for (const { question } of questions) {
+      for (const [i, view] of views.entries()) {
+        const own = { prefix: shown[i]!.prefix.slice(shared.length), suffix: shown[i]!.suffix }
+        searches.push(await this.#search(question, view, own, prefix))
+      }
+    }
+    const branches = searches.map(({ branch }) => branch)
+    const generation = await model.engine.generate({ organisation, prefix: shared, branches, whole: true }, signal)
+    await followSearches(searches, generation)
+    for (const [i, { index }] of questions.entries()) {
+      const own = searches.slice(i * views.length, (i + 1) * views.length)
+      answers[index] = surest(own.map(({ answer }) => answer))
+    }
+    const usage = sharedPromptUsage(generation.prompts, await prefix.countTokens())
+    return { ...usage, completionTokens: generation.computedTokens() }
+  }
+
+  /** @param own what the view's prompt has behind what all share. */
+  async #search(question: FindQuestion, view: View, own: SharedPrompt, prefix: MeasuredPrompt): Promise<PlaceSearch> {
+    const { model } = this.#call
+    const { param, type: kind, instructions } = question
+    const dialect = dialectOf(model.card)
+    const scene = sceneOf(view.messages, this.#media, view)
+    const asked = kind === 'clip' ? instructions : dialect.detection.question(kind, [instructions])
+    const suffix = [...own.prefix, ...own.suffix(untrusted(asked))]
+    const constraint =
+      kind === 'clip'
+        ? tagsConstraint('clip', dialect, scene)
+        : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [instructions], scene), advisory: true } as const)
+    const spec = new ReplySpec({ bound: { ...constraint, param: nameOf(param)! } }, model)
+    const rated = { ...AS_MANY_AS_FIT, topLogProbs: 0 }
+    const branch = await branchOf({ param, prefix, suffix, spec, asked: rated }, this.#call)
+    const reply = spec.createReader()
+    return new PlaceSearch({ kind, branch, reply, reader: dialect.reader(scene), assets: view.assets })
+  }
+
+  /** What all questions begin with. The last turn, if it is the user's, is the one that they continue. */
+  async #sharedPrompt(input: readonly PlacedMessage[], instruction: string | null): Promise<SharedPrompt> {
+    const last = input.at(-1)
+    const continues = last?.message.role === 'user'
+    const opening = continues ? contentOf(last, this.#media) : []
+    const messages = continues ? input.slice(0, -1) : input
+    const source = { param: 'input', messages, media: this.#media, instruction }
+    const { prefix, suffix } = await buildSharedPrompt(source, this.#call.style, opening)
+    // A question behind a text begins a paragraph of its own.
+    const gap = opening.at(-1)?.type === 'text' ? untrusted('\n\n') : []
+    return { prefix, suffix: (question) => suffix([...gap, ...question]) }
+  }
+}
+
+/** Of the answers from several pictures: the surest place, or that there is none in any of them. */
+function surest(answers: readonly Answer[]): Answer {
+  const found = answers.filter((answer) => answer.type === 'found')
+  const places = found.filter(({ place }) => place !== null)
+  if (places.length > 0) return places.reduce((best, one) => (sureness(one) > sureness(best) ? one : best))
+  const failed = answers.find((answer) => answer.type === 'none')
+  return failed ?? found.reduce((least, one) => (sureness(one) < sureness(least) ? one : least))
+}
+
+function sureness({ confidence }: FoundAnswer): number {
+  return confidence ?? 0
+}

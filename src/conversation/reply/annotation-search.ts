@@ -1,0 +1,97 @@
+import type { Annotation, AnnotationReader, Prose } from '../../grounding/index.ts'
+import type { FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
+import { tokenTexts } from '../../inference/contract/join-texts.ts'
+import type { Branch } from '../../inference/contract/work.ts'
+import { internalError } from '../../lib/errors.ts'
+import type { ReplyPiece, TextStage } from './reply-piece.ts'
+
+export interface SearchParts {
+  readonly branch: Branch
+  /** Takes thoughts out of the model's text. */
+  readonly reply: TextStage
+  /** Reads annotations from what is left. */
+  readonly reader: AnnotationReader
+}
+
+/** Follows one completion for the annotations in it, no further than it needs to. */
+export abstract class AnnotationSearch {
+  readonly branch: Branch
+  readonly #reply: TextStage
+  readonly #reader: AnnotationReader
+  #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
+  /** Of the texts that it has read. */
+  tokens = 0
+
+  constructor({ branch, reply, reader }: SearchParts) {
+    this.branch = branch
+    this.#reply = reply
+    this.#reader = reader
+  }
+
+  get hasText(): boolean {
+    return this.#state !== 'waiting'
+  }
+
+  /** Whether the model finished its answer. */
+  get isComplete(): boolean {
+    return this.#state === 'complete'
+  }
+
+  /** Whether no further annotations are expected. */
+  get isOver(): boolean {
+    return this.#state === 'complete' || this.#state === 'cut' || this.isSatisfied
+  }
+
+  /** Whether it needs no more of the text. */
+  protected abstract get isSatisfied(): boolean
+
+  protected abstract keep(annotation: Annotation): void
+
+  /** The engine failed at this completion, which may be over. */
+  abstract fail(error: unknown): void
+
+  protected note(_token: TextEvent): void {}
+
+  take(event: TextEvent | FinishEvent): void {
+    if (event.type === 'finish') {
+      this.end(event.reason === 'length')
+      return
+    }
+    this.#state = 'reading'
+    for (const token of tokenTexts(event)) {
+      this.tokens += token.tokens
+      this.note(token)
+      this.#read(this.#reply.push(token.text))
+      if (this.isOver) return
+    }
+  }
+
+  /** @param cut whether the answer was truncated. */
+  end(cut: boolean): void {
+    this.#read(this.#reply.end(cut))
+    this.#keepAll(this.#reader.end(cut))
+    this.#state = cut ? 'cut' : 'complete'
+  }
+
+  #read(pieces: readonly ReplyPiece[]): void {
+    // Reasoning is not part of the answer.
+    for (const piece of pieces) if (piece.type === 'text') this.#keepAll(this.#reader.push(piece.text))
+  }
+
+  #keepAll(found: readonly (Prose | Annotation)[]): void {
+    for (const one of found) if (one.kind !== 'prose') this.keep(one)
+  }
+}
+
+/** Feeds the engine's events to the searches until all are over. @throws what the engine throws. */
+export async function followSearches(searches: readonly AnnotationSearch[], generation: Generation): Promise<void> {
+  for await (const event of generation.events) {
+    const search = searches[event.branch]!
+    if (event.type === 'error') search.fail(event.error)
+    else if (search.isOver) continue
+    else search.take(event)
+    if (event.type === 'text' && search.isOver) generation.settle(event, search.tokens)
+    if (searches.every(({ isOver }) => isOver)) return
+  }
+  throw internalError(new Error('The engine ended a completion without a finish event'))
+}

@@ -1,0 +1,164 @@
+import type { ServedModel } from '../../inference/catalog/registry.ts'
+import type { CompletionId, FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
+import { internalError } from '../../lib/errors.ts'
+import type { Deadline } from '../request/deadline.ts'
+import { type CompletionFinish, type CompletionParts, CompletionReader } from './completion-reader.ts'
+import type { ChoiceEvent, FinishReason, ReplyEvent, ReplyFinish } from './reply.ts'
+import { joinPieces, type ReplyPiece } from './reply-piece.ts'
+import { StopCutter } from './stop-cutter.ts'
+import { type Usage, usageOf } from './usage.ts'
+
+interface ChoicesSource {
+  readonly generation: Generation
+  readonly model: ServedModel
+  readonly deadline: Deadline
+  /** For each reply how the model's text is split into pieces. */
+  readonly completions: readonly CompletionParts[]
+  /** Texts before which a reply ends. */
+  readonly stops: readonly string[]
+}
+
+interface ReplySource extends Omit<ChoicesSource, 'completions'> {
+  readonly completion: CompletionParts
+}
+
+/**
+ * Assembles the reply of a generation with one completion, whose branches are its parts. At the deadline, the reply ends
+ * with the text so far and the reason `length`, as if it had run out of tokens. A stop sequence ends the work as well.
+ * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
+ */
+export function assembleReply({ completion, ...source }: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
+  return assemble({ ...source, completions: [completion] }, (event) => event)
+}
+
+/**
+ * Assembles the replies of a generation with several completions, each with a finish of its own. A reply that meets a stop
+ * sequence ends; the work ends with the last one. At the deadline, all that have not ended do so with the reason `length`.
+ * @throws ApiError as `assembleReply` does, for all of them.
+ */
+export function assembleChoices(source: ChoicesSource): AsyncGenerator<ChoiceEvent, void, void> {
+  return assemble(source, (event, choice) => ({ choice, event }))
+}
+
+async function* assemble<Event>(
+  source: ChoicesSource,
+  numbered: (event: ReplyEvent, choice: number) => Event,
+): AsyncGenerator<Event, void, void> {
+  const { generation, deadline, completions } = source
+  const assemblers = completions.map((completion) => new ReplyAssembler({ ...source, completion }))
+  try {
+    for await (const event of generation.events) {
+      if (event.type === 'error') throw event.error
+      const choice = event.completion
+      const assembler = assemblers[choice]!
+      if (assembler.hasEnded) continue
+      // Not `yield*`, which would wait several times for each piece.
+      for (const made of assembler.take(event)) yield numbered(made, choice)
+      if (assemblers.every(({ hasEnded }) => hasEnded)) return
+    }
+    throw internalError(new Error('The engine ended a completion without a finish event'))
+  } catch (error) {
+    if (!deadline.caused(error) || assemblers.every(({ hasText }) => !hasText)) throw error
+    for (const [choice, assembler] of assemblers.entries()) {
+      if (assembler.hasEnded) continue
+      const isAlone = completions.length === 1 && assembler.isSingle
+      if (!isAlone) assembler.settle({ completion: choice })
+      const tokens = isAlone ? generation.computedTokens() : assembler.tokens
+      for (const event of assembler.cutOff(tokens)) yield numbered(event, choice)
+    }
+  }
+}
+
+/** Makes the events of one reply from those of the engine. */
+class ReplyAssembler {
+  readonly #source: Omit<ReplySource, 'deadline'>
+  readonly #reader: CompletionReader
+  readonly #cutter: StopCutter
+  #calls = 0
+  hasEnded = false
+
+  constructor(source: Omit<ReplySource, 'deadline'>) {
+    this.#source = source
+    this.#reader = new CompletionReader(source.completion, source.stops.length > 0)
+    this.#cutter = new StopCutter(source.stops)
+  }
+
+  get isSingle(): boolean {
+    return this.#reader.isSingle
+  }
+
+  /** Of its texts so far. */
+  get tokens(): number {
+    return this.#reader.tokens
+  }
+
+  get hasText(): boolean {
+    return this.tokens > 0
+  }
+
+  /** Has the generation count what was read, of all branches. */
+  settle({ completion }: Pick<CompletionId, 'completion'>): void {
+    for (const [branch, count] of this.#reader.counts.entries()) {
+      this.#source.generation.settle({ branch, completion }, count)
+    }
+  }
+
+  take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
+    const pieces: ReplyPiece[] = []
+    for (const { pieces: read, finish } of this.#reader.take(event.branch, event)) {
+      for (const piece of this.#cut(read)) pieces.push(piece)
+      if (finish !== undefined) pieces.push(...this.#cutter.end())
+      const { found } = this.#cutter
+      // What was computed behind it is no part of the reply, and is not counted.
+      if (found !== null) return [...joinPieces(pieces), this.#stopped(found, event)]
+      if (finish !== undefined) return [...joinPieces(pieces), this.#finished(finish, event)]
+    }
+    return joinPieces(pieces)
+  }
+
+  /** Ends the reply with the text so far. */
+  cutOff(completionTokens: number): readonly ReplyEvent[] {
+    const pieces = [...this.#cut(this.#reader.cutOff()), ...this.#cutter.end()]
+    return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
+  }
+
+  #finished(finish: CompletionFinish, completion: CompletionId): ReplyFinish {
+    if (!this.isSingle) this.settle(completion)
+    const usage = this.#usage(finish.completionTokens)
+    return this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest() })
+  }
+
+  #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
+    const kept = this.#source.stops.length === 0 ? pieces : pieces.flatMap((piece) => this.#cutter.push(piece))
+    for (const { type } of kept) if (type === 'tool_call') this.#calls++
+    return kept
+  }
+
+  #stopped(stoppedBy: string, completion: CompletionId): ReplyFinish {
+    this.settle(completion)
+    const reason = this.#calls > 0 ? 'tool_calls' : 'stop'
+    return this.#ended({ reason, usage: this.#usage(this.tokens), stoppedBy })
+  }
+
+  #ended(finish: Omit<ReplyFinish, 'type'>): ReplyFinish {
+    this.hasEnded = true
+    return { type: 'finish', ...finish }
+  }
+
+  #rest(): Pick<ReplyFinish, 'logProbs'> {
+    const logProbs = this.#cutter.found === null ? [...this.#cutter.rest, ...this.#reader.rest] : []
+    return logProbs.length === 0 ? {} : { logProbs }
+  }
+
+  #usage(completionTokens: number): Usage {
+    const { generation, model } = this.#source
+    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reader.reasoningTokens })
+  }
+}
+
+/** @param calls number of tool calls in the completion. */
+export function finishReason({ reason, thoughtInterrupted }: CompletionFinish, calls: number): FinishReason {
+  if (reason === 'length') return 'length'
+  if (calls > 0) return 'tool_calls'
+  return thoughtInterrupted ? 'interrupted' : 'stop'
+}

@@ -1,0 +1,35 @@
+/** Objects and lists that are nested deeper are not read. */
+export const DEEPEST = 200
+
+/** Reads a notation from its beginning. */
+export class NotationReader {
+  protected readonly text: string
+  protected at = 0
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  protected isAtEnd(): boolean {
+    this.match(/\s*/y)
+    return this.at === this.text.length
+  }
+
+  /** White space before the mark is part of it. */
+  protected take(mark: string): boolean {
+    const before = this.at
+    this.match(/\s*/y)
+    const isThere = this.text.startsWith(mark, this.at)
+    this.at = isThere ? this.at + mark.length : before
+    return isThere
+  }
+
+  /** @param pattern a sticky one. */
+  protected match(pattern: RegExp): string | null {
+    pattern.lastIndex = this.at
+    const found = pattern.exec(this.text)
+    if (!found) return null
+    this.at += found[0].length
+    return found[0]
+  }
+}

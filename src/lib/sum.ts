@@ -1,0 +1,4 @@
+/** The sum of a number that each item has. */
+export function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number {
+  return items.reduce((sum, item) => sum + of(item), 0)
+}
