@@ -249,9 +249,9 @@ class InProcess {
       return logits(row)
     }
     const { operations } = context
-    const likeliest: typeof operations.likeliest = (of, allowed) =>
-      this.#slipEvery === null ? operations.likeliest(of, allowed) : this.#copied(asked, this.#slipEvery)
-    Object.assign(context, { operations: { ...operations, likeliest } })
+    const argmax: typeof operations.argmax = (of, allowed) =>
+      this.#slipEvery === null ? operations.argmax(of, allowed) : this.#copied(asked, this.#slipEvery)
+    Object.assign(context, { operations: { ...operations, argmax } })
   }
 
   /** Answers requests that arrive at the same moment. @param slipEvery see `Kind`. */

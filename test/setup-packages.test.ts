@@ -79,7 +79,7 @@ describe.runIf(level !== undefined && compiled !== null)('set-up with a platform
     const [command, ...args] = await findCompiler()
     const source = join(folder, 'kernels.cpp')
     const wrong = join(folder, 'wrong.so')
-    await writeFile(source, 'extern "C" int lookout_likeliest() { return 3; }')
+    await writeFile(source, 'extern "C" int lookout_argmax() { return 3; }')
     const link = ['-Wl,--no-as-needed', compiled!, `-Wl,-rpath,${dirname(compiled!)}`]
     await run(command!, [...args, '-shared', '-fPIC', source, '-o', wrong, ...link])
     await put(atLevel(CPU, level!), wrong)

@@ -137,8 +137,8 @@ describe.runIf(wantsOwnKernels(platform))('compiled kernels', () => {
   })
 
   test.each([
-    ['that crash', 'extern "C" int lookout_likeliest() { __builtin_trap(); }', 'they crash (SIGILL)'],
-    ['that are wrong', 'extern "C" int lookout_likeliest() { return 3; }', 'the likeliest token is wrong'],
+    ['that crash', 'extern "C" int lookout_argmax() { __builtin_trap(); }', 'they crash (SIGILL)'],
+    ['that are wrong', 'extern "C" int lookout_argmax() { return 3; }', 'the likeliest token is wrong'],
     [
       'that cannot be loaded',
       '__attribute__((constructor)) static void f() { __builtin_exit(7); }',
@@ -146,7 +146,7 @@ describe.runIf(wantsOwnKernels(platform))('compiled kernels', () => {
     ],
     [
       'that hang',
-      '#include <unistd.h>\nextern "C" int lookout_likeliest() { for (;;) sleep(1); }',
+      '#include <unistd.h>\nextern "C" int lookout_argmax() { for (;;) sleep(1); }',
       'not end within 2 s',
     ],
   ])('%s are refused', async (_, code, reason) => {

@@ -57,14 +57,14 @@ export const CUDA = {
     ...['fattn-tile', 'fattn-mma', 'mmq', 'mmf'].map((kind) => `template-instances/${kind}*.cu`),
     ...['f16', 'q4_0', 'q8_0', 'bf16'].map((type) => `template-instances/fattn-vec-instance-${type}-${type}.cu`),
   ],
-  own: ['products', 'choice', 'graphs'].map((name) => `src/inference/local/native/device/${name}.cu`),
+  own: ['gemm', 'logits', 'graphs'].map((name) => `src/inference/local/native/device/${name}.cu`),
   fixes: [
-    // See products.cu.
+    // See gemm.cu.
     {
       file: 'ggml/src/ggml-cuda/ggml-cuda.cu',
       text: '    if (ggml_cuda_should_use_mmq(src0->type, cc, ne11, /*n_experts =*/ 0)) {\n',
-      by: `    extern bool lookout_is_wide(const ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int);
-    if (lookout_is_wide(src0, src1, dst, cc)) {
+      by: `    extern bool lookout_prefers_bf16_gemm(const ggml_tensor *, const ggml_tensor *, const ggml_tensor *, int);
+    if (lookout_prefers_bf16_gemm(src0, src1, dst, cc)) {
         ggml_cuda_mul_mat_cublas_impl<GGML_TYPE_BF16>(ctx, src0, src1, dst);
         return;
     }
@@ -80,13 +80,13 @@ static const void * ggml_cuda_graph_get_key(ggml_cgraph * cgraph) {
     return lookout_graph_key(cgraph);
 `,
     },
-    // See choice.cu.
+    // See logits.cu.
     {
       file: 'ggml/src/ggml-cuda/ggml-cuda.cu',
       text: '    CUDA_CHECK(cudaMemcpyAsync(data, (const char *) tensor->data + offset, size, cudaMemcpyDeviceToHost, cuda_ctx->stream()));\n',
       by: `    const char * from = (const char *) tensor->data + offset;
-    extern bool lookout_keeps(const char *, const void *, void *, size_t, int, cudaStream_t);
-    if (lookout_keeps(tensor->name, from, data, size, cuda_ctx->device, cuda_ctx->stream())) return;
+    extern bool lookout_keeps_logits(const char *, const void *, void *, size_t, int, cudaStream_t);
+    if (lookout_keeps_logits(tensor->name, from, data, size, cuda_ctx->device, cuda_ctx->stream())) return;
     CUDA_CHECK(cudaMemcpyAsync(data, from, size, cudaMemcpyDeviceToHost, cuda_ctx->stream()));
 `,
     },

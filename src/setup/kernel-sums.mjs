@@ -60,7 +60,7 @@ console.log(device === null ? 'it finds no device' : (sums() ?? 'right'))
 function open() {
   const own = koffi.load(library)
   try {
-    const likeliest = own.func('lookout_likeliest', 'int32', [P, 'int32', P])
+    const likeliest = own.func('lookout_argmax', 'int32', [P, 'int32', P])
     const backend = own.func('ggml_backend_cpu_init', P, [])()
     own.func('ggml_backend_cpu_set_n_threads', 'void', [P, 'int'])(backend, THREADS)
     const registry = own.func('ggml_backend_cpu_reg', P, [])()

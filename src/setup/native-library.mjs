@@ -96,20 +96,21 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'choice', 'product', 'quantize', 'halves', 'clearing', 'cell-order'].map(
+  own: ['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'zero-pages', 'cell-order'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
   ownHeaders: [
-    ...['registers', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention', 'cell-order'],
+    ...['micro-kernel', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention', 'cell-order'],
     ...[
-      'product',
-      'product-batch',
-      'product-blocks',
-      'product-few',
-      'product-narrow',
-      'product-tiles',
-      'product-wide',
-      'tiles',
+      'gemm',
+      'gemm-activations',
+      'gemm-amx',
+      'gemm-avx2',
+      'gemm-avx512',
+      'gemm-panel',
+      'gemv',
+      'quant-blocks',
+      'amx-tiles',
     ],
   ].map((name) => `src/inference/local/native/kernels/${name}.h`),
   flags: [
@@ -129,7 +130,7 @@ export const CPU = {
       text: '    quantize_row_q8_K_ref(x, y, k);\n',
       by: '    extern void lookout_quantize_row_q8_K(const float *, void *, int64_t);\n    lookout_quantize_row_q8_K(x, y, k);\n',
     },
-    // Where there is AMX, ggml rearranges weights of f16 for code that does not use it, and is slower than halves.cpp.
+    // Where there is AMX, ggml rearranges weights of f16 for code that does not use it, and is slower than gemm-f16.cpp.
     {
       file: 'ggml/src/ggml-cpu/amx/amx.cpp',
       text: '            case GGML_TYPE_F16:\n                alignment = 16;\n                break;\n',

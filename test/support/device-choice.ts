@@ -13,9 +13,9 @@ export interface DeviceOnHost {
   keeps(name: string, logits: unknown, to: unknown, bytes: number): boolean
 }
 
-/** The kernels that choose tokens, compiled for the CPU: they are those of `choice.cu`, for small blocks. */
+/** The kernels that choose tokens, compiled for the CPU: they are those of `logits.cu`, for small blocks. */
 export async function compileDeviceChoice(): Promise<DeviceOnHost> {
-  const source = fileURLToPath(new URL('choice.cu', DEVICE))
+  const source = fileURLToPath(new URL('logits.cu', DEVICE))
   const path = await compileAlone({
     name: 'device-choice',
     source,
@@ -25,7 +25,7 @@ export async function compileDeviceChoice(): Promise<DeviceOnHost> {
   const p = 'void *'
   const keeps = koffi
     .load(path)
-    .func('_Z13lookout_keepsPKcPKvPvmiP11CUstream_st', 'bool', ['str', p, p, 'size_t', 'int', p])
+    .func('_Z20lookout_keeps_logitsPKcPKvPvmiP11CUstream_st', 'bool', ['str', p, p, 'size_t', 'int', p])
   return {
     choice: bindDeviceChoice(path)!,
     keeps: (name, logits, to, bytes) => keeps(name, logits, to, bytes, 0, null) as boolean,

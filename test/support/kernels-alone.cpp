@@ -3,7 +3,7 @@
 #include "../../src/inference/local/native/kernels/attention.h"
 #include "../../src/inference/local/native/kernels/encoder-attention.h"
 #include "../../src/inference/local/native/kernels/gelu.h"
-#include "../../src/inference/local/native/kernels/halves.cpp"
+#include "../../src/inference/local/native/kernels/gemm-f16.cpp"
 
 #include <pthread.h>
 #include <atomic>
@@ -89,12 +89,12 @@ extern "C" int attend(const Shape * of, float scale, const float * queries, cons
     memcpy(result.op_params, &scale, sizeof(scale));
     if (mask == nullptr) {
         const EncoderAttention attention(&result);
-        if (!attention.is_ours()) return 1;
+        if (!attention.is_supported()) return 1;
         in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
         return 0;
     }
     const Attention attention(&result);
-    if (!attention.is_ours()) return 1;
+    if (!attention.is_supported()) return 1;
     in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
     return 0;
 }
@@ -103,7 +103,7 @@ extern "C" int attend(const Shape * of, float scale, const float * queries, cons
 extern "C" int multiply(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const ggml_fp16_t * rows, float * out) {
     std::atomic<int> refused{0};
     in_threads(threads, [&](const ggml_compute_params & params) {
-        if (!lookout_multiply_halves(&params, m, n, k, weights, k, rows, k, out, m)) refused = 1;
+        if (!lookout_gemm_f16(&params, m, n, k, weights, k, rows, k, out, m)) refused = 1;
     });
     return refused;
 }

@@ -13,13 +13,13 @@ import { fetchSource } from '../../src/setup/source.mjs'
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCE = fileURLToPath(new URL('kernels-alone.cpp', import.meta.url))
 const KERNELS = [
-  'registers.h',
+  'micro-kernel.h',
   'floats.h',
   'panels.h',
   'attention.h',
   'encoder-attention.h',
   'gelu.h',
-  'halves.cpp',
+  'gemm-f16.cpp',
 ].map((name) => join(PROJECT_ROOT, 'src/inference/local/native/kernels', name))
 const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML_SHARED']
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']

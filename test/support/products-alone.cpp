@@ -3,7 +3,7 @@
 
 #include "ggml-impl.h"
 
-#include "../../src/inference/local/native/kernels/product.h"
+#include "../../src/inference/local/native/kernels/gemm.h"
 
 #include <atomic>
 #include <pthread.h>
@@ -29,8 +29,8 @@ static void compute(int threads, int64_t m, int64_t n, int64_t blocks, const voi
             params.ith = i;
             params.nth = threads;
             params.threadpool = &pool;
-            using Row = typename Type<Block>::Row;
-            product(&params, m, n, blocks, (const Block *) weights, blocks, (const Row *) rows, blocks, out, m);
+            using Row = typename QuantTraits<Block>::Activation;
+            gemm(&params, m, n, blocks, (const Block *) weights, blocks, (const Row *) rows, blocks, out, m);
         });
     }
     for (std::thread & thread : running) thread.join();

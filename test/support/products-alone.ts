@@ -9,15 +9,16 @@ import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
 const KERNELS = [
-  'registers',
-  'product',
-  'product-batch',
-  'product-blocks',
-  'product-few',
-  'product-narrow',
-  'product-tiles',
-  'product-wide',
-  'tiles',
+  'micro-kernel',
+  'gemm',
+  'gemm-activations',
+  'gemm-amx',
+  'gemm-avx2',
+  'gemm-avx512',
+  'gemm-panel',
+  'gemv',
+  'quant-blocks',
+  'amx-tiles',
 ].map((name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)))
 
 /** What g++ and clang++ say to a flag that they do not know. */

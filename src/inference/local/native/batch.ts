@@ -8,7 +8,7 @@ export class Batch {
   readonly #tokens: Int32Array
   readonly #positions: Int32Array
   readonly #sequences: Int32Array[]
-  /** How many sequences each row belongs to. */
+  /** Number of sequences of each row. */
   readonly #counts: Int32Array
   readonly #outputs: Int8Array
   readonly capacity: number
@@ -16,21 +16,21 @@ export class Batch {
 
   /**
    * @param capacity rows of tokens.
-   * @param most rows of tokens or embeddings; no fewer than `capacity`.
-   * @param sequencesPerRow sequences that a row may belong to.
+   * @param maxRows rows of tokens or embeddings; no fewer than `capacity`.
+   * @param sequencesPerRow maximum sequences of a row.
    */
-  constructor(llama: Llama, capacity: number, most = capacity, sequencesPerRow = 1) {
+  constructor(llama: Llama, capacity: number, maxRows = capacity, sequencesPerRow = 1) {
     this.#llama = llama
     this.capacity = capacity
-    const native = llama.batch_init(most, 0, sequencesPerRow)
+    const native = llama.batch_init(maxRows, 0, sequencesPerRow)
     this.#native = native
-    this.#tokens = new Int32Array(koffi.view(native.token, 4 * most))
-    this.#positions = new Int32Array(koffi.view(native.pos, 4 * most))
-    this.#outputs = new Int8Array(koffi.view(native.logits, most))
-    this.#counts = new Int32Array(koffi.view(native.n_seq_id, 4 * most))
+    this.#tokens = new Int32Array(koffi.view(native.token, 4 * maxRows))
+    this.#positions = new Int32Array(koffi.view(native.pos, 4 * maxRows))
+    this.#outputs = new Int8Array(koffi.view(native.logits, maxRows))
+    this.#counts = new Int32Array(koffi.view(native.n_seq_id, 4 * maxRows))
     this.#counts.fill(1)
     this.#sequences = Array.from(
-      { length: most },
+      { length: maxRows },
       (_, row) => new Int32Array(koffi.view(koffi.decode(native.seq_id, 8 * row, 'void *'), 4 * sequencesPerRow)),
     )
   }
@@ -58,7 +58,7 @@ export class Batch {
     return row
   }
 
-  /** The same for a row that belongs to all sequences from `first` up to, but without, `end`. */
+  /** Adds a row that belongs to the sequences from `first` to below `end`. */
   addShared(token: number, position: number, first: number, end: number, output: boolean): number {
     const row = this.add(token, position, first, output)
     const sequences = this.#sequences[row]!
@@ -72,13 +72,13 @@ export class Batch {
     return Array.from({ length: this.#length }, (_, row) => row).filter((row) => this.#outputs[row] === 1)
   }
 
-  /** The added rows, in the library's form. */
+  /** The added rows as a `llama_batch`. */
   toNative(): NativeBatch {
     return { ...this.#native, n_tokens: this.#length }
   }
 
   /**
-   * Makes a batch of embeddings for one sequence, without logits. It uses the memory of this batch's rows.
+   * Makes a batch of embeddings for one sequence, without logits. It reuses this batch's native memory.
    * @param positions one plane of `count` positions per dimension of positions (4 for M-RoPE: t, y, x, 0).
    */
   toNativeEmbeddings(embeddings: Float32Array, positions: Int32Array, count: number, sequence: number): NativeBatch {

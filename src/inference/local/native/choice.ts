@@ -1,30 +1,30 @@
-import { drawAmong, type LogitsOperations, nucleusAmong } from './logits-operations.ts'
+import { type LogitsOperations, nucleusSize, sampleAmong } from './logits-operations.ts'
 
-/** What is asked of a row of logits: to choose a token, and how likely it is. */
+/** A sampling request for a row of logits: how to choose a token, and which log-probabilities to report. */
 export interface Ask {
-  /** A bit for each token that may be chosen, 32 to a word; all may when it is left out. */
+  /** A mask with a bit for each token, 32 to a word; without it, all tokens are allowed. */
   readonly allowed?: Int32Array | undefined
-  /** By how much the logits of tokens are lowered before one is chosen. */
+  /** Subtracted from the logits of tokens before one is chosen. */
   readonly penalties: ReadonlyMap<number, number>
-  /** 0: the likeliest token is chosen. */
+  /** 0 for greedy sampling. */
   readonly temperature: number
-  /** How many of the likeliest tokens may be drawn; 0: all. */
+  /** Number of the likeliest tokens that may be drawn; 0 for all. */
   readonly topK: number
-  /** The likeliest tokens that together have this share of the probability may be drawn. */
+  /** Nucleus sampling: only the likeliest tokens whose probabilities add up to this may be drawn. */
   readonly topP: number
-  /** Random bits of this choice, 32 of them. */
+  /** Seed of this draw: 32 random bits. */
   readonly place: number
-  /** How many of the likeliest tokens are ranked beside the chosen one; null where no log-probabilities are wanted. */
+  /** Number of top log-probabilities beside that of the chosen token; null for no log-probabilities. */
   readonly ranked: number | null
 }
 
 export interface Chosen {
   readonly token: number
-  /** Null where no log-probabilities are wanted. */
+  /** Null if no log-probabilities were requested. */
   readonly ranking: TokenRanking | null
 }
 
-/** How likely a token is, among those that could come next, before penalties. */
+/** The log-probability of a token among the allowed ones, before penalties. */
 export interface RankedId {
   readonly token: number
   /** Natural logarithm of its probability. */
@@ -40,10 +40,10 @@ export interface TokenRanking {
 
 export const NO_PENALTIES: ReadonlyMap<number, number> = new Map()
 
-/** The likeliest token, without regard to earlier ones. */
+/** Greedy sampling, without penalties. */
 export const LIKELIEST: Ask = { penalties: NO_PENALTIES, temperature: 0, topK: 0, topP: 1, place: 0, ranked: null }
 
-/** Whether the answers to both are the same. */
+/** Whether two requests have the same answer. */
 export function isSame(one: Ask, other: Ask): boolean {
   if (one === other) return true
   const { penalties } = one
@@ -59,14 +59,14 @@ export function isSame(one: Ask, other: Ask): boolean {
   )
 }
 
-/** Answers from a row of logits. */
+/** Samples from a row of logits. */
 export function chooseFrom(operations: LogitsOperations, logits: Float32Array, ask: Ask): Chosen {
   const token = penalised(logits, ask.penalties, () => chooseToken(operations, logits, ask))
   const { ranked, allowed } = ask
   return { token, ranking: ranked === null ? null : rankTokens(operations, logits, token, ranked, allowed) }
 }
 
-/** Applies the penalties for as long as `choose` takes: several asks may share a row. */
+/** Applies the penalties during `choose` only: several requests may share a row. */
 function penalised(logits: Float32Array, penalties: ReadonlyMap<number, number>, choose: () => number): number {
   if (penalties.size === 0) return choose()
   const before = new Map<number, number>()
@@ -84,35 +84,35 @@ function penalised(logits: Float32Array, penalties: ReadonlyMap<number, number>,
 function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: Ask): number {
   const { temperature, topK, topP, place, allowed } = ask
   if (temperature > 0 && topK > 0) {
-    const tokens = operations.largest(logits, topK, allowed)
+    const tokens = operations.topK(logits, topK, allowed)
     const own = new Float32Array(tokens.length)
     for (let at = 0; at < own.length; at++) own[at] = logits[tokens[at]!]!
-    const drawn = drawFromLargest(tokens, own, ask)
+    const drawn = sampleFromTopK(tokens, own, ask)
     if (drawn !== null) return drawn
   } else if (temperature > 0) {
-    const least = topP < 1 ? operations.nucleus(logits, topP, allowed) : Number.NEGATIVE_INFINITY
-    const drawn = operations.draw(logits, { temperature, least, place }, allowed)
+    const minLogit = topP < 1 ? operations.topPCutoff(logits, topP, allowed) : Number.NEGATIVE_INFINITY
+    const drawn = operations.sample(logits, { temperature, minLogit, drawSeed: place }, allowed)
     if (drawn !== null) return drawn
   }
-  return operations.likeliest(logits, allowed)
+  return operations.argmax(logits, allowed)
 }
 
 /**
- * Draws one of the likeliest tokens.
- * @param tokens in descending order. @param logits of each of them.
- * @returns null where there is none.
+ * Samples from a top-k list.
+ * @param tokens in descending order of their logits. @param logits of the tokens.
+ * @returns null for an empty list.
  */
-export function drawFromLargest(tokens: Int32Array, logits: Float32Array, ask: Ask): number | null {
+export function sampleFromTopK(tokens: Int32Array, logits: Float32Array, ask: Ask): number | null {
   if (tokens.length === 0) return null
-  const count = nucleusAmong(logits, ask.topP)
-  return drawAmong(tokens.subarray(0, count), logits, ask)
+  const count = nucleusSize(logits, ask.topP)
+  return sampleAmong(tokens.subarray(0, count), logits, { temperature: ask.temperature, drawSeed: ask.place })
 }
 
 /**
- * Computes log-probabilities. In a row that has what is not a number, all are minus infinity.
- * @param chosen a token that could come next.
- * @param most how many of the likeliest tokens are wanted.
- * @param allowed a bit for each token that could come next, 32 to a word; all could when it is left out.
+ * Computes log-probabilities. In a row with a NaN, all are minus infinity.
+ * @param chosen an allowed token.
+ * @param most number of top tokens.
+ * @param allowed a mask with a bit for each token, 32 to a word; without it, all tokens are allowed.
  */
 export function rankTokens(
   operations: LogitsOperations,
@@ -121,11 +121,11 @@ export function rankTokens(
   most: number,
   allowed?: Int32Array,
 ): TokenRanking {
-  const top = Array.from(operations.largest(logits, most, allowed), (token) => ({ token, logit: logits[token]! }))
-  return rankingOf(operations.logSum(logits, allowed), logits[chosen]!, top)
+  const top = Array.from(operations.topK(logits, most, allowed), (token) => ({ token, logit: logits[token]! }))
+  return rankingOf(operations.logSumExp(logits, allowed), logits[chosen]!, top)
 }
 
-/** @param total logarithm of the sum of the exponentials. @param chosen logit of the chosen token. */
+/** @param total log-sum-exp of the row. @param chosen logit of the chosen token. */
 export function rankingOf(
   total: number,
   chosen: number,

@@ -13,35 +13,34 @@ export interface Compute {
    */
   readonly tileRows: number | null
   /**
-   * Whether all embeddings of a picture go into one call, if one can take them. Others wait for it, but several calls in turn
-   * with their next tokens would take far longer.
+   * Whether all embeddings of an image go into one decode call, if it can take them. Other sequences wait for it, but several calls
+   * interleaved with their next tokens would take far longer.
    */
   readonly wholeMedia: boolean
   /**
-   * Whether the first step of a kind compiles programs for it, which takes seconds: such a step says nothing about how
-   * long later ones take.
+   * Whether the first step of a shape compiles device kernels, which takes seconds: its time says nothing about later ones.
    */
   readonly compilesAtFirst: boolean
-  /** Whether a row may be computed about as fast as its keys and values are copied to main memory. */
+  /** Whether recomputing a row may be about as fast as copying its keys and values to main memory. */
   readonly weighsCopies: boolean
   /**
-   * Whether ended work stays in the KV cache for as long as that is expected to pay, by what a cell costs and by how much of
-   * what ended is continued. Copies to main memory then wait for a pause. Elsewhere, ended work is copied soon and leaves
-   * once it has cost as much as restoring it.
+   * Whether retained sequences stay in the KV cache for as long as that is expected to pay off, by the cost of a cell and the
+   * fraction of sequences that are continued. Copies to main memory then wait for an idle moment. Otherwise, a sequence is copied
+   * soon, and is evicted once it has cost as much as restoring it.
    */
   readonly keepsCells: boolean
   /**
-   * Sequences of ended work that may stay in the KV cache even while as many run as may. For each, the library reserves
-   * memory for a row of logits, in main memory and on the device: 0.6 MB with 152,000 tokens.
+   * Maximum retained sequences in the KV cache beside the running ones. For each, the library reserves a row of logits, in main
+   * memory and on the device: 0.6 MB with 152,000 tokens.
    */
   readonly retainedSequences: number
-  /** Whether a step is computed after the call that begins it has returned, so that the CPU is free for other work. */
+  /** Whether the call that launches a step returns before it is computed, so that the CPU is free for other work. */
   readonly leavesCpu: boolean
-  /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
+  /** Minimum prompt rows per step: fewer would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
   /**
-   * What a row of a prompt costs in a large batch shows in a step of `calibrated` rows when the model is loaded, and later in
-   * steps of at least `telling`: where fewer rows take nearly as long, their time says nothing about more.
+   * The cost of a prompt row in a large batch is measured in a step of `calibrated` rows when the model is loaded, and later in
+   * steps of at least `telling` rows: fewer take nearly as long, so their time says nothing about larger batches.
    */
   readonly promptRows: { readonly calibrated: number; readonly telling: number }
 }
@@ -60,8 +59,8 @@ export const BATCH_ROWS = 512
 export const DEVICE_BATCH_ROWS = 1024
 
 /**
- * Our own attention takes each row's own cells only. A CPU computes as long as it reads weights from 5 to 10 rows on, and then
- * the time of a step grows with its rows.
+ * Our attention reads only the cells that a row attends to. From 5 to 10 rows on, a CPU is compute-bound, and the time of a step
+ * grows with its rows.
  */
 export const OWN_KERNELS: Compute = {
   batchRows: BATCH_ROWS,
@@ -83,11 +82,10 @@ export const OWN_KERNELS: Compute = {
 const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
 
 /**
- * A GPU reads weights for as long as it computes some hundred rows: a step of 64 rows of a prompt takes hardly longer
- * than one of a single row, so by its time per row, a large step would look several times too long. Its attention has no
- * tiles that grow with the batch.
+ * Up to some hundred rows, a GPU is memory-bound: a step of 64 prompt rows takes hardly longer than one of a single row, so its
+ * time per row would overestimate a large step several times. Its attention has no tiles that grow with the batch.
  *
- * A cell of ended work costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below
+ * A retained cell costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below
  * the last one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in
  * batches of 1,024 rows. A cell of a model of 2 billion parameters has 112 KB, which an H100 reads in about 30 ns. To
  * copy it takes 56 transfers for each piece, through memory that is new to the process: 7 us at 16 GB/s, and as much
@@ -124,11 +122,11 @@ export function computeOf(
 }
 
 /**
- * Bytes of weights that are worth one more thread. The CPU's threads synchronise after every operation, and on a busy
- * machine each barrier waits for the operating system's scheduler.
+ * Bytes of weights per useful thread. The CPU's threads synchronise after every operation, and on a busy machine each barrier
+ * waits for the operating system's scheduler.
  */
 const BYTES_PER_THREAD = {
-  /** On every machine, one more thread gains. */
+  /** One more thread is faster on every machine. */
   tokens: 32 * 2 ** 20,
   /**
    * On some machines: with the shipped model, a second thread made next tokens 1.4 times as fast on an AMD EPYC with
@@ -142,12 +140,12 @@ const BYTES_PER_THREAD = {
   media: 2 * 2 ** 20,
 }
 
-/** Threads that choose tokens together, where the CPU is free for it. More than some would only wait for memory. */
+/** Threads per row of logits, where the CPU is free for sampling. More would only wait for memory. */
 export function choosingThreads({ leavesCpu }: Compute, cores: number): number {
   return leavesCpu ? Math.max(1, Math.min(8, Math.floor(cores / 2))) : 1
 }
 
-/** Threads that are worth their synchronisation. @param weightBytes that the CPU computes with. */
+/** Number of threads that is worth the synchronisation. @param weightBytes of weights that the CPU multiplies. */
 export function usefulThreads(weightBytes: number, cores: number, work: keyof typeof BYTES_PER_THREAD): number {
   const bytesPerThread = BYTES_PER_THREAD[work]
   return Math.max(1, Math.min(cores, Math.ceil(weightBytes / bytesPerThread)))

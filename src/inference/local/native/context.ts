@@ -35,10 +35,10 @@ export interface ContextOptions {
 export class Context {
   readonly #llama: Llama
   readonly #memory: Pointer
-  /** By the address of a row's logits: the library keeps them in the same places, and each view costs the collector time. */
+  /** Views of rows of logits by address: the library reuses the same buffers, and each new view costs garbage collection. */
   readonly #logits = new Map<bigint, Float32Array>()
   readonly handle: Pointer
-  /** For rows of logits. */
+  /** Sampling operations on rows of logits. */
   readonly operations: LogitsOperations
   readonly batch: Batch
   readonly cells: number
@@ -48,9 +48,9 @@ export class Context {
   readonly mediaRows: number
   readonly #vocabularySize: number
   readonly #isRecurrent: boolean
-  /** Null where logits always come to main memory. */
+  /** Null if logits are always copied to main memory. */
   readonly #deviceRows: DeviceRows | null
-  /** Number of threads that decode at first. */
+  /** Initial number of threads. */
   readonly threads: number
   #currentThreads: number
 
@@ -110,8 +110,8 @@ export class Context {
   }
 
   /**
-   * Starts to decode the rows of `batch`, and clears it. Where the CPU computes, the step is complete when the call returns.
-   * A device goes on computing: until `wait` returns, the logits must not be read.
+   * Launches the decoding of `batch`, and clears it. On the CPU, the step is complete when the call returns. A device still
+   * computes: the logits must not be read until `wait` returns.
    */
   launchBatch(): void {
     const { batch } = this
@@ -125,7 +125,7 @@ export class Context {
     else this.#deviceRows.keep(outputs, decode)
   }
 
-  /** Blocks until what was launched is computed. */
+  /** Blocks until the launched step is complete. */
   wait(): void {
     this.#llama.synchronize(this.handle)
   }
@@ -147,18 +147,18 @@ export class Context {
     if (!causal) this.#llama.set_causal_attn(this.handle, false)
     const code = this.#llama.decode(this.handle, batch)
     if (!causal) this.#llama.set_causal_attn(this.handle, true)
-    // A device computes after the call has returned. With ours, what follows is prepared meanwhile: llama.cpp waits by itself
-    // before the next step begins there.
+    // A device still computes when the call returns. With device sampling, the next step is prepared meanwhile: llama.cpp
+    // synchronises before that step begins.
     if (code === 0 && this.#deviceRows === null) this.wait()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 
-  /** Whether what was launched leaves its logits on a device, so that `ask` is of use. */
+  /** Whether the launched step keeps its logits on a device, so that `ask` is useful. */
   get keepsLogits(): boolean {
     return this.#deviceRows?.areKept ?? false
   }
 
-  /** Has a device answer, as soon as it has computed what was launched, what `choose` will ask. */
+  /** Queues sampling requests on the device, behind the launched step. `choose` then returns their answers. */
   ask(asks: readonly RowAsk[]): void {
     this.#deviceRows?.ask(asks)
   }
@@ -168,14 +168,14 @@ export class Context {
     return this.#deviceRows?.chosen(row, ask) ?? chooseFrom(this.operations, this.logits(row), ask)
   }
 
-  /** Reads logits of some tokens of rows of the last decoded batch, and the rows' sums. */
+  /** Reads logits of some tokens of rows of the last decoded batch, and the rows' log-sum-exps. */
   read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
     const found = this.#deviceRows?.read(wanted) ?? new Map<number, RowReading>()
     for (const [row, tokens] of wanted) {
       if (found.has(row)) continue
       const logits = this.logits(row)
       const own = new Map(Array.from(tokens, (token) => [token, logits[token]!]))
-      found.set(row, { logits: own, logSum: this.operations.logSum(logits) })
+      found.set(row, { logits: own, logSum: this.operations.logSumExp(logits) })
     }
     return found
   }
@@ -209,7 +209,7 @@ export class Context {
     return this.#llama.state_seq_get_size(this.handle, sequence)
   }
 
-  /** Copies a sequence's cells, for `restoreSequence`; in the order of their positions, unless the model is recurrent. */
+  /** Copies a sequence's cells for `restoreSequence`, sorted by position unless the model is recurrent. */
   saveSequence(sequence: number): Uint8Array {
     const size = this.#llama.state_seq_get_size(this.handle, sequence)
     // A slice of Node's buffer pool would keep the whole pool alive.

@@ -1,26 +1,26 @@
 import koffi from 'koffi'
-import { type Ask, type Chosen, drawFromLargest, isSame, rankingOf } from './choice.ts'
+import { type Ask, type Chosen, isSame, rankingOf, sampleFromTopK } from './choice.ts'
 import { declareIn } from './declare.ts'
 import type { Pointer } from './structs.ts'
 
-/** The functions of `device/choice.cu`. */
+/** The functions of `device/logits.cu`. */
 export type DeviceChoice = NonNullable<ReturnType<typeof bindDeviceChoice>>
 
-/** Numbers of an ask and of an answer there, and tokens of a list. */
+/** Layout of asks and answers in `device/logits.cu`; MAX_LIST is the maximum k of a list. */
 const ASK_NUMBERS = 10
-const MOST = 64
-const ANSWER_NUMBERS = 6 + 5 * MOST
-/** Where an answer's lists begin. */
-const LARGEST_AT = 6
-const RANKED_AT = LARGEST_AT + 3 * MOST
+const MAX_LIST = 64
+const ANSWER_NUMBERS = 6 + 5 * MAX_LIST
+/** Offsets of an answer's lists. */
+const TOP_K_AT = 6
+const RANKED_AT = TOP_K_AT + 3 * MAX_LIST
 
-/** Kinds of choices there. */
-const [NO_CHOICE, LIKELIEST, DRAW, LIST] = [0, 1, 2, 3] as const
-const BITS = 32
+/** Kinds of sampling there. */
+const [NONE, ARGMAX, SAMPLE, TOP_K] = [0, 1, 2, 3] as const
+const WORD_BITS = 32
 
 const p = 'void *'
 
-/** @param path of a backend's library. @returns null where it was not compiled with our functions. */
+/** @param path of a backend's library. @returns null if it was not compiled with `device/logits.cu`. */
 export function bindDeviceChoice(path: string) {
   const library = koffi.load(path)
   try {
@@ -65,23 +65,23 @@ export interface RowReading {
   readonly logSum: number
 }
 
-/** What is asked of a row of a batch. */
+/** A sampling request for a row of a batch. */
 export interface RowAsk {
   readonly row: number
   readonly ask: Ask
 }
 
 /**
- * The rows of logits of a context's last step, where a device keeps them. Choices are made there, behind the step, and no
- * row comes to main memory that is not asked for by itself.
+ * The logits of a context's last step, kept on the device. Sampling is queued there behind the step, and a row is copied to main
+ * memory only on request.
  */
 export class DeviceRows {
   readonly #native: DeviceChoice
   readonly #chooser: Pointer
   readonly #vocabularySize: number
-  /** By row of the batch, its place among those with logits; empty where the device does not keep them. */
-  #places = new Map<number, number>()
-  /** Those that have been copied to main memory. */
+  /** By row of the batch, its index among the rows with logits; empty if the device does not keep them. */
+  #indices = new Map<number, number>()
+  /** Rows that were copied to main memory. */
   readonly #fetched = new Set<number>()
   #asks: readonly RowAsk[] = []
   /** By row; null before they have been read. */
@@ -93,7 +93,7 @@ export class DeviceRows {
     this.#chooser = native.create(vocabularySize)
   }
 
-  /** Computes a step and has its logits stay where they are. @param outputs the rows that have logits, in order. */
+  /** Computes a step and keeps its logits on the device. @param outputs the rows that have logits, in order. */
   keep(outputs: readonly number[], compute: () => void): void {
     this.forget()
     if (outputs.length > 0) this.#native.arm(this.#chooser, outputs.length)
@@ -101,26 +101,26 @@ export class DeviceRows {
       compute()
     } finally {
       if (outputs.length > 0 && this.#native.keeps(this.#chooser)) {
-        this.#places = new Map(outputs.map((row, place) => [row, place]))
+        this.#indices = new Map(outputs.map((row, index) => [row, index]))
       }
     }
   }
 
-  /** What was kept is gone. */
+  /** Drops the kept logits. */
   forget(): void {
-    this.#places.clear()
+    this.#indices.clear()
     this.#fetched.clear()
     this.#asks = []
     this.#answers = new Map()
   }
 
   get areKept(): boolean {
-    return this.#places.size > 0
+    return this.#indices.size > 0
   }
 
-  /** Has rows looked at. A device that still computes them does it afterwards. */
+  /** Queues sampling requests behind the step. */
   ask(asks: readonly RowAsk[]): void {
-    const asked = asks.filter(({ row, ask }) => this.#places.has(row) && isPossible(ask))
+    const asked = asks.filter(({ row, ask }) => this.#indices.has(row) && isSupported(ask))
     this.#answers = new Map()
     if (asked.length === 0) return
     const numbers = new Float64Array(asked.length * ASK_NUMBERS)
@@ -136,9 +136,9 @@ export class DeviceRows {
       const { allowed, temperature, topK, topP, place, ranked } = ask
       if (allowed !== undefined && !masks.has(allowed)) masks.set(allowed, masks.size)
       const mask = allowed === undefined ? -1 : masks.get(allowed)!
-      const kind = temperature === 0 ? LIKELIEST : topK > 0 ? LIST : DRAW
+      const kind = temperature === 0 ? ARGMAX : topK > 0 ? TOP_K : SAMPLE
       numbers.set(
-        [this.#places.get(row)!, kind, mask, first, tokens.length, temperature, topP, place, topK, ranked ?? -1],
+        [this.#indices.get(row)!, kind, mask, first, tokens.length, temperature, topP, place, topK, ranked ?? -1],
         at * ASK_NUMBERS,
       )
     }
@@ -159,24 +159,24 @@ export class DeviceRows {
     this.#answers = null
   }
 
-  /** The answer to what was asked of a row; null where nothing was, or where the device leaves it to the CPU. Blocks. */
+  /** The answer to a row's request; null if there was none, or if the device leaves it to the CPU. Blocks. */
   chosen(row: number, ask: Ask): Chosen | null {
     this.#answers ??= this.#read()
     const answered = this.#answers.get(row)
-    return answered !== undefined && isSame(answered.ask, ask) ? chosenBy(answered.answer, ask) : null
+    return answered !== undefined && isSame(answered.ask, ask) ? chosenOf(answered.answer, ask) : null
   }
 
   /**
-   * Reads logits and sums. Blocks.
+   * Reads logits and log-sum-exps. Blocks.
    * @param wanted tokens of each row.
-   * @returns those that the device can read; the others are left to the CPU.
+   * @returns the rows that the device can read; the others are left to the CPU.
    */
   read(wanted: ReadonlyMap<number, ReadonlySet<number>>): Map<number, RowReading> {
-    const rows = [...wanted].filter(([row]) => this.#places.has(row))
+    const rows = [...wanted].filter(([row]) => this.#indices.has(row))
     this.#asks = []
     this.#answers = new Map()
-    const numbers = rows.flatMap(([row]) => [this.#places.get(row)!, NO_CHOICE, -1, 0, 0, 0, 1, 0, 0, 0])
-    const pairs = rows.flatMap(([row, tokens]) => [...tokens].flatMap((token) => [this.#places.get(row)!, token]))
+    const numbers = rows.flatMap(([row]) => [this.#indices.get(row)!, NONE, -1, 0, 0, 0, 1, 0, 0, 0])
+    const pairs = rows.flatMap(([row, tokens]) => [...tokens].flatMap((token) => [this.#indices.get(row)!, token]))
     const none = new Int32Array(0)
     const count = pairs.length / 2
     const answers = new Float64Array(rows.length * ANSWER_NUMBERS)
@@ -199,11 +199,11 @@ export class DeviceRows {
     return found
   }
 
-  /** Copies a row to where llama.cpp has its logits. Blocks. */
+  /** Copies a row to llama.cpp's buffer of logits. Blocks. */
   fetch(row: number): void {
-    const place = this.#places.get(row)
-    if (place === undefined || this.#fetched.has(row)) return
-    if (!this.#native.fetch(this.#chooser, place)) throw new Error('Cannot copy logits from the device.')
+    const index = this.#indices.get(row)
+    if (index === undefined || this.#fetched.has(row)) return
+    if (!this.#native.fetch(this.#chooser, index)) throw new Error('Cannot copy logits from the device.')
     this.#fetched.add(row)
   }
 
@@ -212,7 +212,7 @@ export class DeviceRows {
   }
 
   #join(masks: readonly Int32Array[]): Int32Array {
-    const words = Math.ceil(this.#vocabularySize / BITS)
+    const words = Math.ceil(this.#vocabularySize / WORD_BITS)
     const joined = new Int32Array(masks.length * words)
     for (const [at, mask] of masks.entries()) joined.set(mask.subarray(0, words), at * words)
     return joined
@@ -230,27 +230,27 @@ export class DeviceRows {
   }
 }
 
-/** Most tokens of a list. */
-function isPossible({ temperature, topK, ranked }: Ask): boolean {
-  return (temperature === 0 || topK <= MOST) && (ranked ?? 0) <= MOST
+/** Whether the device's lists are long enough for a request. */
+function isSupported({ temperature, topK, ranked }: Ask): boolean {
+  return (temperature === 0 || topK <= MAX_LIST) && (ranked ?? 0) <= MAX_LIST
 }
 
-function chosenBy(answer: Float64Array, ask: Ask): Chosen | null {
-  const [isUnsure, likeliest, itsLogit, total, largestCount, rankedCount] = answer
+function chosenOf(answer: Float64Array, ask: Ask): Chosen | null {
+  const [isUnsure, likeliest, itsLogit, total, topKCount, rankedCount] = answer
   if (isUnsure !== 0) return null
   let token = likeliest!
   let logit = itsLogit!
   if (ask.temperature > 0 && ask.topK > 0) {
-    const count = Math.min(largestCount!, ask.topK)
+    const count = Math.min(topKCount!, ask.topK)
     const [tokens, logits] = [new Int32Array(count), new Float32Array(count)]
     for (let at = 0; at < count; at++) {
-      tokens[at] = answer[LARGEST_AT + 3 * at]!
-      logits[at] = answer[LARGEST_AT + 3 * at + 1]!
+      tokens[at] = answer[TOP_K_AT + 3 * at]!
+      logits[at] = answer[TOP_K_AT + 3 * at + 1]!
     }
-    const drawn = drawFromLargest(tokens, logits, ask)
+    const drawn = sampleFromTopK(tokens, logits, ask)
     if (drawn === null) return null
     token = drawn
-    logit = answer[LARGEST_AT + 3 * tokens.indexOf(drawn) + 2]!
+    logit = answer[TOP_K_AT + 3 * tokens.indexOf(drawn) + 2]!
   }
   if (ask.ranked === null) return { token, ranking: null }
   const top = Array.from({ length: Math.min(rankedCount!, ask.ranked) }, (_, at) => ({

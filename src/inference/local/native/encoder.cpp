@@ -1,4 +1,4 @@
-// Encoders of media that can be paused. See `encoder.ts`.
+// Media encoders that run as a coroutine and can be paused between graph nodes. See `encoder.ts`.
 
 #include <algorithm>
 #include <chrono>
@@ -22,24 +22,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /**
- * Between two pauses, an encoder computes at least so many multiplications: some ms. Where it may pause depends on the shapes
- * alone, so that the results do too.
+ * Minimum multiply-adds between two pauses: a few ms. Where an encoder may pause depends on the shapes alone, and so do the
+ * results.
  */
-constexpr double BETWEEN_PAUSES = 1e8;
-/** As large as that of a main thread. What is not touched takes no memory. */
+constexpr double MIN_MACS_BETWEEN_PAUSES = 1e8;
+/** As large as a main thread's stack. Untouched pages take no memory. */
 constexpr size_t STACK_BYTES = 8 << 20;
 
 constexpr int32_t PAUSED = -1000;
-/** The result holds values that are not finite numbers. */
+/** The result has values that are NaN or infinite. */
 constexpr int32_t NOT_FINITE = -1001;
-/** The result has another size than its caller expects. */
-constexpr int32_t OTHER_SIZE = -1002;
+/** The size of the result is not the expected one. */
+constexpr int32_t SIZE_MISMATCH = -1002;
 
-/** As wide as the registers of every processor: twice that takes more than twice the time where they are no wider. */
+/** 128 bits, as wide as the vector registers of every processor: 256 take more than twice the time where they are no wider. */
 typedef uint32_t Lanes __attribute__((vector_size(16)));
 
-/** Looks at exponents: a single pass, as fast as memory is read. */
-bool are_finite_here(const float * values, size_t count) {
+/** Tests the exponents in a single pass, at memory bandwidth. */
+bool are_finite_in(const float * values, size_t count) {
     constexpr uint32_t EXPONENT = 0x7f800000;
     constexpr size_t LANES = sizeof(Lanes) / sizeof(float);
     Lanes found = {};
@@ -59,26 +59,26 @@ bool are_finite_here(const float * values, size_t count) {
     return any == 0;
 }
 
-/** Results that are larger are read by several threads: one reads 33 MB in 4 ms. */
-constexpr size_t MANY_VALUES = 1 << 21;
-constexpr size_t READERS = 4;
+/** Minimum values to test on several threads: one takes 4 ms for 33 MB. */
+constexpr size_t MIN_PARALLEL_VALUES = 1 << 21;
+constexpr size_t CHECK_THREADS = 4;
 
 bool are_finite(const float * values, size_t count) {
-    if (count < MANY_VALUES) return are_finite_here(values, count);
-    const size_t part = count / READERS;
-    bool found[READERS];
+    if (count < MIN_PARALLEL_VALUES) return are_finite_in(values, count);
+    const size_t part = count / CHECK_THREADS;
+    bool found[CHECK_THREADS];
     std::vector<std::thread> others;
-    const auto look = [&](size_t reader) {
-        const size_t from = reader * part;
-        found[reader] = are_finite_here(values + from, reader + 1 < READERS ? part : count - from);
+    const auto check = [&](size_t thread) {
+        const size_t from = thread * part;
+        found[thread] = are_finite_in(values + from, thread + 1 < CHECK_THREADS ? part : count - from);
     };
-    for (size_t reader = 1; reader < READERS; reader++) others.emplace_back(look, reader);
-    look(0);
+    for (size_t thread = 1; thread < CHECK_THREADS; thread++) others.emplace_back(check, thread);
+    check(0);
     for (auto & other : others) other.join();
-    return std::all_of(found, found + READERS, [](bool is_finite) { return is_finite; });
+    return std::all_of(found, found + CHECK_THREADS, [](bool is_finite) { return is_finite; });
 }
 
-/** What nothing has touched is mapped in large pages, where the system has them: one fault for 2 MiB, not for 4 KiB. */
+/** Requests transparent huge pages for untouched memory: one page fault for 2 MiB instead of for 4 KiB. */
 void prefer_large_pages(void * memory, size_t bytes) {
 #if defined(__linux__)
     constexpr uintptr_t LARGE = 2 << 20;
@@ -91,7 +91,7 @@ void prefer_large_pages(void * memory, size_t bytes) {
 #endif
 }
 
-double multiplications(const ggml_tensor * node) {
+double multiply_adds(const ggml_tensor * node) {
     switch (node->op) {
         case GGML_OP_MUL_MAT:
         case GGML_OP_MUL_MAT_ID:
@@ -108,12 +108,12 @@ double multiplications(const ggml_tensor * node) {
 }  // namespace
 
 /**
- * Encodes one chunk at a time, on a stack of its own. Between two nodes of the graph it may leave that stack, and come back
- * to it in a later call. All of it happens on the thread of the caller, so that the kernels' threads stay the same.
+ * Encodes one chunk at a time as a coroutine with its own stack. Between two nodes of the graph it may yield, and a later call
+ * resumes it. It always runs on the caller's thread, so that the kernels' OpenMP threads stay the same.
  */
 struct lookout_encoder {
     mtmd_context * context = nullptr;
-    /** Held while a chunk is encoded: where a device computes, another thread may have begun one. */
+    /** Held while a chunk is encoded: with a device, another thread may already encode one. */
     std::mutex in_use;
     /** The chunk that is being encoded, or null. */
     const mtmd_input_chunk * chunk = nullptr;
@@ -125,7 +125,7 @@ struct lookout_encoder {
 #if defined(__linux__)
     Clock::time_point deadline;
     bool is_cancelled = false;
-    double since_pause = 0;
+    double macs_since_pause = 0;
     void * stack = nullptr;
     ucontext_t caller, own;
 #endif
@@ -133,22 +133,22 @@ struct lookout_encoder {
 
 namespace {
 
-/** The one that runs on this thread, or null. */
+/** The encoder that runs on this thread, or null. */
 thread_local lookout_encoder * running = nullptr;
 
-/** @return what a run that has ended returns. */
+/** @return the result of a completed run. */
 int32_t outcome(const lookout_encoder * encoder) {
     if (encoder->code != 0) return encoder->code;
-    if (!encoder->is_written) return OTHER_SIZE;
+    if (!encoder->is_written) return SIZE_MISMATCH;
     return are_finite(encoder->output, encoder->output_size) ? 0 : NOT_FINITE;
 }
 
 }  // namespace
 
 /**
- * `clip_encode` asks it where the result goes: straight into the memory of the one that runs, so that nothing copies it
- * again. See the fix of `clip.cpp` in native-library.mjs.
- * @param own where it goes without an encoder of ours.
+ * `clip_encode` calls this to get the destination of its result: the caller's memory, which saves a copy. See the fix of
+ * `clip.cpp` in native-library.mjs.
+ * @param own the destination where no encoder runs.
  */
 float * lookout_encoder_output(float * own, size_t size) {
     if (running == nullptr || running->output_size != size) return own;
@@ -161,14 +161,14 @@ float * lookout_encoder_output(float * own, size_t size) {
 
 namespace {
 
-/** ggml calls it for each node, before (`asks`) and, where it has said so, after the node has been computed. */
-bool observe(ggml_tensor * node, bool asks, void * data) {
+/** ggml's eval callback. ggml calls it before each node (`asks`), and again after the node if that returned true. */
+bool eval_callback(ggml_tensor * node, bool asks, void * data) {
     auto * encoder = static_cast<lookout_encoder *>(data);
     if (asks) {
-        encoder->since_pause += multiplications(node);
-        return encoder->is_cancelled || encoder->since_pause >= BETWEEN_PAUSES;
+        encoder->macs_since_pause += multiply_adds(node);
+        return encoder->is_cancelled || encoder->macs_since_pause >= MIN_MACS_BETWEEN_PAUSES;
     }
-    encoder->since_pause = 0;
+    encoder->macs_since_pause = 0;
     if (!encoder->is_cancelled && Clock::now() >= encoder->deadline) swapcontext(&encoder->own, &encoder->caller);
     return !encoder->is_cancelled;
 }
@@ -181,7 +181,7 @@ void encode(unsigned high, unsigned low) {
 
 void begin(lookout_encoder * encoder) {
     encoder->is_cancelled = false;
-    encoder->since_pause = 0;
+    encoder->macs_since_pause = 0;
     getcontext(&encoder->own);
     encoder->own.uc_stack.ss_sp = encoder->stack;
     encoder->own.uc_stack.ss_size = STACK_BYTES;
@@ -194,7 +194,7 @@ void begin(lookout_encoder * encoder) {
 
 #endif
 
-/** @return null where there is no memory for a stack. */
+/** @return null if there is no memory for a stack. */
 extern "C" lookout_encoder * lookout_encoder_new() {
     auto * encoder = new lookout_encoder();
 #if defined(__linux__)
@@ -204,7 +204,7 @@ extern "C" lookout_encoder * lookout_encoder_new() {
         delete encoder;
         return nullptr;
     }
-    // Writing beyond its end is a fault, not damage.
+    // Guard page: a stack overflow faults.
     mprotect(stack, 4096, PROT_NONE);
     encoder->stack = stack;
 #endif
@@ -212,15 +212,15 @@ extern "C" lookout_encoder * lookout_encoder_new() {
 }
 
 /**
- * Loads the encoders of a model. To be called once.
- * @param can_pause false where they run on a device, which would have to wait at each place for a pause.
- * @return null when the file is not one of this model.
+ * Loads the encoders of a model. Call it once.
+ * @param can_pause false if they run on a device, which would have to synchronise at each possible pause.
+ * @return null if the file does not fit the model.
  */
 extern "C" mtmd_context * lookout_encoder_load(lookout_encoder * encoder, const char * file, const llama_model * model,
                                                mtmd_context_params params, bool can_pause) {
 #if defined(__linux__)
     if (can_pause) {
-        params.cb_eval = observe;
+        params.cb_eval = eval_callback;
         params.cb_eval_user_data = encoder;
     }
 #endif
@@ -228,7 +228,7 @@ extern "C" mtmd_context * lookout_encoder_load(lookout_encoder * encoder, const 
     return encoder->context;
 }
 
-/** Gives up the chunk that is being encoded, if there is one. */
+/** Abandons the chunk that is being encoded, if any. */
 extern "C" void lookout_encoder_cancel(lookout_encoder * encoder) {
 #if defined(__linux__)
     if (encoder->chunk == nullptr) return;
@@ -238,9 +238,9 @@ extern "C" void lookout_encoder_cancel(lookout_encoder * encoder) {
 }
 
 /**
- * Begins to encode a chunk, or goes on with it, for about so many ms; another chunk that was begun is given up.
- * @param output memory for the result, of `size` floats. A chunk that goes on may bring other memory.
- * @return 0 when it is done, `PAUSED`, `NOT_FINITE`, `OTHER_SIZE`, or what `mtmd_encode_chunk` returned.
+ * Starts to encode a chunk, or resumes it, for about `ms` ms. Abandons another chunk that was started.
+ * @param output memory for the result, of `size` floats. It may differ between calls for the same chunk.
+ * @return 0 when complete, `PAUSED`, `NOT_FINITE`, `SIZE_MISMATCH`, or the error code of `mtmd_encode_chunk`.
  */
 extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_input_chunk * chunk, double ms,
                                        float * output, size_t size) {
@@ -251,7 +251,7 @@ extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_inp
         encoder->chunk = chunk;
         begin(encoder);
     }
-    // Longer than a year is for ever.
+    // Infinity would overflow the duration.
     const std::chrono::duration<double, std::milli> time(std::min(ms, 4e10));
     encoder->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
 #endif
@@ -269,7 +269,7 @@ extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_inp
 }
 
 /**
- * Positions of the tokens `from` to `to` of an image.
+ * Returns the decoder positions of the tokens `from` to `to` of an image.
  * @param planes t, y, x, z, each of `to - from` positions.
  */
 extern "C" void lookout_image_positions(const mtmd_image_tokens * tokens, int32_t start, size_t from, size_t to,

@@ -3,25 +3,25 @@ import type { Model } from './model.ts'
 import type { Mtmd } from './mtmd.ts'
 import type { Pointer, StructValue } from './structs.ts'
 
-/** Those of `encoder.cpp`. */
+/** Return codes of `encoder.cpp`. */
 const PAUSED = -1000
 const NOT_FINITE = -1001
 
-/** Results of images of one size whose memory is kept for others: new memory is slow, see `DEVICE_ENVIRONMENT`. */
+/** Maximum free result buffers that are kept for reuse: new memory is slow, see `DEVICE_ENVIRONMENT`. */
 const MOST_FREE = 4
 
-/** A chunk that is paused, and where its result will go. */
+/** A paused chunk and the buffer for its result. */
 interface Paused {
   readonly chunk: Pointer
   readonly output: Float32Array
 }
 
 /**
- * Runs the encoders of a projector, one chunk at a time. Where they run on the CPU, they can be paused, so that other steps
- * get their turns while a large picture is encoded.
+ * Runs the encoders of a projector, one chunk at a time. On the CPU they can be paused, so that other steps run while a large
+ * image is encoded.
  */
 export class Encoder {
-  /** Memory of results that are no longer used. */
+  /** Free result buffers. */
   readonly #free: Float32Array[] = []
   /** Calls on other threads. */
   readonly #aside = new Set<Promise<number>>()
@@ -32,8 +32,8 @@ export class Encoder {
   #paused: Paused | null = null
 
   /**
-   * @param canPause false where they run on a device.
-   * @throws Error when the file is not a projector of this model; the library's log says why.
+   * @param canPause false if they run on a device.
+   * @throws Error if the file is not a projector of this model; the library's log says why.
    */
   constructor(mtmd: Mtmd, path: string, model: Model, params: StructValue, canPause: boolean) {
     const handle = mtmd.encoder_new()
@@ -49,9 +49,9 @@ export class Encoder {
   }
 
   /**
-   * Begins to encode a chunk, or goes on with it; another one that is paused is given up. Blocks.
+   * Starts to encode a chunk, or resumes it; abandons another one that is paused. Blocks.
    * @param ms after which it pauses, if it can.
-   * @param floats of the result.
+   * @param floats size of the result.
    * @returns the result; null while it is paused.
    * @throws Error for values that are not finite numbers: they would make every later token meaningless.
    */
@@ -67,7 +67,7 @@ export class Encoder {
     return output
   }
 
-  /** Encodes all of a chunk on another thread, for encoders on a device. One after the other. @throws Error as `run` does. */
+  /** Encodes a whole chunk on another thread, for encoders on a device. Calls run one after another. @throws Error as `run` does. */
   async runAside(chunk: Pointer, floats: number): Promise<Float32Array> {
     const output = this.#take(floats)
     const call = inBackground(this.#mtmd.encoder_run)(this.#handle, chunk, Number.POSITIVE_INFINITY, output, floats)
@@ -80,7 +80,7 @@ export class Encoder {
     return output
   }
 
-  /** The memory of a result may be used for others. */
+  /** Returns a result's buffer for reuse. */
   recycle(output: Float32Array): void {
     if (this.#free.push(output) > MOST_FREE) this.#free.shift()
   }
@@ -88,18 +88,18 @@ export class Encoder {
   #take(floats: number): Float32Array {
     const at = this.#free.findIndex(({ length }) => length === floats)
     if (at !== -1) return this.#free.splice(at, 1)[0]!
-    // The encoder writes all of it: zeros would take 3 ms for 33 MB.
+    // The encoder overwrites it: zeroing 33 MB would take 3 ms.
     return new Float32Array(Buffer.allocUnsafeSlow(floats * Float32Array.BYTES_PER_ELEMENT).buffer)
   }
 
-  /** Gives a chunk up, if it is paused. Its memory is no longer used. */
+  /** Abandons a chunk if it is paused. Its buffer is no longer used. */
   abandon(chunk: Pointer): void {
     if (this.#paused?.chunk !== chunk) return
     this.#paused = null
     this.#mtmd.encoder_cancel(this.#handle)
   }
 
-  /** Waits for calls on other threads. Without any, it is closed at once. */
+  /** Waits for calls on other threads, and closes. Without any, it closes at once. */
   async close(): Promise<void> {
     if (this.#aside.size > 0) await Promise.allSettled(this.#aside)
     this.#mtmd.encoder_free(this.#handle)

@@ -13,17 +13,17 @@ export interface NativeLibraries {
   readonly llama: Llama
   /** Null where it is not installed. */
   readonly mtmd: Mtmd | null
-  /** Our kernels, on which attention then runs as well; null where ggml's own are used. */
+  /** Our kernels; null where ggml's own are used. */
   readonly kernels: Kernels | null
-  /** What of the processor the kernels use, in ggml's words. */
+  /** Instruction sets that the kernels use, as ggml names them. */
   processorFeatures(): string[]
-  /** GPUs, where the settings and what is installed have any. */
+  /** GPUs that the settings allow and an installed backend supports. */
   readonly devices: Devices
-  /** Chooses tokens on a device; null where its backend was not compiled with ours. */
+  /** Samples on a device; null where its backend was not compiled with `device/logits.cu`. */
   readonly deviceChoice: DeviceChoice | null
   /**
-   * Starts a thread that writes a byte to a file every so many ms, whatever this thread does. See `pulse.cpp`. Null where
-   * nothing was compiled on this machine.
+   * Starts a thread that writes a byte to a file every `intervalMs` ms, even while this thread is blocked. See `pulse.cpp`. Null
+   * where no library was compiled.
    */
   readonly startPulse: ((file: number, intervalMs: number) => void) | null
   /** Writes the log lines that the libraries have buffered. */
@@ -31,8 +31,8 @@ export interface NativeLibraries {
 }
 
 /**
- * Libraries of this process. koffi unloads one that nothing refers to, whose threads would then run code that is no longer
- * there: a model without images uses nothing of libmtmd but its pulse.
+ * Keeps the libraries referenced. koffi unloads an unreferenced library, even while its threads run: a model without images uses
+ * only the heartbeat of libmtmd.
  */
 const loaded: LibraryHandle[] = []
 
@@ -75,12 +75,12 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
   const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
-  const look = mtmdLibrary?.func('lookout_look_ns', 'double', []) as (() => number) | undefined
-  limitSpinning(look?.() ?? null)
+  const spinNs = mtmdLibrary?.func('lookout_spin_ns', 'double', []) as (() => number) | undefined
+  limitSpinning(spinNs?.() ?? null)
   // From the prebuilt kernels, ggml chooses the best for this processor.
   const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
   if (kernels === null) loadBackends(paths.directory)
-  else kernels.clearByReleasing()
+  else kernels.clearWithZeroPages()
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
   const cuda = devices.list.some(({ name }) => name.startsWith('CUDA'))
@@ -106,10 +106,10 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   }
 }
 
-/** What a CUDA backend with our functions has beyond ggml's. A peer that loads the same library has it off. */
-const CUDA_SWITCHES = ['lookout_wide_products', 'lookout_keep_graphs']
+/** Optional features of a CUDA backend with our functions. They are off where another program loads the same library. */
+const CUDA_SWITCHES = ['lookout_use_bf16_gemm', 'lookout_keep_graphs']
 
-/** See `device/products.cu` and `device/graphs.cu`. */
+/** See `device/gemm.cu` and `device/graphs.cu`. */
 function switchOn(path: string): void {
   const library = load(path)
   for (const name of CUDA_SWITCHES) {

@@ -52,14 +52,14 @@ const plainRows = rowsOf(numbers).filter(({ logits, allowed }) =>
 const rows = fc.oneof(oddRows, plainRows)
 
 describe.each(VERSIONS)('%s', (_, operations) => {
-  const { likeliest, largest, logSum, nucleus, draw } = operations ?? PLAIN_OPERATIONS
+  const { argmax, topK, logSumExp, topPCutoff, sample } = operations ?? PLAIN_OPERATIONS
 
   test.skipIf(operations === null)('the likeliest token is the lowest of those with the largest logit', () => {
     fc.assert(
       fc.property(rows, ({ logits, mask, allowed }) => {
         const value = (token: number) => (Number.isNaN(logits[token]!) ? NEGATIVE_INFINITY : logits[token]!)
         const best = allowed.reduce((best, token) => (value(token) > value(best) ? token : best), allowed[0] ?? 0)
-        expect(likeliest(logits, mask)).toBe(best)
+        expect(argmax(logits, mask)).toBe(best)
       }),
     )
   })
@@ -70,7 +70,7 @@ describe.each(VERSIONS)('%s', (_, operations) => {
         const expected = allowed
           .filter((token) => logits[token]! > NEGATIVE_INFINITY)
           .toSorted((a, b) => (logits[a] === logits[b] ? a - b : logits[b]! - logits[a]!))
-        expect([...largest(logits, most, mask)]).toEqual(expected.slice(0, most))
+        expect([...topK(logits, most, mask)]).toEqual(expected.slice(0, most))
       }),
     )
   })
@@ -81,12 +81,12 @@ describe.each(VERSIONS)('%s', (_, operations) => {
         const values = allowed.map((token) => logits[token]!)
         const most = Math.max(...values)
         const exact = most + Math.log(values.reduce((sum, logit) => sum + Math.exp(logit - most), 0))
-        expect(Math.abs(logSum(logits, mask) - exact)).toBeLessThan(1e-12 * Math.max(1, Math.abs(exact)))
+        expect(Math.abs(logSumExp(logits, mask) - exact)).toBeLessThan(1e-12 * Math.max(1, Math.abs(exact)))
       }),
     )
-    expect(logSum(Float32Array.of(3.5, NEGATIVE_INFINITY))).toBe(3.5)
-    expect(logSum(Float32Array.of(3.5, NONE))).toBeNaN()
-    expect(logSum(Float32Array.of(3.5, NONE), Int32Array.of(1))).toBe(3.5)
+    expect(logSumExp(Float32Array.of(3.5, NEGATIVE_INFINITY))).toBe(3.5)
+    expect(logSumExp(Float32Array.of(3.5, NONE))).toBeNaN()
+    expect(logSumExp(Float32Array.of(3.5, NONE), Int32Array.of(1))).toBe(3.5)
   })
 
   test.skipIf(operations === null)('a nucleus has the likeliest tokens, as many as its share takes', () => {
@@ -95,7 +95,7 @@ describe.each(VERSIONS)('%s', (_, operations) => {
         const sorted = allowed.map((token) => logits[token]!).toSorted((a, b) => b - a)
         const masses = sorted.map((logit) => Math.exp(logit - sorted[0]!))
         const total = masses.reduce((sum, mass) => sum + mass)
-        const least = nucleus(logits, share, mask)
+        const least = topPCutoff(logits, share, mask)
         expect(sorted).toContain(least)
         // Whole, as it must be, and without its least logits not whole any more; but for rounding.
         const massOf = (isIn: (logit: number) => boolean) =>
@@ -104,19 +104,19 @@ describe.each(VERSIONS)('%s', (_, operations) => {
         if (least < sorted[0]!) expect(massOf((logit) => logit > least)).toBeLessThan(share + 1e-9)
       }),
     )
-    expect(nucleus(Float32Array.of(NONE, NEGATIVE_INFINITY), 0.5)).toBeNaN()
+    expect(topPCutoff(Float32Array.of(NONE, NEGATIVE_INFINITY), 0.5)).toBeNaN()
   })
 
   test.skipIf(operations === null)('what is drawn may be drawn', () => {
     const draws = fc.record({
       temperature: fc.constantFrom(0.001, 0.5, 1, 2, 100),
-      least: fc.constantFrom(NEGATIVE_INFINITY, -1, 0.5),
-      place: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+      minLogit: fc.constantFrom(NEGATIVE_INFINITY, -1, 0.5),
+      drawSeed: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     })
     fc.assert(
       fc.property(rows, draws, ({ logits, mask, allowed }, one) => {
-        const possible = allowed.filter((token) => logits[token]! >= one.least && logits[token]! > NEGATIVE_INFINITY)
-        const token = draw(logits, one, mask)
+        const possible = allowed.filter((token) => logits[token]! >= one.minLogit && logits[token]! > NEGATIVE_INFINITY)
+        const token = sample(logits, one, mask)
         if (possible.length === 0) expect(token).toBeNull()
         else expect(possible).toContain(token)
       }),
@@ -131,10 +131,14 @@ test.skipIf(compiled === null)('all versions draw the same tokens', () => {
   for (let place = 0; place < 500; place++) {
     for (const temperature of [0.3, 1, 4]) {
       for (const allowed of [undefined, mask]) {
-        const one = { temperature, least: place % 2 === 0 ? NEGATIVE_INFINITY : 2, place: Math.imul(place, 7919) >>> 0 }
-        const token = PLAIN_OPERATIONS.draw(logits, one, allowed)!
+        const one = {
+          temperature,
+          minLogit: place % 2 === 0 ? NEGATIVE_INFINITY : 2,
+          drawSeed: Math.imul(place, 7919) >>> 0,
+        }
+        const token = PLAIN_OPERATIONS.sample(logits, one, allowed)!
         for (const operations of [compiled, avx2]) {
-          if (operations !== null) expect(operations.draw(logits, one, allowed)).toBe(token)
+          if (operations !== null) expect(operations.sample(logits, one, allowed)).toBe(token)
         }
         drawn.add(token)
       }
@@ -153,13 +157,13 @@ test.skipIf(kernels === null).each([1, 2, 3, 8])('%i threads that share a row fi
     for (const allowed of [undefined, mask]) {
       // The same largest logit several times, so that the lowest token counts.
       for (const token of [69_000, 50_000, 20_003]) logits[token] = 9
-      const { likeliest, logSum, nucleus, draw } = compiled!
-      expect(likeliest(logits, allowed)).toBe(PLAIN_OPERATIONS.likeliest(logits, allowed))
-      expect(logSum(logits, allowed)).toBeCloseTo(PLAIN_OPERATIONS.logSum(logits, allowed), 11)
-      expect(nucleus(logits, 0.4, allowed)).toBe(PLAIN_OPERATIONS.nucleus(logits, 0.4, allowed))
+      const { argmax, logSumExp, topPCutoff, sample } = compiled!
+      expect(argmax(logits, allowed)).toBe(PLAIN_OPERATIONS.argmax(logits, allowed))
+      expect(logSumExp(logits, allowed)).toBeCloseTo(PLAIN_OPERATIONS.logSumExp(logits, allowed), 11)
+      expect(topPCutoff(logits, 0.4, allowed)).toBe(PLAIN_OPERATIONS.topPCutoff(logits, 0.4, allowed))
       for (let place = 0; place < 200; place++) {
-        const one = { temperature: 0.7, least: NEGATIVE_INFINITY, place: Math.imul(place, 7919) >>> 0 }
-        expect(draw(logits, one, allowed)).toBe(PLAIN_OPERATIONS.draw(logits, one, allowed))
+        const one = { temperature: 0.7, minLogit: NEGATIVE_INFINITY, drawSeed: Math.imul(place, 7919) >>> 0 }
+        expect(sample(logits, one, allowed)).toBe(PLAIN_OPERATIONS.sample(logits, one, allowed))
       }
     }
   } finally {
@@ -169,7 +173,7 @@ test.skipIf(kernels === null).each([1, 2, 3, 8])('%i threads that share a row fi
 
 /** @returns null where there is no compiler. */
 async function compileForAvx2(): Promise<LogitsOperations | null> {
-  const source = fileURLToPath(new URL('kernels/choice.cpp', import.meta.url))
+  const source = fileURLToPath(new URL('kernels/logits.cpp', import.meta.url))
   const alone = { name: 'choice', source, kernels: [], flags: ['-march=x86-64-v3', '-O3'] }
   const library = await compileAlone(alone).catch(() => null)
   return library === null ? null : bindOperations(declareIn(koffi.load(library)))

@@ -1,53 +1,52 @@
-/** One draw of a token. */
+/** Parameters of a draw. */
 export interface Draw {
   /** Above 0. */
   readonly temperature: number
-  /** The least logit that may be drawn. */
-  readonly least: number
+  /** The smallest logit that may be drawn. */
+  readonly minLogit: number
   /** Random bits of this draw, 32 of them. */
-  readonly place: number
+  readonly drawSeed: number
 }
 
 /**
- * What sampling asks of a row of logits, one for each token of the vocabulary. In each, `allowed` has a bit for each token
- * that may be chosen, 32 to a word; all may when it is left out.
+ * Sampling operations on a row of logits, one for each token of the vocabulary. `allowed` is a mask with a bit for each token,
+ * 32 to a word; without it, all tokens are allowed.
  */
 export interface LogitsOperations {
-  /** The lowest of the tokens with the largest logit. A NaN is smaller than any number. */
-  likeliest(logits: Float32Array, allowed?: Int32Array): number
+  /** The token with the largest logit; of equal ones, the lowest. A NaN is smaller than any number. */
+  argmax(logits: Float32Array, allowed?: Int32Array): number
   /**
-   * The tokens with the largest logits, in descending order; of equal ones, the lower token first. Those whose logit is
+   * The k tokens with the largest logits, in descending order; of equal ones, the lower token first. Those whose logit is
    * NaN or minus infinity are left out.
-   * @param most how many are wanted.
    */
-  largest(logits: Float32Array, most: number, allowed?: Int32Array): Int32Array
-  /** Natural logarithm of the sum of the exponentials, exact to 1e-14; NaN where one that counts is NaN. */
-  logSum(logits: Float32Array, allowed?: Int32Array): number
+  topK(logits: Float32Array, k: number, allowed?: Int32Array): Int32Array
+  /** Natural logarithm of the sum of the exponentials, exact to 1e-14; NaN where an allowed logit is NaN. */
+  logSumExp(logits: Float32Array, allowed?: Int32Array): number
   /**
-   * The least logit of the nucleus: of the likeliest tokens that together have a share of the probability. The likeliest
-   * token is always in.
-   * @param share below 1.
+   * The smallest logit of the nucleus: of the likeliest tokens whose probabilities add up to `topP`. The likeliest token is
+   * always in.
+   * @param topP below 1.
    * @returns NaN where no logit is larger than minus infinity.
    */
-  nucleus(logits: Float32Array, share: number, allowed?: Int32Array): number
+  topPCutoff(logits: Float32Array, topP: number, allowed?: Int32Array): number
   /**
-   * Draws a token: the one whose logit, divided by the temperature, and noise add up to the most. The noise of a token
-   * depends on the place and on the token alone.
-   * @returns null where no logit that may be drawn is larger than minus infinity.
+   * Samples a token with the Gumbel-max trick: the argmax of logit / temperature + Gumbel noise. The noise of a token depends
+   * only on `drawSeed` and the token.
+   * @returns null where no logit that may be drawn is above minus infinity.
    */
-  draw(logits: Float32Array, draw: Draw, allowed?: Int32Array): number | null
+  sample(logits: Float32Array, draw: Draw, allowed?: Int32Array): number | null
 }
 
-/** Without compiled kernels. `kernels/choice.cpp` computes the same many times as fast. */
-export const PLAIN_OPERATIONS: LogitsOperations = { likeliest, largest, logSum, nucleus, draw }
+/** Used without compiled kernels. `kernels/logits.cpp` gives the same results many times as fast. */
+export const PLAIN_OPERATIONS: LogitsOperations = { argmax, topK, logSumExp, topPCutoff, sample }
 
-const BITS = 32
+const WORD_BITS = 32
 
-function likeliest(logits: Float32Array, allowed?: Int32Array): number {
-  return allowed === undefined ? likeliestOfAll(logits) : likeliestOf(logits, allowed)
+function argmax(logits: Float32Array, allowed?: Int32Array): number {
+  return allowed === undefined ? argmaxOfAll(logits) : argmaxOfAllowed(logits, allowed)
 }
 
-function likeliestOfAll(logits: Float32Array): number {
+function argmaxOfAll(logits: Float32Array): number {
   let best = 0
   let most = Number.NEGATIVE_INFINITY
   for (let token = 0; token < logits.length; token++) {
@@ -60,15 +59,15 @@ function likeliestOfAll(logits: Float32Array): number {
   return best
 }
 
-function likeliestOf(logits: Float32Array, mask: Int32Array): number {
+function argmaxOfAllowed(logits: Float32Array, mask: Int32Array): number {
   let best: number | null = null
   let most = Number.NEGATIVE_INFINITY
   for (let word = 0; word < mask.length; word++) {
     const bits = mask[word]!
     if (bits === 0) continue
-    const start = word * BITS
-    const end = Math.min(start + BITS, logits.length)
-    // Few logits are larger than all before them, so their bits are looked at last.
+    const start = word * WORD_BITS
+    const end = Math.min(start + WORD_BITS, logits.length)
+    // Few logits exceed all before them, so the mask is tested last.
     for (let token = start; token < end; token++) {
       const logit = logits[token]!
       if (logit > most && ((bits >>> (token - start)) & 1) === 1) {
@@ -83,30 +82,30 @@ function likeliestOf(logits: Float32Array, mask: Int32Array): number {
 /** 0 when there is none. */
 function lowestToken(mask: Int32Array): number {
   const word = mask.findIndex((bits) => bits !== 0)
-  return word === -1 ? 0 : word * BITS + lowestBit(mask[word]!)
+  return word === -1 ? 0 : word * WORD_BITS + lowestBit(mask[word]!)
 }
 
 /** Of a word that is not 0. */
 function lowestBit(bits: number): number {
-  return BITS - 1 - Math.clz32(bits & -bits)
+  return WORD_BITS - 1 - Math.clz32(bits & -bits)
 }
 
-/** The logits of the tokens that may be chosen, and these tokens; null where they are all. */
-interface Picked {
+/** The logits of the allowed tokens, and these tokens; null for all. */
+interface AllowedLogits {
   readonly logits: Float32Array
   readonly tokens: Int32Array | null
 }
 
-function pick(logits: Float32Array, allowed: Int32Array | undefined): Picked {
+function pick(logits: Float32Array, allowed: Int32Array | undefined): AllowedLogits {
   if (allowed === undefined) return { logits, tokens: null }
   let count = 0
-  for (let word = 0; word < allowed.length; word++) count += bitsIn(allowed[word]!)
+  for (let word = 0; word < allowed.length; word++) count += popCount(allowed[word]!)
   const tokens = new Int32Array(count)
   const picked = new Float32Array(count)
   let at = 0
   for (let word = 0; word < allowed.length; word++) {
     for (let left = allowed[word]!; left !== 0; left &= left - 1) {
-      const token = word * BITS + lowestBit(left)
+      const token = word * WORD_BITS + lowestBit(left)
       picked[at] = logits[token]!
       tokens[at++] = token
     }
@@ -114,92 +113,92 @@ function pick(logits: Float32Array, allowed: Int32Array | undefined): Picked {
   return { logits: picked, tokens }
 }
 
-function bitsIn(word: number): number {
+function popCount(word: number): number {
   const pairs = word - ((word >>> 1) & 0x55555555)
   const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
   return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-function largest(logits: Float32Array, most: number, allowed?: Int32Array): Int32Array {
+function topK(logits: Float32Array, k: number, allowed?: Int32Array): Int32Array {
   const picked = pick(logits, allowed)
-  const places = most > FEW ? sortedPlaces(picked.logits).slice(0, most) : placesOfLargest(picked.logits, most)
-  return Int32Array.from(places, (place) => picked.tokens?.[place] ?? place)
+  const indices = k > MAX_INSERTION_SORT ? sortedIndices(picked.logits).slice(0, k) : indicesOfTopK(picked.logits, k)
+  return Int32Array.from(indices, (index) => picked.tokens?.[index] ?? index)
 }
 
-/** So many places are kept in order while a row is read. */
-const FEW = 64
+/** Up to this k, insertion sort while reading is faster than sorting the row. */
+const MAX_INSERTION_SORT = 64
 
-function placesOfLargest(logits: Float32Array, most: number): readonly number[] {
-  const places: number[] = []
-  if (most === 0) return places
+function indicesOfTopK(logits: Float32Array, k: number): readonly number[] {
+  const indices: number[] = []
+  if (k === 0) return indices
   let least = Number.NEGATIVE_INFINITY
-  for (let place = 0; place < logits.length; place++) {
-    if (logits[place]! > least) least = insert(places, place, logits, most)
+  for (let index = 0; index < logits.length; index++) {
+    if (logits[index]! > least) least = insert(indices, index, logits, k)
   }
-  return places
+  return indices
 }
 
 /** @returns what a logit must exceed to come among them. */
-function insert(places: number[], place: number, logits: Float32Array, most: number): number {
-  if (places.length === most) places.pop()
-  const after = places.findIndex((other) => logits[other]! < logits[place]!)
-  places.splice(after === -1 ? places.length : after, 0, place)
-  return places.length < most ? Number.NEGATIVE_INFINITY : logits[places.at(-1)!]!
+function insert(indices: number[], index: number, logits: Float32Array, k: number): number {
+  if (indices.length === k) indices.pop()
+  const after = indices.findIndex((other) => logits[other]! < logits[index]!)
+  indices.splice(after === -1 ? indices.length : after, 0, index)
+  return indices.length < k ? Number.NEGATIVE_INFINITY : logits[indices.at(-1)!]!
 }
 
-function sortedPlaces(logits: Float32Array): Int32Array {
-  const places = Int32Array.from(logits.keys()).filter((place) => logits[place]! > Number.NEGATIVE_INFINITY)
-  return places.sort((a, b) => logits[b]! - logits[a]! || a - b)
+function sortedIndices(logits: Float32Array): Int32Array {
+  const indices = Int32Array.from(logits.keys()).filter((index) => logits[index]! > Number.NEGATIVE_INFINITY)
+  return indices.sort((a, b) => logits[b]! - logits[a]! || a - b)
 }
 
-/** Exponentials below this share of the largest change no sum of a vocabulary. */
-const SMALLEST_LOG = -45
+/** exp() of anything smaller changes no sum over a vocabulary whose largest term is exp(0). */
+const MIN_EXPONENT = -45
 
-function logSum(logits: Float32Array, allowed?: Int32Array): number {
+function logSumExp(logits: Float32Array, allowed?: Int32Array): number {
   const picked = pick(logits, allowed).logits
-  const most = largestLogit(picked)
-  return most + Math.log(sumOfExponentials(picked, most))
+  const most = maxLogit(picked)
+  return most + Math.log(sumOfExp(picked, most))
 }
 
-function sumOfExponentials(logits: Float32Array, most: number): number {
+function sumOfExp(logits: Float32Array, most: number): number {
   let sum = 0
   for (let at = 0; at < logits.length; at++) {
     const difference = logits[at]! - most
-    if (difference <= SMALLEST_LOG) continue
-    sum += exponential(difference)
+    if (difference <= MIN_EXPONENT) continue
+    sum += fastExp(difference)
   }
   return sum
 }
 
-function largestLogit(logits: Float32Array): number {
+function maxLogit(logits: Float32Array): number {
   let most = Number.NEGATIVE_INFINITY
   for (let at = 0; at < logits.length; at++) if (logits[at]! > most) most = logits[at]!
   return most
 }
 
-/** Steps from one number to the next, in a table of exponentials. */
+/** Table entries per unit. */
 const STEPS = 256
-const TABLE = Float64Array.from({ length: -SMALLEST_LOG * STEPS + 1 }, (_, step) => Math.exp(-step / STEPS))
+const TABLE = Float64Array.from({ length: -MIN_EXPONENT * STEPS + 1 }, (_, step) => Math.exp(-step / STEPS))
 
 /**
- * The exponential of a number from -45 to 0, to 15 digits, in a quarter of the time that `Math.exp` takes: the nearest in the
- * table, and the first terms of the series for the rest.
+ * exp(x) for x from -45 to 0, to 15 digits, in a quarter of the time of `Math.exp`: the nearest entry of the table times a Taylor
+ * polynomial of the rest.
  */
-function exponential(value: number): number {
+function fastExp(value: number): number {
   const step = (value * -STEPS + 0.5) | 0
   const rest = value + step * (1 / STEPS)
   return TABLE[step]! * (1 + rest * (1 + rest * (1 / 2 + rest * (1 / 6 + rest * (1 / 24)))))
 }
 
-/** Tokens whose logits are so much lower than the largest have no share in a nucleus. */
+/** Tokens whose logit is this far below the maximum are never in the nucleus. */
 const NEGLIGIBLE = 30
 
-/** Into which logits are sorted by how much lower than the largest they are. */
+/** Bins of the histogram of logits, from the maximum down to the lowest that is not negligible. */
 const BINS = 1024
 
-function nucleus(logits: Float32Array, share: number, allowed?: Int32Array): number {
+function topPCutoff(logits: Float32Array, topP: number, allowed?: Int32Array): number {
   const picked = pick(logits, allowed).logits
-  const most = largestLogit(picked)
+  const most = maxLogit(picked)
   if (!Number.isFinite(most)) return most > 0 ? most : Number.NaN
   const lowest = picked.reduce((low, logit) => (logit < low && logit >= most - NEGLIGIBLE ? logit : low), most)
   const scale = BINS / Math.max(most - lowest, 1e-6)
@@ -207,93 +206,98 @@ function nucleus(logits: Float32Array, share: number, allowed?: Int32Array): num
   const masses = new Float64Array(BINS)
   for (let at = 0; at < picked.length; at++) {
     const logit = picked[at]!
-    if (logit >= lowest) masses[binOf(logit)]! += exponential(logit - most)
+    if (logit >= lowest) masses[binOf(logit)]! += fastExp(logit - most)
   }
   const total = masses.reduce((sum, mass) => sum + mass)
   let mass = 0
   let bin = 0
-  while (bin < BINS - 1 && (mass + masses[bin]!) / total < share) mass += masses[bin++]!
+  while (bin < BINS - 1 && (mass + masses[bin]!) / total < topP) mass += masses[bin++]!
   // The nucleus ends in this bin.
   const inside = picked.filter((logit) => logit >= lowest && binOf(logit) === bin).sort()
   let at = inside.length
-  do mass += exponential(inside[--at]! - most)
-  while (at > 0 && mass / total < share)
+  do mass += fastExp(inside[--at]! - most)
+  while (at > 0 && mass / total < topP)
   return inside[at]!
 }
 
-/** Noise is never larger. */
-const MOST_NOISE = 23
-/** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
-const STRIDE = 0x9e3779b1
+/** Upper bound of `gumbelNoise`. */
+const MAX_NOISE = 23
+/** The odd number nearest to 2^32 / phi (Fibonacci hashing): its multiples are distinct modulo 2^32. */
+const FIBONACCI = 0x9e3779b1
 
-/** Tokens have their probabilities then (Gumbel's maximum), as if one random number were held against all of them in turn. */
-function draw(logits: Float32Array, { temperature, least, place }: Draw, allowed?: Int32Array): number | null {
+/** Gumbel-max trick (Gumbel 1954): tokens are drawn with their softmax probabilities. */
+function sample(logits: Float32Array, { temperature, minLogit, drawSeed }: Draw, allowed?: Int32Array): number | null {
   const picked = pick(logits, allowed)
-  const largest = largestLogit(picked.logits)
-  if (!Number.isFinite(largest)) return largest > 0 ? likeliest(logits, allowed) : null
+  const largest = maxLogit(picked.logits)
+  if (!Number.isFinite(largest)) return largest > 0 ? argmax(logits, allowed) : null
   let best: number | null = null
   let most = Number.NEGATIVE_INFINITY
   for (let at = 0; at < picked.logits.length; at++) {
     const logit = picked.logits[at]!
-    if (!(logit >= least)) continue
+    if (!(logit >= minLogit)) continue
     const score = (logit - largest) / temperature
-    // Most tokens cannot win, whatever their noise is.
-    if (score + MOST_NOISE <= most) continue
+    // Most tokens cannot win with any noise.
+    if (score + MAX_NOISE <= most) continue
     const token = picked.tokens?.[at] ?? at
-    const bits = bitsOf(place, token)
-    // Nor with this noise: it is below ln 2 times so much, since 1 - u is at most exp(-x) where noise exceeds x.
+    const bits = randomBits(drawSeed, token)
+    // Nor with this noise, below ln 2 times (leading ones of u + 1): 1 - u is at most exp(-x) where noise exceeds x.
     if ((most - score) * Math.LOG2E >= Math.clz32(~bits) + 1) continue
-    const noisy = score + noiseOf(bits)
-    if (noisy <= most) continue
-    most = noisy
+    const perturbed = score + gumbelNoise(bits)
+    if (perturbed <= most) continue
+    most = perturbed
     best = token
   }
   return best
 }
 
 /**
- * Draws among some tokens alone, with the same noise.
- * @param logits of each of them; all are numbers, and there may be more.
+ * Samples from a list of tokens, with the same noise.
+ * @param logits of the tokens; none is NaN, and there may be more of them.
  */
-export function drawAmong(tokens: Int32Array, logits: Float32Array, draw: Pick<Draw, 'temperature' | 'place'>): number {
+export function sampleAmong(
+  tokens: Int32Array,
+  logits: Float32Array,
+  draw: Pick<Draw, 'temperature' | 'drawSeed'>,
+): number {
   let best = tokens[0]!
   let most = Number.NEGATIVE_INFINITY
   // `Float64Array.from` takes ten times as long.
   for (let at = 0; at < tokens.length; at++) {
-    const noisy = logits[at]! / draw.temperature + noiseOf(bitsOf(draw.place, tokens[at]!))
-    if (noisy <= most) continue
-    most = noisy
+    const perturbed = logits[at]! / draw.temperature + gumbelNoise(randomBits(draw.drawSeed, tokens[at]!))
+    if (perturbed <= most) continue
+    most = perturbed
     best = tokens[at]!
   }
   return best
 }
 
-/** How many of some logits, in descending order, together have a share of their probability. */
-export function nucleusAmong(logits: Float32Array, share: number): number {
-  if (share === 1) return logits.length
+/** Counts the logits of the nucleus. @param logits in descending order. */
+export function nucleusSize(logits: Float32Array, topP: number): number {
+  if (topP === 1) return logits.length
   const masses = new Float64Array(logits.length)
   let total = 0
   for (let at = 0; at < masses.length; at++) total += masses[at] = Math.exp(logits[at]! - logits[0]!)
   let mass = 0
   let count = 0
   do mass += masses[count++]!
-  while (count < masses.length && mass / total < share)
+  while (count < masses.length && mass / total < topP)
   return count
 }
 
-/** Random bits of a token. */
-function bitsOf(place: number, token: number): number {
-  return mixed(place ^ Math.imul(token + 1, STRIDE))
+/** A token's random bits. */
+function randomBits(drawSeed: number, token: number): number {
+  return fmix32(drawSeed ^ Math.imul(token + 1, FIBONACCI))
 }
 
-/** A number of 32 bits in which each of the given one's changes about half. */
-export function mixed(number: number): number {
+/** MurmurHash3 fmix32. */
+export function fmix32(number: number): number {
   let bits = number | 0
   bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-function noiseOf(bits: number): number {
+/** Standard Gumbel noise: -ln(-ln u). */
+function gumbelNoise(bits: number): number {
   return -Math.log(-Math.log((bits + 0.5) / 2 ** 32))
 }

@@ -2,16 +2,16 @@ import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer, StructValue } from './structs.ts'
 
-/** llama.cpp's vocabulary types whose tokens reproduce the whole text. The other types drop or rewrite parts of it. */
+/** llama.cpp's vocabulary types whose tokens reproduce the text exactly. Others drop or rewrite parts of it. */
 const VOCABULARY_SPM = 1
 const VOCABULARY_BPE = 2
-/** llama.cpp's attributes of tokens that only a text with `parseControl` can hold: unknown and control. */
+/** llama.cpp's attributes of tokens that are only parsed with `parseControl`: unknown and control. */
 const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
-/** The attribute of tokens that any text becomes that is written like them. */
+/** The attribute of tokens that are parsed in any text. */
 const USER_DEFINED = 1 << 4
 /** A character that no vocabulary has: a token never joins it with what follows. */
 const SEPARATOR = '\uE000'
-/** Bytes of a character in UTF-8, at most. */
+/** Maximum bytes of a UTF-8 character. */
 const LONGEST_CHARACTER = 4
 
 /** The weights of a language model and its vocabulary. */
@@ -27,22 +27,22 @@ export class Model {
   /** Floats per token in a batch of embeddings. */
   readonly embeddingSize: number
   /**
-   * Positions up to which a sequence can be cut anywhere. Of a longer one, only all of it can be reused: a recurrent layer
-   * keeps its last state, and a layer with a sliding window may lack the cells before the cut.
+   * Maximum length up to which a sequence can be truncated at any position. A longer one can only be reused whole: a recurrent
+   * layer keeps its last state only, and a layer with a sliding window may lack the cells before the cut.
    */
   readonly cuttablePositions: number
-  /** Whether it has layers that keep a state in place of keys and values. */
+  /** Whether it has recurrent layers, which keep a state instead of keys and values. */
   readonly isRecurrent: boolean
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
-  /** The token that every prompt begins with; null where only the chat template decides. */
+  /** The BOS token that every prompt begins with; null if the chat template decides. */
   readonly beginToken: number | null
-  /** Whether tokens may reach over words, so that texts behind each other must be read as one. */
+  /** Whether tokens may span words (SentencePiece), so that adjacent texts must be tokenised together. */
   readonly readsAsOne: boolean
-  /** Whether the tokeniser first splits text into words or smaller pieces. */
+  /** Whether the tokeniser first splits text into words or smaller pieces (BPE). */
   readonly cutsAtWords: boolean
-  /** Bytes of text in one token at most; infinite where that is unknown. */
+  /** Maximum bytes of text in a token; infinite if unknown. */
   readonly longestTokenBytes: number
 
   /**
@@ -92,24 +92,24 @@ export class Model {
     return tokens.slice(0, count)
   }
 
-  /** The same for a text that follows another one: the tokeniser puts no blank before it. */
+  /** The same for a text that follows another one: without a leading space from the tokeniser. */
   tokenizeContinuation(text: string, parseControl: boolean): Int32Array {
     const head = this.tokenize(SEPARATOR, false)
     return this.tokenize(SEPARATOR + text, parseControl).subarray(head.length)
   }
 
-  /** Whether the token is one that only trusted text can hold. */
+  /** Whether the token is a control token, which only trusted text may contain. */
   isControl(token: number): boolean {
     return (this.#llama.vocab_get_attr(this.#vocabulary, token) & CONTROL_ATTRIBUTES) !== 0
   }
 
-  /** Whether the token is a mark such as `<think>`, which every text can hold. Blanks and line breaks are none. */
+  /** Whether the token is a user-defined one such as `<think>`, which any text may contain; false for white space. */
   isMark(token: number): boolean {
     const isDefined = (this.#llama.vocab_get_attr(this.#vocabulary, token) & USER_DEFINED) !== 0
     return isDefined && Buffer.from(this.piece(token)).toString().trim() !== ''
   }
 
-  /** As `tokenize`, on another thread, for long texts. The library allows this at any time. */
+  /** `tokenize` on another thread, for long texts. The library is thread-safe here. */
   async tokenizeInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
     const bytes = Buffer.from(text)
     const tokens = new Int32Array(bytes.length + 1)
@@ -118,7 +118,7 @@ export class Model {
     return count < 0 ? this.tokenize(text, parseControl) : tokens.slice(0, count)
   }
 
-  /** The bytes that a token prints: none for control tokens, and not always whole characters. */
+  /** The bytes of a token's text: none for control tokens, and not always whole characters. */
   piece(token: number): Uint8Array {
     let piece = this.#pieces.get(token)
     if (piece === undefined) {
@@ -128,7 +128,7 @@ export class Model {
     return piece
   }
 
-  /** The name of a token, as the vocabulary writes it: that of a control token is the text that a template has for it. */
+  /** The token's text in the vocabulary; for a control token, as a chat template writes it. */
   name(token: number): string {
     return this.#tokenText(token)
   }

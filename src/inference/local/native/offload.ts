@@ -6,12 +6,12 @@ import type { Pointer, StructValue } from './structs.ts'
 
 /** llama.cpp's `llama_split_mode`. */
 const SPLIT_MODES = { none: 0, layer: 1, row: 2, tensor: 3 } as const
-/** Share of a device's free memory that a model may take: the estimate is rough, and drivers need some of their own. */
+/** Fraction of a device's free memory that a model may use: the estimate is rough, and drivers need some memory. */
 const MEMORY_SHARE = 0.9
 /** `llama_max_devices()`: entries of `tensor_split` that llama.cpp reads. */
 const MAX_DEVICES = 16
 
-/** Which part of a model devices compute; the rest is the CPU's. */
+/** Which part of a model is offloaded to devices; the CPU computes the rest. */
 export interface Offload {
   /** Empty where the CPU computes everything. */
   readonly devices: readonly Device[]
@@ -99,7 +99,7 @@ export function bytesOfCpu({ layers, ofLayers, encoder }: Offload, weights: Weig
   return weights.modelBytes * (1 - layers / ofLayers) + (encoder === null ? weights.encoderBytes : 0)
 }
 
-/** What others are told of it. */
+/** The public report of an offload. */
 export function reportOf({ devices, layers, ofLayers, encoder, problem }: Offload, hasEncoder: boolean): OffloadReport {
   return {
     devices: devices.map(({ name, description, memoryBytes }) => ({ name, description, memoryBytes })),
@@ -123,7 +123,7 @@ function named(devices: readonly Device[]): string {
   return devices.map(({ name, description }) => `${name} (${description})`).join(', ')
 }
 
-/** Layers for which the devices have room, by estimate. */
+/** Estimated number of layers that fit into the devices' memory. */
 function fitting(devices: readonly Device[], weights: WeightSizes): number {
   const free = devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0)
   // Some drivers do not say.
@@ -134,7 +134,7 @@ function fitting(devices: readonly Device[], weights: WeightSizes): number {
   return Math.max(0, Math.min(weights.layers + 1, Math.floor(room / perLayer)))
 }
 
-/** With a list of its own, llama.cpp does not choose devices by itself; an empty one is the CPU. */
+/** With an explicit list, llama.cpp does not choose devices itself; an empty one means the CPU. */
 function paramsOf(devices: readonly Device[], layers: number) {
   const handles: Pointer[] = devices.map(({ handle }) => handle)
   return { devices: BigUint64Array.from([...handles, 0n]), n_gpu_layers: layers }
@@ -144,9 +144,9 @@ function paramsOf(devices: readonly Device[], layers: number) {
 const WIDTH_STEP = 256
 
 /**
- * Whether the device that computes all layers also reads the token embeddings. llama.cpp leaves them to the CPU, which takes
- * 3 ms for a prompt of 500 tokens and 21 for 2,000 (2B parameters, beside an H200), while the device waits. Only CUDA is
- * known to read rows of the types that models have.
+ * Whether the device that computes all layers also looks up the token embeddings. llama.cpp leaves them to the CPU, which takes
+ * 3 ms for a prompt of 500 tokens and 21 for 2,000 (2B parameters, beside an H200), while the device waits. Only CUDA is known
+ * to support this for the types that models have.
  */
 function readsEmbeddings(devices: readonly Device[], hasAll: boolean, { width }: WeightSizes): boolean {
   const [device] = devices

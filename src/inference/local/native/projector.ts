@@ -27,7 +27,7 @@ export class Projector {
   readonly #encoder: Encoder
   readonly #context: Pointer
   readonly #embeddingSize: number
-  /** Calls on other threads. */
+  /** Pending calls on other threads. */
   readonly #background = new Set<Promise<MediaChunks>>()
   readonly supportsImages: boolean
   readonly supportsAudio: boolean

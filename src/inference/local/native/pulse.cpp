@@ -1,4 +1,4 @@
-// Signs of life of the engine's process. See `worker/engine-process.ts`.
+// Heartbeat of the engine process. See `worker/engine-process.ts`.
 
 #include <unistd.h>
 
@@ -8,11 +8,11 @@
 #include <thread>
 
 /**
- * Writes a byte to `file` every `interval_ms` ms, until nobody reads it any more, from a thread of its own: it says that the
- * process runs, also while its main thread is inside a long call. A thread of JavaScript would take 10 MiB for this.
+ * Starts a thread that writes a byte to `file` every `interval_ms` ms until the reader closes it. It shows that the process runs
+ * even while its main thread is inside a long call. A JavaScript worker thread would take 10 MiB.
  */
 extern "C" void lookout_start_pulse(int file, int interval_ms) {
-    // Signals are for Node's threads. A new thread inherits the mask.
+    // Node's threads handle signals: block them all in the new thread, which inherits the mask.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

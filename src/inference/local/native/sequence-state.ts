@@ -1,12 +1,12 @@
-/** The library's mark and the sequence's id. */
+/** Magic number and sequence id. */
 const HEAD_BYTES = 8
 /** A cell's record: a position, how many sequences it belongs to, and the sequence. */
 const RECORD_BYTES = 12
 /** The same with x, y and a token before the sequence. */
 const LONG_RECORD_BYTES = 24
 
-/** Equal parts of the state, one for each cell, one behind the other. */
-interface Parts {
+/** An array in the state, with an element of `bytes` bytes for each cell. */
+interface CellArray {
   readonly at: number
   readonly bytes: number
 }
@@ -14,15 +14,15 @@ interface Parts {
 /** What is saved of one cache. A model with sliding windows has two. */
 interface SavedCache {
   readonly cells: number
-  readonly records: Parts
+  readonly records: CellArray
   /** Keys and values of each layer. */
-  readonly rows: readonly Parts[]
+  readonly rows: readonly CellArray[]
 }
 
 /**
- * Puts the cells of a saved sequence in the order of their positions. llama.cpp saves them in the order in which they lie in
- * the cache, and that depends on what else was there. A state whose layout is another than expected stays as it is.
- * @param state what `llama_state_seq_get_data` has written, for a model without recurrent layers.
+ * Sorts the cells of a saved sequence by position. llama.cpp saves them in the order of the cache, which depends on other
+ * sequences. A state with an unexpected layout stays as it is.
+ * @param state written by `llama_state_seq_get_data`, for a model without recurrent layers.
  */
 export function sortCells(state: Uint8Array): void {
   const view = new DataView(state.buffer, state.byteOffset, state.byteLength)
@@ -32,11 +32,11 @@ export function sortCells(state: Uint8Array): void {
     if (order === null) continue
     const all = [records, ...rows]
     const before = new Uint8Array(cells * Math.max(...all.map(({ bytes }) => bytes)))
-    for (const parts of all) reorder(state, parts, order, before)
+    for (const array of all) reorder(state, array, order, before)
   }
 }
 
-/** Null where the state is laid out differently. */
+/** @returns null for an unexpected layout. */
 function readCaches(view: DataView, recordBytes: number): SavedCache[] | null {
   const caches: SavedCache[] = []
   const uint32 = (at: number) => view.getUint32(at, true)
@@ -53,7 +53,7 @@ function readCaches(view: DataView, recordBytes: number): SavedCache[] | null {
       const [isTransposed, layers] = [uint32(at), uint32(at + 4)]
       at += 8
       if (isTransposed !== 0) return null
-      const rows: Parts[] = []
+      const rows: CellArray[] = []
       // Some models have no values of their own.
       for (let i = 0; i < 2 * layers && at < view.byteLength; i++) {
         const bytes = Number(view.getBigUint64(at + 4, true))
@@ -69,8 +69,8 @@ function readCaches(view: DataView, recordBytes: number): SavedCache[] | null {
   return at === view.byteLength ? caches : null
 }
 
-/** Numbers of the cells in the order of their positions; null if they are in order. */
-function sortedCells(view: DataView, { at, bytes }: Parts, cells: number): readonly number[] | null {
+/** Indices of the cells sorted by position; null if they are sorted already. */
+function sortedCells(view: DataView, { at, bytes }: CellArray, cells: number): readonly number[] | null {
   const field = (cell: number, offset: number) => view.getInt32(at + cell * bytes + offset, true)
   // All cells of an image have the same first position under M-RoPE; then y decides, and then x.
   const fields = bytes === LONG_RECORD_BYTES ? [0, 12, 8] : [0]
@@ -86,8 +86,8 @@ function sortedCells(view: DataView, { at, bytes }: Parts, cells: number): reado
   return inOrder >= cells ? null : Array.from({ length: cells }, (_, cell) => cell).sort(compare)
 }
 
-/** @param before memory for the parts as they were: new memory would take longer than the copy. */
-function reorder(state: Uint8Array, { at, bytes }: Parts, order: readonly number[], before: Uint8Array): void {
+/** @param before scratch memory for the original: new memory would take longer than the copy. */
+function reorder(state: Uint8Array, { at, bytes }: CellArray, order: readonly number[], before: Uint8Array): void {
   before.set(state.subarray(at, at + order.length * bytes))
   for (let start = 0; start < order.length; ) {
     const from = order[start]!

@@ -1,15 +1,15 @@
-// How long a thread of OpenMP waits between two looks for the others. See `spin.ts`.
+// Measures an iteration of libgomp's spin-wait. See `spin.ts`.
 
 #include <algorithm>
 #include <chrono>
 
 namespace {
 
-constexpr int LOOKS = 2000;
+constexpr int ITERATIONS = 2000;
 constexpr int ROUNDS = 5;
 
 /** As libgomp's `cpu_relax`. */
-inline void relax() {
+inline void cpu_relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -19,15 +19,15 @@ inline void relax() {
 
 }  // namespace
 
-/** Nanoseconds of one look. The fastest round counts: other programs may have taken the core in the others. */
-extern "C" double lookout_look_ns(void) {
+/** Nanoseconds per spin iteration: the fastest of several rounds, as other programs may preempt some. */
+extern "C" double lookout_spin_ns(void) {
     volatile int there = 0;
     double fastest = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
         const auto started = std::chrono::steady_clock::now();
-        for (int i = 0; i < LOOKS && there == 0; i++) relax();
+        for (int i = 0; i < ITERATIONS && there == 0; i++) cpu_relax();
         const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - started;
-        fastest = std::min(fastest, took.count() / LOOKS);
+        fastest = std::min(fastest, took.count() / ITERATIONS);
     }
     return fastest;
 }

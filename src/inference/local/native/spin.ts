@@ -1,18 +1,18 @@
 /**
- * How long a thread of the kernels looks for the others before it sleeps, in ns. On an idle machine they are there within
- * it, and waking a thread takes longer, above all in a virtual machine. Where other programs want the cores, a thread that
- * goes on looking takes the time that the one it waits for needs.
+ * How long a kernel thread spins at a barrier before it sleeps, in ns. On an idle machine the others arrive within this time, and
+ * waking a thread takes longer, above all in a virtual machine. On a busy machine, a spinning thread takes the CPU time that the
+ * thread it waits for needs.
  */
-const LOOKING_NS = 25_000
-/** Where nothing tells how long a look takes. */
-const USUAL_LOOK_NS = 25
+const SPIN_NS = 25_000
+/** For a machine where it is not measured. */
+const DEFAULT_ITERATION_NS = 25
 
 /**
- * Has OpenMP's threads look for each other for as long on every processor: one look takes 12 ns on some, and 50 on others.
- * Call it before the kernels are loaded, with which libgomp reads the variable. A variable that is set is left alone.
- * @param lookNs null where it cannot be measured.
+ * Sets libgomp's spin count so that threads spin equally long on every processor: an iteration takes 12 ns on some and 50 on
+ * others. Call it before loading the kernels: libgomp then reads the variable. A variable that is set stays as it is.
+ * @param iterationNs null if it cannot be measured.
  */
-export function limitSpinning(lookNs: number | null, env: NodeJS.ProcessEnv = process.env): void {
-  const ns = lookNs !== null && lookNs > 0 ? lookNs : USUAL_LOOK_NS
-  env.GOMP_SPINCOUNT ??= String(Math.round(LOOKING_NS / ns))
+export function limitSpinning(iterationNs: number | null, env: NodeJS.ProcessEnv = process.env): void {
+  const ns = iterationNs !== null && iterationNs > 0 ? iterationNs : DEFAULT_ITERATION_NS
+  env.GOMP_SPINCOUNT ??= String(Math.round(SPIN_NS / ns))
 }

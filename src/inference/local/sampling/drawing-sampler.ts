@@ -1,6 +1,6 @@
 import type { Sampling } from '../../contract/work.ts'
 import { type Ask, NO_PENALTIES } from '../native/choice.ts'
-import { mixed } from '../native/logits-operations.ts'
+import { fmix32 } from '../native/logits-operations.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
 
 /**
@@ -22,7 +22,7 @@ export class DrawingSampler implements FreeSampler {
 
   ask(ahead: readonly number[] = [], allowed?: Int32Array): Ask {
     const { temperature, topK, topP } = this.#sampling
-    const place = mixed(this.#seed ^ mixed(this.#place + ahead.length))
+    const place = fmix32(this.#seed ^ fmix32(this.#place + ahead.length))
     return { allowed, penalties: this.#penalties(ahead), temperature, topK, topP, place, ranked: null }
   }
 

@@ -1,5 +1,5 @@
-// Keeps the order of cells: see cell-order.h. Cells are written by ggml's operation `set_rows`, which this file wraps, and by
-// `ggml_backend_tensor_set` where a copy of a sequence is restored.
+// Tracks the order of cells: see cell-order.h. Cells are written by ggml's operation `set_rows`, which this file wraps, and by
+// `ggml_backend_tensor_set` when a saved sequence is restored.
 
 #include "cell-order.h"
 
@@ -10,7 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
-/** ggml's own: see attention.cpp. */
+/** ggml's original: see attention.cpp. */
 extern "C" void ggml_stock_set_rows(const ggml_compute_params * params, ggml_tensor * dst);
 extern "C" void ggml_compute_forward_set_rows(const ggml_compute_params * params, ggml_tensor * dst);
 
@@ -19,19 +19,19 @@ namespace {
 decltype(ggml_backend_buffer_i::free_buffer) stock_free = nullptr;
 decltype(ggml_backend_buffer_i::set_tensor) stock_set = nullptr;
 
-/** Orders by buffer: llama.cpp makes a buffer for each cache. Contexts of several threads may be made and closed at once. */
+/** Orders by buffer: llama.cpp makes a buffer for each cache. Several threads may open and close contexts at once. */
 std::mutex orders_mutex;
 /** Never destroyed: a buffer may be freed while the process ends. */
 auto & orders = *new std::unordered_map<ggml_backend_buffer_t, std::unique_ptr<CellOrder>>();
 
-/** llama.cpp calls them `cache_k_l0`, or with a tag before the `k`. Sequences with a stream of their own are not for us. */
-bool is_keys_of_cache(const ggml_tensor * tensor) {
+/** llama.cpp names them `cache_k_l0`, or with a tag before the `k`. Caches with a stream for each sequence are not supported. */
+bool is_kv_cache_keys(const ggml_tensor * tensor) {
     return tensor->view_src == nullptr && strncmp(tensor->name, "cache_", 6) == 0 &&
            strstr(tensor->name + 6, "k_l") != nullptr && tensor->ne[2] == 1;
 }
 
 ggml_status init_tensor(ggml_backend_buffer_t buffer, ggml_tensor * tensor) {
-    if (!is_keys_of_cache(tensor)) return GGML_STATUS_SUCCESS;
+    if (!is_kv_cache_keys(tensor)) return GGML_STATUS_SUCCESS;
     const std::lock_guard<std::mutex> lock(orders_mutex);
     std::unique_ptr<CellOrder> & order = orders[buffer];
     if (order == nullptr) order.reset(new CellOrder{tensor, 0, std::vector<uint64_t>(tensor->ne[1])});
@@ -47,7 +47,7 @@ void free_buffer(ggml_backend_buffer_t buffer) {
     stock_free(buffer);
 }
 
-/** The order that a write to a tensor counts for; null for all but the first layer's keys of a cache. */
+/** The order that a write to a tensor updates; null for all but the first layer's keys of a cache. */
 CellOrder * order_of(const ggml_tensor * tensor) {
     const ggml_tensor * keys = tensor->view_src != nullptr ? tensor->view_src : tensor;
     auto * order = (CellOrder *) keys->extra;
@@ -65,7 +65,7 @@ void set_tensor(ggml_backend_buffer_t buffer, ggml_tensor * tensor, const void *
 
 }  // namespace
 
-void keep_cell_order(ggml_backend_buffer_t buffer) {
+void track_cell_order(ggml_backend_buffer_t buffer) {
     stock_free = buffer->iface.free_buffer;
     stock_set = buffer->iface.set_tensor;
     buffer->iface.free_buffer = free_buffer;
@@ -75,7 +75,7 @@ void keep_cell_order(ggml_backend_buffer_t buffer) {
 
 void ggml_compute_forward_set_rows(const ggml_compute_params * params, ggml_tensor * dst) {
     ggml_stock_set_rows(params, dst);
-    // One thread counts the rows, however many share them. All threads wait for each other before the next operation.
+    // One thread counts the rows of all threads. A barrier follows each operation.
     CellOrder * order = params->ith == 0 ? order_of(dst) : nullptr;
     if (order == nullptr) return;
     const ggml_tensor * cells = dst->src[1];

@@ -80,7 +80,7 @@ describe.skipIf(kernels === null)('stamps of cells', () => {
 /** Tensors of rows in one buffer, as llama.cpp makes them for a KV cache. */
 function makeCache(...of: readonly (string | { name: string; streams: number })[]) {
   const { declare, compute } = sumsOf(kernels!, { ggmlBase, ggml })
-  bindKernels(kernels!).clearByReleasing()
+  bindKernels(kernels!).clearWithZeroPages()
   const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: P, no_alloc: 'bool' })
   const init = declare<(of: object) => Handle>('ggml_init', P, [parameters])
   const free = declare<(context: Handle) => void>('ggml_free', 'void', [P])

@@ -1,62 +1,52 @@
-// Products of rows of f32 with panels, for x86 with AVX2 or AVX-512.
+// GEMM of f32 rows with packed panels, for x86 with AVX2 or AVX-512.
 //
-// A panel is a matrix of which each row fills two vectors. A row of the other factor is multiplied with it one value at a
-// time, in all lanes, so no sum goes across lanes. Some rows are multiplied together, and their sums stay in registers.
+// As in BLIS, a panel is a matrix packed so that each of its rows fills two vectors. The micro-kernel broadcasts one element of
+// a row at a time, so no sum goes across lanes, and keeps the accumulators of several rows in registers.
 
 #pragma once
 
 #include "floats.h"
+#include "micro-kernel.h"
 
-#if defined(LOOKOUT_FLOATS)
+#if defined(LOOKOUT_SIMD)
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
-
-extern "C" void ggml_threadpool_chunk_set(struct ggml_threadpool * pool, int value);
-extern "C" int ggml_threadpool_chunk_add(struct ggml_threadpool * pool, int value);
 
 namespace {
 
-/** Numbers in a row of a panel. */
-constexpr int PANEL = 2 * LANES;
-/** Rows that are multiplied together: two vectors of sums for each leave some of 32 or 16 registers free. */
-constexpr int TOGETHER = LANES == 16 ? 8 : 6;
+/** Columns of a panel. */
+constexpr int PANEL_WIDTH = 2 * LANES;
+/** Rows of the micro-kernel's register block. Two accumulators for each leave some of the 32 or 16 registers free. */
+constexpr int MICRO_ROWS = LANES == 16 ? 8 : 6;
 
-/** Memory of a thread that grows, aligned to lines of the caches. */
-template <typename Number> struct Scratch {
-    std::vector<char> memory;
+inline Floats load_f32(const float * from) { return load(from); }
+inline Floats load_f32(const ggml_fp16_t * from) { return load_f16(from); }
 
-    Number * of(int64_t numbers) {
-        constexpr size_t LINE = 64;
-        const size_t bytes = numbers * sizeof(Number) + LINE;
-        if (memory.size() < bytes) memory.resize(bytes);
-        return (Number *) (((uintptr_t) memory.data() + LINE - 1) / LINE * LINE);
-    }
-};
-
-inline Floats as_floats(const float * from) { return load(from); }
-inline Floats as_floats(const ggml_fp16_t * from) { return from_halves(from); }
-
-/** `out` (ROWS x PANEL) = `out` * `kept` + `rows` (ROWS x height) * `panel` (height x PANEL); `kept` is one for each row. */
-template <int ROWS, typename Number>
-void multiply_rows(const float * rows, int64_t rows_stride, const Number * panel, int64_t height, const float * kept,
-                   float * out, int64_t out_stride) {
+/**
+ * Micro-kernel: `out` = diag(`rescale`) `out` + `rows` `panel`, where `out` is ROWS x PANEL_WIDTH, `rows` ROWS x height and
+ * `panel` height x PANEL_WIDTH. Without `rescale`, `out` is overwritten.
+ */
+template <int ROWS, typename Element>
+void micro_kernel(const float * rows, int64_t rows_stride, const Element * panel, int64_t height, const float * rescale,
+                  float * out, int64_t out_stride) {
     Floats sums[ROWS][2];
     for (int r = 0; r < ROWS; r++) {
         for (int half = 0; half < 2; half++) {
-            sums[r][half] = kept == nullptr ? all(0.0f) : multiply(all(kept[r]), load(out + r * out_stride + half * LANES));
+            sums[r][half] = rescale == nullptr
+                ? broadcast(0.0f)
+                : multiply(broadcast(rescale[r]), load(out + r * out_stride + half * LANES));
         }
     }
 #pragma GCC unroll 4
     for (int64_t i = 0; i < height; i++) {
-        const Floats left = as_floats(panel + i * PANEL);
-        const Floats right = as_floats(panel + i * PANEL + LANES);
+        const Floats low = load_f32(panel + i * PANEL_WIDTH);
+        const Floats high = load_f32(panel + i * PANEL_WIDTH + LANES);
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; r++) {
-            const Floats value = all(rows[r * rows_stride + i]);
-            sums[r][0] = fma(value, left, sums[r][0]);
-            sums[r][1] = fma(value, right, sums[r][1]);
+            const Floats a = broadcast(rows[r * rows_stride + i]);
+            sums[r][0] = fma(a, low, sums[r][0]);
+            sums[r][1] = fma(a, high, sums[r][1]);
         }
     }
     for (int r = 0; r < ROWS; r++) {
@@ -65,102 +55,102 @@ void multiply_rows(const float * rows, int64_t rows_stride, const Number * panel
     }
 }
 
-/** The same for up to TOGETHER rows. @param kept null where `out` holds nothing yet. */
-template <typename Number>
-void multiply_panel(int64_t count, const float * rows, int64_t rows_stride, const Number * panel, int64_t height,
-                           const float * kept, float * out, int64_t out_stride) {
-    const auto with = [&](const auto & multiply) { multiply(rows, rows_stride, panel, height, kept, out, out_stride); };
+/** The micro-kernel for 1 to MICRO_ROWS rows. */
+template <typename Element>
+void gemm_panel(int64_t count, const float * rows, int64_t rows_stride, const Element * panel, int64_t height,
+                const float * rescale, float * out, int64_t out_stride) {
+    const auto with = [&](const auto & kernel) { kernel(rows, rows_stride, panel, height, rescale, out, out_stride); };
     switch (count) {
-        case 1: return with(multiply_rows<1, Number>);
-        case 2: return with(multiply_rows<2, Number>);
-        case 3: return with(multiply_rows<3, Number>);
-        case 4: return with(multiply_rows<4, Number>);
-        case 5: return with(multiply_rows<5, Number>);
-        case 6: return with(multiply_rows<6, Number>);
-#if defined(LOOKOUT_WIDE)
-        case 7: return with(multiply_rows<7, Number>);
-        default: return with(multiply_rows<8, Number>);
+        case 1: return with(micro_kernel<1, Element>);
+        case 2: return with(micro_kernel<2, Element>);
+        case 3: return with(micro_kernel<3, Element>);
+        case 4: return with(micro_kernel<4, Element>);
+        case 5: return with(micro_kernel<5, Element>);
+        case 6: return with(micro_kernel<6, Element>);
+#if defined(LOOKOUT_AVX512)
+        case 7: return with(micro_kernel<7, Element>);
+        default: return with(micro_kernel<8, Element>);
 #endif
     }
 }
 
-#if defined(LOOKOUT_WIDE)
-using Halves = __m512i;
-/** Eight numbers of f16 of each of four rows. */
-inline Halves gathered(const ggml_fp16_t * const * rows, int64_t at) {
+#if defined(LOOKOUT_AVX512)
+using F16Vector = __m512i;
+/** Eight f16 of each of four rows. */
+inline F16Vector gather_8(const ggml_fp16_t * const * rows, int64_t at) {
     const auto eight = [&](int row) { return _mm_loadu_si128((const __m128i *) (rows[row] + at)); };
     const __m256i lower = _mm256_inserti128_si256(_mm256_castsi128_si256(eight(0)), eight(8), 1);
     const __m256i upper = _mm256_inserti128_si256(_mm256_castsi128_si256(eight(16)), eight(24), 1);
     return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
 }
-inline void store(ggml_fp16_t * to, Halves x) { _mm512_storeu_si512(to, x); }
-inline Halves low_16(Halves a, Halves b) { return _mm512_unpacklo_epi16(a, b); }
-inline Halves high_16(Halves a, Halves b) { return _mm512_unpackhi_epi16(a, b); }
-inline Halves low_32(Halves a, Halves b) { return _mm512_unpacklo_epi32(a, b); }
-inline Halves high_32(Halves a, Halves b) { return _mm512_unpackhi_epi32(a, b); }
-inline Halves low_64(Halves a, Halves b) { return _mm512_unpacklo_epi64(a, b); }
-inline Halves high_64(Halves a, Halves b) { return _mm512_unpackhi_epi64(a, b); }
+inline void store(ggml_fp16_t * to, F16Vector x) { _mm512_storeu_si512(to, x); }
+inline F16Vector unpack_low_16(F16Vector a, F16Vector b) { return _mm512_unpacklo_epi16(a, b); }
+inline F16Vector unpack_high_16(F16Vector a, F16Vector b) { return _mm512_unpackhi_epi16(a, b); }
+inline F16Vector unpack_low_32(F16Vector a, F16Vector b) { return _mm512_unpacklo_epi32(a, b); }
+inline F16Vector unpack_high_32(F16Vector a, F16Vector b) { return _mm512_unpackhi_epi32(a, b); }
+inline F16Vector unpack_low_64(F16Vector a, F16Vector b) { return _mm512_unpacklo_epi64(a, b); }
+inline F16Vector unpack_high_64(F16Vector a, F16Vector b) { return _mm512_unpackhi_epi64(a, b); }
 #else
-using Halves = __m256i;
-/** Eight numbers of f16 of each of two rows. */
-inline Halves gathered(const ggml_fp16_t * const * rows, int64_t at) {
+using F16Vector = __m256i;
+/** Eight f16 of each of two rows. */
+inline F16Vector gather_8(const ggml_fp16_t * const * rows, int64_t at) {
     const auto eight = [&](int row) { return _mm_loadu_si128((const __m128i *) (rows[row] + at)); };
     return _mm256_inserti128_si256(_mm256_castsi128_si256(eight(0)), eight(8), 1);
 }
-inline void store(ggml_fp16_t * to, Halves x) { _mm256_storeu_si256((__m256i *) to, x); }
-inline Halves low_16(Halves a, Halves b) { return _mm256_unpacklo_epi16(a, b); }
-inline Halves high_16(Halves a, Halves b) { return _mm256_unpackhi_epi16(a, b); }
-inline Halves low_32(Halves a, Halves b) { return _mm256_unpacklo_epi32(a, b); }
-inline Halves high_32(Halves a, Halves b) { return _mm256_unpackhi_epi32(a, b); }
-inline Halves low_64(Halves a, Halves b) { return _mm256_unpacklo_epi64(a, b); }
-inline Halves high_64(Halves a, Halves b) { return _mm256_unpackhi_epi64(a, b); }
+inline void store(ggml_fp16_t * to, F16Vector x) { _mm256_storeu_si256((__m256i *) to, x); }
+inline F16Vector unpack_low_16(F16Vector a, F16Vector b) { return _mm256_unpacklo_epi16(a, b); }
+inline F16Vector unpack_high_16(F16Vector a, F16Vector b) { return _mm256_unpackhi_epi16(a, b); }
+inline F16Vector unpack_low_32(F16Vector a, F16Vector b) { return _mm256_unpacklo_epi32(a, b); }
+inline F16Vector unpack_high_32(F16Vector a, F16Vector b) { return _mm256_unpackhi_epi32(a, b); }
+inline F16Vector unpack_low_64(F16Vector a, F16Vector b) { return _mm256_unpacklo_epi64(a, b); }
+inline F16Vector unpack_high_64(F16Vector a, F16Vector b) { return _mm256_unpackhi_epi64(a, b); }
 #endif
 
-/** Turns eight numbers of each of PANEL rows into eight rows of a panel. */
+/** Transposes eight f16 of each of PANEL_WIDTH rows into eight rows of a panel. */
 inline void transpose(const ggml_fp16_t * const * rows, int64_t at, ggml_fp16_t * panel) {
-    Halves x[8], y[8];
-    for (int i = 0; i < 8; i++) x[i] = gathered(rows + i, at);
+    F16Vector x[8], y[8];
+    for (int i = 0; i < 8; i++) x[i] = gather_8(rows + i, at);
     for (int i = 0; i < 4; i++) {
-        y[2 * i] = low_16(x[2 * i], x[2 * i + 1]);
-        y[2 * i + 1] = high_16(x[2 * i], x[2 * i + 1]);
+        y[2 * i] = unpack_low_16(x[2 * i], x[2 * i + 1]);
+        y[2 * i + 1] = unpack_high_16(x[2 * i], x[2 * i + 1]);
     }
     for (int i = 0; i < 8; i += 4) {
-        x[i] = low_32(y[i], y[i + 2]);
-        x[i + 1] = high_32(y[i], y[i + 2]);
-        x[i + 2] = low_32(y[i + 1], y[i + 3]);
-        x[i + 3] = high_32(y[i + 1], y[i + 3]);
+        x[i] = unpack_low_32(y[i], y[i + 2]);
+        x[i + 1] = unpack_high_32(y[i], y[i + 2]);
+        x[i + 2] = unpack_low_32(y[i + 1], y[i + 3]);
+        x[i + 3] = unpack_high_32(y[i + 1], y[i + 3]);
     }
     for (int i = 0; i < 4; i++) {
-        store(panel + 2 * i * PANEL, low_64(x[i], x[i + 4]));
-        store(panel + (2 * i + 1) * PANEL, high_64(x[i], x[i + 4]));
+        store(panel + 2 * i * PANEL_WIDTH, unpack_low_64(x[i], x[i + 4]));
+        store(panel + (2 * i + 1) * PANEL_WIDTH, unpack_high_64(x[i], x[i + 4]));
     }
 }
 
-/** Rows of a panel that `transpose` makes at once. */
-constexpr int64_t COLUMNS = 8;
+/** Panel rows that one `transpose` writes. */
+constexpr int64_t PACK_STEP = 8;
 
 /**
- * Makes a panel of PANEL rows of f16: its column c is row c.
- * @param count rows that there are, from 1 to PANEL; the last one fills the other columns.
- * @param panel gets `height` rows, rounded up to COLUMNS.
+ * Packs up to PANEL_WIDTH rows of f16 into a panel: row c becomes column c.
+ * @param count rows, from 1 to PANEL_WIDTH; the last one is repeated in the remaining columns.
+ * @param panel receives `height` rows, rounded up to a multiple of PACK_STEP.
  */
-inline void panel_of_columns(const ggml_fp16_t * first, int64_t stride, int64_t count, int64_t height, ggml_fp16_t * panel) {
-    const ggml_fp16_t * rows[PANEL];
-    for (int64_t row = 0; row < PANEL; row++) rows[row] = first + std::min(row, count - 1) * stride;
-    const int64_t whole = height / COLUMNS * COLUMNS;
-    for (int64_t at = 0; at < whole; at += COLUMNS) transpose(rows, at, panel + at * PANEL);
+inline void pack_panel(const ggml_fp16_t * first, int64_t stride, int64_t count, int64_t height, ggml_fp16_t * panel) {
+    const ggml_fp16_t * rows[PANEL_WIDTH];
+    for (int64_t row = 0; row < PANEL_WIDTH; row++) rows[row] = first + std::min(row, count - 1) * stride;
+    const int64_t whole = height / PACK_STEP * PACK_STEP;
+    for (int64_t at = 0; at < whole; at += PACK_STEP) transpose(rows, at, panel + at * PANEL_WIDTH);
     if (whole == height) return;
-    ggml_fp16_t rest[PANEL][COLUMNS] = {};
-    for (int64_t row = 0; row < PANEL; row++) {
+    ggml_fp16_t rest[PANEL_WIDTH][PACK_STEP] = {};
+    for (int64_t row = 0; row < PANEL_WIDTH; row++) {
         memcpy(rest[row], rows[row] + whole, (height - whole) * sizeof(ggml_fp16_t));
         rows[row] = rest[row];
     }
-    transpose(rows, 0, panel + whole * PANEL);
+    transpose(rows, 0, panel + whole * PANEL_WIDTH);
 }
 
-/** A panel as f32. */
-inline void to_floats(const ggml_fp16_t * panel, int64_t height, float * to) {
-    for (int64_t i = 0; i < height * PANEL; i += LANES) store(to + i, from_halves(panel + i));
+/** Converts a panel to f32. */
+inline void panel_to_f32(const ggml_fp16_t * panel, int64_t height, float * to) {
+    for (int64_t i = 0; i < height * PANEL_WIDTH; i += LANES) store(to + i, load_f16(panel + i));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ describe.skipIf(kernels === null)('a buffer of the compiled kernels', () => {
 /** A buffer in main memory, as ggml makes one for a KV cache. */
 function makeBuffer(): { readonly clear: (value: number) => void; readonly bytes: Uint8Array } {
   const declare = declareIn(koffi.load(ggmlBase, { global: true }))
-  bindKernels(kernels!).clearByReleasing()
+  bindKernels(kernels!).clearWithZeroPages()
   const typeOf = declare<() => Pointer>('ggml_backend_cpu_buffer_type', 'void *', [])
   const alloc = declare<(type: Pointer, size: number) => Pointer>('ggml_backend_buft_alloc_buffer', 'void *', [
     'void *',
