@@ -16,7 +16,6 @@ const ALONE = [
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
   'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
-  'src/inference/local/reading/shared-calls.test.ts',
   'test/export-hf.test.ts',
 ]
 /** Each file takes twenty seconds or more: servers that are started or killed, models of every family, the documentation. */

@@ -20,10 +20,10 @@ import {
   SHARED_FILE,
   type ToEngine,
 } from '../protocol.ts'
-import { Reads } from '../reading/reads.ts'
 import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
+import { ReplyScorer } from '../scheduler/scoring/reply-scorer.ts'
 import { Inbox } from './inbox.ts'
 import { numericsOf } from './numerics.ts'
 import { openDisk } from './open-disk.ts'
@@ -36,7 +36,7 @@ const CLOSE_MS = 1500
 class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
-  readonly #reads: Reads
+  readonly #scorer: ReplyScorer
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
@@ -62,10 +62,10 @@ class EngineProcess {
     const features = libraries.processorFeatures()
     const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
     const disk = openDisk(settings, numerics, this.#loaded.kv)
-    this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
+    this.#scorer = new ReplyScorer(this.#loaded, warm.splitter.rowMs, settings, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
-      side: this.#reads,
+      side: this.#scorer,
       receive: (until) => inbox.receive(until),
       encodesAside: this.#loaded.encodesAside,
     })
@@ -130,7 +130,7 @@ class EngineProcess {
     this.#prepare(id, async (signal) => {
       this.#scheduler.checkQueue(work.isBackground)
       await this.#prepareTexts(prompts, work.organisation, signal)
-      const admitted = await this.#reads.admit(work, signal)
+      const admitted = await this.#scorer.admit(work, signal)
       return () => {
         try {
           this.#scheduler.checkQueue(work.isBackground)
@@ -139,7 +139,7 @@ class EngineProcess {
           throw error
         }
         const { organisation, isBackground } = work
-        this.#reads.submit({ id, organisation, isBackground }, admitted, traced)
+        this.#scorer.submit({ id, organisation, isBackground }, admitted, traced)
         this.#scheduler.wake()
       }
     })

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import type { SavedCells } from '../cache/kv-cache.ts'
+import type { SavedCells } from '../../cache/kv-cache.ts'
 
 /** Copies of prefixes that gave way to others, by their keys. It owns them; those not used for longest are removed. */
-export class ReadPrefixCopies {
+export class PrefixCopies {
   readonly #copies: LRUCache<string, SavedCells>
 
   /** @param limitBytes 0 for no copies. */

@@ -1,8 +1,8 @@
-import { growTrees } from '../../contract/reply-tree.ts'
-import { WHOLE } from '../tokens/encoder-turns.ts'
-import type { PromptChunk } from '../tokens/prompt-tokens.ts'
-import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'
-import type { ReadLimits } from './read-limits.ts'
+import { growTrees } from '../../../contract/reply-tree.ts'
+import { WHOLE } from '../../tokens/encoder-turns.ts'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
+import type { ScoringContext, ScoringUnit, UnitRows } from './scoring-context.ts'
+import type { ScoringLimits } from './scoring-limits.ts'
 
 /** Lengths of the tails of the units that are tried, over and over. */
 const TAILS = [5, 19, 11, 32, 7, 16, 1, 24]
@@ -17,7 +17,7 @@ const PREFIX_TOKENS = 21
  * @param context in which nothing is.
  * @param vocabulary number of tokens.
  */
-export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, vocabulary: number): boolean {
+export function isBatchInvariant(context: ScoringContext, limits: ScoringLimits, vocabulary: number): boolean {
   const units = unitsWithin(limits, vocabulary)
   const chunks: PromptChunk[] = [{ type: 'text', tokens: tokensFrom(1, PREFIX_TOKENS, vocabulary) }]
   context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
@@ -35,8 +35,8 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
 }
 
 /** As many units as fit into a call. */
-function unitsWithin({ rows, outputs, leaves }: ReadLimits, vocabulary: number): ReadUnit[] {
-  const units: ReadUnit[] = []
+function unitsWithin({ rows, outputs, leaves }: ScoringLimits, vocabulary: number): ScoringUnit[] {
+  const units: ScoringUnit[] = []
   const used = { rows: 0, outputs: 0, leaves: 0 }
   for (let number = 0; ; number++) {
     const tail = tokensFrom(100 * number, TAILS[number % TAILS.length]!, vocabulary)
@@ -58,7 +58,7 @@ function tokensFrom(start: number, count: number, vocabulary: number): Int32Arra
   return Int32Array.from({ length: count }, (_, at) => ((start + at) * 7919 + 13) % vocabulary)
 }
 
-function logitsOf(context: ReadContext, { root, nodes }: UnitRows): Buffer {
+function logitsOf(context: ScoringContext, { root, nodes }: UnitRows): Buffer {
   const rows = [root, ...nodes]
   return Buffer.concat(rows.map((row) => Buffer.from(Float32Array.from(context.logits(row)).buffer)))
 }

@@ -1,10 +1,10 @@
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import type { LoadedModel } from '../loaded-model.ts'
 
 /**
- * How reads are cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
- * change roundings, and a reading must be the same after a restart.
+ * How scoring is cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
+ * change roundings, and a score must be the same after a restart.
  */
-export interface ReadLimits {
+export interface ScoringLimits {
   /** Rows of a call. */
   readonly rows: number
   /** Rows of a call whose logits are computed. */
@@ -33,7 +33,7 @@ const SMALL_MODEL_BYTES = 256 * 2 ** 20
 /** Recurrent layers reserve memory for each sequence. */
 const RECURRENT_LEAVES = 4
 
-export function readLimits(loaded: LoadedModel): ReadLimits {
+export function scoringLimits(loaded: LoadedModel): ScoringLimits {
   const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
   const isSmall = weightBytes <= SMALL_MODEL_BYTES
   const rows = isSmall || offload.layers > 0 ? 256 : 128

@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { lengthProblem } from '../../contract/context-length.ts'
-import type { PromptUsage } from '../../contract/generation.ts'
-import type { ReadQuestion, ReadWork } from '../../contract/work.ts'
-import { FailureError } from '../failure.ts'
-import { checkMedia, DEFAULT_PARAM } from '../scheduler/admission.ts'
-import { countCells } from '../scheduler/batch/prefill-cursor.ts'
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
-import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
-import type { ReadLimits } from './read-limits.ts'
-import { createPrefix, type ReadPrefix } from './read-prefix.ts'
+import { lengthProblem } from '../../../contract/context-length.ts'
+import type { PromptUsage } from '../../../contract/generation.ts'
+import type { ReadQuestion, ReadWork } from '../../../contract/work.ts'
+import { FailureError } from '../../failure.ts'
+import type { PromptChunk, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
+import { checkMedia, DEFAULT_PARAM } from '../admission.ts'
+import { countCells } from '../batch/prefill-cursor.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { ScoringLimits } from './scoring-limits.ts'
+import { createPrefix, type ScoringPrefix } from './scoring-prefix.ts'
 
-/** A read that fits the model, tokenised. */
-export interface AdmittedRead {
+/** Questions that fit the model, tokenised. */
+export interface AdmittedScoring {
   readonly questions: readonly AdmittedQuestion[]
   /** As if nothing of the prefix had been computed yet. */
   readonly usage: readonly PromptUsage[]
@@ -22,7 +22,7 @@ export interface AdmittedRead {
 export interface AdmittedQuestion {
   /** In request order. */
   readonly index: number
-  readonly prefix: ReadPrefix
+  readonly prefix: ScoringPrefix
   /** What follows the prefix and takes calls of its own: media, and text that is too long for one call with the replies. */
   readonly lead: readonly PromptChunk[]
   /** The last tokens, at least one. They are in one call with tokens of the replies. */
@@ -40,12 +40,12 @@ const TURN_MS = 5
  * Tokenises the work and checks that it fits, a few questions at a time: there may be 100,000 replies.
  * @throws FailureError when a question does not fit the context window or the model does not support a part of it.
  */
-export async function admitRead(
+export async function admitScoring(
   loaded: LoadedModel,
   work: ReadWork,
-  limits: ReadLimits,
+  limits: ScoringLimits,
   signal: AbortSignal,
-): Promise<AdmittedRead> {
+): Promise<AdmittedScoring> {
   const { prefix: parts, questions, organisation } = work
   const prompts: TokenisedPrompt[] = []
   const read = (parts: ReadWork['prefix'], param: string, before?: TokenisedPrompt) => {
@@ -105,8 +105,8 @@ export async function admitRead(
 class Prefixes {
   readonly #chunks: readonly PromptChunk[]
   readonly #organisation: string
-  #whole: ReadPrefix | null = null
-  #shorter: readonly [ReadPrefix, readonly PromptChunk[]] | null = null
+  #whole: ScoringPrefix | null = null
+  #shorter: readonly [ScoringPrefix, readonly PromptChunk[]] | null = null
 
   constructor(chunks: readonly PromptChunk[], organisation: string) {
     this.#chunks = chunks
@@ -114,7 +114,7 @@ class Prefixes {
   }
 
   /** @returns a question's prefix, and what follows it. */
-  split(suffix: readonly PromptChunk[], param: string): readonly [ReadPrefix, readonly PromptChunk[]] {
+  split(suffix: readonly PromptChunk[], param: string): readonly [ScoringPrefix, readonly PromptChunk[]] {
     if (countCells(suffix) > 0) {
       this.#whole ??= createPrefix(this.#chunks, this.#organisation)
       return [this.#whole, suffix]
@@ -137,7 +137,7 @@ class ReplyReader {
   readonly #longest: number
   readonly #known = new Map<string, Int32Array>()
 
-  constructor(loaded: LoadedModel, { nodes }: ReadLimits) {
+  constructor(loaded: LoadedModel, { nodes }: ScoringLimits) {
     this.#loaded = loaded
     this.#longest = nodes
   }
@@ -174,7 +174,7 @@ class ReplyReader {
 function cutTail(
   chunks: readonly PromptChunk[],
   replies: readonly Int32Array[],
-  { rows, nodes, leaves, isRecurrent }: ReadLimits,
+  { rows, nodes, leaves, isRecurrent }: ScoringLimits,
   param: string,
 ): Pick<AdmittedQuestion, 'lead' | 'tail'> {
   const { rest, tokens } = splitText(chunks, param)

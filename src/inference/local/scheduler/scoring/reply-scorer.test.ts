@@ -16,12 +16,12 @@ import {
   trusted,
   until,
   untrusted,
-} from '../../../../test/support/local-engine.ts'
-import { ask, logProbsOf, OPEN_TURN, read, readAll } from '../../../../test/support/reads.ts'
-import { loadLocalCard } from '../../../models/card.ts'
-import type { PromptPart } from '../../contract/parts.ts'
-import type { ReadQuestion } from '../../contract/work.ts'
-import { LocalEngine } from '../host/local-engine.ts'
+} from '../../../../../test/support/local-engine.ts'
+import { ask, logProbsOf, OPEN_TURN, read, readAll } from '../../../../../test/support/reads.ts'
+import { loadLocalCard } from '../../../../models/card.ts'
+import type { PromptPart } from '../../../contract/parts.ts'
+import type { ReadQuestion } from '../../../contract/work.ts'
+import { LocalEngine } from '../../host/local-engine.ts'
 
 const PREFIX: readonly PromptPart[] = [trusted('<|im_start|>user\n'), picture(256, 256), untrusted('Look. ')]
 /** Short and long ones, with replies that begin alike, with media, without a suffix. */

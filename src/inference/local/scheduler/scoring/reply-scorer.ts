@@ -1,23 +1,23 @@
-import { FairQueue } from '../../../lib/fair-queue.ts'
-import { logSum } from '../../../lib/log-sum.ts'
-import type { PromptUsage } from '../../contract/generation.ts'
-import type { ReplyTree } from '../../contract/reply-tree.ts'
-import type { ReadWork } from '../../contract/work.ts'
-import { toFailure } from '../failure.ts'
-import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
-import { countCells } from '../scheduler/batch/prefill-cursor.ts'
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
-import type { SideWork } from '../scheduler/side-work.ts'
-import { type AdmittedRead, admitRead } from './read-admission.ts'
-import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
-import { type ReadLimits, readLimits } from './read-limits.ts'
-import type { ReadPrefix } from './read-prefix.ts'
-import { ReadPrefixCopies } from './read-prefix-copies.ts'
-import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
-import { ReadThreads } from './read-threads.ts'
-import { keepQuestionsApart } from './shared-calls.ts'
+import { FairQueue } from '../../../../lib/fair-queue.ts'
+import { logSum } from '../../../../lib/log-sum.ts'
+import type { PromptUsage } from '../../../contract/generation.ts'
+import type { ReplyTree } from '../../../contract/reply-tree.ts'
+import type { ReadWork } from '../../../contract/work.ts'
+import { toFailure } from '../../failure.ts'
+import type { EngineSettings, FromEngine, SentAnswer } from '../../protocol.ts'
+import { countCells } from '../batch/prefill-cursor.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { SideWork } from '../side-work.ts'
+import { isBatchInvariant } from './batch-invariance.ts'
+import { PrefixCopies } from './prefix-copies.ts'
+import { type AdmittedScoring, admitScoring } from './question-admission.ts'
+import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
+import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
+import type { ScoringPrefix } from './scoring-prefix.ts'
+import { type OpenQuestion, type ScoringIdentity, ScoringRequest } from './scoring-request.ts'
+import { ScoringThreads } from './scoring-threads.ts'
 
-export type ReadSettings = Pick<EngineSettings, 'prefixCacheBytes'>
+export type ScorerSettings = Pick<EngineSettings, 'prefixCacheBytes'>
 
 /** Part of the prefix cache's size that copies of prefixes may take. */
 const COPIES_SHARE = 1 / 4
@@ -32,28 +32,28 @@ const TURN_PER_PREFIX = 4
 const FEW_ROWS = 16
 
 /** A tree of an open question. */
-interface Part extends ReadUnit {
+interface Part extends ScoringUnit {
   readonly open: OpenQuestion
 }
 
 /**
- * Reads how likely replies are. It owns the requests, the context that they share and the copies of prefixes. The scheduler
- * has it make one native call at a time, in turn with completions; organisations take turns, a call each. The engine
- * process submits requests.
+ * Computes how likely given replies are. It owns the requests, the context that they share and the copies of prefixes. The
+ * scheduler has it make one native call at a time, in turn with completions; organisations take turns, a call each. The
+ * engine process submits requests.
  */
-export class Reads implements SideWork {
+export class ReplyScorer implements SideWork {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
-  readonly #limits: ReadLimits
-  readonly #copies: ReadPrefixCopies
-  readonly #queue = new FairQueue<ReadRequest>()
-  /** What has its turn when nothing else is to be read. */
-  readonly #backgroundQueue = new FairQueue<ReadRequest>()
-  readonly #requests = new Map<number, ReadRequest>()
-  #context: ReadContext | null = null
+  readonly #limits: ScoringLimits
+  readonly #copies: PrefixCopies
+  readonly #queue = new FairQueue<ScoringRequest>()
+  /** What has its turn when nothing else waits. */
+  readonly #backgroundQueue = new FairQueue<ScoringRequest>()
+  readonly #requests = new Map<number, ScoringRequest>()
+  #context: ScoringContext | null = null
   /** Whether questions may share a call; null before it is known. */
   #shares: boolean | null
-  readonly #threads: ReadThreads
+  readonly #threads: ScoringThreads
   #endTokens: readonly number[] | null = null
   /** The open question whose lead is in the context. */
   #led: OpenQuestion | null = null
@@ -69,14 +69,14 @@ export class Reads implements SideWork {
   constructor(
     loaded: LoadedModel,
     rowMs: number,
-    { prefixCacheBytes }: ReadSettings,
+    { prefixCacheBytes }: ScorerSettings,
     send: (message: FromEngine) => void,
   ) {
     this.#loaded = loaded
     this.#send = send
-    this.#limits = readLimits(loaded)
-    this.#threads = new ReadThreads(this.#limits.threads, rowMs)
-    this.#copies = new ReadPrefixCopies(prefixCacheBytes * COPIES_SHARE)
+    this.#limits = scoringLimits(loaded)
+    this.#threads = new ScoringThreads(this.#limits.threads, rowMs)
+    this.#copies = new PrefixCopies(prefixCacheBytes * COPIES_SHARE)
     this.#shares = this.#limits.mayShare ? null : false
   }
 
@@ -105,14 +105,14 @@ export class Reads implements SideWork {
   }
 
   /** @throws FailureError when the work does not fit. */
-  admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedRead> {
-    return admitRead(this.#loaded, work, this.#limits, signal)
+  admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
+    return admitScoring(this.#loaded, work, this.#limits, signal)
   }
 
   /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
-  submit(identity: ReadIdentity, work: AdmittedRead, traced: boolean): void {
+  submit(identity: ScoringIdentity, work: AdmittedScoring, traced: boolean): void {
     const { id } = identity
-    const request = new ReadRequest(identity, work, this.#limits, traced)
+    const request = new ScoringRequest(identity, work, this.#limits, traced)
     this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
     this.#requests.set(id, request)
     this.#queueOf(request).add(request)
@@ -120,7 +120,7 @@ export class Reads implements SideWork {
     this.#idle = null
   }
 
-  #queueOf({ isBackground }: ReadRequest): FairQueue<ReadRequest> {
+  #queueOf({ isBackground }: ScoringRequest): FairQueue<ScoringRequest> {
     return isBackground ? this.#backgroundQueue : this.#queue
   }
 
@@ -152,7 +152,7 @@ export class Reads implements SideWork {
     this.#context = null
   }
 
-  #advance(request: ReadRequest, open: OpenQuestion, budgetMs: number): void {
+  #advance(request: ScoringRequest, open: OpenQuestion, budgetMs: number): void {
     const { prefix, lead } = open.question
     const started = performance.now()
     const context = this.#contextFor(open)
@@ -189,20 +189,20 @@ export class Reads implements SideWork {
   }
 
   /** The context, made or made larger where it has too few cells. */
-  #contextFor({ question: { prefix, lead } }: OpenQuestion): ReadContext {
-    const cells = ReadContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
+  #contextFor({ question: { prefix, lead } }: OpenQuestion): ScoringContext {
+    const cells = ScoringContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
     this.#context = null
     this.#led = null
-    this.#context = new ReadContext(this.#loaded, this.#limits, cells)
-    this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
+    this.#context = new ScoringContext(this.#loaded, this.#limits, cells)
+    this.#shares ??= isBatchInvariant(this.#context, this.#limits, this.#loaded.model.vocabularySize)
     return this.#context
   }
 
   /** Puts another prefix into the context. @returns whether it is still to be computed. */
-  #begin(context: ReadContext, prefix: ReadPrefix): boolean {
+  #begin(context: ScoringContext, prefix: ScoringPrefix): boolean {
     this.#put(context)
     const copy = this.#copies.get(prefix.key)
     if (copy !== undefined) {
@@ -215,7 +215,7 @@ export class Reads implements SideWork {
   }
 
   /** Keeps a copy of the context's prefix. */
-  #put(context: ReadContext | null): void {
+  #put(context: ScoringContext | null): void {
     const prefix = context?.prefix ?? null
     if (context === null || prefix === null || this.#copies.has(prefix.key)) return
     this.#endLead()
@@ -230,7 +230,7 @@ export class Reads implements SideWork {
   }
 
   /** What the next call reads: one part, or parts of several questions as far as they fit. */
-  #partsFor(request: ReadRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
+  #partsFor(request: ScoringRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
     const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
     const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(FEW_ROWS, budgetMs / this.#rowMs))
@@ -256,11 +256,11 @@ export class Reads implements SideWork {
   }
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
-  #chooseThreads(context: ReadContext): void {
+  #chooseThreads(context: ScoringContext): void {
     if (this.#shares === true) context.setThreads(this.#threads.next())
   }
 
-  #read(request: ReadRequest, parts: readonly Part[]): void {
+  #read(request: ScoringRequest, parts: readonly Part[]): void {
     const context = this.#context!
     const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     const questions = [...new Set(parts.map(({ open }) => open))]
@@ -290,7 +290,7 @@ export class Reads implements SideWork {
   }
 
   /** Of the replies of a tree, by its `ends`. */
-  #logProbsOf(context: ReadContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
+  #logProbsOf(context: ScoringContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
     const { model } = this.#loaded
     if (this.#endTokens === null) {
       const tokens = Array.from({ length: model.vocabularySize }, (_, token) => token)
@@ -318,19 +318,19 @@ export class Reads implements SideWork {
     })
   }
 
-  #answer(request: ReadRequest, answers: readonly SentAnswer[], done: readonly OpenQuestion[]): void {
+  #answer(request: ScoringRequest, answers: readonly SentAnswer[], done: readonly OpenQuestion[]): void {
     for (const open of done) request.close(open)
     const last = request.isFinished
     if (answers.length > 0) this.#send({ type: 'answers', id: request.id, answers, last })
     if (last) this.#close(request)
   }
 
-  #fail(request: ReadRequest, error: unknown): void {
+  #fail(request: ScoringRequest, error: unknown): void {
     this.#close(request)
     this.#send({ type: 'error', id: request.id, error: toFailure(error) })
   }
 
-  #close(request: ReadRequest): void {
+  #close(request: ScoringRequest): void {
     this.#requests.delete(request.id)
     this.#queueOf(request).remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
@@ -352,7 +352,7 @@ export class Reads implements SideWork {
   }
 
   /** The first question is charged for the prefix, unless an earlier request left it. */
-  #usage({ usage, questions }: AdmittedRead): readonly PromptUsage[] {
+  #usage({ usage, questions }: AdmittedScoring): readonly PromptUsage[] {
     return usage.map((prompt, index) => {
       const { prefix } = questions[index]!
       const isThere =
@@ -362,6 +362,6 @@ export class Reads implements SideWork {
   }
 }
 
-function waitingIn(queue: FairQueue<ReadRequest>): number {
+function waitingIn(queue: FairQueue<ScoringRequest>): number {
   return queue.items.filter(({ hasStarted }) => !hasStarted).length
 }

@@ -13,7 +13,7 @@ const LONGEST_PAUSE_MS = 16_000
  * core holds up all others in each of hundreds of operations: two threads on two busy cores took five times as long as one.
  * `ThreadCount` does the same for completions, whose steps are shorter and more alike.
  */
-export class ReadThreads {
+export class ScoringThreads {
   readonly #most: number
   readonly #rowMs: number
   #current: number
