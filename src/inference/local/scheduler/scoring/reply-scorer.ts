@@ -8,6 +8,7 @@ import type { EngineSettings, FromEngine, SentAnswer } from '../../protocol.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { SideWork } from '../side-work.ts'
+import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
 import { isBatchInvariant } from './batch-invariance.ts'
 import { PrefixCopies } from './prefix-copies.ts'
 import { type AdmittedScoring, admitScoring } from './question-admission.ts'
@@ -15,7 +16,6 @@ import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-conte
 import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
 import type { ScoringPrefix } from './scoring-prefix.ts'
 import { type OpenQuestion, type ScoringIdentity, ScoringRequest } from './scoring-request.ts'
-import { ScoringThreads } from './scoring-threads.ts'
 
 export type ScorerSettings = Pick<EngineSettings, 'prefixCacheBytes'>
 
@@ -28,7 +28,7 @@ const IDLE_MS = 30_000
 /** A request has its turn for at least so many times as long as its prefix took to get there. */
 const TURN_PER_PREFIX = 4
 
-/** Fewer rows take hardly less time. */
+/** Fewer rows take hardly less time: a call's other costs are like so many rows. */
 const FEW_ROWS = 16
 
 /** A tree of an open question. */
@@ -53,7 +53,7 @@ export class ReplyScorer implements SideWork {
   #context: ScoringContext | null = null
   /** Whether questions may share a call; null before it is known. */
   #shares: boolean | null
-  readonly #threads: ScoringThreads
+  readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
   /** The open question whose lead is in the context. */
   #led: OpenQuestion | null = null
@@ -75,7 +75,9 @@ export class ReplyScorer implements SideWork {
     this.#loaded = loaded
     this.#send = send
     this.#limits = scoringLimits(loaded)
-    this.#threads = new ScoringThreads(this.#limits.threads, rowMs)
+    const { threads } = this.#limits
+    const roundMs = (rows: number) => (rows + FEW_ROWS) * rowMs
+    this.#threads = new ThreadCount({ roundMs }, threads, threads, LONG_STEPS)
     this.#copies = new PrefixCopies(prefixCacheBytes * COPIES_SHARE)
     this.#shares = this.#limits.mayShare ? null : false
   }
@@ -257,7 +259,7 @@ export class ReplyScorer implements SideWork {
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
   #chooseThreads(context: ScoringContext): void {
-    if (this.#shares === true) context.setThreads(this.#threads.next())
+    if (this.#shares === true) context.setThreads(this.#threads.next(true))
   }
 
   #read(request: ScoringRequest, parts: readonly Part[]): void {
