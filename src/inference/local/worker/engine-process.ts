@@ -62,7 +62,10 @@ class EngineProcess {
     const features = libraries.processorFeatures()
     const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
     const disk = openDisk(settings, numerics, this.#loaded.kv)
-    this.#scorer = new ReplyScorer(this.#loaded, warm.splitter.rowMs, settings, send)
+    const { rowMs } = warm.splitter
+    const { prefixCacheBytes } = settings
+    const scoring = { rowMs, isBatchInvariant: numerics.isInvariant, prefixCacheBytes }
+    this.#scorer = new ReplyScorer(this.#loaded, scoring, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
       side: this.#scorer,

@@ -9,7 +9,6 @@ import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { SideWork } from '../side-work.ts'
 import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
-import { isBatchInvariant } from './batch-invariance.ts'
 import { PrefixCopies } from './prefix-copies.ts'
 import { type AdmittedScoring, admitScoring } from './question-admission.ts'
 import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
@@ -17,7 +16,12 @@ import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
 import type { ScoringPrefix } from './scoring-prefix.ts'
 import { type OpenQuestion, type ScoringIdentity, ScoringRequest } from './scoring-request.ts'
 
-export type ScorerSettings = Pick<EngineSettings, 'prefixCacheBytes'>
+export interface ScorerSettings extends Pick<EngineSettings, 'prefixCacheBytes'> {
+  /** What a row of a prompt takes, as measured during warm-up. */
+  readonly rowMs: number
+  /** Whether a row's numbers are the same whatever else is computed; see `Numerics`. */
+  readonly isBatchInvariant: boolean
+}
 
 /** Part of the prefix cache's size that copies of prefixes may take. */
 const COPIES_SHARE = 1 / 4
@@ -51,8 +55,6 @@ export class ReplyScorer implements SideWork {
   readonly #backgroundQueue = new FairQueue<ScoringRequest>()
   readonly #requests = new Map<number, ScoringRequest>()
   #context: ScoringContext | null = null
-  /** Whether questions may share a call; null before it is known. */
-  #shares: boolean | null
   readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
   /** The open question whose lead is in the context. */
@@ -65,21 +67,18 @@ export class ReplyScorer implements SideWork {
   #prefilledTokens = 0
   #idle: NodeJS.Timeout | null = null
 
-  /** @param rowMs what a row of a prompt takes, as measured during warm-up. */
   constructor(
     loaded: LoadedModel,
-    rowMs: number,
-    { prefixCacheBytes }: ScorerSettings,
+    { rowMs, isBatchInvariant, prefixCacheBytes }: ScorerSettings,
     send: (message: FromEngine) => void,
   ) {
     this.#loaded = loaded
     this.#send = send
-    this.#limits = scoringLimits(loaded)
+    this.#limits = scoringLimits(loaded, isBatchInvariant)
     const { threads } = this.#limits
     const roundMs = (rows: number) => (rows + FEW_ROWS) * rowMs
     this.#threads = new ThreadCount({ roundMs }, threads, threads, LONG_STEPS)
     this.#copies = new PrefixCopies(prefixCacheBytes * COPIES_SHARE)
-    this.#shares = this.#limits.mayShare ? null : false
   }
 
   get isIdle(): boolean {
@@ -199,7 +198,6 @@ export class ReplyScorer implements SideWork {
     this.#context = null
     this.#led = null
     this.#context = new ScoringContext(this.#loaded, this.#limits, cells)
-    this.#shares ??= isBatchInvariant(this.#context, this.#limits, this.#loaded.model.vocabularySize)
     return this.#context
   }
 
@@ -247,7 +245,7 @@ export class ReplyScorer implements SideWork {
         const fits = rows <= wanted && outputs <= mostOutputs && leaves <= mostLeaves
         if (parts.length > 0 && !fits) return parts
         parts.push({ open, tail: open.question.tail, tree })
-        if (this.#shares !== true || this.#led !== null || open.isAlone) return parts
+        if (!this.#limits.sharesCalls || this.#led !== null || open.isAlone) return parts
       }
     }
   }
@@ -259,7 +257,7 @@ export class ReplyScorer implements SideWork {
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
   #chooseThreads(context: ScoringContext): void {
-    if (this.#shares === true) context.setThreads(this.#threads.next(true))
+    if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
   }
 
   #read(request: ScoringRequest, parts: readonly Part[]): void {
