@@ -199,7 +199,8 @@ interface Play {
 
 function play(requests: readonly Drawn[], { sideSteps, hold, aborts, mayRun = () => true }: Play) {
   const client = new Client()
-  const scheduler = createScheduler(client.receive, { side: new Side(sideSteps, sideSteps % 2 === 1, mayRun) })
+  const scheduler = createScheduler(client.receive)
+  scheduler.attach(new Side(sideSteps, sideSteps % 2 === 1, mayRun))
   const due = new Map<number, number>()
   const step = () => {
     for (const [id, left] of due) {

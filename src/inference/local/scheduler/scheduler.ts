@@ -19,6 +19,7 @@ import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
+import type { PrefixReuse } from './sequences/prefix-reuse.ts'
 import type { Sequence } from './sequences/sequence.ts'
 import { SequenceGroup } from './sequences/sequence-group.ts'
 import { SequenceManager } from './sequences/sequence-manager.ts'
@@ -65,7 +66,6 @@ export interface SchedulerDisk {
 
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
-  readonly side?: SideWork | null
   /** Lets in the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
   readonly receive?: (until: number) => Promise<void>
   /** Whether encoders run beside the steps, on a device. By default, encoding takes steps. */
@@ -90,7 +90,7 @@ export class Scheduler {
   readonly #costs: PrefillCosts | null
   /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
   readonly #reading = new Set<SequenceGroup>()
-  readonly #side: SideWork | null
+  #side: SideWork | null = null
   readonly #receive: (until: number) => Promise<void>
   readonly #splitter: BatchSplitter
   /** While a device computes. The KV cache and what runs stay as they are until it ends. */
@@ -119,7 +119,7 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null, receive = () => nextTurn(), encodesAside = false }: SchedulerOptions = {},
+    { disk = null, receive = () => nextTurn(), encodesAside = false }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -129,11 +129,20 @@ export class Scheduler {
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation, aside)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
-    this.#side = side
     this.#receive = receive
     this.#splitter = splitter
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
+  }
+
+  /** For other work, which shares the copies. */
+  get reuse(): PrefixReuse {
+    return this.#manager.reuse
+  }
+
+  /** Gives other work steps too. */
+  attach(side: SideWork): void {
+    this.#side = side
   }
 
   get stats(): LocalStats {

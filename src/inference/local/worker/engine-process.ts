@@ -62,16 +62,14 @@ class EngineProcess {
     const features = libraries.processorFeatures()
     const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
     const disk = openDisk(settings, numerics, this.#loaded.kv)
-    const { rowMs } = warm.splitter
-    const { prefixCacheBytes } = settings
-    const scoring = { rowMs, isBatchInvariant: numerics.isInvariant, prefixCacheBytes }
-    this.#scorer = new ReplyScorer(this.#loaded, scoring, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
-      side: this.#scorer,
       receive: (until) => inbox.receive(until),
       encodesAside: this.#loaded.encodesAside,
     })
+    const scoring = { rowMs: warm.splitter.rowMs, isBatchInvariant: numerics.isInvariant }
+    this.#scorer = new ReplyScorer(this.#loaded, scoring, this.#scheduler.reuse, send)
+    this.#scheduler.attach(this.#scorer)
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
       compiled: libraries.kernels !== null,

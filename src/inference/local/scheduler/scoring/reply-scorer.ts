@@ -4,27 +4,25 @@ import type { PromptUsage } from '../../../contract/generation.ts'
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
 import type { ReadWork } from '../../../contract/work.ts'
 import { toFailure } from '../../failure.ts'
-import type { EngineSettings, FromEngine, SentAnswer } from '../../protocol.ts'
+import type { FromEngine, SentAnswer } from '../../protocol.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
+import type { PrefixReuse } from '../sequences/prefix-reuse.ts'
 import type { SideWork } from '../side-work.ts'
 import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
-import { PrefixCopies } from './prefix-copies.ts'
 import { type AdmittedScoring, admitScoring } from './question-admission.ts'
 import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
 import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
 import type { ScoringPrefix } from './scoring-prefix.ts'
 import { type OpenQuestion, type ScoringIdentity, ScoringRequest } from './scoring-request.ts'
 
-export interface ScorerSettings extends Pick<EngineSettings, 'prefixCacheBytes'> {
+export interface ScorerSettings {
   /** What a row of a prompt takes, as measured during warm-up. */
   readonly rowMs: number
   /** Whether a row's numbers are the same whatever else is computed; see `Numerics`. */
   readonly isBatchInvariant: boolean
 }
 
-/** Part of the prefix cache's size that copies of prefixes may take. */
-const COPIES_SHARE = 1 / 4
 /** How long an encoder runs in one step, if it can be paused: what arrives meanwhile waits; in ms. */
 const ENCODE_MS = 30
 /** A context that nobody has used for so long is closed, in ms. */
@@ -41,7 +39,7 @@ interface Part extends ScoringUnit {
 }
 
 /**
- * Computes how likely given replies are. It owns the requests, the context that they share and the copies of prefixes. The
+ * Computes how likely given replies are. It owns the requests and the context that they share. The
  * scheduler has it make one native call at a time, in turn with completions; organisations take turns, a call each. The
  * engine process submits requests.
  */
@@ -49,7 +47,11 @@ export class ReplyScorer implements SideWork {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
   readonly #limits: ScoringLimits
-  readonly #copies: PrefixCopies
+  /** Where prefixes go that give way to others. */
+  readonly #reuse: PrefixReuse
+  /** Whether a prefix must have been computed here, in calls that depend on it alone. */
+  readonly #isExact: boolean
+  readonly #isCopied: boolean
   readonly #queue = new FairQueue<ScoringRequest>()
   /** What has its turn when nothing else waits. */
   readonly #backgroundQueue = new FairQueue<ScoringRequest>()
@@ -69,7 +71,8 @@ export class ReplyScorer implements SideWork {
 
   constructor(
     loaded: LoadedModel,
-    { rowMs, isBatchInvariant, prefixCacheBytes }: ScorerSettings,
+    { rowMs, isBatchInvariant }: ScorerSettings,
+    reuse: PrefixReuse,
     send: (message: FromEngine) => void,
   ) {
     this.#loaded = loaded
@@ -78,7 +81,10 @@ export class ReplyScorer implements SideWork {
     const { threads } = this.#limits
     const roundMs = (rows: number) => (rows + FEW_ROWS) * rowMs
     this.#threads = new ThreadCount({ roundMs }, threads, threads, LONG_STEPS)
-    this.#copies = new PrefixCopies(prefixCacheBytes * COPIES_SHARE)
+    this.#reuse = reuse
+    this.#isExact = !isBatchInvariant
+    // Copies of other sequences may have their cells in other places.
+    this.#isCopied = isBatchInvariant || loaded.model.cuttablePositions === Number.POSITIVE_INFINITY
   }
 
   get isIdle(): boolean {
@@ -106,8 +112,12 @@ export class ReplyScorer implements SideWork {
   }
 
   /** @throws FailureError when the work does not fit. */
-  admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
-    return admitScoring(this.#loaded, work, this.#limits, signal)
+  async admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
+    const admitted = await admitScoring(this.#loaded, work, this.#limits, signal)
+    const [first] = admitted.questions
+    if (first !== undefined && !this.#isExact) await this.#reuse.readAhead(first.prefix, [])
+    if (signal.aborted) admitted.close()
+    return admitted
   }
 
   /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
@@ -158,8 +168,9 @@ export class ReplyScorer implements SideWork {
     const started = performance.now()
     const context = this.#contextFor(open)
     if (this.#led !== null && this.#led !== open) this.#endLead()
-    if (context.prefix?.key !== prefix.key) {
-      if (!this.#begin(context, prefix)) this.#prefixMs = performance.now() - started
+    if (context.prefix?.name !== prefix.name) {
+      this.#begin(context, prefix)
+      this.#prefixMs = context.isFilled ? performance.now() - started : 0
       this.#turnMs = 0
       if (context.isFilled) return
     }
@@ -201,26 +212,21 @@ export class ReplyScorer implements SideWork {
     return this.#context
   }
 
-  /** Puts another prefix into the context. @returns whether it is still to be computed. */
-  #begin(context: ScoringContext, prefix: ScoringPrefix): boolean {
+  /** Puts another prefix into the context, as far as there are copies of it. */
+  #begin(context: ScoringContext, prefix: ScoringPrefix): void {
     this.#put(context)
-    const copy = this.#copies.get(prefix.key)
-    if (copy !== undefined) {
-      context.restore(prefix, copy)
-      return false
-    }
-    this.#prefixMs = 0
-    context.begin(prefix)
-    return true
+    const isExact = this.#isExact
+    if (this.#isCopied) context.begin(prefix, (kv) => this.#reuse.restoreTo(prefix, { kv, isExact }))
+    else context.begin(prefix)
   }
 
   /** Keeps a copy of the context's prefix. */
   #put(context: ScoringContext | null): void {
-    const prefix = context?.prefix ?? null
-    if (context === null || prefix === null || this.#copies.has(prefix.key)) return
+    if (context === null || context.prefix === null || !this.#isCopied) return
     this.#endLead()
-    const copy = context.save()
-    if (copy !== null) this.#copies.set(prefix.key, copy)
+    const { kv, prefix, prefixSequence } = context
+    const isExact = this.#isExact
+    if (prefixSequence !== null) this.#reuse.copyFrom(prefix, prefixSequence, { kv, isExact })
   }
 
   #endLead(): void {
@@ -252,7 +258,7 @@ export class ReplyScorer implements SideWork {
 
   /** Whether two questions may share a call. */
   #mayJoin({ question: a }: OpenQuestion, { question: b, isAlone }: OpenQuestion): boolean {
-    return a.prefix.key === b.prefix.key && a.lead.length + b.lead.length === 0 && !isAlone
+    return a.prefix.name === b.prefix.name && a.lead.length + b.lead.length === 0 && !isAlone
   }
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
@@ -353,12 +359,14 @@ export class ReplyScorer implements SideWork {
 
   /** The first question is charged for the prefix, unless an earlier request left it. */
   #usage({ usage, questions }: AdmittedScoring): readonly PromptUsage[] {
-    return usage.map((prompt, index) => {
-      const { prefix } = questions[index]!
-      const isThere =
-        this.#copies.has(prefix.key) || (this.#context?.isFilled && this.#context.prefix?.key === prefix.key)
-      return index === 0 && isThere ? { ...prompt, cachedTokens: prefix.cells } : prompt
-    })
+    const cachedTokens = this.#knownCells(questions[0]!.prefix)
+    this.#reuse.count(cachedTokens)
+    return usage.map((prompt, index) => (index === 0 ? { ...prompt, cachedTokens } : prompt))
+  }
+
+  #knownCells(prefix: ScoringPrefix): number {
+    if (this.#context?.isFilled && this.#context.prefix?.name === prefix.name) return prefix.cells
+    return this.#isCopied ? this.#reuse.copiedCells(prefix, { isExact: this.#isExact }) : 0
   }
 }
 

@@ -8,6 +8,7 @@ import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import { LoadedModel } from '../loaded-model.ts'
 import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
 import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
+import { createPrefix } from './scoring-prefix.ts'
 
 /** Lengths of the tails of the units, over and over. */
 const TAILS = [5, 19, 11, 32, 7, 16, 1, 24]
@@ -58,7 +59,7 @@ test.skipIf(!locateNativeLibraries().kernels)(
       const units = unitsWithin(limits)
       expect(units.length).toBeGreaterThan(5)
       const chunks: PromptChunk[] = [{ type: 'text', tokens: tokensFrom(1, PREFIX_TOKENS) }]
-      context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
+      context.begin(createPrefix(chunks, ''))
       while (!context.isFilled) context.fill(WHOLE)
       const together = context.decode(units).map((rows) => logitsOf(context, rows))
       context.setThreads(1)

@@ -1,5 +1,5 @@
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
-import { KvCache, type KvSequence, type SavedCells, START } from '../../cache/kv-cache.ts'
+import { KvCache, type KvSequence } from '../../cache/kv-cache.ts'
 import type { Context } from '../../native/context.ts'
 import type { RowReading } from '../../native/device-rows.ts'
 import type { EncodeTurn } from '../../tokens/encoder-turns.ts'
@@ -39,7 +39,7 @@ export class ScoringContext {
   readonly #loaded: LoadedModel
   readonly #limits: ScoringLimits
   readonly #context: Context
-  readonly #kv: KvCache
+  readonly kv: KvCache
   readonly #memory: MediaMemory
   #prefix: ScoringPrefix | null = null
   #prefixSequence: KvSequence | null = null
@@ -64,8 +64,8 @@ export class ScoringContext {
       sequencesPerRow: limits.isRecurrent ? 1 : limits.leaves,
     })
     const { model, usesMrope } = loaded
-    this.#kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
-    this.#memory = { context: this.#context, kv: this.#kv, model, usesMrope }
+    this.kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
+    this.#memory = { context: this.#context, kv: this.kv, model, usesMrope }
   }
 
   /** Cells for a prefix, a question's lead, and a call. */
@@ -92,32 +92,25 @@ export class ScoringContext {
     this.#context.setThreads(threads)
   }
 
-  /** Begins with another prefix; `fill` computes it. */
-  begin(prefix: ScoringPrefix): void {
-    this.clear()
-    this.#prefix = prefix
-    this.#prefixSequence = this.#kv.fork(null)
-    this.#fill(this.#prefixSequence, prefix.chunks)
+  /** The sequence of the prefix; null while it is not complete. */
+  get prefixSequence(): KvSequence | null {
+    return this.#cursor === null ? this.#prefixSequence : null
   }
 
-  /** The same with a copy of the prefix. */
-  restore(prefix: ScoringPrefix, saved: SavedCells): void {
+  /**
+   * Begins with another prefix; `fill` computes what is missing.
+   * @param open gives a sequence that may hold its first cells already.
+   */
+  begin(prefix: ScoringPrefix, open = (kv: KvCache): KvSequence => kv.fork(null)): void {
     this.clear()
-    this.#prefixSequence = this.#kv.restore([{ saved, end: saved.to }])
+    this.#prefixSequence = open(this.kv)
     this.#prefix = prefix
-  }
-
-  /** A copy of the prefix, or null where a copy would not have its cells in the same places. */
-  save(): SavedCells | null {
-    const sequence = this.#prefixSequence
-    if (sequence === null || sequence.cells === 0 || this.#cursor !== null) return null
-    if (this.#loaded.model.cuttablePositions !== Number.POSITIVE_INFINITY) return null
-    return this.#kv.save(sequence, START, { cells: sequence.cells, position: sequence.position })
+    this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)
   }
 
   /** Puts something between the prefix and the next unit; `fill` computes it. */
   beginLead(chunks: readonly PromptChunk[]): void {
-    this.#lead = this.#kv.fork(this.#prefixSequence)
+    this.#lead = this.kv.fork(this.#prefixSequence)
     this.#fill(this.#lead, chunks)
   }
 
@@ -125,7 +118,7 @@ export class ScoringContext {
   endLead(): void {
     if (this.#lead === null) return
     this.#dropForks()
-    this.#kv.release(this.#lead)
+    this.kv.release(this.#lead)
     this.#lead = null
     this.#cursor = null
   }
@@ -146,7 +139,7 @@ export class ScoringContext {
     if (rows > 0) cursor.decodeMedia(this.#memory, rows, step)
     else {
       rows = cursor.textRows(most)
-      cursor.addText(this.#context.batch, this.#kv, rows, step)
+      cursor.addText(this.#context.batch, this.kv, rows, step)
       this.#context.decodeBatch()
     }
     this.#settle()
@@ -192,8 +185,8 @@ export class ScoringContext {
 
   clear(): void {
     this.#dropForks()
-    if (this.#lead !== null) this.#kv.release(this.#lead)
-    if (this.#prefixSequence !== null) this.#kv.release(this.#prefixSequence)
+    if (this.#lead !== null) this.kv.release(this.#lead)
+    if (this.#prefixSequence !== null) this.kv.release(this.#prefixSequence)
     this.#lead = null
     this.#prefixSequence = null
     this.#prefix = null
@@ -207,8 +200,8 @@ export class ScoringContext {
     this.#context.close()
   }
 
-  #fill(sequence: KvSequence, chunks: readonly PromptChunk[]): void {
-    this.#cursor = new PrefillCursor(sequence, chunks, 0)
+  #fill(sequence: KvSequence, chunks: readonly PromptChunk[], skip = 0): void {
+    this.#cursor = new PrefillCursor(sequence, chunks, skip)
     this.#settle()
   }
 

@@ -53,6 +53,11 @@ export class SequenceManager {
     this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
   }
 
+  /** For work in another KV cache, which shares the copies. */
+  get reuse(): PrefixReuse {
+    return this.#reuse
+  }
+
   /** Oldest first. */
   get running(): readonly RunningSequence[] {
     return this.#running
