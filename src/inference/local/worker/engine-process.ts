@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/guarded/memory.ts'
 import type { PromptPart } from '../../contract/parts.ts'
-import type { ReadWork, Work } from '../../contract/work.ts'
+import type { Branch, ReadWork, Work } from '../../contract/work.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
 import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
@@ -124,13 +124,9 @@ class EngineProcess {
 
   /** Submits a read once it is prepared. */
   #read(id: number, work: ReadWork, traced: boolean): void {
-    const prompts = [
-      { parts: work.prefix, param: work.questions[0]?.param },
-      ...work.questions.map(({ suffix, param }) => ({ parts: suffix, param })),
-    ]
     this.#prepare(id, async (signal) => {
       this.#scheduler.checkQueue(work.isBackground)
-      await this.#prepareTexts(prompts, work.organisation, signal)
+      await this.#prepareTexts(promptsOf(work.prefix, work.questions), work.organisation, signal)
       const admitted = await this.#scorer.admit(work, signal)
       return () => {
         try {
@@ -162,10 +158,7 @@ class EngineProcess {
   /** @param check throws where preparing would be in vain. */
   #prepareWork(id: number, work: Work, next: () => void, check = () => {}): void {
     const { reader, constraints } = this.#loaded
-    const prompts = [
-      { parts: work.prefix, param: work.branches[0]?.param },
-      ...work.branches.map(({ suffix, param }) => ({ parts: suffix, param })),
-    ]
+    const prompts = promptsOf(work.prefix, work.branches)
     const bound = work.branches.flatMap(({ constraint }) => constraint ?? [])
     if (bound.length === 0 && !prompts.some(({ parts }) => reader.needsPreparation(parts))) {
       next()
@@ -179,11 +172,7 @@ class EngineProcess {
     })
   }
 
-  async #prepareTexts(
-    prompts: readonly { readonly parts: readonly PromptPart[]; readonly param: string | undefined }[],
-    organisation: string,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #prepareTexts(prompts: readonly RawPrompt[], organisation: string, signal: AbortSignal): Promise<void> {
     const { reader, info } = this.#loaded
     for (const { parts, param } of prompts) {
       const fits = await reader.prepare(parts, organisation, info.contextTokens, signal)
@@ -206,6 +195,18 @@ class EngineProcess {
         if (!signal.aborted) send({ type: 'error', id, error: toFailure(error) })
       })
   }
+}
+
+interface RawPrompt {
+  readonly parts: readonly PromptPart[]
+  readonly param: string | undefined
+}
+
+function promptsOf(prefix: Work['prefix'], suffixes: readonly Pick<Branch, 'suffix' | 'param'>[]): RawPrompt[] {
+  return [
+    { parts: prefix, param: suffixes[0]?.param },
+    ...suffixes.map(({ suffix, param }) => ({ parts: suffix, param })),
+  ]
 }
 
 function send(message: FromEngine): void {
