@@ -132,9 +132,8 @@ export class PrefixCache {
     const end = key.cutBefore(key.length)
     const bytes = kv.measure(sequence, next, end)
     if (bytesOf(last) + bytes > this.#limitBytes) return null
-    const pieceCells = kv.copiesParts && !isExact
-      ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes))
-      : end.cells
+    const pieceCells =
+      kv.copiesParts && !isExact ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes)) : end.cells
     return { organisation, key, pieceCells, last, next, kv, isExact }
   }
 

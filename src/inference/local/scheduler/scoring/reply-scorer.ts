@@ -1,4 +1,3 @@
-import { FairQueue } from '../../../../lib/fair-queue.ts'
 import { logSum } from '../../../../lib/log-sum.ts'
 import type { PromptUsage } from '../../../contract/generation.ts'
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
@@ -8,13 +7,14 @@ import type { FromEngine, SentAnswer } from '../../protocol.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { PrefixReuse } from '../sequences/prefix-reuse.ts'
-import type { SideWork } from '../side-work.ts'
+import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
+import { WorkQueue } from '../work-queue.ts'
 import { type AdmittedScoring, admitScoring } from './question-admission.ts'
 import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
 import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
 import type { ScoringPrefix } from './scoring-prefix.ts'
-import { type OpenQuestion, type ScoringIdentity, ScoringRequest } from './scoring-request.ts'
+import { type OpenQuestion, ScoringRequest } from './scoring-request.ts'
 
 export interface ScorerSettings {
   /** What a row of a prompt takes, as measured during warm-up. */
@@ -43,7 +43,7 @@ interface Part extends ScoringUnit {
  * scheduler has it make one native call at a time, in turn with completions; organisations take turns, a call each. The
  * engine process submits requests.
  */
-export class ReplyScorer implements SideWork {
+export class ReplyScorer {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
   readonly #limits: ScoringLimits
@@ -52,9 +52,7 @@ export class ReplyScorer implements SideWork {
   /** Whether a prefix must have been computed here, in calls that depend on it alone. */
   readonly #isExact: boolean
   readonly #isCopied: boolean
-  readonly #queue = new FairQueue<ScoringRequest>()
-  /** What has its turn when nothing else waits. */
-  readonly #backgroundQueue = new FairQueue<ScoringRequest>()
+  readonly #queue = new WorkQueue<ScoringRequest>()
   readonly #requests = new Map<number, ScoringRequest>()
   #context: ScoringContext | null = null
   readonly #threads: ThreadCount
@@ -88,11 +86,11 @@ export class ReplyScorer implements SideWork {
   }
 
   get isIdle(): boolean {
-    return this.#queue.isEmpty && this.#backgroundQueue.isEmpty
+    return this.#queue.isEmpty
   }
 
   get isBackground(): boolean {
-    return this.#queue.isEmpty && !this.#backgroundQueue.isEmpty
+    return this.#queue.foreground.isEmpty && !this.#queue.isEmpty
   }
 
   get running(): number {
@@ -100,11 +98,11 @@ export class ReplyScorer implements SideWork {
   }
 
   get waiting(): number {
-    return waitingIn(this.#queue) + this.waitingBackground
+    return this.#queue.waiting
   }
 
   get waitingBackground(): number {
-    return waitingIn(this.#backgroundQueue)
+    return this.#queue.waitingBackground
   }
 
   get prefilledTokens(): number {
@@ -121,18 +119,14 @@ export class ReplyScorer implements SideWork {
   }
 
   /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
-  submit(identity: ScoringIdentity, work: AdmittedScoring, traced: boolean): void {
+  submit(identity: GroupIdentity, work: AdmittedScoring, traced: boolean): void {
     const { id } = identity
     const request = new ScoringRequest(identity, work, this.#limits, traced)
     this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
     this.#requests.set(id, request)
-    this.#queueOf(request).add(request)
+    this.#queue.of(request).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#idle = null
-  }
-
-  #queueOf({ isBackground }: ScoringRequest): FairQueue<ScoringRequest> {
-    return isBackground ? this.#backgroundQueue : this.#queue
   }
 
   abort(id: number): void {
@@ -141,7 +135,7 @@ export class ReplyScorer implements SideWork {
   }
 
   step(budgetMs: number): void {
-    const request = this.#queue.head ?? this.#backgroundQueue.head
+    const request = this.#queue.head
     if (request === undefined) return
     if (!request.hasStarted && request.isTraced) this.#send({ type: 'started', id: request.id })
     request.hasStarted = true
@@ -196,7 +190,7 @@ export class ReplyScorer implements SideWork {
     this.#turnMs += performance.now() - started
     if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
       this.#turnMs = 0
-      this.#queueOf(request).rotate()
+      this.#queue.of(request).rotate()
     }
   }
 
@@ -338,7 +332,7 @@ export class ReplyScorer implements SideWork {
 
   #close(request: ScoringRequest): void {
     this.#requests.delete(request.id)
-    this.#queueOf(request).remove(request)
+    this.#queue.of(request).remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
     // What is half computed may need media of the request.
     if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
@@ -368,8 +362,4 @@ export class ReplyScorer implements SideWork {
     if (this.#context?.isFilled && this.#context.prefix?.name === prefix.name) return prefix.cells
     return this.#isCopied ? this.#reuse.copiedCells(prefix, { isExact: this.#isExact }) : 0
   }
-}
-
-function waitingIn(queue: FairQueue<ScoringRequest>): number {
-  return queue.items.filter(({ hasStarted }) => !hasStarted).length
 }

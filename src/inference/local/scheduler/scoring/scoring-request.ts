@@ -1,5 +1,6 @@
 import type { ReadAnswer } from '../../../contract/generation.ts'
 import { growTrees, type ReplyTree } from '../../../contract/reply-tree.ts'
+import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import type { AdmittedQuestion, AdmittedScoring } from './question-admission.ts'
 import type { ScoringLimits } from './scoring-limits.ts'
 
@@ -38,13 +39,6 @@ export class OpenQuestion {
   }
 }
 
-/** Whose a request is. */
-export interface ScoringIdentity {
-  readonly id: number
-  readonly organisation: string
-  readonly isBackground?: boolean | undefined
-}
-
 /**
  * One request from its admission to its last answer. It owns which of its questions are still to be computed; the
  * reply scorer takes them in order.
@@ -65,7 +59,7 @@ export class ScoringRequest {
   readonly #open: OpenQuestion[] = []
 
   constructor(
-    { id, organisation, isBackground = false }: ScoringIdentity,
+    { id, organisation, isBackground = false }: GroupIdentity,
     work: AdmittedScoring,
     limits: ScoringLimits,
     isTraced: boolean,
