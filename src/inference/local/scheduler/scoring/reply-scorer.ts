@@ -39,9 +39,9 @@ interface Part extends ScoringUnit {
 }
 
 /**
- * Computes how likely given replies are. It owns the requests and the context that they share. The
- * scheduler has it make one native call at a time, in turn with completions; organisations take turns, a call each. The
- * engine process submits requests.
+ * Computes how likely given replies are. It owns the requests and the context that they share. The scheduler has it make one
+ * native call at a time, in turn with completions; organisations take turns, a call each. The engine process submits
+ * requests.
  */
 export class ReplyScorer {
   readonly #loaded: LoadedModel
@@ -186,7 +186,7 @@ export class ReplyScorer {
       else this.#turnMs += performance.now() - started
       return
     }
-    this.#read(request, this.#partsFor(request, open, budgetMs))
+    this.#score(request, this.#partsFor(request, open, budgetMs))
     this.#turnMs += performance.now() - started
     if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
       this.#turnMs = 0
@@ -206,7 +206,7 @@ export class ReplyScorer {
     return this.#context
   }
 
-  /** Puts another prefix into the context, as far as there are copies of it. */
+  /** Puts another prefix into the context, as far as it was copied. */
   #begin(context: ScoringContext, prefix: ScoringPrefix): void {
     this.#put(context)
     const isExact = this.#isExact
@@ -229,7 +229,7 @@ export class ReplyScorer {
     this.#context?.endLead()
   }
 
-  /** What the next call reads: one part, or parts of several questions as far as they fit. */
+  /** What the next call computes: one part, or parts of several questions as far as they fit. */
   #partsFor(request: ScoringRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
     const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
@@ -260,7 +260,7 @@ export class ReplyScorer {
     if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
   }
 
-  #read(request: ScoringRequest, parts: readonly Part[]): void {
+  #score(request: ScoringRequest, parts: readonly Part[]): void {
     const context = this.#context!
     const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     const questions = [...new Set(parts.map(({ open }) => open))]
