@@ -163,12 +163,8 @@ const ROOMS = {
     ...['inference/local/*', 'inference/local/native', 'inference/contract', 'models', 'families', 'media', ...BASICS],
   ],
   'inference/local/worker': [
-    ...['reading', 'scheduler', 'disk', 'cache', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['scheduler', 'disk', 'cache', 'native', '*'].map((name) => `inference/local/${name}`),
     ...['inference/contract', 'models', 'media', ...BASICS],
-  ],
-  'inference/local/reading': [
-    ...['scheduler', 'cache', 'tokens', 'native', '*'].map((name) => `inference/local/${name}`),
-    ...['inference/contract', ...BASICS],
   ],
   'inference/local/scheduler': [
     ...['disk', 'cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),

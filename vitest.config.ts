@@ -16,14 +16,13 @@ const ALONE = [
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
   'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
-  'src/inference/local/reading/shared-calls.test.ts',
   'test/export-hf.test.ts',
 ]
 /** Each file takes twenty seconds or more: servers that are started or killed, models of every family, the documentation. */
 const LONG = [
   'src/{conversation/tools/tool-grammar,inference/constraints/automaton,batches/index-input}.test.ts',
   'src/inference/local/host/{local-engine,warm-restart}.test.ts',
-  'src/inference/local/{native/{device-rows,kernels/attention},scheduler/{same-bits,scheduler,speculation}}.test.ts',
+  'src/inference/local/{native/{device-rows,kernels/attention},scheduler/{same-bits,scheduler,scoring/reply-scorer,speculation}}.test.ts',
   'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,examinations,flood,main,mcp-calls,model-pulls}.test.ts',
   'test/{package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images,other-encoders}.test.ts',

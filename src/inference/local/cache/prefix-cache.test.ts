@@ -190,3 +190,26 @@ test('pieces that are too short to be found by themselves are removed like other
     expect([cache.bytes, found(words(1, 40))]).toEqual([40, 40])
   }
 })
+
+test('an exact copy is found for its own sequence alone, which goes to any KV cache', () => {
+  const copied: CachedPrefix[] = []
+  const context = new FakeContext()
+  const kv = new KvCache(context, 10)
+  const cache = new PrefixCache(new KvCache(new FakeContext(), 10), 1e6, (piece) => copied.push(piece))
+  const keep = (cells: number) => {
+    const sequence = kv.fork(null)
+    context.fill(sequence.id, 0, cells)
+    kv.grow(sequence, cells, cells)
+    const copy = cache.begin('a', PrefixKey.of(words(1, cells)), sequence, { kv, isExact: true })!
+    while (cache.copyNext(copy, sequence));
+    kv.release(sequence)
+  }
+  const found = (cells: number) => cache.find('a', PrefixKey.of(words(1, cells)), true)
+  keep(40)
+  keep(60)
+  expect([39, 41, 59, 60, 61].map((cells) => found(cells)?.cut.cells ?? 0)).toEqual([0, 0, 0, 60, 0])
+  expect(found(60)!.source).toMatchObject({ parent: null })
+  expect(cache.restore(found(60)!, kv).cells).toBe(60)
+  expect(cache.find('a', PrefixKey.of(words(1, 60)))).toBeNull()
+  expect(copied).toEqual([])
+})

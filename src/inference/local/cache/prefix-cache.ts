@@ -10,8 +10,15 @@ export interface CachedPrefix extends Piece<CachedPrefix> {
   readonly saved: SavedCells
 }
 
+/** Where sequences are copied from, or restored to; by default, the KV cache of completions. */
+export interface CopyOptions {
+  readonly kv?: KvCache
+  /** Whether numbers depend on how a sequence was computed, so that a copy is used whole, and for this sequence alone. */
+  readonly isExact?: boolean
+}
+
 /** A sequence that is being copied into the cache, piece by piece. */
-export interface PrefixCopy {
+export interface PrefixCopy extends Required<CopyOptions> {
   readonly organisation: string
   readonly key: PrefixKey
   readonly pieceCells: number
@@ -45,7 +52,7 @@ export class PrefixCache {
   #cells = 0
   #version = 0
 
-  /** @param copied called for each piece that is copied into it. */
+  /** @param copied called for each piece that is copied into it, unless it is exact. */
   constructor(kv: KvCache, limitBytes: number, copied: (piece: CachedPrefix) => void = () => {}) {
     this.#kv = kv
     this.#limitBytes = limitBytes
@@ -76,8 +83,11 @@ export class PrefixCache {
   }
 
   /** The longest prefix of the key that is in the cache. Does not count as use. */
-  find(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
-    return longestMatch(this.#tree.find(organisation, key), key, (source, cut) => whereCuttable(this.#kv, source, cut))
+  find(organisation: string, key: PrefixKey, isExact = false): PrefixMatch<CachedPrefix> | null {
+    return longestMatch(this.#tree.find(shelfOf(organisation, isExact), key), key, (source, cut) => {
+      const isWhole = source.parent === null && source.key.length === key.length && cut.cells === key.length
+      return isExact && !isWhole ? null : whereCuttable(this.#kv, source, cut)
+    })
   }
 
   has(piece: CachedPrefix): boolean {
@@ -95,9 +105,9 @@ export class PrefixCache {
   }
 
   /** A new sequence with the matching cells. */
-  restore({ source, cut }: PrefixMatch<CachedPrefix>): KvSequence {
+  restore({ source, cut }: PrefixMatch<CachedPrefix>, kv = this.#kv): KvSequence {
     this.#touch(source)
-    return this.#kv.restore(wantedOf(source, cut))
+    return kv.restore(wantedOf(source, cut))
   }
 
   /**
@@ -105,22 +115,26 @@ export class PrefixCache {
    * @param key what the sequence consists of.
    * @returns null when all of it is in the cache, or when it does not fit.
    */
-  begin(organisation: string, key: PrefixKey, sequence: KvSequence): PrefixCopy | null {
+  begin(
+    organisation: string,
+    key: PrefixKey,
+    sequence: KvSequence,
+    { kv = this.#kv, isExact = false }: CopyOptions = {},
+  ): PrefixCopy | null {
     if (key.length < SHORTEST_MATCH || this.#limitBytes === 0) return null
-    const match = this.find(organisation, key)
+    const match = this.find(organisation, key, isExact)
     if (match?.cut.cells === key.length) {
       this.#touch(match.source)
       return null
     }
-    const continues = match !== null && this.#kv.copiesParts
+    const continues = match !== null && kv.copiesParts
     const [last, next] = continues ? [pieceAt(match.source, match.cut), match.cut] : [null, START]
     const end = key.cutBefore(key.length)
-    const bytes = this.#kv.measure(sequence, next, end)
+    const bytes = kv.measure(sequence, next, end)
     if (bytesOf(last) + bytes > this.#limitBytes) return null
-    const pieceCells = this.#kv.copiesParts
-      ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes))
-      : end.cells
-    return { organisation, key, pieceCells, last, next }
+    const pieceCells =
+      kv.copiesParts && !isExact ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes)) : end.cells
+    return { organisation, key, pieceCells, last, next, kv, isExact }
   }
 
   /**
@@ -128,16 +142,16 @@ export class PrefixCache {
    * @returns whether there is more to copy.
    */
   copyNext(copy: PrefixCopy, sequence: KvSequence): boolean {
-    const { organisation, key, last, next } = copy
+    const { organisation, key, last, next, kv, isExact } = copy
     // Without its beginning, the rest is of no use.
     if (last !== null && !this.#pieces.has(last)) return false
     const to = key.cutAfter(next.cells + copy.pieceCells)
-    if (!this.#makeRoom(this.#kv.measure(sequence, next, to), last)) return false
-    const saved = this.#kv.save(sequence, next, to)
+    if (!this.#makeRoom(kv.measure(sequence, next, to), last)) return false
+    const saved = kv.save(sequence, next, to)
     copy.last = { organisation, parent: last, key: key.slice(to.cells)!, saved }
     copy.next = to
-    this.#add(copy.last)
-    this.#copied(copy.last)
+    this.#add(copy.last, isExact)
+    if (!isExact) this.#copied(copy.last)
     return to.cells < key.length
   }
 
@@ -169,9 +183,9 @@ export class PrefixCache {
     return true
   }
 
-  #add(piece: CachedPrefix): void {
+  #add(piece: CachedPrefix, isExact = false): void {
     this.#pieces.add(piece, piece.saved.state.length)
-    this.#tree.add(piece.organisation, piece.key, piece)
+    this.#tree.add(shelfOf(piece.organisation, isExact), piece.key, piece)
     this.#touch(piece)
     this.#cells += piece.saved.to.cells - piece.saved.from.cells
     this.#version++
@@ -188,6 +202,11 @@ export class PrefixCache {
   #touch(piece: CachedPrefix): void {
     for (const part of chainOf(piece)) this.#pieces.touch(part)
   }
+}
+
+/** Copies that are used whole are apart from others. */
+function shelfOf(organisation: string, isExact: boolean): string {
+  return isExact ? `${organisation}\0exact` : organisation
 }
 
 function bytesOf(piece: CachedPrefix | null): number {

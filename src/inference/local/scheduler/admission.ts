@@ -40,20 +40,11 @@ export const DEFAULT_PARAM = 'messages'
  * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
  */
 export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {}): AdmittedWork {
-  const prompts: TokenisedPrompt[] = []
-  const read = (parts: Work['prefix'], param: string, before?: TokenisedPrompt) => {
-    const { reader } = loaded
-    const prompt = sizesOnly
-      ? reader.size(parts, work.organisation, param, before)
-      : reader.read(parts, work.organisation, param, before)
-    prompts.push(prompt)
-    checkMedia(prompt.chunks, loaded.context.mediaRows, param)
-    return prompt
-  }
+  const prompts = new Prompts(loaded, work.organisation, sizesOnly)
   try {
     const params = work.branches.map((branch) => branch.param ?? DEFAULT_PARAM)
-    const prefix = read(work.prefix, params[0] ?? DEFAULT_PARAM)
-    const suffixes = work.branches.map((branch, index) => read(branch.suffix, params[index]!, prefix))
+    const prefix = prompts.read(work.prefix, params[0] ?? DEFAULT_PARAM)
+    const suffixes = work.branches.map((branch, index) => prompts.read(branch.suffix, params[index]!, prefix))
     // Each branch needs a token of its own to decode. If one has no suffix, all take the last token of the prefix.
     const borrow = suffixes.some((suffix) => suffix.tokens === 0)
     const shared = borrow ? splitLast(prefix.chunks, params[0]!) : null
@@ -65,19 +56,14 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
       const suffix = suffixes[index]!
       const promptTokens = prefix.tokens + suffix.tokens
       checkLength(promptTokens, branch.maxTokens, loaded.info.contextTokens, param)
-      usage.push({
-        promptTokens,
-        imageTokens: prefix.imageTokens + suffix.imageTokens,
-        audioTokens: prefix.audioTokens + suffix.audioTokens,
-        // The first branch is charged for the prefill that the others share.
-        cachedTokens: index === 0 ? 0 : sharedTokens,
-      })
-      const own: PromptChunk[] = shared === null ? [] : [{ type: 'text', tokens: Int32Array.of(shared.last) }]
+      // The first branch is charged for the prefill that the others share.
+      usage.push(usageOf(prefix, suffix, index === 0 ? 0 : sharedTokens))
+      const own: PromptChunk[] = shared === null ? [] : [{ type: 'text', tokens: shared.last }]
       const { rest, last } = splitLast([...own, ...suffix.chunks], param)
       return {
         suffix: rest,
         suffixTokens: suffix.tokens - (borrow ? 0 : 1),
-        lastToken: last,
+        lastToken: last[0]!,
         n: branch.n,
         maxTokens: branch.maxTokens ?? loaded.info.contextTokens - promptTokens,
         sampling: branch.sampling,
@@ -86,13 +72,47 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
         topLogProbs: branch.topLogProbs ?? null,
       }
     })
-    const close = () => {
-      for (const prompt of prompts) prompt.close()
-    }
-    return { prefix: shared?.rest ?? prefix.chunks, branches, usage, close }
+    return { prefix: shared?.rest ?? prefix.chunks, branches, usage, close: () => prompts.close() }
   } catch (error) {
-    for (const prompt of prompts) prompt.close()
+    prompts.close()
     throw error
+  }
+}
+
+/** The prompts of a request. It owns the native memory of their media. */
+export class Prompts {
+  readonly #loaded: LoadedModel
+  readonly #organisation: string
+  readonly #sizesOnly: boolean
+  readonly #read: TokenisedPrompt[] = []
+
+  /** @param sizesOnly whether pictures have no pixels, so that nothing can be computed. */
+  constructor(loaded: LoadedModel, organisation: string, sizesOnly = false) {
+    this.#loaded = loaded
+    this.#organisation = organisation
+    this.#sizesOnly = sizesOnly
+  }
+
+  /** Tokenises a prompt. @param before what it continues. @throws FailureError when the model does not support a part of it. */
+  read(parts: Work['prefix'], param: string, before?: TokenisedPrompt): TokenisedPrompt {
+    const { reader, context } = this.#loaded
+    const prompt = reader[this.#sizesOnly ? 'size' : 'read'](parts, this.#organisation, param, before)
+    this.#read.push(prompt)
+    checkMedia(prompt.chunks, context.mediaRows, param)
+    return prompt
+  }
+
+  close(): void {
+    for (const prompt of this.#read) prompt.close()
+  }
+}
+
+export function usageOf(prefix: TokenisedPrompt, suffix: TokenisedPrompt, cachedTokens: number): PromptUsage {
+  return {
+    promptTokens: prefix.tokens + suffix.tokens,
+    imageTokens: prefix.imageTokens + suffix.imageTokens,
+    audioTokens: prefix.audioTokens + suffix.audioTokens,
+    cachedTokens,
   }
 }
 
@@ -108,26 +128,59 @@ export function checkMedia(chunks: readonly PromptChunk[], capacity: number, par
   }
 }
 
-function checkLength(promptTokens: number, maxTokens: number | null, contextTokens: number, param: string): void {
+/** @throws FailureError for a prompt that leaves no room for its completion. */
+export function checkLength(
+  promptTokens: number,
+  maxTokens: number | null,
+  contextTokens: number,
+  param: string,
+): void {
   const message = lengthProblem(promptTokens, maxTokens, contextTokens)
-  if (message !== null) throw new FailureError({ kind: 'invalid', message, param })
+  if (message !== null) throw invalid(message, param)
 }
 
 /** For a prompt whose tokenisation stopped early because it is too long. */
 export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
-  return new FailureError({ kind: 'invalid', message: endlessProblem(contextTokens), param })
+  return invalid(endlessProblem(contextTokens), param)
 }
 
-function splitLast(chunks: readonly PromptChunk[], param: string): { rest: readonly PromptChunk[]; last: number } {
+export function invalid(message: string, param: string): FailureError {
+  return new FailureError({ kind: 'invalid', message, param })
+}
+
+/** Splits off the last token. @throws FailureError when the prompt ends with media. */
+export function splitLast(
+  chunks: readonly PromptChunk[],
+  param: string,
+): { rest: readonly PromptChunk[]; last: Int32Array } {
+  const { rest, text } = splitText(chunks, param)
+  const before: PromptChunk[] = text.length === 1 ? [] : [{ type: 'text', tokens: text.subarray(0, -1) }]
+  return { rest: [...rest, ...before], last: text.subarray(-1) }
+}
+
+/** Splits off all text at the end. @throws FailureError when the prompt ends with media. */
+export function splitText(
+  chunks: readonly PromptChunk[],
+  param: string,
+): { rest: readonly PromptChunk[]; text: Int32Array } {
   const kept = chunks.filter((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
-  const chunk = kept.pop()
-  if (chunk === undefined) throw new FailureError({ kind: 'invalid', message: 'The prompt is empty.', param })
-  if (chunk.type === 'media') {
-    throw new FailureError({ kind: 'invalid', message: 'The prompt must end with text.', param })
+  const start = kept.findLastIndex(({ type }) => type === 'media') + 1
+  const text = textOf(kept.slice(start))
+  if (kept.length === 0) throw invalid('The prompt is empty.', param)
+  if (text.length === 0) throw invalid('The prompt must end with text.', param)
+  return { rest: kept.slice(0, start), text }
+}
+
+/** All tokens of text. */
+export function textOf(chunks: readonly PromptChunk[]): Int32Array {
+  const parts = chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : []))
+  const [only] = parts
+  if (parts.length === 1) return only!
+  const all = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
   }
-  const tokens = chunk.tokens.subarray(0, -1)
-  return {
-    rest: tokens.length === 0 ? kept : [...kept, { type: 'text', tokens }],
-    last: chunk.tokens[chunk.tokens.length - 1]!,
-  }
+  return all
 }

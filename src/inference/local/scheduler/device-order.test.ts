@@ -9,8 +9,7 @@ import { KvCache } from '../cache/kv-cache.ts'
 import type { FromEngine } from '../protocol.ts'
 import { BatchSplitter } from './batch/batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { Scheduler, type SchedulerOptions } from './scheduler.ts'
-import type { SideWork } from './side-work.ts'
+import { Scheduler, type SchedulerOptions, type Scorer } from './scheduler.ts'
 
 /** A device computes a step while the scheduler does its other work. On a CPU, all of that comes one after the other. */
 
@@ -107,8 +106,8 @@ function repliesOf({ events }: Told): Record<string, { text: string; end: Engine
   return replies
 }
 
-/** Work beside completions that makes a given number of calls. */
-class Side implements SideWork {
+/** Makes a given number of calls. */
+class FakeScorer implements Scorer {
   readonly running = 0
   readonly waiting = 0
   readonly waitingBackground = 0
@@ -190,16 +189,17 @@ const workOf = ({ organisation, text, isBackground, branches }: Drawn['work']): 
 })
 
 interface Play {
-  readonly sideSteps: number
+  readonly scoringSteps: number
   readonly hold: boolean
   /** Without aborts, if false. */
   readonly aborts: boolean
   readonly mayRun?: () => boolean
 }
 
-function play(requests: readonly Drawn[], { sideSteps, hold, aborts, mayRun = () => true }: Play) {
+function play(requests: readonly Drawn[], { scoringSteps, hold, aborts, mayRun = () => true }: Play) {
   const client = new Client()
-  const scheduler = createScheduler(client.receive, { side: new Side(sideSteps, sideSteps % 2 === 1, mayRun) })
+  const scheduler = createScheduler(client.receive)
+  scheduler.attach(new FakeScorer(scoringSteps, scoringSteps % 2 === 1, mayRun))
   const due = new Map<number, number>()
   const step = () => {
     for (const [id, left] of due) {
@@ -332,9 +332,9 @@ test('with arrivals, failures and aborts, each request is told what it would be 
       failures,
       fc.nat(3),
       fc.boolean(),
-      async (requests, failing, sideSteps, hold) => {
+      async (requests, failing, scoringSteps, hold) => {
         // Held text is sent with later text at the latest.
-        const expected = play(requests, { sideSteps, hold, aborts: false })
+        const expected = play(requests, { scoringSteps, hold, aborts: false })
         let [waits, launches] = [0, 0]
         let isBusy = false
         const hooks: DeviceHooks = {
@@ -350,7 +350,7 @@ test('with arrivals, failures and aborts, each request is told what it would be 
         const mayRun = () => !isBusy
         const apart = await computesApart(
           loaded,
-          () => play(requests, { sideSteps, hold, aborts: true, mayRun }),
+          () => play(requests, { scoringSteps, hold, aborts: true, mayRun }),
           hooks,
         )
         total.preemptions += apart.preemptions

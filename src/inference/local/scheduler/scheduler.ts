@@ -19,10 +19,11 @@ import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
+import type { ReplyScorer } from './scoring/reply-scorer.ts'
+import type { PrefixReuse } from './sequences/prefix-reuse.ts'
 import type { Sequence } from './sequences/sequence.ts'
 import { SequenceGroup } from './sequences/sequence-group.ts'
 import { SequenceManager } from './sequences/sequence-manager.ts'
-import type { SideWork } from './side-work.ts'
 
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
 
@@ -34,8 +35,8 @@ const COPY_SHARE = 0.1
 /** The same while nothing runs: a request that arrives meanwhile waits for it. */
 const IDLE_COPY_MS = 2
 
-/** How long a step of other work should take beside completions, in ms. It has half of the time. */
-const SIDE_STEP_MS = 20
+/** How long a step of scoring should take beside completions, in ms. It has half of the time. */
+const SCORING_STEP_MS = 20
 
 /** A device may be this much faster than the scheduler expects; messages are let in for no longer than that leaves. */
 const SURE_SHARE = 0.8
@@ -63,9 +64,14 @@ export interface SchedulerDisk {
   readonly costs: PrefillCosts
 }
 
+/** What gets steps beside completions. It has a KV cache of its own. */
+export type Scorer = Pick<
+  ReplyScorer,
+  'isIdle' | 'isBackground' | 'running' | 'waiting' | 'waitingBackground' | 'prefilledTokens' | 'step' | 'abort'
+>
+
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
-  readonly side?: SideWork | null
   /** Lets in the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
   readonly receive?: (until: number) => Promise<void>
   /** Whether encoders run beside the steps, on a device. By default, encoding takes steps. */
@@ -90,7 +96,7 @@ export class Scheduler {
   readonly #costs: PrefillCosts | null
   /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
   readonly #reading = new Set<SequenceGroup>()
-  readonly #side: SideWork | null
+  #scorer: Scorer | null = null
   readonly #receive: (until: number) => Promise<void>
   readonly #splitter: BatchSplitter
   /** While a device computes. The KV cache and what runs stay as they are until it ends. */
@@ -99,8 +105,8 @@ export class Scheduler {
   readonly #aborted = new Set<number>()
   /** Groups with events that the sender has not been given. */
   readonly #touched = new Set<SequenceGroup>()
-  /** Time by which other work's last step was longer than all other steps since, in ms. */
-  #sideLeadMs = 0
+  /** Time by which the last step of scoring was longer than all other steps since, in ms. */
+  #scoringLeadMs = 0
   readonly #pace = new BackgroundPace()
   #prefilledTokens = 0
   #decodedTokens = 0
@@ -119,7 +125,7 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null, receive = () => nextTurn(), encodesAside = false }: SchedulerOptions = {},
+    { disk = null, receive = () => nextTurn(), encodesAside = false }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -129,11 +135,20 @@ export class Scheduler {
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation, aside)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
-    this.#side = side
     this.#receive = receive
     this.#splitter = splitter
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
+  }
+
+  /** For scoring, which shares the copies. */
+  get reuse(): PrefixReuse {
+    return this.#manager.reuse
+  }
+
+  /** Gives scoring steps too. */
+  attach(scorer: Scorer): void {
+    this.#scorer = scorer
   }
 
   get stats(): LocalStats {
@@ -141,12 +156,12 @@ export class Scheduler {
     const { held } = this.#manager
     return {
       ...this.#manager.stats,
-      running: this.#manager.stats.running + (this.#side?.running ?? 0),
+      running: this.#manager.stats.running + (this.#scorer?.running ?? 0),
       waiting: this.#waiting,
       totalCells: context.cells,
       usedCells: kv.usedCells - held.cells,
       usedSequences: kv.usedSequences - held.sequences,
-      prefilledTokens: this.#prefilledTokens + (this.#side?.prefilledTokens ?? 0),
+      prefilledTokens: this.#prefilledTokens + (this.#scorer?.prefilledTokens ?? 0),
       decodedTokens: this.#decodedTokens,
       draftedTokens: this.#draftedTokens,
       acceptedTokens: this.#acceptedTokens,
@@ -194,7 +209,7 @@ export class Scheduler {
     this.wake()
   }
 
-  /** Computes steps until there is nothing to do: for other work that was submitted. */
+  /** Computes steps until there is nothing to do: for what was submitted to the scorer. */
   wake(): void {
     if (!this.#isRunning) void this.#run()
   }
@@ -209,7 +224,7 @@ export class Scheduler {
   }
 
   #abortNow(id: number): void {
-    this.#side?.abort(id)
+    this.#scorer?.abort(id)
     const group = this.#groups.get(id)
     if (group === undefined) return
     this.#forget(group)
@@ -235,11 +250,11 @@ export class Scheduler {
   }
 
   get #waiting(): number {
-    return this.#manager.waitingGroups + this.#reading.size + (this.#side?.waiting ?? 0)
+    return this.#manager.waitingGroups + this.#reading.size + (this.#scorer?.waiting ?? 0)
   }
 
   get #waitingBackground(): number {
-    return this.#manager.waitingBackground + (this.#side?.waitingBackground ?? 0)
+    return this.#manager.waitingBackground + (this.#scorer?.waitingBackground ?? 0)
   }
 
   /**
@@ -255,9 +270,9 @@ export class Scheduler {
     this.#manager.admit()
     const isBackground = this.#isBackgroundTurn(now)
     const makesWay = isBackground && this.#pace.isWatchful(now)
-    if (this.#isSideTurn(isBackground)) {
+    if (this.#isScoringTurn(isBackground)) {
       this.#tellBeforeOthers()
-      this.#sideStep(makesWay)
+      this.#scoringStep(makesWay)
       const ended = performance.now()
       this.#pace.stepped(isBackground, ended, ended - now)
       return true
@@ -278,8 +293,8 @@ export class Scheduler {
 
   /** What else there is to do while all completions wait for an encoder. Its end wakes the scheduler. @returns false for nothing. */
   #besideEncoder(makesWay: boolean): boolean {
-    if (this.#side === null || this.#side.isIdle) return false
-    this.#sideStep(makesWay)
+    if (this.#scorer === null || this.#scorer.isIdle) return false
+    this.#scoringStep(makesWay)
     return true
   }
 
@@ -325,7 +340,7 @@ export class Scheduler {
     this.#lastStepEnd = ended
     this.#lastStepMs = ms
     this.#pace.stepped(flight.isBackground, ended, ms)
-    this.#sideLeadMs -= ms
+    this.#scoringLeadMs -= ms
     this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
   }
 
@@ -342,11 +357,13 @@ export class Scheduler {
   }
 
   get #hasForeground(): boolean {
-    return this.#manager.hasRunning(false) || (this.#side !== null && !this.#side.isIdle && !this.#side.isBackground)
+    return (
+      this.#manager.hasRunning(false) || (this.#scorer !== null && !this.#scorer.isIdle && !this.#scorer.isBackground)
+    )
   }
 
   get #hasBackground(): boolean {
-    return this.#manager.hasRunning(true) || this.#side?.isBackground === true
+    return this.#manager.hasRunning(true) || this.#scorer?.isBackground === true
   }
 
   /** Work in the background has all of the time that others leave, and a small part of the rest, so that it ends some day. */
@@ -354,22 +371,22 @@ export class Scheduler {
     return !this.#hasForeground || (this.#hasBackground && this.#pace.isDue(now))
   }
 
-  /** Beside completions of its class, other work has half of the time. */
-  #isSideTurn(isBackground: boolean): boolean {
-    if (this.#side === null || this.#side.isIdle || this.#side.isBackground !== isBackground) return false
-    if (this.#manager.hasRunning(isBackground)) return this.#sideLeadMs <= 0
+  /** Beside completions of its class, scoring has half of the time. */
+  #isScoringTurn(isBackground: boolean): boolean {
+    if (this.#scorer === null || this.#scorer.isIdle || this.#scorer.isBackground !== isBackground) return false
+    if (this.#manager.hasRunning(isBackground)) return this.#scoringLeadMs <= 0
     if (this.#manager.running.length > 0) return true
     // What can never run is told so at once.
     return this.#manager.next === undefined
   }
 
-  #sideStep(makesWay: boolean): void {
+  #scoringStep(makesWay: boolean): void {
     const started = performance.now()
     const isAlone = this.#manager.running.length === 0
-    const budgetMs = isAlone ? Number.POSITIVE_INFINITY : SIDE_STEP_MS
-    this.#side?.step(makesWay ? MAKING_WAY_MS : budgetMs)
+    const budgetMs = isAlone ? Number.POSITIVE_INFINITY : SCORING_STEP_MS
+    this.#scorer?.step(makesWay ? MAKING_WAY_MS : budgetMs)
     const ms = performance.now() - started
-    this.#sideLeadMs = isAlone ? 0 : ms
+    this.#scoringLeadMs = isAlone ? 0 : ms
     this.#sender.hold(new Set(), ms)
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BatchSplitter } from './batch/batch-splitter.ts'
-import { ThreadCount } from './thread-count.ts'
+import { LONG_STEPS, ThreadCount } from './thread-count.ts'
 
 const CALIBRATED = [1, 2, 4, 8, 16, 32, 64].map((rows) => ({ rows, ms: 20 + rows }))
 const splitter = new BatchSplitter(CALIBRATED, 64, 512)
@@ -148,5 +148,40 @@ describe('number of threads', () => {
     expect(run().slice(3)).toEqual([1, ...Array(11).fill(2)])
     expect(run(2).slice(3)).toEqual([1, ...Array(11).fill(2)])
     expect(run(2, 5).slice(3)).toEqual([1, ...Array(6).fill(2), ...Array(5).fill(1)])
+  })
+
+  describe('of long steps', () => {
+    const run = (threads: ThreadCount, steps: number, start: number, slowness: (threads: number) => number) => {
+      let now = start
+      return Array.from({ length: steps }, () => {
+        const count = threads.next(true, now)
+        const ms = splitter.roundMs(64) * slowness(count)
+        now += ms
+        threads.learn(64, ms, now)
+        return count
+      })
+    }
+    const create = () => new ThreadCount(splitter, 2, 2, LONG_STEPS)
+
+    test('stays as it is while they are fast', () => {
+      expect(run(create(), 50, 0, () => 1)).toEqual(Array(50).fill(2))
+    })
+
+    test('is one after the first that takes long, and two are tried ever less often', () => {
+      const chosen = run(create(), 1000, 0, (threads) => (threads === 1 ? 2 : 10))
+      expect(chosen.slice(0, 2)).toEqual([2, 1])
+      const trials = chosen.flatMap((threads, at) => (threads === 2 ? [at] : [])).slice(1)
+      const pauses = trials.slice(1).map((at, index) => at - trials[index]!)
+      expect(pauses.length).toBeGreaterThan(3)
+      expect(pauses).toEqual(pauses.toSorted((a, b) => a - b))
+      expect(pauses.at(-1)).toBeGreaterThan(50)
+    })
+
+    test('is two again when others have ended, or where one is no faster', () => {
+      const threads = create()
+      expect(run(threads, 5, 0, (count) => (count === 1 ? 2 : 10))).toContain(1)
+      expect(run(threads, 20, 100_000, (count) => 2 / count)).toEqual(Array(20).fill(2))
+      expect(run(threads, 40, 200_000, (count) => 20 / count).filter((count) => count === 1).length).toBeLessThan(4)
+    })
   })
 })

@@ -5,10 +5,16 @@ import type { BatchSplitter } from './batch/batch-splitter.ts'
  * nothing, and costs little.
  */
 const SLOW = 1.7
-/** The mean of so many steps counts: beside another program, some are slow and some are not. */
-const SEEN_STEPS = 4
-/** Steps of a trial of another number of threads. */
-const TRIAL_STEPS = 3
+/** Of a trial of another number of threads. */
+interface TrialSteps {
+  /** The mean of so many steps before it counts: beside another program, some are slow and some are not. */
+  readonly before: number
+  readonly during: number
+}
+
+const SHORT_STEPS: TrialSteps = { before: 4, during: 3 }
+/** A step of many rows takes so long that other programs hold it up as much as the next one. */
+export const LONG_STEPS: TrialSteps = { before: 1, during: 1 }
 /** Another number must take less than this share of the time. */
 const WORTHWHILE = 0.9
 /** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
@@ -36,10 +42,12 @@ interface Trial {
  * Chooses the number of threads for steps of a kind. Beside another busy program, a thread that has lost its core holds up
  * all others for as long as the system lets that program run, so fewer threads are faster. With the prebuilt kernels, whose
  * threads never sleep, they are many times as fast. When steps take longer than they did during calibration, it tries half
- * of the threads, and from time to time more again. It learns from steps of next tokens alone: others cannot be compared.
+ * of the threads, and from time to time more again. It learns from steps of one kind alone, such as next tokens: others
+ * cannot be compared.
  */
 export class ThreadCount {
-  readonly #splitter: BatchSplitter
+  readonly #times: Pick<BatchSplitter, 'roundMs'>
+  readonly #steps: TrialSteps
   readonly #most: number
   readonly #first: number
   /** What is used while nothing is known of the machine. */
@@ -55,11 +63,13 @@ export class ThreadCount {
   #lastSeen = Number.NEGATIVE_INFINITY
 
   /**
+   * @param times expected by calibration.
    * @param first threads during calibration.
    * @param most threads that may be tried.
    */
-  constructor(splitter: BatchSplitter, first: number, most = first) {
-    this.#splitter = splitter
+  constructor(times: Pick<BatchSplitter, 'roundMs'>, first: number, most = first, steps = SHORT_STEPS) {
+    this.#times = times
+    this.#steps = steps
     this.#most = most
     this.#first = first
     this.#usual = first
@@ -75,24 +85,24 @@ export class ThreadCount {
     return this.#current < this.#first
   }
 
-  /** For the next step. @param isComparable whether it computes next tokens alone; trials are made with such steps. */
+  /** For the next step. @param isComparable whether it is of the kind that `learn` is told of; trials are made with such steps. */
   next(isComparable: boolean, now = performance.now()): number {
     if (now - this.#lastSeen > STALE_MS) this.#forget()
     return isComparable ? (this.#trial?.threads ?? this.#current) : this.#current
   }
 
-  /** Learns from a step of next tokens that took so many ms and ended at `now`. */
+  /** Learns from a step that took so many ms and ended at `now`. */
   learn(rows: number, ms: number, now = performance.now()): void {
     this.#lastSeen = now
-    const duration = ms / this.#splitter.roundMs(rows)
+    const duration = ms / this.#times.roundMs(rows)
     if (this.#trial !== null) {
       this.#trial.durations.push(duration)
       this.#trial.ms += ms
-      if (this.#trial.durations.length === TRIAL_STEPS) this.#judge(this.#trial, now)
+      if (this.#trial.durations.length === this.#steps.during) this.#judge(this.#trial, now)
       return
     }
-    this.#recent = [...this.#recent, duration].slice(-SEEN_STEPS)
-    if (this.#recent.length < SEEN_STEPS || now < this.#nextTrial) return
+    this.#recent = [...this.#recent, duration].slice(-this.#steps.before)
+    if (this.#recent.length < this.#steps.before || now < this.#nextTrial) return
     const before = mean(this.#recent)
     if (before > SLOW && this.#current > 1) {
       // Where half of them still lose cores to other programs, a quarter may not.

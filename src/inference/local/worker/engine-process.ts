@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/guarded/memory.ts'
 import type { PromptPart } from '../../contract/parts.ts'
-import type { ReadWork, Work } from '../../contract/work.ts'
+import type { Branch, ReadWork, Work } from '../../contract/work.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
 import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
@@ -20,10 +20,10 @@ import {
   SHARED_FILE,
   type ToEngine,
 } from '../protocol.ts'
-import { Reads } from '../reading/reads.ts'
 import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
+import { ReplyScorer } from '../scheduler/scoring/reply-scorer.ts'
 import { Inbox } from './inbox.ts'
 import { numericsOf } from './numerics.ts'
 import { openDisk } from './open-disk.ts'
@@ -36,7 +36,7 @@ const CLOSE_MS = 1500
 class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
-  readonly #reads: Reads
+  readonly #scorer: ReplyScorer
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
@@ -62,13 +62,14 @@ class EngineProcess {
     const features = libraries.processorFeatures()
     const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
     const disk = openDisk(settings, numerics, this.#loaded.kv)
-    this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
-      side: this.#reads,
       receive: (until) => inbox.receive(until),
       encodesAside: this.#loaded.encodesAside,
     })
+    const scoring = { rowMs: warm.splitter.rowMs, isBatchInvariant: numerics.isInvariant }
+    this.#scorer = new ReplyScorer(this.#loaded, scoring, this.#scheduler.reuse, send)
+    this.#scheduler.attach(this.#scorer)
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
       compiled: libraries.kernels !== null,
@@ -123,14 +124,10 @@ class EngineProcess {
 
   /** Submits a read once it is prepared. */
   #read(id: number, work: ReadWork, traced: boolean): void {
-    const prompts = [
-      { parts: work.prefix, param: work.questions[0]?.param },
-      ...work.questions.map(({ suffix, param }) => ({ parts: suffix, param })),
-    ]
     this.#prepare(id, async (signal) => {
       this.#scheduler.checkQueue(work.isBackground)
-      await this.#prepareTexts(prompts, work.organisation, signal)
-      const admitted = await this.#reads.admit(work, signal)
+      await this.#prepareTexts(promptsOf(work.prefix, work.questions), work.organisation, signal)
+      const admitted = await this.#scorer.admit(work, signal)
       return () => {
         try {
           this.#scheduler.checkQueue(work.isBackground)
@@ -139,7 +136,7 @@ class EngineProcess {
           throw error
         }
         const { organisation, isBackground } = work
-        this.#reads.submit({ id, organisation, isBackground }, admitted, traced)
+        this.#scorer.submit({ id, organisation, isBackground }, admitted, traced)
         this.#scheduler.wake()
       }
     })
@@ -161,10 +158,7 @@ class EngineProcess {
   /** @param check throws where preparing would be in vain. */
   #prepareWork(id: number, work: Work, next: () => void, check = () => {}): void {
     const { reader, constraints } = this.#loaded
-    const prompts = [
-      { parts: work.prefix, param: work.branches[0]?.param },
-      ...work.branches.map(({ suffix, param }) => ({ parts: suffix, param })),
-    ]
+    const prompts = promptsOf(work.prefix, work.branches)
     const bound = work.branches.flatMap(({ constraint }) => constraint ?? [])
     if (bound.length === 0 && !prompts.some(({ parts }) => reader.needsPreparation(parts))) {
       next()
@@ -178,11 +172,7 @@ class EngineProcess {
     })
   }
 
-  async #prepareTexts(
-    prompts: readonly { readonly parts: readonly PromptPart[]; readonly param: string | undefined }[],
-    organisation: string,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #prepareTexts(prompts: readonly RawPrompt[], organisation: string, signal: AbortSignal): Promise<void> {
     const { reader, info } = this.#loaded
     for (const { parts, param } of prompts) {
       const fits = await reader.prepare(parts, organisation, info.contextTokens, signal)
@@ -205,6 +195,18 @@ class EngineProcess {
         if (!signal.aborted) send({ type: 'error', id, error: toFailure(error) })
       })
   }
+}
+
+interface RawPrompt {
+  readonly parts: readonly PromptPart[]
+  readonly param: string | undefined
+}
+
+function promptsOf(prefix: Work['prefix'], suffixes: readonly Pick<Branch, 'suffix' | 'param'>[]): RawPrompt[] {
+  return [
+    { parts: prefix, param: suffixes[0]?.param },
+    ...suffixes.map(({ suffix, param }) => ({ parts: suffix, param })),
+  ]
 }
 
 function send(message: FromEngine): void {

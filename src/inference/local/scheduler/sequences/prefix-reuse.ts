@@ -1,7 +1,7 @@
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import { pieceAt } from '../../cache/piece.ts'
-import { type CachedPrefix, PrefixCache } from '../../cache/prefix-cache.ts'
+import { type CachedPrefix, type CopyOptions, PrefixCache } from '../../cache/prefix-cache.ts'
 import type { PrefixKey } from '../../cache/prefix-key.ts'
 import { type PrefixMatch, SHORTEST_MATCH } from '../../cache/prefix-match.ts'
 import { type RetainedSequence, RetainedSequences } from '../../cache/retained-sequences.ts'
@@ -23,6 +23,12 @@ export type ReuseStats = Pick<
   | 'diskSequences'
   | 'diskHits'
 >
+
+/** A prompt, or the beginning of one. */
+export interface Prompt {
+  readonly organisation: string
+  readonly key: PrefixKey
+}
 
 export interface Room {
   cells: number
@@ -108,7 +114,7 @@ export class PrefixReuse {
    * Reads what is on disk of a group's prompt into the prefix cache, where that is faster than to compute it.
    * @returns null when there is nothing to wait for. Never rejects.
    */
-  readAhead(group: SequenceGroup, running: readonly RunningSequence[]): Promise<void> | null {
+  readAhead(group: Prompt, running: readonly RunningSequence[]): Promise<void> | null {
     if (this.#disk === null) return null
     const found = this.find(group, running)?.cut.cells ?? 0
     if (group.key.length - found < LEAST_CELLS_READ) return null
@@ -116,7 +122,7 @@ export class PrefixReuse {
     return this.#readAhead(group, running, this.#disk).catch(() => {})
   }
 
-  async #readAhead(group: SequenceGroup, running: readonly RunningSequence[], disk: DiskPrefixes): Promise<void> {
+  async #readAhead(group: Prompt, running: readonly RunningSequence[], disk: DiskPrefixes): Promise<void> {
     await disk.refresh(group.organisation)
     const cached = this.#cache.find(group.organisation, group.key)
     const found = this.find(group, running)?.cut.cells ?? 0
@@ -152,7 +158,7 @@ export class PrefixReuse {
   }
 
   /** The longest prefix of the group's prompt that has been computed. */
-  find({ organisation, key }: SequenceGroup, running: readonly RunningSequence[]): Match | null {
+  find({ organisation, key }: Prompt, running: readonly RunningSequence[]): Match | null {
     let best = this.#findEnded(organisation, key)
     for (const { group } of running) {
       const source = group.root?.kvSequence ?? null
@@ -180,11 +186,10 @@ export class PrefixReuse {
     if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
     this.#learnReturn(opening.group, match)
     if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
-      this.#misses++
+      this.count(0)
       return this.#kv.fork(null)
     }
-    this.#hits++
-    this.#reusedTokens += match.cut.cells
+    this.count(match.cut.cells)
     if (isCached(match)) return this.#restore(match)
     if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
     this.#retained.touch(match.source)
@@ -239,16 +244,41 @@ export class PrefixReuse {
     await this.#disk?.flush()
   }
 
+  /** Cells of a prompt that copies have. */
+  copiedCells({ organisation, key }: Prompt, { isExact }: CopyOptions): number {
+    return this.#cache.find(organisation, key, isExact)?.cut.cells ?? 0
+  }
+
+  /** A sequence of another KV cache, with what copies have of a prompt, as far as it fits. */
+  restoreTo({ organisation, key }: Prompt, { kv, isExact }: Required<CopyOptions>): KvSequence {
+    const match = this.#cache.find(organisation, key, isExact)
+    if (match === null || this.#cache.cellsToRestore(match) > kv.freeCells) return kv.fork(null)
+    return this.#restore(match, kv)
+  }
+
+  /** Copies a sequence of another KV cache. Blocks until all of it is copied. */
+  copyFrom({ organisation, key }: Prompt, sequence: KvSequence, options: Required<CopyOptions>): void {
+    const copy = this.#cache.begin(organisation, key, sequence, options)
+    while (copy !== null && this.#cache.copyNext(copy, sequence));
+  }
+
+  /** Counts a prompt. @param cells of it that had been computed. */
+  count(cells: number): void {
+    if (cells === 0) this.#misses++
+    else this.#hits++
+    this.#reusedTokens += cells
+  }
+
   /** A sequence with a copy's cells; an empty one when the library does not take the copy. */
-  #restore(match: PrefixMatch<CachedPrefix>): KvSequence {
+  #restore(match: PrefixMatch<CachedPrefix>, kv = this.#kv): KvSequence {
     this.#disk?.touch(match.source)
     try {
-      return this.#cache.restore(match)
+      return this.#cache.restore(match, kv)
     } catch {
       // Only a copy from disk can be useless, even with the right checksum.
       this.#disk?.remove(match.source)
       this.#cache.forget(match.source)
-      return this.#kv.fork(null)
+      return kv.fork(null)
     }
   }
 

@@ -1,9 +1,9 @@
-import { FairQueue } from '../../../../lib/fair-queue.ts'
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { DiskPrefixes } from '../../disk/disk-prefixes.ts'
 import type { BatchSplitter } from '../batch/batch-splitter.ts'
 import { SharedPrefix } from '../batch/shared-prefix.ts'
 import type { LoadedModel } from '../loaded-model.ts'
+import { WorkQueue } from '../work-queue.ts'
 import type { KvHolder } from './kv-holder.ts'
 import { PrefixReuse, type ReuseCosts, type ReuseStats, type Room } from './prefix-reuse.ts'
 import type { Sequence } from './sequence.ts'
@@ -19,15 +19,12 @@ const HEADROOM_CELLS = 32
  */
 export class SequenceManager {
   readonly #loaded: LoadedModel
-  readonly #queue = new FairQueue<SequenceGroup>()
-  /** What gives way: nothing of it is admitted while anything else waits. */
-  readonly #backgroundQueue = new FairQueue<SequenceGroup>()
+  /** What is in the background gives way: nothing of it is admitted while anything else waits. */
+  readonly #queue = new WorkQueue<SequenceGroup>()
   readonly #reuse: PrefixReuse
   /** Oldest first. */
   readonly #running: RunningSequence[] = []
   readonly #openPrefixes = new Set<SharedPrefix>()
-  #waitingGroups = 0
-  #waitingBackground = 0
   #preemptions = 0
   #lastRank = 0
   /** Nothing is admitted between a preemption and the next end of a sequence; in the background, if it was one of these. */
@@ -53,6 +50,11 @@ export class SequenceManager {
     this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
   }
 
+  /** For work in another KV cache, which shares the copies. */
+  get reuse(): PrefixReuse {
+    return this.#reuse
+  }
+
   /** Oldest first. */
   get running(): readonly RunningSequence[] {
     return this.#running
@@ -60,22 +62,22 @@ export class SequenceManager {
 
   /** The group whose turn it is to have a sequence admitted. */
   get next(): SequenceGroup | undefined {
-    return this.#queue.head ?? this.#backgroundQueue.head
+    return this.#queue.head
   }
 
   /** Groups with sequences that wait. */
   get queued(): readonly SequenceGroup[] {
-    return [...this.#queue.items, ...this.#backgroundQueue.items]
+    return this.#queue.items
   }
 
   /** Groups of which no sequence has been admitted. */
   get waitingGroups(): number {
-    return this.#waitingGroups + this.#waitingBackground
+    return this.#queue.waiting
   }
 
   /** Those of them that wait in the background. */
   get waitingBackground(): number {
-    return this.#waitingBackground
+    return this.#queue.waitingBackground
   }
 
   /** Whether a sequence of one class runs. */
@@ -93,8 +95,7 @@ export class SequenceManager {
   }
 
   enqueue(group: SequenceGroup): void {
-    this.#queueOf(group).add(group)
-    this.#countWaiting(group, 1)
+    this.#queue.of(group).add(group)
   }
 
   /**
@@ -103,29 +104,20 @@ export class SequenceManager {
    */
   admit(): void {
     while (!this.#isCongested) {
-      const group = this.#queue.head
+      const group = this.#queue.foreground.head
       const sequence = group?.waiting[0]
       if (group === undefined || sequence === undefined) break
       if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptBackground()) return
       while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptBackground()) return
       this.#admitNextOf(group)
     }
-    while (this.#queue.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
-      const group = this.#backgroundQueue.head
+    while (this.#queue.foreground.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
+      const group = this.#queue.head
       const sequence = group?.waiting[0]
       if (group === undefined || sequence === undefined || this.#running.length >= this.#loaded.maxRunning) return
       if (!this.#makeRoomFor({ group, sequence })) return
       this.#admitNextOf(group)
     }
-  }
-
-  #queueOf({ isBackground }: SequenceGroup): FairQueue<SequenceGroup> {
-    return isBackground ? this.#backgroundQueue : this.#queue
-  }
-
-  #countWaiting({ isBackground }: SequenceGroup, change: number): void {
-    if (isBackground) this.#waitingBackground += change
-    else this.#waitingGroups += change
   }
 
   /** Has the youngest sequence in the background leave. @returns false when there is none. */
@@ -207,8 +199,7 @@ export class SequenceManager {
 
   /** Closes all of a group. @param keep whether the prefix cache may keep what it computed. */
   drop(group: SequenceGroup, keep: boolean): void {
-    this.#queueOf(group).remove(group)
-    if (!group.hasStarted) this.#countWaiting(group, -1)
+    this.#queue.of(group).remove(group)
     for (const running of this.#running.filter((other) => other.group === group)) {
       this.#stop(running)
       this.#close(running, keep)
@@ -219,9 +210,8 @@ export class SequenceManager {
   }
 
   #admitNextOf(group: SequenceGroup): void {
-    const queue = this.#queueOf(group)
+    const queue = this.#queue.of(group)
     queue.rotate()
-    if (!group.hasStarted) this.#countWaiting(group, -1)
     const sequence = group.admit()
     if (group.waiting.length === 0) queue.remove(group)
     if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
@@ -238,7 +228,7 @@ export class SequenceManager {
     this.#stop(running)
     sequence.close(this.#loaded.kv)
     group.preempt(sequence)
-    this.#queueOf(group).add(group)
+    this.#queue.of(group).add(group)
     this.#preemptions++
     if (group.isBackground) this.#isBackgroundCongested = true
     else this.#isCongested = true

@@ -1,26 +1,28 @@
-import { FairQueue } from '../../../lib/fair-queue.ts'
-import { logSum } from '../../../lib/log-sum.ts'
-import type { PromptUsage } from '../../contract/generation.ts'
-import type { ReplyTree } from '../../contract/reply-tree.ts'
-import type { ReadWork } from '../../contract/work.ts'
-import { toFailure } from '../failure.ts'
-import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
-import { countCells } from '../scheduler/batch/prefill-cursor.ts'
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
-import type { SideWork } from '../scheduler/side-work.ts'
-import { type AdmittedRead, admitRead } from './read-admission.ts'
-import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
-import { type ReadLimits, readLimits } from './read-limits.ts'
-import type { ReadPrefix } from './read-prefix.ts'
-import { ReadPrefixCopies } from './read-prefix-copies.ts'
-import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
-import { ReadThreads } from './read-threads.ts'
-import { keepQuestionsApart } from './shared-calls.ts'
+import { logSum } from '../../../../lib/log-sum.ts'
+import type { PromptUsage } from '../../../contract/generation.ts'
+import type { ReplyTree } from '../../../contract/reply-tree.ts'
+import type { ReadWork } from '../../../contract/work.ts'
+import { toFailure } from '../../failure.ts'
+import type { FromEngine, SentAnswer } from '../../protocol.ts'
+import { countCells } from '../batch/prefill-cursor.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { PrefixReuse } from '../sequences/prefix-reuse.ts'
+import type { GroupIdentity } from '../sequences/sequence-group.ts'
+import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
+import { WorkQueue } from '../work-queue.ts'
+import { type AdmittedScoring, admitScoring } from './question-admission.ts'
+import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
+import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
+import type { ScoringPrefix } from './scoring-prefix.ts'
+import { type OpenQuestion, ScoringRequest } from './scoring-request.ts'
 
-export type ReadSettings = Pick<EngineSettings, 'prefixCacheBytes'>
+export interface ScorerSettings {
+  /** What a row of a prompt takes, as measured during warm-up. */
+  readonly rowMs: number
+  /** Whether a row's numbers are the same whatever else is computed; see `Numerics`. */
+  readonly isBatchInvariant: boolean
+}
 
-/** Part of the prefix cache's size that copies of prefixes may take. */
-const COPIES_SHARE = 1 / 4
 /** How long an encoder runs in one step, if it can be paused: what arrives meanwhile waits; in ms. */
 const ENCODE_MS = 30
 /** A context that nobody has used for so long is closed, in ms. */
@@ -28,32 +30,32 @@ const IDLE_MS = 30_000
 /** A request has its turn for at least so many times as long as its prefix took to get there. */
 const TURN_PER_PREFIX = 4
 
-/** Fewer rows take hardly less time. */
+/** Fewer rows take hardly less time: a call's other costs are like so many rows. */
 const FEW_ROWS = 16
 
 /** A tree of an open question. */
-interface Part extends ReadUnit {
+interface Part extends ScoringUnit {
   readonly open: OpenQuestion
 }
 
 /**
- * Reads how likely replies are. It owns the requests, the context that they share and the copies of prefixes. The scheduler
- * has it make one native call at a time, in turn with completions; organisations take turns, a call each. The engine
- * process submits requests.
+ * Computes how likely given replies are. It owns the requests and the context that they share. The scheduler has it make one
+ * native call at a time, in turn with completions; organisations take turns, a call each. The engine process submits
+ * requests.
  */
-export class Reads implements SideWork {
+export class ReplyScorer {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
-  readonly #limits: ReadLimits
-  readonly #copies: ReadPrefixCopies
-  readonly #queue = new FairQueue<ReadRequest>()
-  /** What has its turn when nothing else is to be read. */
-  readonly #backgroundQueue = new FairQueue<ReadRequest>()
-  readonly #requests = new Map<number, ReadRequest>()
-  #context: ReadContext | null = null
-  /** Whether questions may share a call; null before it is known. */
-  #shares: boolean | null
-  readonly #threads: ReadThreads
+  readonly #limits: ScoringLimits
+  /** Where prefixes go that give way to others. */
+  readonly #reuse: PrefixReuse
+  /** Whether a prefix must have been computed here, in calls that depend on it alone. */
+  readonly #isExact: boolean
+  readonly #isCopied: boolean
+  readonly #queue = new WorkQueue<ScoringRequest>()
+  readonly #requests = new Map<number, ScoringRequest>()
+  #context: ScoringContext | null = null
+  readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
   /** The open question whose lead is in the context. */
   #led: OpenQuestion | null = null
@@ -65,27 +67,30 @@ export class Reads implements SideWork {
   #prefilledTokens = 0
   #idle: NodeJS.Timeout | null = null
 
-  /** @param rowMs what a row of a prompt takes, as measured during warm-up. */
   constructor(
     loaded: LoadedModel,
-    rowMs: number,
-    { prefixCacheBytes }: ReadSettings,
+    { rowMs, isBatchInvariant }: ScorerSettings,
+    reuse: PrefixReuse,
     send: (message: FromEngine) => void,
   ) {
     this.#loaded = loaded
     this.#send = send
-    this.#limits = readLimits(loaded)
-    this.#threads = new ReadThreads(this.#limits.threads, rowMs)
-    this.#copies = new ReadPrefixCopies(prefixCacheBytes * COPIES_SHARE)
-    this.#shares = this.#limits.mayShare ? null : false
+    this.#limits = scoringLimits(loaded, isBatchInvariant)
+    const { threads } = this.#limits
+    const roundMs = (rows: number) => (rows + FEW_ROWS) * rowMs
+    this.#threads = new ThreadCount({ roundMs }, threads, threads, LONG_STEPS)
+    this.#reuse = reuse
+    this.#isExact = !isBatchInvariant
+    // Copies of other sequences may have their cells in other places.
+    this.#isCopied = isBatchInvariant || loaded.model.cuttablePositions === Number.POSITIVE_INFINITY
   }
 
   get isIdle(): boolean {
-    return this.#queue.isEmpty && this.#backgroundQueue.isEmpty
+    return this.#queue.isEmpty
   }
 
   get isBackground(): boolean {
-    return this.#queue.isEmpty && !this.#backgroundQueue.isEmpty
+    return this.#queue.foreground.isEmpty && !this.#queue.isEmpty
   }
 
   get running(): number {
@@ -93,11 +98,11 @@ export class Reads implements SideWork {
   }
 
   get waiting(): number {
-    return waitingIn(this.#queue) + this.waitingBackground
+    return this.#queue.waiting
   }
 
   get waitingBackground(): number {
-    return waitingIn(this.#backgroundQueue)
+    return this.#queue.waitingBackground
   }
 
   get prefilledTokens(): number {
@@ -105,23 +110,23 @@ export class Reads implements SideWork {
   }
 
   /** @throws FailureError when the work does not fit. */
-  admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedRead> {
-    return admitRead(this.#loaded, work, this.#limits, signal)
+  async admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
+    const admitted = await admitScoring(this.#loaded, work, this.#limits, signal)
+    const [first] = admitted.questions
+    if (first !== undefined && !this.#isExact) await this.#reuse.readAhead(first.prefix, [])
+    if (signal.aborted) admitted.close()
+    return admitted
   }
 
   /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
-  submit(identity: ReadIdentity, work: AdmittedRead, traced: boolean): void {
+  submit(identity: GroupIdentity, work: AdmittedScoring, traced: boolean): void {
     const { id } = identity
-    const request = new ReadRequest(identity, work, this.#limits, traced)
+    const request = new ScoringRequest(identity, work, this.#limits, traced)
     this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
     this.#requests.set(id, request)
-    this.#queueOf(request).add(request)
+    this.#queue.of(request).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#idle = null
-  }
-
-  #queueOf({ isBackground }: ReadRequest): FairQueue<ReadRequest> {
-    return isBackground ? this.#backgroundQueue : this.#queue
   }
 
   abort(id: number): void {
@@ -130,7 +135,7 @@ export class Reads implements SideWork {
   }
 
   step(budgetMs: number): void {
-    const request = this.#queue.head ?? this.#backgroundQueue.head
+    const request = this.#queue.head
     if (request === undefined) return
     if (!request.hasStarted && request.isTraced) this.#send({ type: 'started', id: request.id })
     request.hasStarted = true
@@ -152,13 +157,14 @@ export class Reads implements SideWork {
     this.#context = null
   }
 
-  #advance(request: ReadRequest, open: OpenQuestion, budgetMs: number): void {
+  #advance(request: ScoringRequest, open: OpenQuestion, budgetMs: number): void {
     const { prefix, lead } = open.question
     const started = performance.now()
     const context = this.#contextFor(open)
     if (this.#led !== null && this.#led !== open) this.#endLead()
-    if (context.prefix?.key !== prefix.key) {
-      if (!this.#begin(context, prefix)) this.#prefixMs = performance.now() - started
+    if (context.prefix?.name !== prefix.name) {
+      this.#begin(context, prefix)
+      this.#prefixMs = context.isFilled ? performance.now() - started : 0
       this.#turnMs = 0
       if (context.isFilled) return
     }
@@ -180,47 +186,41 @@ export class Reads implements SideWork {
       else this.#turnMs += performance.now() - started
       return
     }
-    this.#read(request, this.#partsFor(request, open, budgetMs))
+    this.#score(request, this.#partsFor(request, open, budgetMs))
     this.#turnMs += performance.now() - started
     if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
       this.#turnMs = 0
-      this.#queueOf(request).rotate()
+      this.#queue.of(request).rotate()
     }
   }
 
   /** The context, made or made larger where it has too few cells. */
-  #contextFor({ question: { prefix, lead } }: OpenQuestion): ReadContext {
-    const cells = ReadContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
+  #contextFor({ question: { prefix, lead } }: OpenQuestion): ScoringContext {
+    const cells = ScoringContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
     this.#context = null
     this.#led = null
-    this.#context = new ReadContext(this.#loaded, this.#limits, cells)
-    this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
+    this.#context = new ScoringContext(this.#loaded, this.#limits, cells)
     return this.#context
   }
 
-  /** Puts another prefix into the context. @returns whether it is still to be computed. */
-  #begin(context: ReadContext, prefix: ReadPrefix): boolean {
+  /** Puts another prefix into the context, as far as it was copied. */
+  #begin(context: ScoringContext, prefix: ScoringPrefix): void {
     this.#put(context)
-    const copy = this.#copies.get(prefix.key)
-    if (copy !== undefined) {
-      context.restore(prefix, copy)
-      return false
-    }
-    this.#prefixMs = 0
-    context.begin(prefix)
-    return true
+    const isExact = this.#isExact
+    if (this.#isCopied) context.begin(prefix, (kv) => this.#reuse.restoreTo(prefix, { kv, isExact }))
+    else context.begin(prefix)
   }
 
   /** Keeps a copy of the context's prefix. */
-  #put(context: ReadContext | null): void {
-    const prefix = context?.prefix ?? null
-    if (context === null || prefix === null || this.#copies.has(prefix.key)) return
+  #put(context: ScoringContext | null): void {
+    if (context === null || context.prefix === null || !this.#isCopied) return
     this.#endLead()
-    const copy = context.save()
-    if (copy !== null) this.#copies.set(prefix.key, copy)
+    const { kv, prefix, prefixSequence } = context
+    const isExact = this.#isExact
+    if (prefixSequence !== null) this.#reuse.copyFrom(prefix, prefixSequence, { kv, isExact })
   }
 
   #endLead(): void {
@@ -229,8 +229,8 @@ export class Reads implements SideWork {
     this.#context?.endLead()
   }
 
-  /** What the next call reads: one part, or parts of several questions as far as they fit. */
-  #partsFor(request: ReadRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
+  /** What the next call computes: one part, or parts of several questions as far as they fit. */
+  #partsFor(request: ScoringRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
     const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
     const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(FEW_ROWS, budgetMs / this.#rowMs))
@@ -245,22 +245,22 @@ export class Reads implements SideWork {
         const fits = rows <= wanted && outputs <= mostOutputs && leaves <= mostLeaves
         if (parts.length > 0 && !fits) return parts
         parts.push({ open, tail: open.question.tail, tree })
-        if (this.#shares !== true || this.#led !== null || open.isAlone) return parts
+        if (!this.#limits.sharesCalls || this.#led !== null || open.isAlone) return parts
       }
     }
   }
 
   /** Whether two questions may share a call. */
   #mayJoin({ question: a }: OpenQuestion, { question: b, isAlone }: OpenQuestion): boolean {
-    return a.prefix.key === b.prefix.key && a.lead.length + b.lead.length === 0 && !isAlone
+    return a.prefix.name === b.prefix.name && a.lead.length + b.lead.length === 0 && !isAlone
   }
 
   /** Where it makes no other difference, as many threads compute as are fastest. */
-  #chooseThreads(context: ReadContext): void {
-    if (this.#shares === true) context.setThreads(this.#threads.next())
+  #chooseThreads(context: ScoringContext): void {
+    if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
   }
 
-  #read(request: ReadRequest, parts: readonly Part[]): void {
+  #score(request: ScoringRequest, parts: readonly Part[]): void {
     const context = this.#context!
     const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     const questions = [...new Set(parts.map(({ open }) => open))]
@@ -290,7 +290,7 @@ export class Reads implements SideWork {
   }
 
   /** Of the replies of a tree, by its `ends`. */
-  #logProbsOf(context: ReadContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
+  #logProbsOf(context: ScoringContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
     const { model } = this.#loaded
     if (this.#endTokens === null) {
       const tokens = Array.from({ length: model.vocabularySize }, (_, token) => token)
@@ -318,21 +318,21 @@ export class Reads implements SideWork {
     })
   }
 
-  #answer(request: ReadRequest, answers: readonly SentAnswer[], done: readonly OpenQuestion[]): void {
+  #answer(request: ScoringRequest, answers: readonly SentAnswer[], done: readonly OpenQuestion[]): void {
     for (const open of done) request.close(open)
     const last = request.isFinished
     if (answers.length > 0) this.#send({ type: 'answers', id: request.id, answers, last })
     if (last) this.#close(request)
   }
 
-  #fail(request: ReadRequest, error: unknown): void {
+  #fail(request: ScoringRequest, error: unknown): void {
     this.#close(request)
     this.#send({ type: 'error', id: request.id, error: toFailure(error) })
   }
 
-  #close(request: ReadRequest): void {
+  #close(request: ScoringRequest): void {
     this.#requests.delete(request.id)
-    this.#queueOf(request).remove(request)
+    this.#queue.of(request).remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
     // What is half computed may need media of the request.
     if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
@@ -352,16 +352,14 @@ export class Reads implements SideWork {
   }
 
   /** The first question is charged for the prefix, unless an earlier request left it. */
-  #usage({ usage, questions }: AdmittedRead): readonly PromptUsage[] {
-    return usage.map((prompt, index) => {
-      const { prefix } = questions[index]!
-      const isThere =
-        this.#copies.has(prefix.key) || (this.#context?.isFilled && this.#context.prefix?.key === prefix.key)
-      return index === 0 && isThere ? { ...prompt, cachedTokens: prefix.cells } : prompt
-    })
+  #usage({ usage, questions }: AdmittedScoring): readonly PromptUsage[] {
+    const cachedTokens = this.#knownCells(questions[0]!.prefix)
+    this.#reuse.count(cachedTokens)
+    return usage.map((prompt, index) => (index === 0 ? { ...prompt, cachedTokens } : prompt))
   }
-}
 
-function waitingIn(queue: FairQueue<ReadRequest>): number {
-  return queue.items.filter(({ hasStarted }) => !hasStarted).length
+  #knownCells(prefix: ScoringPrefix): number {
+    if (this.#context?.isFilled && this.#context.prefix?.name === prefix.name) return prefix.cells
+    return this.#isCopied ? this.#reuse.copiedCells(prefix, { isExact: this.#isExact }) : 0
+  }
 }

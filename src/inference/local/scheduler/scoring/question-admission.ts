@@ -1,17 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { lengthProblem } from '../../contract/context-length.ts'
-import type { PromptUsage } from '../../contract/generation.ts'
-import type { ReadQuestion, ReadWork } from '../../contract/work.ts'
-import { FailureError } from '../failure.ts'
-import { checkMedia, DEFAULT_PARAM } from '../scheduler/admission.ts'
-import { countCells } from '../scheduler/batch/prefill-cursor.ts'
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
-import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
-import type { ReadLimits } from './read-limits.ts'
-import { createPrefix, type ReadPrefix } from './read-prefix.ts'
+import type { PromptUsage } from '../../../contract/generation.ts'
+import type { ReadQuestion, ReadWork } from '../../../contract/work.ts'
+import type { PromptChunk, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
+import { checkLength, DEFAULT_PARAM, invalid, Prompts, splitLast, splitText, textOf, usageOf } from '../admission.ts'
+import { countCells } from '../batch/prefill-cursor.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import type { ScoringLimits } from './scoring-limits.ts'
+import { createPrefix, type ScoringPrefix } from './scoring-prefix.ts'
 
-/** A read that fits the model, tokenised. */
-export interface AdmittedRead {
+/** Questions that fit the model, tokenised. */
+export interface AdmittedScoring {
   readonly questions: readonly AdmittedQuestion[]
   /** As if nothing of the prefix had been computed yet. */
   readonly usage: readonly PromptUsage[]
@@ -22,7 +20,7 @@ export interface AdmittedRead {
 export interface AdmittedQuestion {
   /** In request order. */
   readonly index: number
-  readonly prefix: ReadPrefix
+  readonly prefix: ScoringPrefix
   /** What follows the prefix and takes calls of its own: media, and text that is too long for one call with the replies. */
   readonly lead: readonly PromptChunk[]
   /** The last tokens, at least one. They are in one call with tokens of the replies. */
@@ -40,25 +38,16 @@ const TURN_MS = 5
  * Tokenises the work and checks that it fits, a few questions at a time: there may be 100,000 replies.
  * @throws FailureError when a question does not fit the context window or the model does not support a part of it.
  */
-export async function admitRead(
+export async function admitScoring(
   loaded: LoadedModel,
   work: ReadWork,
-  limits: ReadLimits,
+  limits: ScoringLimits,
   signal: AbortSignal,
-): Promise<AdmittedRead> {
+): Promise<AdmittedScoring> {
   const { prefix: parts, questions, organisation } = work
-  const prompts: TokenisedPrompt[] = []
-  const read = (parts: ReadWork['prefix'], param: string, before?: TokenisedPrompt) => {
-    const prompt = loaded.reader.read(parts, organisation, param, before)
-    prompts.push(prompt)
-    checkMedia(prompt.chunks, loaded.context.mediaRows, param)
-    return prompt
-  }
-  const close = () => {
-    for (const prompt of prompts) prompt.close()
-  }
+  const prompts = new Prompts(loaded, organisation)
   try {
-    const prefix = read(parts, questions[0]?.param ?? DEFAULT_PARAM)
+    const prefix = prompts.read(parts, questions[0]?.param ?? DEFAULT_PARAM)
     const prefixes = new Prefixes(prefix.chunks, organisation)
     const replies = new ReplyReader(loaded, limits)
     const admitted: AdmittedQuestion[] = []
@@ -71,19 +60,12 @@ export async function admitRead(
         turnEnds = performance.now() + TURN_MS
       }
       const param = question.param ?? DEFAULT_PARAM
-      const suffix = read(question.suffix, param, prefix)
+      const suffix = prompts.read(question.suffix, param, prefix)
       const tokens = replies.read(question, suffix.tokens === 0 ? prefix : suffix)
-      const promptTokens = prefix.tokens + suffix.tokens
       const longest = tokens.reduce((most, { length }) => Math.max(most, length), 0)
-      const problem = lengthProblem(promptTokens, longest, loaded.info.contextTokens)
-      if (problem !== null) throw invalid(problem, param)
-      usage.push({
-        promptTokens,
-        imageTokens: prefix.imageTokens + suffix.imageTokens,
-        audioTokens: prefix.audioTokens + suffix.audioTokens,
-        // The first question is charged for the prefill that the others share.
-        cachedTokens: index === 0 ? 0 : prefix.tokens,
-      })
+      checkLength(prefix.tokens + suffix.tokens, longest, loaded.info.contextTokens, param)
+      // The first question is charged for the prefill that the others share.
+      usage.push(usageOf(prefix, suffix, index === 0 ? 0 : prefix.tokens))
       // Without a suffix, a token of the prefix is the question's: this question has another prefix then.
       const [own, chunks] = prefixes.split(suffix.chunks, param)
       admitted.push({
@@ -94,9 +76,9 @@ export async function admitRead(
         tokens: countCells(chunks),
       })
     }
-    return { questions: admitted, usage, close }
+    return { questions: admitted, usage, close: () => prompts.close() }
   } catch (error) {
-    close()
+    prompts.close()
     throw error
   }
 }
@@ -105,8 +87,8 @@ export async function admitRead(
 class Prefixes {
   readonly #chunks: readonly PromptChunk[]
   readonly #organisation: string
-  #whole: ReadPrefix | null = null
-  #shorter: readonly [ReadPrefix, readonly PromptChunk[]] | null = null
+  #whole: ScoringPrefix | null = null
+  #shorter: readonly [ScoringPrefix, readonly PromptChunk[]] | null = null
 
   constructor(chunks: readonly PromptChunk[], organisation: string) {
     this.#chunks = chunks
@@ -114,18 +96,14 @@ class Prefixes {
   }
 
   /** @returns a question's prefix, and what follows it. */
-  split(suffix: readonly PromptChunk[], param: string): readonly [ReadPrefix, readonly PromptChunk[]] {
+  split(suffix: readonly PromptChunk[], param: string): readonly [ScoringPrefix, readonly PromptChunk[]] {
     if (countCells(suffix) > 0) {
       this.#whole ??= createPrefix(this.#chunks, this.#organisation)
       return [this.#whole, suffix]
     }
     if (this.#shorter === null) {
-      const { rest, tokens } = splitText(this.#chunks, param)
-      const kept: PromptChunk[] = tokens.length === 1 ? [] : [{ type: 'text', tokens: tokens.subarray(0, -1) }]
-      this.#shorter = [
-        createPrefix([...rest, ...kept], this.#organisation),
-        [{ type: 'text', tokens: tokens.subarray(-1) }],
-      ]
+      const { rest, last } = splitLast(this.#chunks, param)
+      this.#shorter = [createPrefix(rest, this.#organisation), [{ type: 'text', tokens: last }]]
     }
     return this.#shorter
   }
@@ -137,7 +115,7 @@ class ReplyReader {
   readonly #longest: number
   readonly #known = new Map<string, Int32Array>()
 
-  constructor(loaded: LoadedModel, { nodes }: ReadLimits) {
+  constructor(loaded: LoadedModel, { nodes }: ScoringLimits) {
     this.#loaded = loaded
     this.#longest = nodes
   }
@@ -163,7 +141,7 @@ class ReplyReader {
 
   #tokenize(text: string, before: TokenisedPrompt, param: string): Int32Array {
     const prompt = this.#loaded.reader.size([{ type: 'text', text, trusted: false }], '', param, before)
-    return concat(prompt.chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : [])))
+    return textOf(prompt.chunks)
   }
 }
 
@@ -174,42 +152,13 @@ class ReplyReader {
 function cutTail(
   chunks: readonly PromptChunk[],
   replies: readonly Int32Array[],
-  { rows, nodes, leaves, isRecurrent }: ReadLimits,
+  { rows, nodes, leaves, isRecurrent }: ScoringLimits,
   param: string,
 ): Pick<AdmittedQuestion, 'lead' | 'tail'> {
-  const { rest, tokens } = splitText(chunks, param)
+  const { rest, text } = splitText(chunks, param)
   const most = replies.reduce((sum, { length }) => sum + length, 0)
-  const fits = !isRecurrent && tokens.length + most <= rows && most <= nodes && replies.length <= leaves
-  if (fits) return { lead: rest, tail: tokens }
-  const before: PromptChunk[] = tokens.length === 1 ? [] : [{ type: 'text', tokens: tokens.subarray(0, -1) }]
-  return { lead: [...rest, ...before], tail: tokens.subarray(-1) }
-}
-
-/** Splits off all text at the end of a prompt. @throws FailureError when it ends with media. */
-function splitText(
-  chunks: readonly PromptChunk[],
-  param: string,
-): { rest: readonly PromptChunk[]; tokens: Int32Array } {
-  const kept = chunks.filter((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
-  const start = kept.findLastIndex(({ type }) => type === 'media') + 1
-  const tokens = concat(kept.slice(start).flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : [])))
-  if (kept.length === 0) throw invalid('The prompt is empty.', param)
-  if (tokens.length === 0) throw invalid('The prompt must end with text.', param)
-  return { rest: kept.slice(0, start), tokens }
-}
-
-function concat(parts: readonly Int32Array[]): Int32Array {
-  const [only] = parts
-  if (parts.length === 1) return only!
-  const all = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
-}
-
-function invalid(message: string, param: string): FailureError {
-  return new FailureError({ kind: 'invalid', message, param })
+  const fits = !isRecurrent && text.length + most <= rows && most <= nodes && replies.length <= leaves
+  if (fits) return { lead: rest, tail: text }
+  const { rest: lead, last: tail } = splitLast(chunks, param)
+  return { lead, tail }
 }

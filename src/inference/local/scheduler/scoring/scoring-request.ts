@@ -1,26 +1,27 @@
-import type { ReadAnswer } from '../../contract/generation.ts'
-import { growTrees, type ReplyTree } from '../../contract/reply-tree.ts'
-import type { AdmittedQuestion, AdmittedRead } from './read-admission.ts'
-import type { ReadLimits } from './read-limits.ts'
+import type { ReadAnswer } from '../../../contract/generation.ts'
+import { growTrees, type ReplyTree } from '../../../contract/reply-tree.ts'
+import type { GroupIdentity } from '../sequences/sequence-group.ts'
+import type { AdmittedQuestion, AdmittedScoring } from './question-admission.ts'
+import type { ScoringLimits } from './scoring-limits.ts'
 
-/** A question with what is known of its replies. It owns which of its trees are still to be read. */
+/** A question with what is known of its replies. It owns which of its trees are still to be computed. */
 export class OpenQuestion {
   readonly question: AdmittedQuestion
-  /** Still to be read. */
+  /** Still to be computed. */
   readonly trees: ReplyTree[]
   /** Whether it shares no call, because one that it shared has failed. */
   isAlone = false
   readonly #logProbs: number[]
   #isCounted = false
 
-  constructor(question: AdmittedQuestion, limits: ReadLimits) {
+  constructor(question: AdmittedQuestion, limits: ScoringLimits) {
     this.question = question
     const nodes = Math.min(limits.nodes, limits.rows - question.tail.length)
     this.trees = growTrees(question.replies, { nodes, leaves: limits.leaves })
     this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
   }
 
-  /** Takes in what was read of a tree. @param logProbs of whole replies, by the tree's `ends`. */
+  /** Takes in what was computed of a tree. @param logProbs of whole replies, by the tree's `ends`. */
   settle(tree: ReplyTree, logProbs: readonly number[]): void {
     this.trees.splice(this.trees.indexOf(tree), 1)
     for (const [at, { reply }] of tree.ends.entries()) this.#logProbs[reply] = logProbs[at]!
@@ -38,36 +39,29 @@ export class OpenQuestion {
   }
 }
 
-/** Whose a request is. */
-export interface ReadIdentity {
-  readonly id: number
-  readonly organisation: string
-  readonly isBackground?: boolean | undefined
-}
-
 /**
- * One request from its admission to its last answer. It owns which of its questions are still to be read; the reads take
- * them in order.
+ * One request from its admission to its last answer. It owns which of its questions are still to be computed; the
+ * reply scorer takes them in order.
  */
-export class ReadRequest {
+export class ScoringRequest {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
   /** Whether it gives way to requests that are not. */
   readonly isBackground: boolean
-  readonly work: AdmittedRead
+  readonly work: AdmittedScoring
   readonly isTraced: boolean
   hasStarted = false
   /** Those of one prefix behind each other. */
   readonly #waiting: AdmittedQuestion[]
-  readonly #limits: ReadLimits
+  readonly #limits: ScoringLimits
   /** Begun, in order. */
   readonly #open: OpenQuestion[] = []
 
   constructor(
-    { id, organisation, isBackground = false }: ReadIdentity,
-    work: AdmittedRead,
-    limits: ReadLimits,
+    { id, organisation, isBackground = false }: GroupIdentity,
+    work: AdmittedScoring,
+    limits: ScoringLimits,
     isTraced: boolean,
   ) {
     this.id = id

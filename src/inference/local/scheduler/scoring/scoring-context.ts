@@ -1,16 +1,16 @@
-import type { ReplyTree } from '../../contract/reply-tree.ts'
-import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-cache.ts'
-import type { Context } from '../native/context.ts'
-import type { RowReading } from '../native/device-rows.ts'
-import { type MediaMemory, PrefillCursor } from '../scheduler/batch/prefill-cursor.ts'
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
-import type { EncodeTurn } from '../tokens/encoder-turns.ts'
-import type { PromptChunk } from '../tokens/prompt-tokens.ts'
-import { OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
-import type { ReadPrefix } from './read-prefix.ts'
+import type { ReplyTree } from '../../../contract/reply-tree.ts'
+import { KvCache, type KvSequence } from '../../cache/kv-cache.ts'
+import type { Context } from '../../native/context.ts'
+import type { RowReading } from '../../native/device-rows.ts'
+import type { EncodeTurn } from '../../tokens/encoder-turns.ts'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
+import { type MediaMemory, PrefillCursor } from '../batch/prefill-cursor.ts'
+import type { LoadedModel } from '../loaded-model.ts'
+import { OTHER_SEQUENCES, type ScoringLimits } from './scoring-limits.ts'
+import type { ScoringPrefix } from './scoring-prefix.ts'
 
 /** The last tokens of a question, and some of its replies. */
-export interface ReadUnit {
+export interface ScoringUnit {
   readonly tail: Int32Array
   readonly tree: ReplyTree
 }
@@ -30,18 +30,18 @@ const FIRST_LEAF = OTHER_SEQUENCES
 const CELL_STEP = 512
 
 /**
- * The KV cache for reads, apart from that of completions. In it, everything has a place that depends on the prefix and
+ * The KV cache for scoring, apart from that of completions. In it, everything has a place that depends on the prefix and
  * the question alone: the prefix is in the first cells, computed in chunks whose borders depend on it alone; after it come
  * the questions of one call, and are removed again. So rounding is always the same. It owns the native context and what is
- * in it; the reads call it, and it makes one native call at a time.
+ * in it; the reply scorer calls it, and it makes one native call at a time.
  */
-export class ReadContext {
+export class ScoringContext {
   readonly #loaded: LoadedModel
-  readonly #limits: ReadLimits
+  readonly #limits: ScoringLimits
   readonly #context: Context
-  readonly #kv: KvCache
+  readonly kv: KvCache
   readonly #memory: MediaMemory
-  #prefix: ReadPrefix | null = null
+  #prefix: ScoringPrefix | null = null
   #prefixSequence: KvSequence | null = null
   #lead: KvSequence | null = null
   #cursor: PrefillCursor | null = null
@@ -52,7 +52,7 @@ export class ReadContext {
   #steps = 0
 
   /** @param cells that it must hold at least; see `cellsFor`. */
-  constructor(loaded: LoadedModel, limits: ReadLimits, cells: number) {
+  constructor(loaded: LoadedModel, limits: ScoringLimits, cells: number) {
     this.#loaded = loaded
     this.#limits = limits
     this.#context = loaded.createContext({
@@ -64,12 +64,12 @@ export class ReadContext {
       sequencesPerRow: limits.isRecurrent ? 1 : limits.leaves,
     })
     const { model, usesMrope } = loaded
-    this.#kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
-    this.#memory = { context: this.#context, kv: this.#kv, model, usesMrope }
+    this.kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
+    this.#memory = { context: this.#context, kv: this.kv, model, usesMrope }
   }
 
   /** Cells for a prefix, a question's lead, and a call. */
-  static cellsFor(prefixCells: number, leadCells: number, { rows }: ReadLimits): number {
+  static cellsFor(prefixCells: number, leadCells: number, { rows }: ScoringLimits): number {
     return prefixCells + leadCells + rows
   }
 
@@ -78,7 +78,7 @@ export class ReadContext {
   }
 
   /** What is in it, or is being computed; null for nothing. */
-  get prefix(): ReadPrefix | null {
+  get prefix(): ScoringPrefix | null {
     return this.#prefix
   }
 
@@ -92,32 +92,25 @@ export class ReadContext {
     this.#context.setThreads(threads)
   }
 
-  /** Begins with another prefix; `fill` computes it. */
-  begin(prefix: ReadPrefix): void {
-    this.clear()
-    this.#prefix = prefix
-    this.#prefixSequence = this.#kv.fork(null)
-    this.#fill(this.#prefixSequence, prefix.chunks)
+  /** The sequence of the prefix; null while it is not complete. */
+  get prefixSequence(): KvSequence | null {
+    return this.#cursor === null ? this.#prefixSequence : null
   }
 
-  /** The same with a copy of the prefix. */
-  restore(prefix: ReadPrefix, saved: SavedCells): void {
+  /**
+   * Begins with another prefix; `fill` computes what is missing.
+   * @param open gives a sequence that may hold its first cells already.
+   */
+  begin(prefix: ScoringPrefix, open = (kv: KvCache): KvSequence => kv.fork(null)): void {
     this.clear()
-    this.#prefixSequence = this.#kv.restore([{ saved, end: saved.to }])
+    this.#prefixSequence = open(this.kv)
     this.#prefix = prefix
-  }
-
-  /** A copy of the prefix, or null where a copy would not have its cells in the same places. */
-  save(): SavedCells | null {
-    const sequence = this.#prefixSequence
-    if (sequence === null || sequence.cells === 0 || this.#cursor !== null) return null
-    if (this.#loaded.model.cuttablePositions !== Number.POSITIVE_INFINITY) return null
-    return this.#kv.save(sequence, START, { cells: sequence.cells, position: sequence.position })
+    this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)
   }
 
   /** Puts something between the prefix and the next unit; `fill` computes it. */
   beginLead(chunks: readonly PromptChunk[]): void {
-    this.#lead = this.#kv.fork(this.#prefixSequence)
+    this.#lead = this.kv.fork(this.#prefixSequence)
     this.#fill(this.#lead, chunks)
   }
 
@@ -125,7 +118,7 @@ export class ReadContext {
   endLead(): void {
     if (this.#lead === null) return
     this.#dropForks()
-    this.#kv.release(this.#lead)
+    this.kv.release(this.#lead)
     this.#lead = null
     this.#cursor = null
   }
@@ -146,7 +139,7 @@ export class ReadContext {
     if (rows > 0) cursor.decodeMedia(this.#memory, rows, step)
     else {
       rows = cursor.textRows(most)
-      cursor.addText(this.#context.batch, this.#kv, rows, step)
+      cursor.addText(this.#context.batch, this.kv, rows, step)
       this.#context.decodeBatch()
     }
     this.#settle()
@@ -157,7 +150,7 @@ export class ReadContext {
    * Computes the rows of units in one call. Blocks. The logits are there until the next call.
    * @param units several only where calls are shared, and all together within the limits.
    */
-  decode(units: readonly ReadUnit[]): UnitRows[] {
+  decode(units: readonly ScoringUnit[]): UnitRows[] {
     const source = this.#lead ?? this.#prefixSequence
     if (source === null) throw new Error('There is no prefix.')
     this.#fork(
@@ -185,15 +178,15 @@ export class ReadContext {
     return this.#context.logits(row)
   }
 
-  /** Reads logits of some tokens of rows of the last call, and the rows' sums. */
+  /** ReplyScorer logits of some tokens of rows of the last call, and the rows' sums. */
   read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
     return this.#context.read(wanted)
   }
 
   clear(): void {
     this.#dropForks()
-    if (this.#lead !== null) this.#kv.release(this.#lead)
-    if (this.#prefixSequence !== null) this.#kv.release(this.#prefixSequence)
+    if (this.#lead !== null) this.kv.release(this.#lead)
+    if (this.#prefixSequence !== null) this.kv.release(this.#prefixSequence)
     this.#lead = null
     this.#prefixSequence = null
     this.#prefix = null
@@ -207,8 +200,8 @@ export class ReadContext {
     this.#context.close()
   }
 
-  #fill(sequence: KvSequence, chunks: readonly PromptChunk[]): void {
-    this.#cursor = new PrefillCursor(sequence, chunks, 0)
+  #fill(sequence: KvSequence, chunks: readonly PromptChunk[], skip = 0): void {
+    this.#cursor = new PrefillCursor(sequence, chunks, skip)
     this.#settle()
   }
 
@@ -232,7 +225,7 @@ export class ReadContext {
   }
 
   /** Adds a row for each token; those that replies share belong to the sequences of all of them. */
-  #addTree({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
+  #addTree({ tail, tree }: ScoringUnit, position: number, leaf: number): UnitRows {
     const { batch } = this.#context
     const last = tail.length - 1
     for (let at = 0; at < last; at++) batch.addShared(tail[at]!, position + at, leaf, leaf + tree.leaves, false)
@@ -244,7 +237,7 @@ export class ReadContext {
   }
 
   /** Adds rows for each leaf by itself. Of rows of the same tokens, those of the first leaf have logits. */
-  #addPaths({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
+  #addPaths({ tail, tree }: ScoringUnit, position: number, leaf: number): UnitRows {
     const { batch } = this.#context
     let root = -1
     const nodes: number[] = []

@@ -1,10 +1,10 @@
-import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import type { LoadedModel } from '../loaded-model.ts'
 
 /**
- * How reads are cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
- * change roundings, and a reading must be the same after a restart.
+ * How scoring is cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
+ * change roundings, and a score must be the same after a restart.
  */
-export interface ReadLimits {
+export interface ScoringLimits {
   /** Rows of a call. */
   readonly rows: number
   /** Rows of a call whose logits are computed. */
@@ -15,8 +15,8 @@ export interface ReadLimits {
   readonly nodes: number
   /** Whether each row belongs to one sequence only, and a sequence cannot be cut: so it is with recurrent layers. */
   readonly isRecurrent: boolean
-  /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
-  readonly mayShare: boolean
+  /** Whether several questions share a call. Where a call computes long enough for one, it would gain nothing. */
+  readonly sharesCalls: boolean
   /** Where calls are shared, they may have fewer when those are faster. */
   readonly threads: number
 }
@@ -33,8 +33,9 @@ const SMALL_MODEL_BYTES = 256 * 2 ** 20
 /** Recurrent layers reserve memory for each sequence. */
 const RECURRENT_LEAVES = 4
 
-export function readLimits(loaded: LoadedModel): ReadLimits {
-  const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
+/** @param isBatchInvariant whether a row's numbers are the same whatever else is in its call. */
+export function scoringLimits(loaded: LoadedModel, isBatchInvariant: boolean): ScoringLimits {
+  const { model, weightBytes, offload, context, mediaThreads } = loaded
   const isSmall = weightBytes <= SMALL_MODEL_BYTES
   const rows = isSmall || offload.layers > 0 ? 256 : 128
   const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
@@ -43,10 +44,9 @@ export function readLimits(loaded: LoadedModel): ReadLimits {
   const leaves = isRecurrent ? RECURRENT_LEAVES : Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
   // With recurrent layers, replies share no rows, and each has one for the last token of the prompt too.
   const nodes = isRecurrent ? Math.floor(outputs / RECURRENT_LEAVES) - 1 : outputs - 1
-  // On a GPU, and where a window or a recurrent layer limits what a row sees, the place of its cells may matter.
-  const isPlain = offload.layers === 0 && model.cuttablePositions === Number.POSITIVE_INFINITY
-  const mayShare = isSmall && isPlain && compute.tileRows === null
+  const isPlain = model.cuttablePositions === Number.POSITIVE_INFINITY
+  const sharesCalls = isSmall && isPlain && isBatchInvariant
   // A shared call has as many rows as media have, so more threads are worth it.
-  const threads = mayShare ? Math.max(context.threads, mediaThreads) : context.threads
-  return { rows, outputs, leaves, nodes, isRecurrent, mayShare, threads }
+  const threads = sharesCalls ? Math.max(context.threads, mediaThreads) : context.threads
+  return { rows, outputs, leaves, nodes, isRecurrent, sharesCalls, threads }
 }

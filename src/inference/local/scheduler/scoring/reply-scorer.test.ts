@@ -16,12 +16,12 @@ import {
   trusted,
   until,
   untrusted,
-} from '../../../../test/support/local-engine.ts'
-import { ask, logProbsOf, OPEN_TURN, read, readAll } from '../../../../test/support/reads.ts'
-import { loadLocalCard } from '../../../models/card.ts'
-import type { PromptPart } from '../../contract/parts.ts'
-import type { ReadQuestion } from '../../contract/work.ts'
-import { LocalEngine } from '../host/local-engine.ts'
+} from '../../../../../test/support/local-engine.ts'
+import { ask, logProbsOf, OPEN_TURN, read, readAll } from '../../../../../test/support/reads.ts'
+import { loadLocalCard } from '../../../../models/card.ts'
+import type { PromptPart } from '../../../contract/parts.ts'
+import type { ReadQuestion } from '../../../contract/work.ts'
+import { LocalEngine } from '../../host/local-engine.ts'
 
 const PREFIX: readonly PromptPart[] = [trusted('<|im_start|>user\n'), picture(256, 256), untrusted('Look. ')]
 /** Short and long ones, with replies that begin alike, with media, without a suffix. */
@@ -175,6 +175,27 @@ describe('a read', () => {
     await logProbsOf(second)
     expect(second.prompts).toEqual([{ ...prompts[0], cachedTokens: prefix }, prompts[1]])
     expect((await engine.stats()).prefilledTokens - between.prefilledTokens).toBe(suffix + own)
+  })
+
+  test('shares what is computed of prompts with chats of its organisation', async () => {
+    const prefix = await countTokens(engine, [...PREFIX])
+    const chatOf = (organisation: string) =>
+      generate(engine, [...PREFIX, untrusted('Hello'), OPEN_TURN], [branch({ maxTokens: 4 })], { organisation })
+    const readFirst = async (organisation: string) => {
+      const reading = await read(engine, PREFIX, [QUESTIONS[0]!], { organisation })
+      expect(await logProbsOf(reading)).toEqual([expected[0]])
+      return reading.prompts[0]!.cachedTokens
+    }
+    await collect(await chatOf('chatting'))
+    // Copies wait until nothing runs.
+    await until(async () => (await readFirst('chatting')) === prefix)
+    const { prefixHits } = await engine.stats()
+    expect(await readFirst('reading')).toBe(0)
+    expect(await readFirst('another')).toBe(0)
+    expect((await engine.stats()).prefixHits).toBe(prefixHits)
+    const generation = await chatOf('reading')
+    expect(generation.prompts[0]!.cachedTokens).toBe(prefix)
+    await collect(generation)
   })
 
   test('holds up chats for a step, and they do not stop it', async () => {

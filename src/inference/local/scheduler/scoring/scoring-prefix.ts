@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto'
+import { PrefixKey } from '../../cache/prefix-key.ts'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
+import type { Prompt } from '../sequences/prefix-reuse.ts'
+
+/** What questions share: the beginning of their prompts. */
+export interface ScoringPrefix extends Prompt {
+  /** A hash of its organisation and its content. */
+  readonly name: string
+  readonly chunks: readonly PromptChunk[]
+  readonly cells: number
+}
+
+export function createPrefix(chunks: readonly PromptChunk[], organisation: string): ScoringPrefix {
+  const key = PrefixKey.of(chunks)
+  const hash = createHash('sha256').update(`${organisation}\0`).update(key.symbols)
+  for (const { key: content } of key.mediaWithin(0, key.length)) hash.update(`\0${content}`)
+  return { name: hash.digest('base64'), organisation, key, chunks, cells: key.length }
+}
