@@ -47,7 +47,6 @@ import { addMessages } from './surfaces/anthropic/messages.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
-import { addInputTokens } from './surfaces/openai/input-tokens.ts'
 import { addResponses } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
@@ -140,29 +139,29 @@ export function createApi(options: ApiOptions): FastifyInstance {
   guardBodies(app, options.bodyTimeoutMs)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
-  addChatCompletions(app, { ...options, shutdown })
-  addInputTokens(app, { ...options, shutdown })
-  addResponses(app, { ...options, shutdown })
-  addMultilook(app, { ...options, shutdown })
-  addDetect(app, { ...options, shutdown })
-  addDecisions(app, { ...options, shutdown })
-  addSystemOne(app, { ...options, shutdown })
-  addMessages(app, { ...options, shutdown })
+  const serving = { ...options, shutdown }
+  addChatCompletions(app, serving)
+  addResponses(app, serving)
+  addMultilook(app, serving)
+  addDetect(app, serving)
+  addDecisions(app, serving)
+  addSystemOne(app, serving)
+  addMessages(app, serving)
   addModels(app, options)
   addModelCatalogue(app, options)
   addModelPulls(app, { ...options, draining })
   addExaminations(app, options)
-  addFiles(app, { ...options, shutdown })
+  addFiles(app, serving)
   addBatches(app, options)
   addRoot(app, {
     hasStudio: options.studio !== null,
     hasReference: options.reference !== null,
     ollama: options.ollama,
   })
-  if (options.ollama) addOllama(app, { ...options, shutdown })
+  if (options.ollama) addOllama(app, serving)
   if (options.studio) {
     addStudio(app, options.studio)
-    addStudioFetch(app, { ...options, shutdown })
+    addStudioFetch(app, serving)
   }
   if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)

@@ -4,17 +4,12 @@ export type { Distribution } from './decisions/probabilities.ts'
 export type { DetectReply } from './detect.ts'
 export type { MultilookMeasure } from './multilook.ts'
 export type { MediaSource } from './prompt/media-parts.ts'
-export {
-  collectMultilook,
-  type MultilookEvent,
-  type MultilookReply,
-  type PromptResult,
-} from './reply/multilook-reply.ts'
+export type { MultilookEvent, MultilookUsage, PromptResult } from './reply/multilook-reply.ts'
 export {
   type ChoiceEvent,
-  collectChoices,
   collectReply,
   type FinishReason,
+  ReplyCollector,
   type ReplyEvent,
   type ReplyFinish,
   type ReplyMessage,

@@ -252,28 +252,26 @@ export function finishReason({ reason, thoughtInterrupted }: CompletionFinish, c
 
 /** Collects a streamed reply. */
 export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<WholeReply> {
-  const collector = new MessageCollector()
-  const logProbs: TokenLogProb[] = []
+  const collector = new ReplyCollector()
   for await (const event of events) {
-    if (event.logProbs !== undefined) logProbs.push(...event.logProbs)
-    if (event.type === 'finish') return { ...collector.message, logProbs, finish: event }
-    collector.add(event)
+    const reply = collector.take(event)
+    if (reply !== null) return reply
   }
   throw internalError(new Error('A reply ended without a finish event'))
 }
 
-/** Collects several streamed replies. */
-export async function collectChoices(events: AsyncIterable<ChoiceEvent>, count: number): Promise<WholeReply[]> {
-  const collectors = Array.from({ length: count }, () => new MessageCollector())
-  const logProbs = collectors.map((): TokenLogProb[] => [])
-  const replies: WholeReply[] = []
-  for await (const { choice, event } of events) {
-    if (event.logProbs !== undefined) logProbs[choice]!.push(...event.logProbs)
-    if (event.type === 'finish') {
-      replies[choice] = { ...collectors[choice]!.message, logProbs: logProbs[choice]!, finish: event }
-    } else collectors[choice]!.add(event)
+/** Puts a reply together from its events. */
+export class ReplyCollector {
+  readonly #message = new MessageCollector()
+  readonly #logProbs: TokenLogProb[] = []
+
+  /** @returns the reply, with its last event; null before. */
+  take(event: ReplyEvent): WholeReply | null {
+    if (event.logProbs !== undefined) this.#logProbs.push(...event.logProbs)
+    if (event.type === 'finish') return { ...this.#message.message, logProbs: this.#logProbs, finish: event }
+    this.#message.add(event)
+    return null
   }
-  return replies
 }
 
 /** The usage of several replies to one prompt, which counts once. */

@@ -1,25 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
-import type { ChatRequest, Conversations, ReplyEvent } from '../../../conversation/index.ts'
-import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
-import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
-import type { BodyReader } from '../../http/body/body-reader.ts'
-import { requestSignal } from '../../http/connection/abort-signal.ts'
-import { answerError, noteError, type ShownError, toApiError } from '../../http/error-handler.ts'
-import { type Metering, meter } from '../../http/record/metering.ts'
+import type { ChatRequest, ReplyEvent } from '../../../conversation/index.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { JSON_LINES } from '../../http/connection/response-stream.ts'
+import { answerError } from '../../http/error-handler.ts'
 import { addEndpoint } from '../../http/routes.ts'
+import type { Serving } from '../admission.ts'
+import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { fromChat, fromGenerate } from './chat-request.ts'
-import { LineStream } from './line-stream.ts'
 import { findModel, toModelBody, toRunning, toShown } from './models.ts'
-import { chatShape, generateShape, ReplyLines, type Shape } from './reply-lines.ts'
-import { chatBody, generateBody, type ReplyBody, showBody } from './wire/requests.ts'
-
-export interface OllamaOptions extends Metering {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
-  readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
-  readonly shutdown: AbortSignal
-}
+import { chatShape, generateShape, ReplyLines, type Shape, toErrorBody } from './reply-lines.ts'
+import { chatBody, generateBody, showBody } from './wire/requests.ts'
 
 /** The version of Ollama whose API this is: clients refuse older ones. */
 const VERSION = '0.12.11'
@@ -42,10 +32,12 @@ const ABSENT: Readonly<Record<string, string>> = {
  * Ollama's API at `/api`, for clients of this machine, which need no key. Whoever sends one is who the key says. The
  * contract has none of it.
  */
-export function addOllama(app: FastifyInstance, options: OllamaOptions): void {
-  const { models, bodies } = options
+export function addOllama(app: FastifyInstance, serving: Serving): void {
+  const { models, bodies } = serving
   app.register(async (scope) => {
-    scope.setErrorHandler((error, request, reply) => answerError(error, request, reply, show))
+    scope.setErrorHandler((error, request, reply) =>
+      answerError(error, request, reply, (shown) => ({ status: shown.status, body: toErrorBody(shown) })),
+    )
     // Its clients, and the examples of its documentation, may leave the type of a body out.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -69,11 +61,11 @@ export function addOllama(app: FastifyInstance, options: OllamaOptions): void {
     })
     add('chat', 'POST', async (request, reply) => {
       const read = await bodies.read(request, reply, chatBody)
-      return answer(request, reply, { ...options, body: read.value, chat: fromChat(read), shape: chatShape })
+      return answer(request, reply, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
     })
     add('generate', 'POST', async (request, reply) => {
       const read = await bodies.read(request, reply, generateBody)
-      return answer(request, reply, { ...options, body: read.value, chat: fromGenerate(read), shape: generateShape })
+      return answer(request, reply, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
     })
     for (const [name, reason] of Object.entries(ABSENT)) {
       const refuse = async () => {
@@ -88,55 +80,29 @@ export function addOllama(app: FastifyInstance, options: OllamaOptions): void {
   })
 }
 
-interface Asked extends OllamaOptions {
-  readonly body: ReplyBody
+interface Asked {
+  readonly model: string
   /** Null for a request that says nothing. */
   readonly chat: ChatRequest | null
   readonly shape: Shape
 }
 
-async function answer(request: FastifyRequest, reply: FastifyReply, asked: Asked): Promise<object | undefined> {
-  const { body, chat, shape, models, conversations, shutdown } = asked
-  const model = await findModel(models, body.model)
-  const lines = new ReplyLines(body.model, shape)
-  // Models are loaded when they are needed and stay while there is memory, so there is nothing to do.
-  if (chat === null) return lines.loaded()
-  const { caller, finish } = await meter(asked, request, reply, { endpoint: 'ollama', model })
-  const replied = await conversations.startChat(chat, caller, requestSignal(reply, shutdown))
-  const events = finished(replied, finish)
-  if (!chat.streamed) return lines.whole(events)
-
-  const stream = new LineStream(reply)
-  try {
-    for await (const event of events) {
-      for (const line of lines.of(event)) {
-        const full = stream.send(line)
-        if (full !== null) await full
-      }
-    }
-  } catch (error) {
-    if (!reply.raw.destroyed) {
-      const apiError = toApiError(error)
-      noteError(apiError, request)
-      await stream.send(show(apiError).body)
-    }
-  } finally {
-    stream.end()
+async function answer(request: FastifyRequest, reply: FastifyReply, serving: Serving, { model, chat, shape }: Asked) {
+  const { models, conversations } = serving
+  const writer = new ReplyLines(model, shape)
+  if (chat === null) {
+    await findModel(models, model)
+    // Models are loaded when they are needed and stay while there is memory, so there is nothing to do.
+    return writer.loaded()
   }
-}
-
-/** Records the usage before the end of the reply is sent. */
-async function* finished(
-  events: AsyncIterable<ReplyEvent>,
-  finish: (reason: string) => void,
-): AsyncGenerator<ReplyEvent, void, void> {
-  for await (const event of events) {
-    if (event.type === 'finish') finish(event.reason)
-    yield event
+  const surface: ChatSurface<ChatRequest, ReplyEvent> = {
+    endpoint: 'ollama',
+    framing: JSON_LINES,
+    read: async () => chat,
+    find: () => findModel(models, model),
+    start: async ({ caller, signal }) => {
+      return { events: await conversations.startChat(chat, caller, signal), writer, streamed: chat.streamed }
+    },
   }
-}
-
-/** Ollama's errors are a text. */
-function show({ status, sentence }: ApiError): ShownError {
-  return { status, body: { error: sentence } }
+  return serveChat(request, reply, serving, surface)
 }

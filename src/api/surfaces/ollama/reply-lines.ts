@@ -1,5 +1,7 @@
-import type { ReplyEvent } from '../../../conversation/index.ts'
+import type { ReplyEvent, ReplyFinish } from '../../../conversation/index.ts'
+import type { ApiError } from '../../../lib/errors.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
+import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'
 
 /** How what was said stands in a line: chats and completions differ in that alone. */
@@ -12,25 +14,36 @@ interface OpenCall {
 }
 
 /** Writes the lines of one reply. A call of a tool is written when it is complete. */
-export class ReplyLines {
+export class ReplyLines implements ReplyWriter<ReplyEvent> {
   readonly #model: string
   readonly #shape: Shape
   readonly #began = performance.now()
   #firstAt: number | null = null
   #call: OpenCall | null = null
   #calls = 0
+  #finish: ReplyFinish | null = null
+  /** Of a reply that is one body. */
+  readonly #said = { text: '', thinking: '', toolCalls: [] as ToolCallBody[] }
+  readonly #logProbs: LogProbBody[] = []
 
   constructor(model: string, shape: Shape) {
     this.#model = model
     this.#shape = shape
   }
 
-  of(event: ReplyEvent): object[] {
+  write(event: ReplyEvent, stream: Frames): string | null {
+    if (event.type === 'finish') return this.#ended(event)
+    for (const line of this.#lines(event)) stream.send(JSON.stringify(line))
+    return null
+  }
+
+  #lines(event: Exclude<ReplyEvent, ReplyFinish>): object[] {
     this.#firstAt ??= performance.now()
-    const logprobs = event.logProbs === undefined ? {} : { logprobs: toLogProbBodies(event.logProbs) }
     switch (event.type) {
-      case 'text':
+      case 'text': {
+        const logprobs = event.logProbs === undefined ? {} : { logprobs: toLogProbBodies(event.logProbs) }
         return [...this.#endCall(), this.#line({ text: event.text }, { done: false, ...logprobs })]
+      }
       case 'reasoning':
         return [this.#line({ thinking: event.text }, { done: false })]
       case 'tool_call': {
@@ -41,9 +54,19 @@ export class ReplyLines {
       case 'tool_arguments':
         this.#call!.json += event.text
         return []
-      case 'finish':
-        return [...this.#endCall(), this.#line({}, { ...this.#end(event), ...logprobs })]
     }
+  }
+
+  end(stream: Frames): void {
+    const { logProbs } = this.#finish!
+    const logprobs = logProbs === undefined ? {} : { logprobs: toLogProbBodies(logProbs) }
+    for (const line of [...this.#endCall(), this.#line({}, { ...this.#end(), ...logprobs })]) {
+      stream.send(JSON.stringify(line))
+    }
+  }
+
+  fail(error: ApiError, stream: Frames): void {
+    stream.send(JSON.stringify(toErrorBody(error)))
   }
 
   /** The reply to a request that says nothing. */
@@ -51,27 +74,39 @@ export class ReplyLines {
     return this.#line({}, { done: true, done_reason: 'load' })
   }
 
-  async whole(events: AsyncIterable<ReplyEvent>): Promise<object> {
-    let text = ''
-    let thinking = ''
-    const toolCalls: ToolCallBody[] = []
-    const logprobs: LogProbBody[] = []
-    for await (const event of events) {
-      this.#firstAt ??= performance.now()
-      logprobs.push(...toLogProbBodies(event.logProbs ?? []))
-      if (event.type === 'text') text += event.text
-      else if (event.type === 'reasoning') thinking += event.text
-      else if (event.type === 'tool_arguments') this.#call!.json += event.text
-      else {
-        toolCalls.push(...this.#takeCall())
-        if (event.type === 'tool_call') this.#call = { id: event.id, name: event.name, json: '' }
-        else {
-          const told = logprobs.length === 0 ? {} : { logprobs }
-          return this.#line({ text, thinking, toolCalls }, { ...this.#end(event), ...told })
-        }
-      }
+  collect(event: ReplyEvent): string | null {
+    const said = this.#said
+    this.#firstAt ??= performance.now()
+    this.#logProbs.push(...toLogProbBodies(event.logProbs ?? []))
+    switch (event.type) {
+      case 'text':
+        said.text += event.text
+        return null
+      case 'reasoning':
+        said.thinking += event.text
+        return null
+      case 'tool_call':
+        said.toolCalls.push(...this.#takeCall())
+        this.#call = { id: event.id, name: event.name, json: '' }
+        return null
+      case 'tool_arguments':
+        this.#call!.json += event.text
+        return null
+      case 'finish':
+        said.toolCalls.push(...this.#takeCall())
+        return this.#ended(event)
     }
-    throw new Error('A reply ended without a finish event')
+  }
+
+  body(): object {
+    const logprobs = this.#logProbs.length === 0 ? {} : { logprobs: this.#logProbs }
+    return this.#line(this.#said, { ...this.#end(), ...logprobs })
+  }
+
+  #ended(finish: ReplyFinish): string {
+    this.#firstAt ??= performance.now()
+    this.#finish = finish
+    return finish.reason
   }
 
   #endCall(): object[] {
@@ -97,7 +132,8 @@ export class ReplyLines {
     return { model: this.#model, created_at: new Date().toISOString(), ...this.#shape(whole), ...rest }
   }
 
-  #end({ reason, usage }: Extract<ReplyEvent, { type: 'finish' }>): EndBody {
+  #end(): EndBody {
+    const { reason, usage } = this.#finish!
     const now = performance.now()
     const firstAt = this.#firstAt ?? now
     return {
@@ -140,4 +176,9 @@ export function chatShape({ text, thinking, toolCalls }: SaidBody): object {
 /** A line of `/api/generate`. */
 export function generateShape({ text, thinking }: SaidBody): object {
   return { response: text, ...(thinking === '' ? {} : { thinking }) }
+}
+
+/** Ollama's errors are a text. */
+export function toErrorBody({ sentence }: ApiError): object {
+  return { error: sentence }
 }

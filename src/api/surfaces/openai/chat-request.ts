@@ -1,20 +1,9 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/index.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import { namesOf, type Path } from '../../../lib/param.ts'
-import type { BodyReader, ReadBody } from '../../http/body/body-reader.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
-import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
-
-/** Reads the body of a chat request. @throws ApiError that names the field at fault. */
-export function readChatBody(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { bodies, compatibility }: { readonly bodies: BodyReader; readonly compatibility: Compatibility },
-): Promise<ReadBody<ChatRequestBody>> {
-  return bodies.read(request, reply, compatibility === 'openai' ? openAiChatBody : chatBody)
-}
+import type { ChatRequestBody } from './wire/chat-request.ts'
 
 /** @throws ApiError for fields that exclude each other. */
 export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {

@@ -1,48 +1,30 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Answer, Conversations, DecisionReply, DecisionUsage, Distribution } from '../../../conversation/index.ts'
-import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
+import type { Answer, DecisionReply, DecisionUsage, Distribution } from '../../../conversation/index.ts'
 import { GRID } from '../../../media/index.ts'
-import type { BodyReader } from '../../http/body/body-reader.ts'
-import { requestSignal } from '../../http/connection/abort-signal.ts'
 import { logServerError, toApiError } from '../../http/error-handler.ts'
-import { namedModel } from '../../http/named-model.ts'
-import { type Metering, meter } from '../../http/record/metering.ts'
 import { addEndpoint } from '../../http/routes.ts'
+import { admit, bodiesOf, type Serving } from '../admission.ts'
 import { toDecisionRequest } from './decision-request.ts'
 import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
 import type { DecisionAnswerBody, DecisionResponseBody } from './wire/decision-response.ts'
 
-export interface DecisionsOptions extends Metering {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
-  readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
-  readonly shutdown: AbortSignal
-}
+const READING = bodiesOf('decisions', decisionBody)
 
 /** `POST /v1/decisions`, which the contract does not have. */
-export function addDecisions(app: FastifyInstance, options: DecisionsOptions): void {
+export function addDecisions(app: FastifyInstance, serving: Serving): void {
   addEndpoint(app, {
     url: '/v1/decisions',
     bucket: 'decisions',
     scope: 'inference',
-    handlers: { POST: (request, reply) => decide(request, reply, options) },
+    handlers: { POST: (request, reply) => decide(request, reply, serving) },
   })
 }
 
-async function decide(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  options: DecisionsOptions,
-): Promise<DecisionResponseBody> {
-  const { value: body } = await options.bodies.read(request, reply, decisionBody)
-  const { models, conversations, shutdown } = options
-  const model = await namedModel(models, body.model)
-  const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
-  const signal = requestSignal(reply, shutdown)
-  const decided = await conversations.decide(toDecisionRequest(body), caller, signal)
-  finish('stop')
-  return toResponse(decided, body, request)
+async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<DecisionResponseBody> {
+  const { read, metered, caller, signal } = await admit(request, reply, serving, READING)
+  const decided = await serving.conversations.decide(toDecisionRequest(read.value), caller, signal)
+  metered.finish('stop')
+  return toResponse(decided, read.value, request)
 }
 
 function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, request: FastifyRequest) {

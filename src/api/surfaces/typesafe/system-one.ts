@@ -1,13 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Answer, Conversations, DecisionReply, Distribution } from '../../../conversation/index.ts'
-import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
+import type { Answer, DecisionReply, Distribution } from '../../../conversation/index.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
-import type { BodyReader } from '../../http/body/body-reader.ts'
-import { requestSignal } from '../../http/connection/abort-signal.ts'
 import { namedModel } from '../../http/named-model.ts'
-import { type Metering, meter } from '../../http/record/metering.ts'
 import { addEndpoint } from '../../http/routes.ts'
+import { admit, type Reading, type Serving } from '../admission.ts'
 import { edgesOf, mean } from '../openai/decisions.ts'
 import { handleError, REQUEST_ID } from './errors.ts'
 import type { Parts } from './system-one-content.ts'
@@ -22,20 +19,12 @@ import {
   systemOneBody,
 } from './wire/system-one.ts'
 
-export interface SystemOneOptions extends Metering {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
-  readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
-  readonly shutdown: AbortSignal
-}
-
 /** Where TypeSafe's clients find both endpoints: the list of models has another shape than the contract's. */
 const PREFIX = '/typesafe'
 const NO_PARTS: Parts = new Map()
 
 /** `POST /v1/systemone`, and the same with `GET /typesafe/v1/models` below a prefix. The contract has neither. */
-export function addSystemOne(app: FastifyInstance, options: SystemOneOptions): void {
+export function addSystemOne(app: FastifyInstance, serving: Serving): void {
   app.register(async (scope) => {
     scope.setErrorHandler(handleError)
     scope.addContentTypeParser('multipart/form-data', (_request, _payload, done) => done(null))
@@ -49,31 +38,25 @@ export function addSystemOne(app: FastifyInstance, options: SystemOneOptions): v
         bucket: 'decisions',
         scope: 'inference',
         body: { zstd: true },
-        handlers: { POST: (request, reply) => decide(request, reply, options) },
+        handlers: { POST: (request, reply) => decide(request, reply, serving) },
       })
     }
     addEndpoint(scope, {
       url: `${PREFIX}/v1/models`,
       bucket: 'models',
-      handlers: { GET: async () => toModels(await options.models.list()) },
+      handlers: { GET: async () => toModels(await serving.models.list()) },
     })
   })
 }
 
-async function decide(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  options: SystemOneOptions,
-): Promise<SystemOneResponseBody> {
-  const { models, conversations, shutdown } = options
-  const { body, parts } = await read(request, reply, options)
+async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<SystemOneResponseBody> {
+  const { read, model, metered, caller, signal } = await admit(request, reply, serving, READING)
+  const { body, parts } = read
   try {
-    const model = await knownModel(models, body.model)
-    const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
     const asked = await toDecisionRequest(body, parts, model)
-    const decided = await conversations.decide(asked, caller, requestSignal(reply, shutdown))
+    const decided = await serving.conversations.decide(asked, caller, signal)
     const response = toResponse(decided, body, assetsIn(asked))
-    finish('stop')
+    metered.finish('stop')
     return response
   } finally {
     // Those that no asset names are still held.
@@ -81,20 +64,22 @@ async function decide(
   }
 }
 
-async function read(request: FastifyRequest, reply: FastifyReply, { bodies }: SystemOneOptions) {
-  if (!request.headers['content-type']?.toLowerCase().startsWith('multipart/')) {
-    return { body: (await bodies.read(request, reply, systemOneBody)).value, parts: NO_PARTS }
-  }
-  const { value, parts } = await bodies.readForm(request, reply, systemOneBody)
-  return { body: value, parts }
-}
-
-async function knownModel(models: ModelCatalog, id: string): Promise<ServedModel> {
-  try {
-    return await namedModel(models, id)
-  } catch (error) {
-    throw error instanceof ApiError && error.status === 400 ? error.at('model') : error
-  }
+const READING: Reading<{ body: SystemOneRequestBody; parts: Parts }> = {
+  endpoint: 'decisions',
+  async read(request, reply, bodies) {
+    if (!request.headers['content-type']?.toLowerCase().startsWith('multipart/')) {
+      return { body: (await bodies.read(request, reply, systemOneBody)).value, parts: NO_PARTS }
+    }
+    const { value, parts } = await bodies.readForm(request, reply, systemOneBody)
+    return { body: value, parts }
+  },
+  async find({ body }, models) {
+    try {
+      return await namedModel(models, body.model)
+    } catch (error) {
+      throw error instanceof ApiError && error.status === 400 ? error.at('model') : error
+    }
+  },
 }
 
 function toResponse(
