@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { errorBody } from '../src/api/http/wire/error.ts'
-import { response } from '../src/api/openai/responses/wire/response.ts'
+import { response } from '../src/api/surfaces/responses/wire/response.ts'
 import { damaged, FUZZ } from './support/fuzz.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 

@@ -144,11 +144,7 @@ describe.runIf(wantsOwnKernels(platform))('compiled kernels', () => {
       '__attribute__((constructor)) static void f() { __builtin_exit(7); }',
       'the check failed: exit code 7',
     ],
-    [
-      'that hang',
-      '#include <unistd.h>\nextern "C" int lookout_argmax() { for (;;) sleep(1); }',
-      'not end within 2 s',
-    ],
+    ['that hang', '#include <unistd.h>\nextern "C" int lookout_argmax() { for (;;) sleep(1); }', 'not end within 2 s'],
   ])('%s are refused', async (_, code, reason) => {
     const limitMs = reason.includes('within') ? 2000 : undefined
     expect(await checkKernels(await kernelsWith(code), prebuilt, limitMs)).toContain(reason)

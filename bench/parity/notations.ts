@@ -1,4 +1,4 @@
-import { MessageCollector } from '../../src/conversation/reply/reply.ts'
+import { ReplyCollector } from '../../src/conversation/reply/reply.ts'
 import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
@@ -51,7 +51,7 @@ export async function readsCalls(engine: Engine, model: TinyModel, card: ModelCa
   const syntax = TOOL_SYNTAXES[card.toolSyntax]
   for (const reply of await written(engine, model, { ...syntax.constraint(tools, true), atLeastOne: true })) {
     const reader = new ToolCallReader({ syntax, tools, single: true, newId: () => 'id' })
-    const collector = new MessageCollector()
+    const collector = new ReplyCollector()
     for (const piece of [...reader.push(reply), ...reader.end(false)]) collector.add(piece)
     const { text, toolCalls } = collector.message
     if (text !== '' || toolCalls.length !== 1) throw new NotationError(`no call: ${JSON.stringify(reply)}`)

@@ -12,7 +12,6 @@ import { invalidRequest } from '../lib/errors.ts'
 import type { ServerStatus } from '../metrics/server-status.ts'
 import type { Responses } from '../responses/index.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { addMessages } from './anthropic/messages.ts'
 import { requireApiKey } from './http/access/auth.ts'
 import { allowOrigins } from './http/access/cors.ts'
 import { limitRates } from './http/access/rate-limits.ts'
@@ -39,17 +38,17 @@ import { addExaminations } from './native/examinations.ts'
 import { addModelCatalogue, type ModelCatalogueOptions } from './native/model-catalogue.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
-import { addOllama } from './ollama/ollama.ts'
 import { addBatches } from './openai/batches.ts'
-import { addChatCompletions } from './openai/chat-completions.ts'
-import { addDecisions } from './openai/decisions.ts'
 import { addFiles } from './openai/files.ts'
-import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
-import { addResponses } from './openai/responses/responses.ts'
 import { addOpenApi } from './openapi.ts'
 import { addReference, addStudio, addStudioFetch, type PageFiles, type StudioFetchOptions } from './pages/index.ts'
-import { addSystemOne } from './typesafe/system-one.ts'
+import { addMessages } from './surfaces/anthropic/messages.ts'
+import { addOllama } from './surfaces/ollama/ollama.ts'
+import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
+import { addDecisions } from './surfaces/openai/decisions.ts'
+import { addResponses } from './surfaces/responses/responses.ts'
+import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
 export interface ApiOptions
   extends Metering,
@@ -140,29 +139,29 @@ export function createApi(options: ApiOptions): FastifyInstance {
   guardBodies(app, options.bodyTimeoutMs)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
-  addChatCompletions(app, { ...options, shutdown })
-  addInputTokens(app, { ...options, shutdown })
-  addResponses(app, { ...options, shutdown })
-  addMultilook(app, { ...options, shutdown })
-  addDetect(app, { ...options, shutdown })
-  addDecisions(app, { ...options, shutdown })
-  addSystemOne(app, { ...options, shutdown })
-  addMessages(app, { ...options, shutdown })
+  const serving = { ...options, shutdown }
+  addChatCompletions(app, serving)
+  addResponses(app, serving)
+  addMultilook(app, serving)
+  addDetect(app, serving)
+  addDecisions(app, serving)
+  addSystemOne(app, serving)
+  addMessages(app, serving)
   addModels(app, options)
   addModelCatalogue(app, options)
   addModelPulls(app, { ...options, draining })
   addExaminations(app, options)
-  addFiles(app, { ...options, shutdown })
+  addFiles(app, serving)
   addBatches(app, options)
   addRoot(app, {
     hasStudio: options.studio !== null,
     hasReference: options.reference !== null,
     ollama: options.ollama,
   })
-  if (options.ollama) addOllama(app, { ...options, shutdown })
+  if (options.ollama) addOllama(app, serving)
   if (options.studio) {
     addStudio(app, options.studio)
-    addStudioFetch(app, { ...options, shutdown })
+    addStudioFetch(app, serving)
   }
   if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)

@@ -1,15 +1,16 @@
 import type { FastifyInstance } from 'fastify'
-import { ANTHROPIC_PATHS } from './anthropic/wire/paths.ts'
 import { OPEN_PATHS } from './http/access/auth.ts'
 import { addEndpoint } from './http/routes.ts'
 import { schemasOf } from './http/wire/component-schemas.ts'
 import { HEADERS, PARAMETERS, TAGS } from './http/wire/describe.ts'
 import { SERVER_PATHS } from './http/wire/paths.ts'
 import { NATIVE_PATHS } from './native/wire/paths.ts'
-import { OLLAMA_PATHS } from './ollama/wire/paths.ts'
-import { RESPONSE_PATHS } from './openai/responses/wire/paths.ts'
 import { OPENAI_PATHS } from './openai/wire/paths.ts'
-import { TYPESAFE_PATHS } from './typesafe/wire/paths.ts'
+import { ANTHROPIC_PATHS } from './surfaces/anthropic/wire/paths.ts'
+import { OLLAMA_PATHS } from './surfaces/ollama/wire/paths.ts'
+import { CHAT_PATHS } from './surfaces/openai/wire/paths.ts'
+import { RESPONSE_PATHS } from './surfaces/responses/wire/paths.ts'
+import { TYPESAFE_PATHS } from './surfaces/typesafe/wire/paths.ts'
 
 /** Version of the API contract, which is not the version of the program. */
 const INTERFACE_VERSION = '1.0.0'
@@ -38,6 +39,7 @@ export function addOpenApi(app: FastifyInstance, options: OpenApiOptions): void 
 
 export function openApiDocument({ ollama }: OpenApiOptions): Record<string, unknown> {
   const paths = {
+    ...CHAT_PATHS,
     ...OPENAI_PATHS,
     ...NATIVE_PATHS,
     ...RESPONSE_PATHS,

@@ -2,7 +2,7 @@ import { ApiError, internalError } from '../lib/errors.ts'
 import { parseJsonOr } from '../lib/parse-json.ts'
 import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
 import type { PromptSource } from './prompt/prompt.ts'
-import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage } from './reply/reply.ts'
+import { ReplyCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage } from './reply/reply.ts'
 import type { Usage } from './reply/usage.ts'
 import { type ImageContent, isImage, mediaIn, type PlacedMessage } from './request/message.ts'
 import type { Tool } from './request/tool.ts'
@@ -77,7 +77,7 @@ export async function* focusedReply(
   let usage: Usage | null = null
   let hasText = false
   for (let calls = 0; ; calls++) {
-    const said = new MessageCollector()
+    const said = new ReplyCollector()
     let finish: ReplyFinish | null = null
     for await (const event of round) {
       if (event.type === 'finish') {

@@ -1,20 +1,17 @@
 export type { Caller } from './call.ts'
+export type { ChatMeasure } from './chat.ts'
 export { Conversations } from './conversations.ts'
 export type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
 export type { Distribution } from './decisions/probabilities.ts'
 export type { DetectReply } from './detect.ts'
 export type { MultilookMeasure } from './multilook.ts'
 export type { MediaSource } from './prompt/media-parts.ts'
+export type { MultilookEvent, MultilookUsage, PromptResult } from './reply/multilook-reply.ts'
 export {
-  collectMultilook,
-  type MultilookEvent,
-  type MultilookReply,
-  type PromptResult,
-} from './reply/multilook-reply.ts'
-export {
-  collectChoices,
+  type ChoiceEvent,
   collectReply,
   type FinishReason,
+  ReplyCollector,
   type ReplyEvent,
   type ReplyFinish,
   type ReplyMessage,

@@ -4,7 +4,7 @@ import { sumOf } from '../lib/sum.ts'
 import { finishReason } from './reply/assembler.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './reply/completion-reader.ts'
 import type { Completion, MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
-import { MessageCollector } from './reply/reply.ts'
+import { ReplyCollector } from './reply/reply.ts'
 import { joinPieces, type ReplyPiece } from './reply/reply-piece.ts'
 import type { PlacedMessage } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
@@ -90,7 +90,7 @@ export class PromptRun {
 class CompletionRun {
   finish: CompletionFinish | null = null
   readonly #reader: CompletionReader
-  readonly #collector = new MessageCollector()
+  readonly #collector = new ReplyCollector()
 
   constructor(parts: CompletionParts) {
     this.#reader = new CompletionReader(parts)

@@ -1,6 +1,6 @@
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { MessageCollector } from '../../src/conversation/reply/reply.ts'
+import { ReplyCollector } from '../../src/conversation/reply/reply.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
 import type { Engine } from '../../src/inference/contract/engine.ts'
@@ -62,7 +62,7 @@ test.each(Object.entries(TOOL_SYNTAXES))('%s', async (_, syntax) => {
   for (const { branch, completion, reason } of finishes) {
     const text = texts[`${branch}.${completion}`]!
     const reader = callReader(syntax, tools)
-    const collector = new MessageCollector()
+    const collector = new ReplyCollector()
     for (const piece of [...reader.push(text), ...reader.end(reason === 'length')]) collector.add(piece)
     const { toolCalls } = collector.message
     // `atLeastOne` makes the model start with a call.

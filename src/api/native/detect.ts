@@ -1,49 +1,42 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
+import type { DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
-import type { BodyReader } from '../http/body/body-reader.ts'
-import { requestSignal } from '../http/connection/abort-signal.ts'
+import type { ReadBody } from '../http/body/body-reader.ts'
 import { namedModel } from '../http/named-model.ts'
-import { type Metering, meter } from '../http/record/metering.ts'
 import { addEndpoint } from '../http/routes.ts'
+import { admit, type Reading, type Serving } from '../surfaces/admission.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
 
-export interface DetectOptions extends Metering {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
-  readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
-  readonly shutdown: AbortSignal
+const READING: Reading<ReadBody<DetectRequestBody>> = {
+  read: (request, reply, bodies) => bodies.read(request, reply, detectBody),
+  find: modelFor,
+  endpoint: 'detect',
 }
 
 /** `POST /v1/detect` */
-export function addDetect(app: FastifyInstance, options: DetectOptions): void {
+export function addDetect(app: FastifyInstance, serving: Serving): void {
   addEndpoint(app, {
     url: '/v1/detect',
     bucket: 'detect',
     scope: 'inference',
-    handlers: { POST: (request, reply) => detect(request, reply, options) },
+    handlers: { POST: (request, reply) => detect(request, reply, serving) },
   })
 }
 
-async function detect(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  options: DetectOptions,
-): Promise<DetectResponseBody> {
-  const { value: body } = await options.bodies.read(request, reply, detectBody)
-  const { models, conversations, shutdown } = options
-  const model = await modelFor(body, models)
-  const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })
-  const found = await conversations.detect(toDetectRequest(body), caller, requestSignal(reply, shutdown))
-  finish(found.finishReason)
+async function detect(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<DetectResponseBody> {
+  const { read, metered, caller, signal } = await admit(request, reply, serving, READING)
+  const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
+  metered.finish(found.finishReason)
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
 }
 
 /** The model to use. `model` is optional here: the contract's detect request has no such field. */
-async function modelFor({ model: id }: DetectRequestBody, models: ModelCatalog): Promise<ServedModel> {
+async function modelFor(
+  { value: { model: id } }: ReadBody<DetectRequestBody>,
+  models: ModelCatalog,
+): Promise<ServedModel> {
   const model = typeof id === 'string' ? await namedModel(models, id) : (await models.list()).find(detectsObjects)
   if (model && detectsObjects(model)) return model
   throw invalidRequest(

@@ -1,27 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type {
-  Conversations,
   FinishReason,
   MultilookEvent,
-  MultilookReply,
+  MultilookMeasure,
   MultilookRequest,
+  MultilookUsage,
   PromptResult,
 } from '../../conversation/index.ts'
-import { collectMultilook } from '../../conversation/index.ts'
-import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { prefersEvents } from '../http/accept.ts'
-import type { BodyReader } from '../http/body/body-reader.ts'
-import { requestSignal } from '../http/connection/abort-signal.ts'
-import { EventStream } from '../http/connection/event-stream.ts'
-import { logServerError, noteError, toApiError } from '../http/error-handler.ts'
-import { namedModel } from '../http/named-model.ts'
-import { type Metering, meter } from '../http/record/metering.ts'
-import { unmetered } from '../http/record/unmetered.ts'
+import type { ReadBody } from '../http/body/body-reader.ts'
+import { logServerError, toApiError } from '../http/error-handler.ts'
 import { addEndpoint } from '../http/routes.ts'
-import { toLogProbs } from '../openai/log-probs.ts'
-import { toDelta, toMessageBody } from '../openai/reply-message.ts'
-import { toReplyOptions } from '../openai/reply-options.ts'
+import { admitUnmetered, bodiesOf, type Serving } from '../surfaces/admission.ts'
+import { toLogProbs } from '../surfaces/openai/log-probs.ts'
+import { toDelta, toMessageBody } from '../surfaces/openai/reply-message.ts'
+import { toReplyOptions } from '../surfaces/openai/reply-options.ts'
+import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../surfaces/serve-chat.ts'
 import type { MultilookInputTokensBody } from './wire/multilook-input-tokens.ts'
 import { type MultilookRequestBody, multilookBody } from './wire/multilook-request.ts'
 import type {
@@ -31,15 +26,6 @@ import type {
   MultilookResultBody,
   PromptErrorBody,
 } from './wire/multilook-response.ts'
-
-export interface MultilookOptions extends Metering {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
-  readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
-  readonly shutdown: AbortSignal
-  readonly keepAliveMs?: number | undefined
-}
 
 interface ResultForm {
   /** Whose log gets the errors of prompts. */
@@ -54,68 +40,81 @@ type Heading = Pick<MultilookCompletionBody, 'id' | 'object' | 'model'>
 const URL = '/v1/chat/completions/multilook'
 
 /** `POST /v1/chat/completions/multilook`, and below it `/input_tokens`, which the contract does not have. */
-export function addMultilook(app: FastifyInstance, options: MultilookOptions): void {
+export function addMultilook(app: FastifyInstance, serving: Serving): void {
+  const surface = multilook(serving)
+  const shared = { bucket: 'multilook', scope: 'inference' } as const
   addEndpoint(app, {
+    ...shared,
     url: URL,
-    bucket: 'multilook',
-    scope: 'inference',
-    handlers: { POST: (request, reply) => answer(request, reply, options) },
+    handlers: { POST: (request, reply) => serveChat(request, reply, serving, surface) },
   })
   addEndpoint(app, {
+    ...shared,
     url: `${URL}/input_tokens`,
-    bucket: 'multilook',
-    scope: 'inference',
-    handlers: { POST: (request, reply) => count(request, reply, options) },
+    handlers: {
+      POST: async (request, reply) => {
+        const { read, caller, signal } = await admitUnmetered(request, reply, serving, surface)
+        const asked = toMultilookRequest(read.value, false)
+        return toInputTokens(await serving.conversations.measureMultilook(asked, caller, signal), request)
+      },
+    },
   })
 }
 
-async function answer(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  options: MultilookOptions,
-): Promise<MultilookCompletionBody | undefined> {
-  const { value: body } = await options.bodies.read(request, reply, multilookBody)
-  const { models, conversations, shutdown, keepAliveMs } = options
-  const model = await namedModel(models, body.model)
-  const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
-  const signal = requestSignal(reply, shutdown)
-  const streamed = prefersEvents(request.headers.accept)
-  const asked = toMultilookRequest(body, streamed)
-  const form = { request, rated: asked.topLogProbs !== null }
-  const events = await conversations.startMultilook(asked, caller, signal)
-  const heading: Heading = {
-    id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
-    object: 'chat.completion.multilook',
-    model: body.model,
+function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRequestBody>, MultilookEvent> {
+  return {
+    ...bodiesOf('multilook', multilookBody),
+    async start({ read: { value: body }, request, caller, signal }) {
+      const streamed = prefersEvents(request.headers.accept)
+      const asked = toMultilookRequest(body, streamed)
+      const events = await conversations.startMultilook(asked, caller, signal)
+      const heading: Heading = {
+        id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
+        object: 'chat.completion.multilook',
+        model: body.model,
+      }
+      return { events, streamed, writer: new MultilookWriter(heading, { request, rated: asked.topLogProbs !== null }) }
+    },
   }
-  if (!streamed) {
-    const { results, usage } = await collectMultilook(events)
-    finish(firstReason(results))
-    return {
-      ...heading,
-      results: results.map((result, index) => toResult(result, index, form)),
-      usage: toUsage(usage),
-    }
+}
+
+/** Writes the results of one multilook. */
+class MultilookWriter implements ReplyWriter<MultilookEvent> {
+  readonly #heading: Heading
+  readonly #form: ResultForm
+  readonly #results: PromptResult[] = []
+  #usage: MultilookUsage | null = null
+
+  constructor(heading: Heading, form: ResultForm) {
+    this.#heading = heading
+    this.#form = form
   }
 
-  const stream = new EventStream(reply, keepAliveMs)
-  const results: PromptResult[] = []
-  try {
-    for await (const event of events) {
-      if (event.type === 'result') results[event.prompt] = event.result
-      if (event.type === 'finish') finish(firstReason(results))
-      const full = stream.send(JSON.stringify(toEvent(event, heading, form)))
-      if (full !== null) await full
-    }
-    await stream.send('[DONE]')
-  } catch (error) {
-    if (!reply.raw.destroyed) {
-      const apiError = toApiError(error)
-      noteError(apiError, request)
-      await stream.send(JSON.stringify(apiError.toBody()))
-    }
-  } finally {
-    stream.end()
+  write(event: MultilookEvent, stream: Frames): string | null {
+    if (event.type === 'piece') stream.send(JSON.stringify(toPiece(event)))
+    if (event.type === 'result') stream.send(JSON.stringify(toResult(event.result, event.prompt, this.#form)))
+    return this.collect(event)
+  }
+
+  end(stream: Frames): void {
+    stream.send(JSON.stringify(this.#end()))
+    stream.send('[DONE]')
+  }
+
+  collect(event: MultilookEvent): string | null {
+    if (event.type === 'result') this.#results[event.prompt] = event.result
+    if (event.type !== 'finish') return null
+    this.#usage = event.usage
+    return firstReason(this.#results)
+  }
+
+  body(): MultilookCompletionBody {
+    const { usage, ...heading } = this.#end()
+    return { ...heading, results: this.#results.map((result, index) => toResult(result, index, this.#form)), usage }
+  }
+
+  #end(): MultilookEndBody {
+    return { ...this.#heading, usage: toUsage(this.#usage!) }
   }
 }
 
@@ -124,38 +123,16 @@ function firstReason(results: readonly PromptResult[]): FinishReason {
   return results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop'
 }
 
-function toEvent(
-  event: MultilookEvent,
-  heading: Heading,
-  form: ResultForm,
-): MultilookDeltaBody | MultilookResultBody | MultilookEndBody {
-  switch (event.type) {
-    case 'piece': {
-      const { logProbs } = event.piece
-      const logprobs = logProbs === undefined ? {} : { logprobs: toLogProbs(logProbs) }
-      return { prompt_index: event.prompt, index: event.completion, delta: toDelta(event.piece), ...logprobs }
-    }
-    case 'result':
-      return toResult(event.result, event.prompt, form)
-    case 'finish':
-      return { ...heading, usage: toUsage(event.usage) }
-  }
+function toPiece({ prompt, completion, piece }: Extract<MultilookEvent, { type: 'piece' }>): MultilookDeltaBody {
+  const { logProbs } = piece
+  const logprobs = logProbs === undefined ? {} : { logprobs: toLogProbs(logProbs) }
+  return { prompt_index: prompt, index: completion, delta: toDelta(piece), ...logprobs }
 }
 
-async function count(
+function toInputTokens(
+  { prompts, usage, contextTokens, exact }: MultilookMeasure,
   request: FastifyRequest,
-  reply: FastifyReply,
-  options: MultilookOptions,
-): Promise<MultilookInputTokensBody> {
-  const { value: body } = await options.bodies.read(request, reply, multilookBody)
-  const { models, conversations, shutdown } = options
-  const caller = unmetered(request, reply, await namedModel(models, body.model))
-  const signal = requestSignal(reply, shutdown)
-  const { prompts, usage, contextTokens, exact } = await conversations.measureMultilook(
-    toMultilookRequest(body, false),
-    caller,
-    signal,
-  )
+): MultilookInputTokensBody {
   return {
     object: 'chat.completion.multilook.input_tokens',
     input_tokens: usage.promptTokens,
@@ -202,7 +179,7 @@ function toPromptError(cause: unknown, request: FastifyRequest): PromptErrorBody
 }
 
 /** Both details are always present; without audio, `audio_tokens` is 0. */
-function toUsage(usage: MultilookReply['usage']): MultilookCompletionBody['usage'] {
+function toUsage(usage: MultilookUsage): MultilookCompletionBody['usage'] {
   const { promptTokens, completionTokens, cachedTokens, audioTokens } = usage
   return {
     prompt_tokens: promptTokens,

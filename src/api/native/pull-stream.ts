@@ -1,18 +1,18 @@
 import type { FastifyReply } from 'fastify'
 import type { ErrorBody } from '../../lib/errors.ts'
-import { EventStream } from '../http/connection/event-stream.ts'
+import { EVENTS, ResponseStream } from '../http/connection/response-stream.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 
 /** The events of a pull, at the client's pace: while it does not read, progress is dropped and the rest waits. */
 export class PullStream {
-  readonly #stream: EventStream
+  readonly #stream: ResponseStream
   #waiting: string[] = []
   /** Null while the client reads. */
   #blocked: Promise<void> | null = null
 
   /** Sends the headers. */
   constructor(reply: FastifyReply, keepAliveMs?: number) {
-    this.#stream = new EventStream(reply, keepAliveMs)
+    this.#stream = new ResponseStream(reply, EVENTS, keepAliveMs)
   }
 
   tell(event: ModelPullEventBody): void {
@@ -23,13 +23,15 @@ export class PullStream {
   /** Ends the stream. @param last an event and `[DONE]`, which alone follows null; or an error. */
   async end(last: ModelPullEventBody | ErrorBody | null): Promise<void> {
     while (this.#blocked !== null) await this.#blocked
-    if (last !== null) await this.#stream.send(JSON.stringify(last))
-    if (last === null || 'type' in last) await this.#stream.send('[DONE]')
+    if (last !== null) this.#stream.send(JSON.stringify(last))
+    if (last === null || 'type' in last) this.#stream.send('[DONE]')
+    await this.#stream.full
     this.#stream.end()
   }
 
   #send(data: string): void {
-    const full = this.#stream.send(data)
+    this.#stream.send(data)
+    const { full } = this.#stream
     if (full === null) return
     this.#blocked = full.then(() => {
       this.#blocked = null

@@ -1,13 +1,6 @@
 import type { TokenLogProb } from '../../inference/contract/generation.ts'
-import { internalError } from '../../lib/errors.ts'
 import type { FinishReason, ReplyMessage } from './reply.ts'
 import type { ReplyPiece } from './reply-piece.ts'
-
-export interface MultilookReply {
-  /** One result per prompt, in request order. At least one is an answer. */
-  readonly results: readonly PromptResult[]
-  readonly usage: MultilookUsage
-}
 
 export type PromptResult =
   | { readonly type: 'answer'; readonly completions: readonly Completion[]; readonly completionTokens: number }
@@ -50,14 +43,4 @@ export interface MultilookPiece {
   readonly prompt: number
   readonly completion: number
   readonly piece: ReplyPiece
-}
-
-/** Collects the events of a multilook. @throws what they throw. */
-export async function collectMultilook(events: AsyncIterable<MultilookEvent>): Promise<MultilookReply> {
-  const results: PromptResult[] = []
-  for await (const event of events) {
-    if (event.type === 'result') results[event.prompt] = event.result
-    if (event.type === 'finish') return { results, usage: event.usage }
-  }
-  throw internalError(new Error('A multilook ended without a finish event'))
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MessageCollector, type ReplyMessage } from './reply.ts'
+import { ReplyCollector, type ReplyMessage } from './reply.ts'
 import { ReplyReader } from './reply-reader.ts'
 import { FilteredStage, MarkerRemover, PLAIN } from './stages.ts'
 
@@ -8,7 +8,7 @@ const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n'
 function read(pieces: readonly string[], { thinking = true, verbatim = false } = {}): ReplyMessage {
   const content = verbatim ? null : new FilteredStage(PLAIN, () => new MarkerRemover(thought))
   const reader = new ReplyReader({ thought, thinking, content })
-  const collector = new MessageCollector()
+  const collector = new ReplyCollector()
   for (const text of pieces) for (const piece of reader.push(text)) collector.add(piece)
   for (const piece of reader.end(false)) collector.add(piece)
   return collector.message

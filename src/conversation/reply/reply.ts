@@ -51,28 +51,16 @@ export interface ChoiceEvent {
 
 /** Collects a streamed reply. */
 export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<WholeReply> {
-  const collector = new MessageCollector()
+  const collector = new ReplyCollector()
   for await (const event of events) {
-    collector.add(event)
-    if (event.type === 'finish') return collector.wholeReply(event)
+    const reply = collector.take(event)
+    if (reply !== null) return reply
   }
   throw internalError(new Error('A reply ended without a finish event'))
 }
 
-/** Collects several streamed replies. */
-export async function collectChoices(events: AsyncIterable<ChoiceEvent>, count: number): Promise<WholeReply[]> {
-  const collectors = Array.from({ length: count }, () => new MessageCollector())
-  const replies: WholeReply[] = []
-  for await (const { choice, event } of events) {
-    const collector = collectors[choice]!
-    collector.add(event)
-    if (event.type === 'finish') replies[choice] = collector.wholeReply(event)
-  }
-  return replies
-}
-
-/** Joins the pieces of a reply into a message. */
-export class MessageCollector {
+/** Puts a reply together from its events. */
+export class ReplyCollector {
   #text = ''
   #reasoning = ''
   readonly #toolCalls: { id: string; name: string; arguments: string }[] = []
@@ -83,8 +71,10 @@ export class MessageCollector {
     return { text: this.#text, reasoning: this.#reasoning, toolCalls: this.#toolCalls }
   }
 
-  wholeReply(finish: ReplyFinish): WholeReply {
-    return { ...this.message, logProbs: this.logProbs, finish }
+  /** Adds an event. @returns the reply, with its last event; null before. */
+  take(event: ReplyEvent): WholeReply | null {
+    this.add(event)
+    return event.type === 'finish' ? { ...this.message, logProbs: this.logProbs, finish: event } : null
   }
 
   add(event: ReplyEvent): void {

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MessageCollector } from './reply.ts'
+import { ReplyCollector } from './reply.ts'
 import { StopCutter } from './stop-cutter.ts'
 
 function read(texts: readonly string[], sequences: readonly string[]): [text: string, found: string | null] {
   const cutter = new StopCutter(sequences)
-  const collector = new MessageCollector()
+  const collector = new ReplyCollector()
   for (const text of texts) for (const piece of cutter.push({ type: 'text', text })) collector.add(piece)
   for (const piece of cutter.end()) collector.add(piece)
   return [collector.message.text, cutter.found]

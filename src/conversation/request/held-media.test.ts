@@ -5,7 +5,6 @@ import { ModelRegistry } from '../../inference/catalog/registry.ts'
 import { InlineMedia, MediaLoader } from '../../media/index.ts'
 import { loadCard } from '../../models/card.ts'
 import { Conversations } from '../conversations.ts'
-import { collectMultilook } from '../reply/multilook-reply.ts'
 import { collectReply } from '../reply/reply.ts'
 import type { ChatRequest } from './chat-request.ts'
 import type { Message, UserMessage } from './message.ts'
@@ -144,8 +143,11 @@ test('multilook releases the media of the context and of all prompts, failed one
   const asked = says({ texts: ['Yes.'] })
   const prompts = [asking(image).content, asking(Buffer.from('GIF89a')).content, 'And this?']
   const request = { ...options, context: [asking(image)], prompts, n: 1, streamed: false }
-  const { results } = await collectMultilook(await conversations.startMultilook(request, caller(), soon()))
-  expect(results.map(({ type }) => type)).toEqual(['answer', 'failure', 'answer'])
+  const types: string[] = []
+  for await (const event of await conversations.startMultilook(request, caller(), soon())) {
+    if (event.type === 'result') types[event.prompt] = event.result.type
+  }
+  expect(types).toEqual(['answer', 'failure', 'answer'])
   expect(asked.heldBytes()).toBe(0)
 })
 

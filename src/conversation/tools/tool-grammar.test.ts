@@ -4,7 +4,7 @@ import { accepts, byteAutomaton, generator, randomText } from '../../../test/sup
 import { combinedArguments, randomArguments, toolsFor } from '../../../test/support/random-tools.ts'
 import { CALL_WRITERS, callReader, pythonJson } from '../../../test/support/written-calls.ts'
 import type { ToolSyntaxName } from '../../families/index.ts'
-import { MessageCollector } from '../reply/reply.ts'
+import { ReplyCollector } from '../reply/reply.ts'
 import type { ReplyPiece } from '../reply/reply-piece.ts'
 import { schemaValidator } from '../reply/structure/schema-validator.ts'
 import type { Tool } from '../request/tool.ts'
@@ -14,7 +14,7 @@ import { TOOL_SYNTAXES } from './syntaxes.ts'
 /** The message that a text is read as, however it is cut. */
 function read(syntax: ToolSyntax, tools: readonly Tool[], text: string, draw: () => number) {
   const reader = callReader(syntax, tools)
-  const collector = new MessageCollector()
+  const collector = new ReplyCollector()
   const take = (pieces: readonly ReplyPiece[]) => {
     for (const piece of pieces) collector.add(piece)
   }

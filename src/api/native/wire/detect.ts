@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
-import { mediaUrl } from '../../openai/wire/messages.ts'
+import { mediaUrl } from '../../surfaces/openai/wire/messages.ts'
 
 const MAX_CATEGORIES = 100
 const MAX_NAME_LENGTH = 200

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { responseSchemas } from '../../http/wire/components.ts'
-import { estimated } from '../../openai/wire/input-tokens.ts'
+import { estimated } from '../../surfaces/openai/wire/input-tokens.ts'
 import { failed, tokenDetails } from './multilook-response.ts'
 
 const tokens = z.int().min(0)

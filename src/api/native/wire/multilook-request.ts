@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
-import { MOST_MESSAGES, message, userParts } from '../../openai/wire/messages.ts'
-import { replyOptions } from '../../openai/wire/reply-options.ts'
+import { MOST_MESSAGES, message, userParts } from '../../surfaces/openai/wire/messages.ts'
+import { replyOptions } from '../../surfaces/openai/wire/reply-options.ts'
 
 const MAX_PROMPTS = 16
 const MAX_N = 8

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { responseSchemas } from '../../http/wire/components.ts'
-import { delta, finishReason, logProbs, replyMessage } from '../../openai/wire/chat-response.ts'
+import { delta, finishReason, logProbs, replyMessage } from '../../surfaces/openai/wire/chat-response.ts'
 
 const tokens = z.int().min(0)
 

@@ -1,23 +1,8 @@
 import './batches.ts'
-import './chat-request.ts'
-import './chat-response.ts'
-import './decision-request.ts'
-import './decision-response.ts'
 import './files.ts'
-import './input-tokens.ts'
 import './models.ts'
 import { PURPOSES } from '../../../files/index.ts'
-import {
-  inPath,
-  json,
-  MODEL_ERRORS,
-  operation,
-  type Paths,
-  PRIORITY,
-  paging,
-  query,
-  stream,
-} from '../../http/wire/describe.ts'
+import { inPath, json, operation, type Paths, paging, query } from '../../http/wire/describe.ts'
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
@@ -43,45 +28,8 @@ const FILE_ID = inPath('file_id', 'The id of the file, which begins with `file-`
 const BATCH_ID = inPath('batch_id', 'The id of the batch, which begins with `batch_`.')
 const STORAGE_ERRORS = [401, 403, 404, 429, 503]
 
-/** OpenAI's conventions without `/v1/responses`, which has a folder of its own. */
+/** What OpenAI's API has besides what a model answers. */
 export const OPENAI_PATHS: Paths = {
-  '/v1/chat/completions': {
-    post: operation({
-      id: 'createChatCompletion',
-      tag: 'chat',
-      summary: 'Reply to a conversation',
-      parameters: [PRIORITY],
-      body: json('ChatCompletionRequest'),
-      replies: {
-        200: {
-          description: 'The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.',
-          content: { ...json('ChatCompletion'), ...stream('ChatCompletionChunk') },
-        },
-      },
-      errors: MODEL_ERRORS,
-    }),
-  },
-  '/v1/chat/completions/input_tokens': {
-    post: operation({
-      id: 'countChatInputTokens',
-      tag: 'chat',
-      summary: 'Count the prompt tokens of a chat completion without generating it',
-      body: json('ChatCompletionRequest'),
-      replies: { 200: { description: 'The tokens of the prompt.', content: json('InputTokens') } },
-      errors: MODEL_ERRORS,
-    }),
-  },
-  '/v1/decisions': {
-    post: operation({
-      id: 'createDecision',
-      tag: 'decisions',
-      summary: 'Answer typed questions about one input, with probabilities',
-      parameters: [PRIORITY],
-      body: json('DecisionRequest'),
-      replies: { 200: { description: 'The answers, in the order of the questions.', content: json('Decision') } },
-      errors: MODEL_ERRORS,
-    }),
-  },
   '/v1/models': {
     get: operation({
       id: 'listModels',

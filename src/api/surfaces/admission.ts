@@ -1,0 +1,89 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Conversations } from '../../conversation/index.ts'
+import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../inference/catalog/registry.ts'
+import type { ApiError } from '../../lib/errors.ts'
+import { principalOf } from '../http/access/auth.ts'
+import type { BodyFormat } from '../http/body/body-format.ts'
+import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'
+import { closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
+import { namedModel } from '../http/named-model.ts'
+import { type MeteredRequest, type Metering, meter } from '../http/record/metering.ts'
+import { notesOf } from '../http/record/response-notes.ts'
+
+/** What all endpoints need that a model answers. */
+export interface Serving extends Metering {
+  readonly bodies: BodyReader
+  readonly models: ModelCatalog
+  readonly conversations: Conversations
+  /** Fires when active requests are to be aborted. */
+  readonly shutdown: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+/** How the requests of an endpoint are read, and which model answers them. */
+export interface Reading<Read> {
+  /** In the rows of the ledger. */
+  readonly endpoint: string
+  read(request: FastifyRequest, reply: FastifyReply, bodies: BodyReader): Promise<Read>
+  find(read: Read, models: ModelCatalog): Promise<ServedModel>
+}
+
+/**
+ * Reads JSON bodies that name their model.
+ * @param missing the error for a model that does not exist.
+ */
+export function bodiesOf<Fields extends { readonly model: string }>(
+  endpoint: string,
+  format: BodyFormat<Fields>,
+  missing?: (id: string) => ApiError,
+): Reading<ReadBody<Fields>> {
+  return {
+    endpoint,
+    read: (request, reply, bodies) => bodies.read(request, reply, format),
+    find: ({ value }, models) => namedModel(models, value.model, missing),
+  }
+}
+
+/** A request that its model may begin with. */
+export interface Admitted<Read> extends Pick<MeteredRequest, 'caller'> {
+  readonly read: Read
+  readonly model: ServedModel
+  /** Fires when work on it must stop. */
+  readonly signal: AbortSignal
+  readonly metered: MeteredRequest
+}
+
+/** Reads a request and admits it to its model. @throws ApiError */
+export async function admit<Read>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serving: Serving,
+  { endpoint, ...reading }: Reading<Read>,
+): Promise<Admitted<Read>> {
+  const read = await reading.read(request, reply, serving.bodies)
+  const model = await reading.find(read, serving.models)
+  const metered = await meter(serving, request, reply, { endpoint, model })
+  return { read, model, metered, caller: metered.caller, signal: requestSignal(reply, serving.shutdown) }
+}
+
+/**
+ * The same for a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. Its model
+ * stays until the response has been sent.
+ */
+export async function admitUnmetered<Read>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serving: Serving,
+  reading: Reading<Read>,
+): Promise<Omit<Admitted<Read>, 'metered'>> {
+  const read = await reading.read(request, reply, serving.bodies)
+  const model = await reading.find(read, serving.models)
+  request.servedModel = model.id
+  const release = model.engine.hold?.()
+  const closed = closedSignal(reply)
+  if (release !== undefined) closed.addEventListener('abort', release)
+  if (closed.aborted) release?.()
+  const caller = { model, organisation: principalOf(request).organisation, ...notesOf(request, reply) }
+  return { read, model, caller, signal: requestSignal(reply, serving.shutdown) }
+}

@@ -1,0 +1,60 @@
+import type { FastifyInstance } from 'fastify'
+import type { ReplyEvent } from '../../../conversation/index.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
+import { type ChatSurface, serveChat } from '../serve-chat.ts'
+import { toChatRequest } from './chat-request.ts'
+import { handleError, REQUEST_ID } from './errors.ts'
+import { MessageWriter } from './message-writer.ts'
+import { addAnthropicModels, modelNotFound } from './models.ts'
+import { countTokensBody, type MessageRequestBody, messageBody } from './wire/message-request.ts'
+import type { MessageTokensBody } from './wire/message-response.ts'
+
+const PATH = '/v1/messages'
+const ENDPOINT = 'messages'
+const COUNTED = bodiesOf(ENDPOINT, countTokensBody, modelNotFound)
+
+/**
+ * `POST /v1/messages`, `POST /v1/messages/count_tokens`, and the models as Anthropic's clients list them. The contract has
+ * none of them.
+ */
+export function addMessages(app: FastifyInstance, serving: Serving): void {
+  const surface = messages(serving)
+  app.register(async (scope) => {
+    scope.setErrorHandler(handleError)
+    scope.addHook('onRequest', (request, reply, done) => {
+      reply.header(REQUEST_ID, request.id)
+      done()
+    })
+    const shared = { bucket: 'chat', scope: 'inference', keyHeader: 'x-api-key' } as const
+    addEndpoint(scope, {
+      ...shared,
+      url: PATH,
+      handlers: { POST: (request, reply) => serveChat(request, reply, serving, surface) },
+    })
+    addEndpoint(scope, {
+      ...shared,
+      url: `${PATH}/count_tokens`,
+      handlers: {
+        POST: async (request, reply): Promise<MessageTokensBody> => {
+          const { read, model, caller, signal } = await admitUnmetered(request, reply, serving, COUNTED)
+          const measure = await serving.conversations.measureChat(toChatRequest(read, model), caller, signal)
+          return { input_tokens: measure.promptTokens }
+        },
+      },
+    })
+    addAnthropicModels(scope, serving.models)
+  })
+}
+
+function messages({ conversations }: Serving): ChatSurface<ReadBody<MessageRequestBody>, ReplyEvent> {
+  return {
+    ...bodiesOf(ENDPOINT, messageBody, modelNotFound),
+    async start({ read, model, metered, request, caller, signal }) {
+      const events = await conversations.startChat(toChatRequest(read, model), caller, signal)
+      const writer = new MessageWriter(read.value, { model, metered, requestId: request.id })
+      return { events, writer, streamed: read.value.stream === true }
+    },
+  }
+}

@@ -1,0 +1,197 @@
+import type { ContentPart, MediaUrl, Message, TextContent } from '../../../conversation/index.ts'
+import { invalidRequest, say } from '../../../lib/errors.ts'
+import type { Path } from '../../../lib/param.ts'
+import type {
+  AssistantBlockBody,
+  ImageSourceBody,
+  MessageParamBody,
+  PromptBody,
+  ResultPartBody,
+  TextsBody,
+  ToolResultBody,
+  UserBlockBody,
+} from './wire/message-request.ts'
+
+/** A conversation as the model sees it, and where its messages stand in the request. */
+export interface Turns {
+  readonly messages: readonly Message[]
+  readonly places: readonly MessagePlace[]
+}
+
+/** Where what a message holds stands in the request. */
+export interface MessagePlace {
+  readonly param: Path
+  /** The blocks that its parts are. */
+  readonly parts: readonly Path[]
+  /** The blocks that its calls are. */
+  readonly calls: readonly Path[]
+}
+
+/** A message whose parts keep their positions. */
+interface Draft<Part> {
+  readonly content: Part[]
+  readonly place: MessagePlace & { readonly parts: Path[]; readonly calls: Path[] }
+}
+
+/**
+ * A line that Claude Code puts before its instructions. It differs with each request, so that no prefix would ever be found
+ * in a cache.
+ */
+const BILLING_LINE = /^x-anthropic-billing-header:/
+
+/**
+ * Converts the messages of a request. The instructions come first. Results of tools become messages of their own, before the
+ * rest of their turn. Messages of the user that follow each other are one turn, as in Anthropic's API.
+ * @throws ApiError 400 for messages of which the model sees nothing.
+ */
+export function toTurns({ system, messages }: Pick<PromptBody, 'system' | 'messages'>): Turns {
+  const turns = new TurnList()
+  turns.addSystem(system ?? '', ['system'])
+  for (const [index, message] of messages.entries()) turns.add(message, ['messages', index, 'content'])
+  if (turns.messages.every(({ role }) => role === 'system')) {
+    throw invalidRequest(say`The ${['messages']} hold nothing that the model can see`, 'messages')
+  }
+  return turns
+}
+
+class TurnList implements Turns {
+  readonly messages: Message[] = []
+  readonly places: MessagePlace[] = []
+  /** The user's turn that may still go on. */
+  #user: Draft<ContentPart> | null = null
+
+  add(message: MessageParamBody, place: Path): void {
+    switch (message.role) {
+      case 'system':
+        this.addSystem(message.content, place)
+        return
+      case 'assistant':
+        this.#addAssistant(blocksAt(message.content, place), place)
+        return
+      case 'user':
+        this.#addUser(blocksAt(message.content, place), place)
+    }
+  }
+
+  addSystem(texts: TextsBody, place: Path): void {
+    const draft = draftAt<TextContent>(place)
+    for (const { block, at } of blocksAt(texts, place)) {
+      if (block.text !== '' && !BILLING_LINE.test(block.text)) addTo(draft, textOf(block.text), at)
+    }
+    if (draft.content.length > 0) this.#push({ role: 'system', content: draft.content }, draft.place)
+  }
+
+  #addUser(blocks: readonly Placed<UserBlockBody>[], place: Path): void {
+    const rest: Placed<ContentPart>[] = []
+    for (const { block, at } of blocks) {
+      if (block.type === 'tool_result') this.#addResult(block, at)
+      else if (block.type === 'text' || block.type === 'image' || block.type === 'document') {
+        rest.push({ block: partOf(block), at })
+      }
+    }
+    if (rest.length === 0) return
+    if (this.#user === null) {
+      this.#user = draftAt(place)
+      this.#push({ role: 'user', content: this.#user.content }, this.#user.place, this.#user)
+    } else addTo(this.#user, textOf('\n\n'), place)
+    for (const { block, at } of rest) addTo(this.#user, block, at)
+  }
+
+  #addResult({ tool_use_id: id, content, is_error: failed }: ToolResultBody, at: Path): void {
+    const place = [...at, 'content']
+    const draft = draftAt<ContentPart>(at)
+    if (failed) addTo(draft, textOf('Error: '), place)
+    for (const { block, at } of blocksAt(content ?? '', place)) addTo(draft, partOf(block), at)
+    this.#push({ role: 'tool', tool_call_id: id, content: contentOf(draft) }, draft.place)
+  }
+
+  #addAssistant(blocks: readonly Placed<AssistantBlockBody>[], place: Path): void {
+    const draft = draftAt<TextContent>(place)
+    const calls: ToolCallContent[] = []
+    let reasoning = ''
+    for (const { block, at } of blocks) {
+      if (block.type === 'text') addTo(draft, textOf(block.text), at)
+      else if (block.type === 'thinking') reasoning += block.thinking
+      else if (block.type === 'tool_use') {
+        draft.place.calls.push(at)
+        calls.push({ id: block.id, function: { name: block.name, arguments: block.input } })
+      }
+    }
+    const message: Message = {
+      role: 'assistant',
+      content: calls.length > 0 && draft.content.length === 0 ? null : contentOf(draft),
+      reasoning_content: reasoning === '' ? null : reasoning,
+      tool_calls: calls,
+    }
+    this.#push(message, draft.place)
+  }
+
+  /** @param open the user's turn that this is, if it is one. */
+  #push(message: Message, place: MessagePlace, open: Draft<ContentPart> | null = null): void {
+    this.#user = open
+    this.messages.push(message)
+    this.places.push(place)
+  }
+}
+
+interface ToolCallContent {
+  readonly id: string
+  readonly function: { readonly name: string; readonly arguments: string }
+}
+
+function draftAt<Part>(param: Path): Draft<Part> {
+  return { content: [], place: { param, parts: [], calls: [] } }
+}
+
+function addTo<Part>({ content, place }: Draft<Part>, part: Part, at: Path): void {
+  content.push(part)
+  place.parts.push(at)
+}
+
+function contentOf<Part>({ content }: Draft<Part>): readonly Part[] | string {
+  return content.length === 0 ? '' : content
+}
+
+function textOf(text: string): TextContent {
+  return { type: 'text', text }
+}
+
+interface Placed<Block> {
+  readonly block: Block
+  readonly at: Path
+}
+
+/** A string is one block of text. */
+function blocksAt<Block>(content: string | readonly Block[], place: Path): Placed<Block | TextContent>[] {
+  if (typeof content === 'string') return [{ block: textOf(content), at: place }]
+  return content.map((block, index) => ({ block, at: [...place, index] }))
+}
+
+function partOf(block: ResultPartBody): ContentPart {
+  switch (block.type) {
+    case 'text':
+      return textOf(block.text)
+    case 'image':
+      return imageOf(block.source)
+    case 'document':
+      return textOf(block.title ? `${block.title}\n\n${block.source.data}` : block.source.data)
+    case 'tool_reference':
+      return textOf(block.tool_name)
+  }
+}
+
+function imageOf(source: ImageSourceBody): ContentPart {
+  switch (source.type) {
+    case 'base64':
+      return { type: 'image_url', image_url: { url: dataUrl(source.data) } }
+    case 'url':
+      return { type: 'image_url', image_url: { url: source.url } }
+    case 'file':
+      return { type: 'image_file_id', image_file_id: { file_id: source.file_id } }
+  }
+}
+
+/** Large data is already decoded, and some clients send a data URL. */
+function dataUrl(data: MediaUrl): MediaUrl {
+  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
+}

@@ -1,0 +1,203 @@
+import type { ChatRequest, ContentPart, Message, ReplyOptions, Structure } from '../../../conversation/index.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
+
+/** @returns null for a request without messages, which only has a model loaded. */
+export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): ChatRequest | null {
+  const messages = body.messages ?? []
+  if (messages.length === 0) return null
+  return {
+    ...repliesTo(body),
+    messages: toMessages(messages),
+    names: paramNames(messages),
+    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+  }
+}
+
+/** @returns null for a request without a prompt, which only has a model loaded. */
+export function fromGenerate({ value: body }: ReadBody<GenerateBody>): ChatRequest | null {
+  const { prompt, system, images } = body
+  if (!prompt && !images?.length) return null
+  const said: MessageBody = { role: 'user', content: prompt, images }
+  const asked = system ? [{ role: 'system', content: system } as const] : []
+  return {
+    ...repliesTo(body),
+    messages: toMessages([...asked, said]),
+    names: generateNames(said, asked.length),
+    tools: [],
+  }
+}
+
+/** The options by their names here, where the conversation knows them by others. */
+const OPTIONS = namesOf([
+  [['response_format', 'json_schema', 'schema'], ['format']],
+  [['response_format', 'type'], ['format']],
+  [['response_format'], ['format']],
+  [['reasoning_effort'], ['think']],
+  [['max_completion_tokens'], ['options', 'num_predict']],
+])
+
+/** What a chat calls its parameters. Its messages have images beside their text. */
+function paramNames(messages: readonly MessageBody[]): Names {
+  return (path) => {
+    const [list, index, ...rest] = path
+    if (list !== 'messages' || typeof index !== 'number') return OPTIONS(path)
+    return [list, index, ...pathWithin(messages[index]!, rest)]
+  }
+}
+
+/** What a request to generate calls the parameters of its chat: there is no list of messages. */
+function generateNames(said: MessageBody, asked: number): Names {
+  return (path) => {
+    const [list, index, ...rest] = path
+    if (list !== 'messages') return OPTIONS(path)
+    if (typeof index === 'number' && index < asked) return ['system']
+    const inside = pathWithin(said, rest)
+    return inside[0] === 'images' ? inside : ['prompt']
+  }
+}
+
+/** Images stand before the text, as Ollama's templates have it. */
+function pathWithin({ images }: MessageBody, path: Path): Path {
+  const [key, index] = path
+  if (key !== 'content' || typeof index !== 'number') return path
+  return index < (images ?? []).length ? ['images', index] : ['content']
+}
+
+/** Leaves one token, as 0 does in Ollama. */
+const LEAST_TOP_P = 1e-6
+
+function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
+  const { num_predict: most, stop, ...options } = body.options ?? {}
+  return {
+    toolUse: { choice: 'auto', parallel: true },
+    structure: structureOf(body),
+    stops: typeof stop === 'string' ? [stop] : (stop ?? []),
+    streamed: body.stream !== false,
+    maxTokens: typeof most === 'number' && most >= 0 ? most : null,
+    maxTokensParam: 'max_completion_tokens',
+    clampsTokens: true,
+    sampling: {
+      temperature: options.temperature ?? 0,
+      topP: Math.max(LEAST_TOP_P, options.top_p ?? 1),
+      topK: Math.max(0, options.top_k ?? 0),
+      frequencyPenalty: options.frequency_penalty ?? 0,
+      presencePenalty: options.presence_penalty ?? 0,
+      ...((options.seed ?? null) === null ? {} : { seed: options.seed! >>> 0 }),
+    },
+    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
+    reasoningEffort: effortOf(body),
+    vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+  }
+}
+
+function effortOf({ think }: ReplyBody): ReplyOptions['reasoningEffort'] {
+  if (typeof think !== 'string') return think ? 'medium' : 'none'
+  return think === 'max' ? 'high' : think
+}
+
+function structureOf({ format }: ReplyBody): Structure | null {
+  if (!format) return null
+  return format === 'json' ? { type: 'json_object' } : { type: 'json_schema', schema: format }
+}
+
+function toMessages(messages: readonly MessageBody[]): Message[] {
+  const calls = new Calls()
+  return messages.map((message, index) => toMessage(message, ['messages', index], calls))
+}
+
+function toMessage(message: MessageBody, param: Path, calls: Calls): Message {
+  const { role, content, images, thinking } = message
+  switch (role) {
+    case 'system':
+      return { role, content: content ?? '' }
+    case 'user':
+      return { role, content: partsOf(content, images) }
+    case 'assistant': {
+      const made = (message.tool_calls ?? []).map((call) => calls.make(call))
+      const said = content || (made.length > 0 ? null : '')
+      return { role, content: said, reasoning_content: thinking || null, tool_calls: made }
+    }
+    case 'tool':
+      return { role, tool_call_id: calls.answer(message, param), content: partsOf(content, images) }
+  }
+}
+
+/** The ids of calls. In older versions neither calls nor results have any: then results answer the calls in their order. */
+class Calls {
+  readonly #all = new OpenCalls()
+  readonly #byId = new Map<string, OpenCalls>()
+  readonly #byName = new Map<string, OpenCalls>()
+  #made = 0
+
+  make({ id: given, function: { name, arguments: text } }: NonNullable<MessageBody['tool_calls']>[number]) {
+    const id = given || `call_${this.#made++}`
+    const call = { id, isAnswered: false }
+    this.#all.add(call)
+    callsOf(this.#byId, id).add(call)
+    callsOf(this.#byName, name).add(call)
+    return { id, function: { name, arguments: text } }
+  }
+
+  /** @returns the id of the call that a result answers. */
+  answer({ tool_call_id: id, tool_name: name }: MessageBody, param: Path): string {
+    const open = id ? callsOf(this.#byId, id) : name ? callsOf(this.#byName, name) : this.#all
+    const answered = open.takeFirst()
+    // One with an id is checked with the other messages.
+    if (id) return id
+    if (answered) return answered.id
+    const [at, wanted] = name ? [within(param, 'tool_name'), `call of '${name.slice(0, 100)}'`] : [param, 'tool call']
+    throw invalidRequest(`No earlier assistant message has a ${wanted} without a result`, at, {
+      code: 'invalid_tool_result',
+    })
+  }
+}
+
+interface OpenCall {
+  readonly id: string
+  isAnswered: boolean
+}
+
+/** Calls in their order. Those that were answered as others' are skipped. */
+class OpenCalls {
+  readonly #calls: OpenCall[] = []
+  #next = 0
+
+  add(call: OpenCall): void {
+    this.#calls.push(call)
+  }
+
+  takeFirst(): OpenCall | undefined {
+    while (this.#calls[this.#next]?.isAnswered) this.#next++
+    const first = this.#calls[this.#next]
+    if (first) first.isAnswered = true
+    return first
+  }
+}
+
+function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
+  let calls = lists.get(key)
+  if (calls === undefined) {
+    calls = new OpenCalls()
+    lists.set(key, calls)
+  }
+  return calls
+}
+
+function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
+  return [
+    ...(images ?? []).map((data): ContentPart => ({ type: 'image_url', image_url: { url: dataUrl(data) } })),
+    { type: 'text', text: content ?? '' },
+  ]
+}
+
+/** The type of an image is read from its bytes. Large images are already decoded. */
+function dataUrl<Data>(data: Data): Data | string {
+  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
+}

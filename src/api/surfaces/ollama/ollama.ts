@@ -1,0 +1,108 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type { ChatRequest, ReplyEvent } from '../../../conversation/index.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { JSON_LINES } from '../../http/connection/response-stream.ts'
+import { answerError } from '../../http/error-handler.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import type { Serving } from '../admission.ts'
+import { type ChatSurface, serveChat } from '../serve-chat.ts'
+import { fromChat, fromGenerate } from './chat-request.ts'
+import { findModel, toModelBody, toRunning, toShown } from './models.ts'
+import { chatShape, generateShape, ReplyLines, type Shape, toErrorBody } from './reply-lines.ts'
+import { chatBody, generateBody, showBody } from './wire/requests.ts'
+
+/** The version of Ollama whose API this is: clients refuse older ones. */
+const VERSION = '0.12.11'
+
+const NO_EMBEDDINGS = 'This server makes no embeddings'
+const NO_MANAGEMENT = 'Models are not managed here: use lookout pull, add and rm'
+/** What Ollama has and this server does not. */
+const ABSENT: Readonly<Record<string, string>> = {
+  embed: NO_EMBEDDINGS,
+  embeddings: NO_EMBEDDINGS,
+  pull: NO_MANAGEMENT,
+  push: NO_MANAGEMENT,
+  create: NO_MANAGEMENT,
+  copy: NO_MANAGEMENT,
+  delete: NO_MANAGEMENT,
+  'blobs/:digest': NO_MANAGEMENT,
+}
+
+/**
+ * Ollama's API at `/api`, for clients of this machine, which need no key. Whoever sends one is who the key says. The
+ * contract has none of it.
+ */
+export function addOllama(app: FastifyInstance, serving: Serving): void {
+  const { models, bodies } = serving
+  app.register(async (scope) => {
+    scope.setErrorHandler((error, request, reply) =>
+      answerError(error, request, reply, (shown) => ({ status: shown.status, body: toErrorBody(shown) })),
+    )
+    // Its clients, and the examples of its documentation, may leave the type of a body out.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    const add = (name: string, method: 'GET' | 'POST', handler: RouteHandlerMethod) =>
+      addEndpoint(scope, {
+        url: `/api/${name}`,
+        bucket: 'chat',
+        scope: 'inference',
+        keyless: true,
+        handlers: { [method]: handler },
+      })
+    add('version', 'GET', async () => ({ version: VERSION }))
+    add('tags', 'GET', async () => ({ models: await Promise.all((await models.list()).map(toModelBody)) }))
+    add('ps', 'GET', async () => {
+      const loaded = (await models.list()).filter(({ engine }) => engine.state === 'ready')
+      return { models: await Promise.all(loaded.map(toRunning)) }
+    })
+    add('show', 'POST', async (request, reply) => {
+      const { value } = await bodies.read(request, reply, showBody)
+      return toShown(await findModel(models, value.model || value.name || ''))
+    })
+    add('chat', 'POST', async (request, reply) => {
+      const read = await bodies.read(request, reply, chatBody)
+      return answer(request, reply, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
+    })
+    add('generate', 'POST', async (request, reply) => {
+      const read = await bodies.read(request, reply, generateBody)
+      return answer(request, reply, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+    })
+    for (const [name, reason] of Object.entries(ABSENT)) {
+      const refuse = async () => {
+        throw invalidRequest(reason, null)
+      }
+      addEndpoint(scope, {
+        url: `/api/${name}`,
+        keyless: true,
+        handlers: { GET: refuse, POST: refuse, DELETE: refuse },
+      })
+    }
+  })
+}
+
+interface Asked {
+  readonly model: string
+  /** Null for a request that says nothing. */
+  readonly chat: ChatRequest | null
+  readonly shape: Shape
+}
+
+async function answer(request: FastifyRequest, reply: FastifyReply, serving: Serving, { model, chat, shape }: Asked) {
+  const { models, conversations } = serving
+  const writer = new ReplyLines(model, shape)
+  if (chat === null) {
+    await findModel(models, model)
+    // Models are loaded when they are needed and stay while there is memory, so there is nothing to do.
+    return writer.loaded()
+  }
+  const surface: ChatSurface<ChatRequest, ReplyEvent> = {
+    endpoint: 'ollama',
+    framing: JSON_LINES,
+    read: async () => chat,
+    find: () => findModel(models, model),
+    start: async ({ caller, signal }) => {
+      return { events: await conversations.startChat(chat, caller, signal), writer, streamed: chat.streamed }
+    },
+  }
+  return serveChat(request, reply, serving, surface)
+}

@@ -1,0 +1,79 @@
+import './requests.ts'
+import './responses.ts'
+import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+
+const SHARED = {
+  tag: 'ollama',
+  /** Requests of this machine need no key. */
+  security: [{}, { apiKey: [] }],
+  convention: { errors: 'OllamaError' },
+} as const
+const REPLY = 'The reply in lines as it is generated; with `stream: false`, whole.'
+const READ_ERRORS = [401, 403, 429, 503] as const
+
+/** Ollama's convention, where the setting is on. What it has and this server refuses is not described. */
+export const OLLAMA_PATHS: Paths = {
+  '/api/version': {
+    get: operation({
+      ...SHARED,
+      id: 'retrieveOllamaVersion',
+      summary: 'The version of Ollama whose API this is',
+      replies: { 200: { description: 'The version.', content: json('OllamaVersion') } },
+      errors: READ_ERRORS,
+    }),
+  },
+  '/api/tags': {
+    get: operation({
+      ...SHARED,
+      id: 'listOllamaModels',
+      summary: 'The models that are served, as Ollama’s clients list them',
+      replies: { 200: { description: 'The models.', content: json('OllamaModelList') } },
+      errors: READ_ERRORS,
+    }),
+  },
+  '/api/ps': {
+    get: operation({
+      ...SHARED,
+      id: 'listRunningOllamaModels',
+      summary: 'The models that are loaded',
+      replies: { 200: { description: 'The models.', content: json('OllamaRunningModelList') } },
+      errors: READ_ERRORS,
+    }),
+  },
+  '/api/show': {
+    post: operation({
+      ...SHARED,
+      id: 'showOllamaModel',
+      summary: 'One model',
+      body: json('OllamaShowRequest'),
+      replies: { 200: { description: 'The model.', content: json('OllamaShownModel') } },
+      errors: [400, 401, 403, 404, 408, 413, 415, 429, 503],
+    }),
+  },
+  '/api/chat': {
+    post: operation({
+      ...SHARED,
+      id: 'createOllamaChat',
+      summary: 'Reply to a conversation, in Ollama’s shape',
+      parameters: [PRIORITY],
+      body: json('OllamaChatRequest'),
+      replies: { 200: { description: REPLY, content: replyOf('OllamaChatReply') } },
+      errors: [...MODEL_ERRORS, 404],
+    }),
+  },
+  '/api/generate': {
+    post: operation({
+      ...SHARED,
+      id: 'createOllamaCompletion',
+      summary: 'Reply to a prompt, in Ollama’s shape',
+      parameters: [PRIORITY],
+      body: json('OllamaGenerateRequest'),
+      replies: { 200: { description: REPLY, content: replyOf('OllamaGenerateReply') } },
+      errors: [...MODEL_ERRORS, 404],
+    }),
+  },
+}
+
+function replyOf(id: string) {
+  return { ...stream(id, { errors: 'OllamaError', type: 'application/x-ndjson' }), ...json(id) }
+}

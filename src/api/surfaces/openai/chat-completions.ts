@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import type { Compatibility } from '../../../config/compatibility.ts'
+import type { ChoiceEvent, ReplyEvent } from '../../../conversation/index.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
+import { type ChatSurface, serveChat } from '../serve-chat.ts'
+import { toChatRequest } from './chat-request.ts'
+import { CompletionWriter } from './completion-writer.ts'
+import { toInputTokens } from './input-tokens.ts'
+import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
+
+export interface ChatCompletionsOptions extends Serving {
+  readonly compatibility: Compatibility
+}
+
+const URL = '/v1/chat/completions'
+
+/** `POST /v1/chat/completions`, and below it `/input_tokens`, which the contract does not have. */
+export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
+  const surface = chatCompletions(options)
+  const shared = { bucket: 'chat', scope: 'inference' } as const
+  addEndpoint(app, {
+    ...shared,
+    url: URL,
+    handlers: { POST: (request, reply) => serveChat(request, reply, options, surface) },
+  })
+  addEndpoint(app, {
+    ...shared,
+    url: `${URL}/input_tokens`,
+    handlers: {
+      POST: async (request, reply) => {
+        const { read, caller, signal } = await admitUnmetered(request, reply, options, surface)
+        return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
+      },
+    },
+  })
+}
+
+function chatCompletions({
+  compatibility,
+  conversations,
+}: ChatCompletionsOptions): ChatSurface<ReadBody<ChatRequestBody>, ReplyEvent | ChoiceEvent> {
+  return {
+    ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
+    async start({ read, metered, caller, signal }) {
+      const { value: body } = read
+      const chat = toChatRequest(read)
+      const count = chat.choices ?? 1
+      // Most requests are for one reply, whose events need no numbers.
+      const events = await (count === 1
+        ? conversations.startChat(chat, caller, signal)
+        : conversations.startChoices(chat, caller, signal))
+      const heading = {
+        id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
+        created: Math.floor(Date.now() / 1000),
+        model: body.model,
+        // The contract has no such field.
+        get fingerprint() {
+          return compatibility === 'openai' ? metered.fingerprint : null
+        },
+      }
+      const rated = chat.topLogProbs !== null
+      const tellsUsage = body.stream_options?.include_usage === true
+      const writer = new CompletionWriter(heading, { rated, tellsUsage, compatibility }, count)
+      return { events, writer, streamed: body.stream === true }
+    },
+  }
+}

@@ -1,0 +1,106 @@
+import type { ChatRequest, Structure } from '../../../conversation/index.ts'
+import { invalidRequest, say } from '../../../lib/errors.ts'
+import { namesOf, type Path } from '../../../lib/param.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { toReplyOptions } from './reply-options.ts'
+import type { ChatRequestBody } from './wire/chat-request.ts'
+
+/** @throws ApiError for fields that exclude each other. */
+export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
+  const tools = toolsOf(body)
+  const options = toReplyOptions(body)
+  const { seed = null } = body
+  return {
+    ...options,
+    // Clients may send larger numbers than an engine takes.
+    ...(seed === null ? {} : { sampling: { ...options.sampling, seed: seed >>> 0 } }),
+    messages: body.messages,
+    tools: tools.map(({ tool: { name, description = null }, index }) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+    toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
+    structure: structureOf(body),
+    names: paramNames(
+      body,
+      tools.map(({ index }) => index),
+    ),
+    stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
+    streamed: body.stream === true,
+    choices: body.n ?? 1,
+  }
+}
+
+type DeclaredFunction = NonNullable<ChatRequestBody['tools']>[number]['function']
+
+/** The functions that the model may call, and their places among the tools. @throws ApiError 400 for one that is not there. */
+function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: DeclaredFunction; index: number }[] {
+  const all = (tools ?? []).map(({ function: tool }, index) => ({ tool, index }))
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return all
+  const names = choice.allowed_tools.tools.map((allowed) => allowed.function.name)
+  return allowedOf(all, names, [...CHOICE, 'allowed_tools', 'tools'])
+}
+
+const CHOICE = ['tool_choice']
+
+/**
+ * The functions with the names that a request allows.
+ * @param names null for what is no function.
+ * @param at where the request has the names.
+ * @throws ApiError 400 for a name that no function has.
+ */
+export function allowedOf<Placed extends { readonly tool: { readonly name: string } }>(
+  functions: readonly Placed[],
+  names: readonly (string | null)[],
+  at: Path,
+): Placed[] {
+  const known = new Set<string | null>(functions.map(({ tool }) => tool.name))
+  const unknown = names.findIndex((name) => name !== null && !known.has(name))
+  if (unknown !== -1) {
+    const name = names[unknown]!.slice(0, 100)
+    throw invalidRequest(say`${CHOICE} allows '${name}', which is not in ${['tools']}`, [...at, unknown])
+  }
+  return functions.filter(({ tool }) => names.includes(tool.name))
+}
+
+function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUse']['choice'] {
+  if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'
+  return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode
+}
+
+/** @param tools of each tool that the model may call, its index in the request. */
+function paramNames({ response_format: format, tools: all }: ChatRequestBody, tools: readonly number[]) {
+  const names = format?.type === 'json_object' ? OBJECT_SCHEMA : undefined
+  if (tools.length === (all ?? []).length) return names
+  return (path: Path): Path => {
+    const [list, index, ...rest] = path
+    if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...rest]
+    return names?.(path) ?? path
+  }
+}
+
+/** Any object, or what the schema says that other servers take beside `json_object`. */
+export function structureOfObject(schema: unknown): Structure {
+  return (schema ?? null) === null ? { type: 'json_object' } : { type: 'json_schema', schema }
+}
+
+/** Where a schema stands that comes with `json_object`. */
+const OBJECT_SCHEMA = namesOf([
+  [
+    ['response_format', 'json_schema', 'schema'],
+    ['response_format', 'schema'],
+  ],
+])
+
+function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
+  if (typeof regex === 'string') {
+    if (!format) return { type: 'regex', pattern: regex }
+    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
+      code: 'conflicting_structured_output_controls',
+    })
+  }
+  if (format?.type === 'json_object') return structureOfObject(format.schema)
+  // Without a schema, the reply is any JSON.
+  return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema ?? {} } : null
+}

@@ -1,0 +1,205 @@
+import type { Compatibility } from '../../../config/compatibility.ts'
+import {
+  type ChoiceEvent,
+  ReplyCollector,
+  type ReplyEvent,
+  type ReplyFinish,
+  totalUsage,
+  type Usage,
+  type WholeReply,
+} from '../../../conversation/index.ts'
+import type { Frames, ReplyWriter } from '../serve-chat.ts'
+import { toLogProbs } from './log-probs.ts'
+import { toDelta, toMessageBody } from './reply-message.ts'
+import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
+
+/** Fields that a completion and all its chunks share. */
+export interface Heading {
+  readonly id: string
+  readonly created: number
+  readonly model: string
+  /** OpenAI's `system_fingerprint`; null where there is none, or not yet. */
+  readonly fingerprint: string | null
+}
+
+export interface CompletionForm {
+  /** Whether there are log-probabilities. */
+  readonly rated: boolean
+  /** Whether a stream tells the usage. The contract's finish carries it, OpenAI sends a chunk without choices after it. */
+  readonly tellsUsage: boolean
+  readonly compatibility: Compatibility
+}
+
+/** Writes the replies to one chat as a completion. Events without a number are those of the only reply. */
+export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
+  readonly #heading: Heading
+  readonly #form: CompletionForm
+  readonly #chunks: readonly ChunkWriter[]
+  readonly #collectors: readonly ReplyCollector[]
+  readonly #replies: WholeReply[] = []
+  readonly #finishes: ReplyFinish[] = []
+  #last = ''
+
+  /** @param count of the replies. */
+  constructor(heading: Heading, form: CompletionForm, count: number) {
+    this.#heading = heading
+    this.#form = form
+    this.#chunks = Array.from({ length: count }, (_, index) => new ChunkWriter(heading, form, index))
+    this.#collectors = Array.from({ length: count }, () => new ReplyCollector())
+  }
+
+  begin(stream: Frames): void {
+    for (const chunks of this.#chunks) stream.send(chunks.first())
+  }
+
+  write(numbered: ReplyEvent | ChoiceEvent, stream: Frames): string | null {
+    return 'choice' in numbered
+      ? this.#write(numbered.choice, numbered.event, stream)
+      : this.#write(0, numbered, stream)
+  }
+
+  #write(choice: number, event: ReplyEvent, stream: Frames): string | null {
+    const chunk = this.#chunks[choice]!.of(event)
+    const reason = event.type === 'finish' ? this.#ended(event) : null
+    if (reason === null) stream.send(chunk)
+    else this.#last = chunk
+    return reason
+  }
+
+  end(stream: Frames): void {
+    stream.send(this.#last)
+    const { tellsUsage, compatibility } = this.#form
+    if (tellsUsage && compatibility === 'openai') stream.send(this.#chunks[0]!.usage(totalUsage(this.#finishes)))
+    stream.send('[DONE]')
+  }
+
+  collect(numbered: ReplyEvent | ChoiceEvent): string | null {
+    const { choice, event } = 'choice' in numbered ? numbered : { choice: 0, event: numbered }
+    const reply = this.#collectors[choice]!.take(event)
+    if (reply === null) return null
+    this.#replies[choice] = reply
+    const ended = this.#ended(reply.finish)
+    return ended === null ? null : this.#replies[0]!.finish.reason
+  }
+
+  /** @returns the reason of the last finish. */
+  #ended(finish: ReplyFinish): string | null {
+    return this.#finishes.push(finish) === this.#chunks.length ? finish.reason : null
+  }
+
+  body(): ChatCompletionBody {
+    const { rated, compatibility } = this.#form
+    // The contract has no such fields; clients of OpenAI may expect a null.
+    const isOpenAi = compatibility === 'openai'
+    const none = isOpenAi ? { logprobs: null } : {}
+    const { id, created, model, fingerprint } = this.#heading
+    return {
+      id,
+      object: 'chat.completion',
+      created,
+      model,
+      ...(fingerprint === null ? {} : { system_fingerprint: fingerprint }),
+      choices: this.#replies.map((reply, index) => ({
+        index,
+        message: { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) },
+        ...(rated ? { logprobs: toLogProbs(reply.logProbs) } : none),
+        finish_reason: reply.finish.reason,
+      })),
+      usage: toUsage(totalUsage(this.#finishes), compatibility),
+    }
+  }
+}
+
+/** Writes the chunks of one reply as JSON: the role, the pieces, and the finish. */
+class ChunkWriter {
+  /** What is the same in all chunks stands around the delta, and is written once. */
+  #before = ''
+  #after = ''
+  #fingerprint: string | null = null
+  readonly #heading: Heading
+  readonly #form: CompletionForm
+  readonly #index: number
+
+  /** @param index of the choice. */
+  constructor(heading: Heading, form: CompletionForm, index: number) {
+    this.#heading = heading
+    this.#form = form
+    this.#index = index
+    this.#writeAround()
+  }
+
+  #writeAround(): void {
+    this.#fingerprint = this.#heading.fingerprint
+    const [before, after] = this.#write(SEAM).split(JSON.stringify(SEAM))
+    this.#before = before!
+    this.#after = after!
+  }
+
+  first(): string {
+    return this.#write({ role: 'assistant', content: '' })
+  }
+
+  of(event: ReplyEvent): string {
+    const { logProbs } = event
+    if (event.type !== 'finish') {
+      const delta = toDelta(event)
+      if (this.#fingerprint !== this.#heading.fingerprint) this.#writeAround()
+      return logProbs === undefined
+        ? this.#before + JSON.stringify(delta) + this.#after
+        : this.#write(delta, { logProbs })
+    }
+    const usage =
+      this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage, 'contract') : null
+    return this.#write({}, { logProbs, finish: event.reason, usage })
+  }
+
+  /** The chunk that follows all others, as OpenAI has it. */
+  usage(usage: Usage): string {
+    return JSON.stringify(this.#chunk([], toUsage(usage, 'openai')))
+  }
+
+  #write(delta: Choice['delta'], { logProbs, finish = null, usage = null }: ChunkRest = {}): string {
+    const { rated } = this.#form
+    const logprobs = rated ? { logprobs: logProbs === undefined ? null : toLogProbs(logProbs) } : {}
+    return JSON.stringify(this.#chunk([{ index: this.#index, delta, ...logprobs, finish_reason: finish }], usage))
+  }
+
+  #chunk(choices: readonly Choice[], usage: UsageBody | null): ChatCompletionChunkBody {
+    const { id, created, model, fingerprint } = this.#heading
+    return {
+      id,
+      object: 'chat.completion.chunk',
+      created,
+      model,
+      ...(fingerprint === null ? {} : { system_fingerprint: fingerprint }),
+      choices: [...choices],
+      ...(this.#form.tellsUsage ? { usage } : {}),
+    }
+  }
+}
+
+interface ChunkRest {
+  readonly logProbs?: ReplyEvent['logProbs']
+  readonly finish?: Choice['finish_reason']
+  readonly usage?: UsageBody | null
+}
+
+type Choice = ChatCompletionChunkBody['choices'][number]
+
+/** A delta that nothing else in a chunk looks like: the name of a model may be anything, but not an unescaped quote. */
+const SEAM: Choice['delta'] = { content: 'delta' }
+
+/** `image_tokens` is not in the contract, whose replies have no other fields. */
+function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
+  const { promptTokens, completionTokens, imageTokens, audioTokens } = usage
+  const details = {
+    audio_tokens: audioTokens ?? 0,
+    ...(compatibility === 'openai' ? { image_tokens: imageTokens } : {}),
+  }
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    ...(audioTokens === null && compatibility === 'contract' ? {} : { prompt_tokens_details: details }),
+  }
+}

@@ -1,0 +1,142 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Answer, DecisionReply, DecisionUsage, Distribution } from '../../../conversation/index.ts'
+import { GRID } from '../../../media/index.ts'
+import { logServerError, toApiError } from '../../http/error-handler.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import { admit, bodiesOf, type Serving } from '../admission.ts'
+import { toDecisionRequest } from './decision-request.ts'
+import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
+import type { DecisionAnswerBody, DecisionResponseBody } from './wire/decision-response.ts'
+
+const READING = bodiesOf('decisions', decisionBody)
+
+/** `POST /v1/decisions`, which the contract does not have. */
+export function addDecisions(app: FastifyInstance, serving: Serving): void {
+  addEndpoint(app, {
+    url: '/v1/decisions',
+    bucket: 'decisions',
+    scope: 'inference',
+    handlers: { POST: (request, reply) => decide(request, reply, serving) },
+  })
+}
+
+async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<DecisionResponseBody> {
+  const { read, metered, caller, signal } = await admit(request, reply, serving, READING)
+  const decided = await serving.conversations.decide(toDecisionRequest(read.value), caller, signal)
+  metered.finish('stop')
+  return toResponse(decided, read.value, request)
+}
+
+function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, request: FastifyRequest) {
+  return {
+    answers: answers.map((answer, index) => {
+      // Only this one failed. The client is told that it has no answer, and the operator why.
+      if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), request)
+      return toAnswer(answer, body.questions[index]!)
+    }),
+    model: body.model,
+    usage: toUsage(usage),
+  }
+}
+
+function toAnswer(answer: Answer, question: DecisionQuestionBody): DecisionAnswerBody {
+  const name = question.name ?? null
+  switch (answer.type) {
+    case 'none':
+      return { type: 'refusal', name }
+    case 'read':
+      return toRead(answer.distribution, question, name)
+    case 'found':
+      return toFound(answer, question, name)
+  }
+}
+
+function toRead(
+  { probabilities, labelMass, top, confidence }: Distribution,
+  question: DecisionQuestionBody,
+  name: string | null,
+): DecisionAnswerBody {
+  switch (question.type) {
+    case 'predicate':
+      return { type: 'predicate', name, probability: probabilities[0]!, x_label_mass: labelMass }
+    case 'choice':
+      return {
+        type: 'choice',
+        name,
+        choice: question.choices[top]!.value,
+        confidence,
+        probabilities: question.choices.map(({ value }, i) => ({ value, probability: probabilities[i]! })),
+        x_label_mass: labelMass,
+      }
+    case 'score':
+      return {
+        type: 'score',
+        name,
+        score: mean(probabilities),
+        confidence,
+        probabilities: question.levels.map(({ label }, value) => ({
+          label,
+          value,
+          probability: probabilities[value]!,
+        })),
+        x_label_mass: labelMass,
+      }
+    case 'x_count':
+      return {
+        type: 'x_count',
+        name,
+        count: top,
+        confidence,
+        probabilities: probabilities.map((probability, value) => ({ value, probability })),
+        x_label_mass: labelMass,
+      }
+    default:
+      throw new Error(`A question of type ${question.type} is not read`)
+  }
+}
+
+/** The mean of 0, 1, 2 and so on with these probabilities. */
+export function mean(probabilities: readonly number[]): number {
+  return probabilities.reduce((sum, probability, value) => sum + value * probability, 0)
+}
+
+function toFound(
+  { place, confidence }: Extract<Answer, { type: 'found' }>,
+  { type }: DecisionQuestionBody,
+  name: string | null,
+): DecisionAnswerBody {
+  const asset = place?.assetIdx === undefined ? {} : { asset_index: place.assetIdx }
+  if (type === 'x_clip') {
+    const clip = place?.kind === 'clip' ? { start_seconds: place.start, end_seconds: place.end ?? place.start } : null
+    return { type, name, clip, confidence, ...asset }
+  }
+  const points = place === null || place.kind === 'clip' ? [] : place.points
+  if (type === 'x_point') {
+    const [point] = points
+    return {
+      type,
+      name,
+      point: point === undefined ? null : { x: point.x / GRID, y: point.y / GRID },
+      confidence,
+      ...asset,
+    }
+  }
+  return { type: 'x_box', name, box: edgesOf(points), confidence, ...asset }
+}
+
+/** The edges of a box from its corners, as fractions of the picture's sides. */
+export function edgesOf([from, to]: readonly { readonly x: number; readonly y: number }[]) {
+  if (from === undefined || to === undefined) return null
+  return { top: from.y / GRID, bottom: to.y / GRID, left: from.x / GRID, right: to.x / GRID }
+}
+
+/** The server writes no tokens of a request into a cache that outlives it for a price. */
+function toUsage({ promptTokens, cachedTokens, completionTokens }: DecisionUsage): DecisionResponseBody['usage'] {
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: 0 },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: promptTokens + completionTokens,
+  }
+}

@@ -1,0 +1,17 @@
+import type { TokenLogProb } from '../../../inference/contract/generation.ts'
+import type { LogProbsBody } from './wire/chat-response.ts'
+
+/** What OpenAI writes for minus infinity, which JSON does not have. */
+const LEAST = -9999
+
+/** Converts the log-probabilities of a reply, or of a piece of one. */
+export function toLogProbs(tokens: readonly TokenLogProb[]): LogProbsBody {
+  return {
+    content: tokens.map((token) => ({ ...toToken(token), top_logprobs: token.top.map(toToken) })),
+    refusal: null,
+  }
+}
+
+function toToken({ text, logProb, bytes }: Omit<TokenLogProb, 'top'>) {
+  return { token: text, logprob: Math.max(logProb, LEAST), bytes: [...bytes] }
+}

@@ -1,0 +1,36 @@
+import type { ReplyMessage, ReplyPiece } from '../../../conversation/index.ts'
+import type { DeltaBody, ReplyMessageBody } from './wire/chat-response.ts'
+
+/** Converts a whole reply to the message of a response. */
+export function toMessageBody({ text, reasoning, toolCalls }: ReplyMessage): ReplyMessageBody {
+  return {
+    role: 'assistant',
+    content: text === '' && toolCalls.length > 0 ? null : text,
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0
+      ? {}
+      : {
+          tool_calls: toolCalls.map(({ id, name, arguments: values }) => ({
+            id,
+            type: 'function',
+            function: { name, arguments: values },
+          })),
+        }),
+  }
+}
+
+/** Converts one piece of a reply to the delta of a chunk. */
+export function toDelta(piece: ReplyPiece): DeltaBody {
+  switch (piece.type) {
+    case 'text':
+      return { content: piece.text }
+    case 'reasoning':
+      return { reasoning_content: piece.text }
+    case 'tool_call': {
+      const { index, id, name } = piece
+      return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }
+    }
+    case 'tool_arguments':
+      return { tool_calls: [{ index: piece.index, function: { arguments: piece.text } }] }
+  }
+}

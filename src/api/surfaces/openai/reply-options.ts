@@ -1,0 +1,27 @@
+import type { ReplyOptions } from '../../../conversation/index.ts'
+import type { ReplyOptionsBody } from './wire/reply-options.ts'
+
+/** Converts the options of a request. Those that are missing or null get the defaults of the contract. */
+export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
+  const vision = body.vision_config
+  const { max_completion_tokens, max_tokens } = body
+  return {
+    maxTokens: max_completion_tokens ?? max_tokens ?? null,
+    maxTokensParam: (max_completion_tokens ?? null) === null && max_tokens ? 'max_tokens' : 'max_completion_tokens',
+    sampling: {
+      temperature: body.temperature ?? 0,
+      topP: body.top_p ?? 1,
+      topK: body.top_k ?? 0,
+      frequencyPenalty: body.frequency_penalty ?? 0,
+      presencePenalty: body.presence_penalty ?? 0,
+    },
+    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
+    reasoningEffort: body.reasoning_effort ?? null,
+    vision: {
+      annotationFormat: vision?.annotation_format ?? null,
+      enableThinking: vision?.enable_thinking ?? null,
+      enableAudioInVideo: vision?.enable_audio_in_video ?? null,
+      focus: vision?.internal_tools?.focus ?? null,
+    },
+  }
+}

@@ -1,0 +1,135 @@
+import { z } from 'zod'
+import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
+import { requestSchemas } from '../../../http/wire/components.ts'
+import { MOST_MESSAGES, message } from './messages.ts'
+import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
+import { anyEffort, logprobs, replyOptions, topLogprobs } from './reply-options.ts'
+import { toolNameIssue } from './tool-names.ts'
+
+const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
+
+const declaredFunction = z
+  .object({
+    name: z.string().min(1),
+    description: z.string().nullish(),
+    parameters: jsonObject.nullish(),
+    strict: z.boolean().nullish(),
+  })
+  .register(requestSchemas, { id: 'FunctionDeclaration' })
+
+const tool = z
+  .object({ type: z.literal('function'), function: declaredFunction })
+  .register(requestSchemas, { id: 'Tool' })
+
+/** As many as one constraint supports. */
+const MOST_TOOLS = 256
+
+const tools = z
+  .array(tool)
+  .max(MOST_TOOLS)
+  .superRefine((tools, context) => {
+    const issue = toolNameIssue(tools.map((tool) => tool.function.name))
+    if (!issue) return
+    const { index, message, code } = issue
+    context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
+  })
+
+const functionName = z.object({ name: z.string().min(1) }).register(requestSchemas, { id: 'FunctionName' })
+
+const choiceMode = z.enum(['none', 'auto', 'required'])
+const namedTool = z
+  .object({ type: z.literal('function'), function: functionName })
+  .register(requestSchemas, { id: 'NamedToolChoice' })
+const toolChoice = z.union([choiceMode, namedTool]).register(requestSchemas, { id: 'ToolChoice' })
+
+/** Of the tools, those that the model may call. */
+const allowedTools = z.object({
+  type: z.literal('allowed_tools'),
+  allowed_tools: z.object({
+    mode: z.enum(['auto', 'required']),
+    tools: z
+      .array(z.object({ type: z.literal('function'), function: functionName }))
+      .min(1)
+      .max(MOST_TOOLS),
+  }),
+})
+
+const namedSchema = z
+  .object({
+    name: z.string().min(1),
+    schema: jsonSchema.optional().describe('Any JSON by default.'),
+    strict: z.boolean().nullish(),
+  })
+  .register(requestSchemas, { id: 'NamedJsonSchema' })
+
+const responseFormat = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
+    z
+      .object({ type: z.literal('json_schema'), json_schema: namedSchema })
+      .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
+  ])
+  .register(requestSchemas, { id: 'ChatResponseFormat' })
+
+/** As many as the contract lets a prompt of a multilook have. */
+const MOST_CHOICES = 8
+
+const jsonObjectFormat = z.object({
+  type: z.literal('json_object'),
+  schema: jsonSchema.optional().describe('As other servers take it: the reply keeps it.'),
+})
+
+const streamOptions = z
+  .object({ include_usage: z.boolean().nullish() })
+  .register(requestSchemas, { id: 'StreamOptions' })
+
+/** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
+export const chatRequest = z
+  .object({
+    messages: z.array(message).min(1).max(MOST_MESSAGES),
+    model: z.string(),
+    ...replyOptions,
+    n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
+    parallel_tool_calls: z.boolean().nullish(),
+    regex: z.string().min(1).nullish(),
+    response_format: responseFormat.nullish(),
+    stream: z.boolean().nullish(),
+    stream_options: streamOptions.nullish(),
+    tool_choice: toolChoice.nullish(),
+    tools: tools.nullish(),
+  })
+  .register(requestSchemas, { id: 'ChatCompletionRequest' })
+
+/**
+ * The same body with `compatibility: openai`: OpenAI's other fields as well. What cannot be kept is rejected, where the
+ * contract ignores it.
+ */
+export const openAiChatRequest = chatRequest
+  .extend({
+    n: z.int().min(1).max(MOST_CHOICES).nullish(),
+    response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    reasoning_effort: anyEffort.nullish(),
+    stream_options: openAiStreamOptions.nullish(),
+    tool_choice: z.union([choiceMode, z.discriminatedUnion('type', [namedTool, allowedTools])]).nullish(),
+    logprobs,
+    top_logprobs: topLogprobs,
+    ...openAiFields,
+  })
+  .superRefine(({ logprobs, top_logprobs: top, stream, stream_options: options }, context) => {
+    if (typeof top === 'number' && logprobs !== true) {
+      context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
+    }
+    if (options && stream !== true) {
+      context.addIssue({ code: 'custom', path: ['stream_options'], message: 'it requires stream to be true' })
+    }
+  })
+
+export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
+export const openAiChatBody: BodyFormat<ChatRequestBody> = bodyFormat(
+  import.meta.url,
+  'openAiChatRequest',
+  openAiChatRequest,
+)
+
+export type ChatRequestBody = z.output<typeof openAiChatRequest>

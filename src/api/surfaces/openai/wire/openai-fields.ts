@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { clientMap } from '../../../http/wire/client-json.ts'
+
+/** OpenAI sets no limit. The text is searched for them with each token. */
+const LONGEST_STOP = 500
+const stopSequence = z.string().min(1).max(LONGEST_STOP)
+
+/** Says about a request whom or what it is for. It changes no reply, and nothing is done with it. */
+const label = z.string().max(512).nullish()
+
+/** A field whose promise the server cannot keep. Clients may send its null. */
+function refused(advice = 'it is not supported') {
+  return z.null(advice).optional()
+}
+
+function only<const Value extends string | boolean>(...values: readonly [Value, ...Value[]]) {
+  return z.literal(values, `only ${values.map((value) => `${value}`).join(' and ')} is supported`).nullish()
+}
+
+/** Limits of OpenAI's API. */
+const MOST_PAIRS = 16
+const LONGEST_KEY = 64
+const LONGEST_VALUE = 512
+
+/** What OpenAI's API calls metadata. */
+export function pairs() {
+  return clientMap(z.string().max(LONGEST_VALUE), {
+    key: z.string().max(LONGEST_KEY, `expected keys of at most ${LONGEST_KEY} characters`),
+    sizeProblem: (size) => (size > MOST_PAIRS ? `expected at most ${MOST_PAIRS} pairs` : null),
+  })
+}
+
+/** Fields of OpenAI's chat completions that the contract does not have. */
+export const openAiFields = {
+  stop: z.union([stopSequence, z.array(stopSequence).max(4)]).nullish(),
+  seed: z.int().nullish(),
+  user: label,
+  safety_identifier: label,
+  prompt_cache_key: label,
+  metadata: pairs().nullish(),
+  store: only(false),
+  service_tier: only('auto', 'default'),
+  logit_bias: z.strictObject({}, 'only an empty one is supported').nullish(),
+  modalities: z.array(z.literal('text', "only 'text' is supported")).max(1).nullish(),
+  verbosity: only('medium'),
+  audio: refused(),
+  functions: refused('it is not supported; use tools'),
+  function_call: refused('it is not supported; use tool_choice'),
+  moderation: refused(),
+  prediction: refused(),
+  web_search_options: refused(),
+}
+
+export const openAiStreamOptions = z.object({
+  include_usage: z.boolean().nullish(),
+  include_obfuscation: only(false),
+})

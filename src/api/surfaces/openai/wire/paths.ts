@@ -1,0 +1,46 @@
+import './chat-request.ts'
+import './chat-response.ts'
+import './decision-request.ts'
+import './decision-response.ts'
+import './input-tokens.ts'
+import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+
+export const CHAT_PATHS: Paths = {
+  '/v1/chat/completions': {
+    post: operation({
+      id: 'createChatCompletion',
+      tag: 'chat',
+      summary: 'Reply to a conversation',
+      parameters: [PRIORITY],
+      body: json('ChatCompletionRequest'),
+      replies: {
+        200: {
+          description: 'The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.',
+          content: { ...json('ChatCompletion'), ...stream('ChatCompletionChunk') },
+        },
+      },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/chat/completions/input_tokens': {
+    post: operation({
+      id: 'countChatInputTokens',
+      tag: 'chat',
+      summary: 'Count the prompt tokens of a chat completion without generating it',
+      body: json('ChatCompletionRequest'),
+      replies: { 200: { description: 'The tokens of the prompt.', content: json('InputTokens') } },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/decisions': {
+    post: operation({
+      id: 'createDecision',
+      tag: 'decisions',
+      summary: 'Answer typed questions about one input, with probabilities',
+      parameters: [PRIORITY],
+      body: json('DecisionRequest'),
+      replies: { 200: { description: 'The answers, in the order of the questions.', content: json('Decision') } },
+      errors: MODEL_ERRORS,
+    }),
+  },
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { requestSchemas } from '../../../http/wire/components.ts'
+
+const penalty = z.number().min(-2).max(2).nullish()
+
+const internalTools = z.object({ focus: z.boolean().nullish() }).register(requestSchemas, { id: 'InternalTools' })
+
+const visionConfig = z
+  .object({
+    annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
+    enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
+    enable_audio_in_video: z.boolean().nullish(),
+    internal_tools: internalTools.nullish(),
+  })
+  .register(requestSchemas, { id: 'VisionConfig' })
+
+const MOST_LOGPROBS = 20
+export const logprobs = z.boolean().nullish()
+export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
+
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
+/** Efforts that only some of OpenAI's models have. Here there is none above high. */
+const HIGHER = ['xhigh', 'max'] as const
+
+/** An effort, as OpenAI's clients may name it. */
+export const anyEffort = z
+  .enum([...EFFORTS, ...HIGHER])
+  .transform((effort) => (effort === 'xhigh' || effort === 'max' ? 'high' : effort))
+
+/** Fields that control how a reply is generated, the same in chat and multilook requests. */
+export const replyOptions = {
+  frequency_penalty: penalty,
+  presence_penalty: penalty,
+  max_completion_tokens: z.int().min(0).nullish(),
+  max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
+  reasoning_effort: z.enum(EFFORTS).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  // Anything else counts as left out: the contract has them ignored, not refused.
+  logprobs: logprobs.catch(undefined),
+  top_logprobs: topLogprobs.catch(undefined),
+  top_k: z.int().min(0).nullish(),
+  top_p: z.number().gt(0).max(1).nullish(),
+  vision_config: visionConfig.nullish(),
+}
+
+const object = z.object(replyOptions)
+export type ReplyOptionsBody = z.output<typeof object>

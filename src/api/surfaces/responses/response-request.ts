@@ -1,0 +1,103 @@
+import type { Compatibility } from '../../../config/compatibility.ts'
+import type { ChatRequest, Structure, VisionConfig } from '../../../conversation/index.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { allowedOf, structureOfObject } from '../openai/chat-request.ts'
+import { toReplyOptions } from '../openai/reply-options.ts'
+import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
+import { paramNames } from './param-names.ts'
+import {
+  type FunctionToolBody,
+  isFunction,
+  type ResponsePromptBody,
+  type ResponseRequestBody,
+  wantsLogProbs,
+} from './wire/response-request.ts'
+
+export interface ChatSource {
+  /** The conversation: the items of earlier responses, then those of the request. */
+  readonly items: readonly PlacedItem[]
+  readonly files: FileParts
+  readonly compatibility: Compatibility
+}
+
+const INSTRUCTIONS: MessagePlace = { param: ['instructions'], own: false, field: 'content', sources: [], calls: [] }
+
+/** @throws ApiError for fields that exclude each other. */
+export function toChat(
+  { value: body, rawParameters }: ReadBody<ResponseRequestBody>,
+  { items, files, compatibility }: ChatSource,
+): ChatRequest {
+  const turns = toMessages(items, files)
+  const { instructions } = body
+  const messages = turns.map(({ message }) => message)
+  const places = turns.map(({ place }) => place)
+  if (instructions) {
+    messages.unshift({ role: 'system', content: instructions })
+    places.unshift(INSTRUCTIONS)
+  }
+  const tools = toolsOf(body)
+  const effort = body.reasoning?.effort ?? null
+  const rated = wantsLogProbs(body)
+  return {
+    ...toReplyOptions({
+      ...body,
+      reasoning_effort: effort,
+      logprobs: rated,
+      top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
+    }),
+    maxTokens: body.max_output_tokens ?? null,
+    messages,
+    tools: tools.map(({ tool: { name, description = null }, index }) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+    toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
+    structure: structureOf(body, compatibility),
+    // Whole texts would not tell how many tokens are reasoning.
+    streamed: body.stream === true || mayReason(effort, body.vision_config?.enable_thinking ?? null),
+    names: paramNames(
+      places,
+      tools.map(({ index }) => index),
+    ),
+  }
+}
+
+function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig['enableThinking']): boolean {
+  return enabled === true || (effort !== null && effort !== 'none')
+}
+
+/** The functions that the model may call. @throws ApiError 400 for one that is not there, and when none is left. */
+export function toolsOf({
+  tools,
+  tool_choice: choice,
+}: ResponsePromptBody): { tool: FunctionToolBody; index: number }[] {
+  const functions = (tools ?? []).flatMap((tool, index) => (isFunction(tool) ? [{ tool, index }] : []))
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
+  const names = choice.tools.map(({ type, name }) => (type === 'function' ? (name ?? '') : null))
+  const allowed = allowedOf(functions, names, ['tool_choice', 'tools'])
+  if (allowed.length === 0 && functions.length > 0) {
+    throw invalidRequest('tool_choice allows no function that is in tools', ['tool_choice', 'tools'])
+  }
+  return allowed
+}
+
+export function choiceOf({ tool_choice: choice }: ResponsePromptBody): ChatRequest['toolUse']['choice'] {
+  if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'
+  return choice.type === 'function' ? { name: choice.name } : choice.mode
+}
+
+function structureOf({ text }: ResponsePromptBody, compatibility: Compatibility): Structure | null {
+  const format = text?.format
+  if (format?.type === 'json_schema') return { type: 'json_schema', schema: format.schema }
+  if (format?.type !== 'json_object') return null
+  if (compatibility === 'openai') return structureOfObject(format.schema)
+  throw invalidRequest(
+    "Invalid 'text.format.type': expected one of 'text', 'json_schema'",
+    ['text', 'format', 'type'],
+    {
+      code: 'unsupported_response_format',
+    },
+  )
+}

@@ -1,0 +1,85 @@
+import type { ReplyEvent, ReplyFinish } from '../../../conversation/index.ts'
+import type { ApiError } from '../../../lib/errors.ts'
+import type { MeteredRequest } from '../../http/record/metering.ts'
+import type { Frames, ReplyWriter } from '../serve-chat.ts'
+import { endedResponse, failedResponse, toUsage } from './response-body.ts'
+import { ResponseItems } from './response-items.ts'
+import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
+
+interface ResponseContext {
+  readonly begun: ResponseBody
+  /** Whether the texts may hold annotations. */
+  readonly annotated: boolean
+  readonly metered: MeteredRequest
+  /** Stores the response; null where it is not to be stored. */
+  readonly store: ((ended: ResponseBody) => Promise<void>) | null
+}
+
+/** Writes one response. The events of a stream are numbered. */
+export class ResponseWriter implements ReplyWriter<ReplyEvent> {
+  readonly #context: ResponseContext
+  readonly #items: ResponseItems
+  #ended: ResponseBody | null = null
+  #next = 0
+
+  constructor(context: ResponseContext) {
+    this.#context = context
+    this.#items = new ResponseItems({ id: context.begun.id, annotated: context.annotated })
+  }
+
+  begin(stream: Frames): void {
+    const response = this.#context.begun
+    this.#send({ type: 'response.created', response }, stream)
+    this.#send({ type: 'response.in_progress', response }, stream)
+  }
+
+  write(event: ReplyEvent, stream: Frames): string | null {
+    for (const told of this.#take(event)) this.#send(told, stream)
+    return event.type === 'finish' ? event.reason : null
+  }
+
+  collect(event: ReplyEvent): string | null {
+    this.#take(event)
+    return event.type === 'finish' ? event.reason : null
+  }
+
+  async keep(): Promise<void> {
+    await this.#context.store?.(this.body())
+  }
+
+  end(stream: Frames): void {
+    const response = this.body()
+    const type = response.status === 'completed' ? 'response.completed' : 'response.incomplete'
+    this.#send({ type, response }, stream)
+    stream.send('[DONE]')
+  }
+
+  fail(error: ApiError, stream: Frames): void {
+    const { message, code, param, type } = error
+    this.#send({ type: 'error', code, message, param, error: { type, code, message, param } }, stream)
+    const response = failedResponse(this.#context.begun, error, this.#items.all)
+    this.#send({ type: 'response.failed', response }, stream)
+    stream.send('[DONE]')
+  }
+
+  body(): ResponseBody {
+    return this.#ended!
+  }
+
+  #take(event: ReplyEvent): readonly ResponseEventBody[] {
+    if (event.type !== 'finish') return this.#items.push(event)
+    const events = this.#items.end(event)
+    this.#ended = this.#endedBy(event)
+    return events
+  }
+
+  #endedBy({ reason, usage }: ReplyFinish): ResponseBody {
+    const { begun, metered } = this.#context
+    const told = toUsage(usage, metered.tokens.cachedTokens)
+    return endedResponse(begun, { reason, usage: told, output: this.#items.all })
+  }
+
+  #send({ type, ...fields }: ResponseEventBody, stream: Frames): void {
+    stream.send(JSON.stringify({ type, sequence_number: this.#next++, ...fields }), type)
+  }
+}

@@ -1,0 +1,91 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ReplyEvent } from '../../../conversation/index.ts'
+import { newResponseId } from '../../../responses/index.ts'
+import { principalOf } from '../../http/access/auth.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import { admitUnmetered, bodiesOf } from '../admission.ts'
+import type { ChatCompletionsOptions } from '../openai/chat-completions.ts'
+import { toInputTokens } from '../openai/input-tokens.ts'
+import { type ChatSurface, serveChat } from '../serve-chat.ts'
+import { HeldInput } from './held-input.ts'
+import { begunResponse } from './response-body.ts'
+import { toChat } from './response-request.ts'
+import { type SourceOptions, sourceOf } from './response-source.ts'
+import { ResponseWriter } from './response-writer.ts'
+import { addStoredResponses } from './stored-responses.ts'
+import type { ResponseBody } from './wire/response.ts'
+import { type ResponseRequestBody, responseBody, responsePromptBody } from './wire/response-request.ts'
+
+export interface ResponsesApiOptions extends ChatCompletionsOptions, SourceOptions {}
+
+const URL = '/v1/responses'
+const ENDPOINT = 'responses'
+const COUNTED = bodiesOf(ENDPOINT, responsePromptBody)
+
+/** `/v1/responses` and what is below it. The contract has no such paths. */
+export function addResponses(app: FastifyInstance, options: ResponsesApiOptions): void {
+  const surface = responses(options)
+  const shared = { bucket: 'chat', scope: 'inference' } as const
+  addEndpoint(app, {
+    ...shared,
+    url: URL,
+    handlers: { POST: (request, reply) => serveChat(request, reply, options, surface) },
+  })
+  addEndpoint(app, {
+    ...shared,
+    url: `${URL}/input_tokens`,
+    handlers: {
+      POST: async (request, reply) => {
+        const { read, caller, signal } = await admitUnmetered(request, reply, options, COUNTED)
+        const { chat } = await chatOf(read, request, options)
+        return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
+      },
+    },
+  })
+  addStoredResponses(app, options)
+}
+
+/** The chat that a request is, with where it comes from. */
+async function chatOf(read: ReadBody<ResponseRequestBody>, request: FastifyRequest, options: ResponsesApiOptions) {
+  const source = await sourceOf(read.value, principalOf(request), options)
+  return { source, chat: toChat(read, { ...source, compatibility: options.compatibility }) }
+}
+
+function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<ResponseRequestBody>, ReplyEvent> {
+  const { conversations, files, responses: stored } = options
+  return {
+    ...bodiesOf(ENDPOINT, responseBody),
+    async start({ read, request, metered, caller, signal, held }) {
+      const { value: body, rawParameters } = read
+      const principal = principalOf(request)
+      const { source, chat } = await chatOf(read, request, options)
+      const store = body.store !== false && stored.enabled
+      const heading = { id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body, rawParameters }
+      const input = held.use(await HeldInput.hold(store ? source.own : [], principal.organisation, files))
+      if (store) await files.checkStorage(principal, input.newBytes + mostOfResponse(read))
+      const events = await conversations.startChat(chat, caller, signal)
+      const toStored = (ended: ResponseBody) => ({
+        id: ended.id,
+        chain: source.chain,
+        held: input.take(),
+        body: JSON.stringify(ended),
+        input: (ids: ReadonlyMap<string, string>) => JSON.stringify(input.stored(ended.id, ids)),
+      })
+      const writer = new ResponseWriter({
+        // Only now, when the tools are known to fit the context: it shows them.
+        begun: begunResponse(heading),
+        // Whether the model's replies may hold annotations.
+        annotated: caller.model.served.outputFormats.length > 0,
+        metered,
+        store: store ? (ended) => stored.keep(principal, toStored(ended)) : null,
+      })
+      return { events, writer, streamed: body.stream === true }
+    },
+  }
+}
+
+/** Characters of what a response repeats of its request, but for what is short. */
+function mostOfResponse({ value: { instructions }, rawParameters }: ReadBody<ResponseRequestBody>): number {
+  return rawParameters.reduce((sum, text) => sum + (text ?? '').length, (instructions ?? '').length)
+}

@@ -1,0 +1,220 @@
+import { z } from 'zod'
+import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
+import { requestSchemas } from '../../../http/wire/components.ts'
+import { limitCalls, MOST_MESSAGES } from '../../openai/wire/messages.ts'
+import { pairs } from '../../openai/wire/openai-fields.ts'
+import { anyEffort, replyOptions, topLogprobs } from '../../openai/wire/reply-options.ts'
+import { toolNameIssue } from '../../openai/wire/tool-names.ts'
+import { type InputItemBody, inputItem } from './items.ts'
+
+/** As many as one constraint supports, and as many again that are skipped. */
+const MOST_TOOLS = 512
+const MOST_FUNCTIONS = 256
+
+/** A field that says nothing unless it is set, and then asks for what there is not. */
+function unsupported(message: string) {
+  return z
+    .unknown()
+    .refine((value) => value === undefined || value === null, message)
+    .optional()
+    .describe('Not supported: anything but null is rejected.')
+}
+
+const functionTool = z
+  .object({
+    type: z.literal('function'),
+    name: z.string().min(1),
+    description: z.string().nullish(),
+    parameters: clientMap(z.unknown()).register(requestSchemas, { id: 'ResponseToolParameters' }).nullish(),
+    strict: z.boolean().nullish(),
+  })
+  .register(requestSchemas, { id: 'ResponseFunctionTool' })
+
+const otherTool = z
+  .object({ type: z.string().refine((type) => type !== 'function', { abort: true }) })
+  .register(requestSchemas, { id: 'ResponseOtherTool' })
+
+const anyTool = z
+  .union([functionTool, otherTool])
+  .describe('Tools of other types than `function` are skipped.')
+  .register(requestSchemas, { id: 'ResponseAnyTool' })
+
+const tools = z
+  .array(anyTool)
+  .max(MOST_TOOLS)
+  .superRefine((tools, context) => {
+    const functions = tools.flatMap((tool, at) => (isFunction(tool) ? [{ name: tool.name, at }] : []))
+    if (functions.length > MOST_FUNCTIONS) {
+      context.addIssue({ code: 'custom', message: `expected at most ${MOST_FUNCTIONS} functions` })
+    }
+    const issue = toolNameIssue(functions.map(({ name }) => name))
+    if (!issue) return
+    const { index, message, code } = issue
+    context.addIssue({ code: 'custom', path: [functions[index]!.at, 'name'], message, params: { code } })
+  })
+
+const choiceMode = z.enum(['none', 'auto', 'required'])
+const namedFunction = z
+  .object({ type: z.literal('function'), name: z.string().min(1) })
+  .register(requestSchemas, { id: 'ResponseNamedFunction' })
+const allowedTools = z
+  .object({
+    type: z.literal('allowed_tools'),
+    mode: z.enum(['auto', 'required']),
+    tools: z
+      .array(
+        z
+          .object({ type: z.string(), name: z.string().nullish() })
+          .register(requestSchemas, { id: 'ResponseAllowedTool' }),
+      )
+      .min(1)
+      .max(MOST_TOOLS),
+  })
+  .register(requestSchemas, { id: 'ResponseAllowedTools' })
+const namedTools = z
+  .discriminatedUnion('type', [namedFunction, allowedTools])
+  .register(requestSchemas, { id: 'ResponseNamedTools' })
+const toolChoice = z.union([choiceMode, namedTools])
+
+const textFormat = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'ResponseTextFormat' }),
+    z
+      .object({
+        type: z.literal('json_schema'),
+        name: z.string().min(1),
+        description: z.string().nullish(),
+        schema: jsonSchema,
+        strict: z.boolean().nullish(),
+      })
+      .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
+    z
+      .object({ type: z.literal('json_object'), schema: jsonSchema.optional() })
+      .register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
+  ])
+  .register(requestSchemas, { id: 'ResponseFormatChoice' })
+const text = z
+  .object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() })
+  .register(requestSchemas, { id: 'ResponseTextOptions' })
+
+const reasoning = z
+  .object({
+    effort: anyEffort.nullish(),
+    summary: z
+      .enum(['auto', 'concise', 'detailed'])
+      .nullish()
+      .describe('Accepted and ignored: there are no summaries.'),
+  })
+  .register(requestSchemas, { id: 'ResponseReasoningOptions' })
+
+const LOG_PROBS = 'message.output_text.logprobs'
+/** The others are about tools that are skipped, or about what a response has anyway. */
+const include = z
+  .array(
+    z.enum([
+      LOG_PROBS,
+      'reasoning.encrypted_content',
+      'message.input_image.image_url',
+      'file_search_call.results',
+      'web_search_call.results',
+      'web_search_call.action.sources',
+      'computer_call_output.output.image_url',
+      'code_interpreter_call.outputs',
+    ]),
+  )
+  .max(100)
+
+const metadata = pairs().register(requestSchemas, { id: 'ResponseMetadata' })
+
+const streamOptions = z
+  .object({ include_obfuscation: z.boolean().nullish().describe('Accepted and ignored: nothing is obfuscated.') })
+  .register(requestSchemas, { id: 'ResponseStreamOptions' })
+
+const items = z
+  .array(inputItem)
+  .min(1)
+  .max(MOST_MESSAGES)
+  .superRefine(
+    limitCalls(
+      ({ type }: InputItemBody) => type === 'function_call',
+      ({ type }) => type === 'reasoning',
+    ),
+  )
+const input = z.union([z.string(), items])
+
+/** Fields that decide about the prompt, which counting its tokens takes too. */
+const promptFields = {
+  model: z.string(),
+  input,
+  instructions: z.string().nullish().describe('Not inherited from an earlier response.'),
+  previous_response_id: z.string().min(1).nullish(),
+  tools: tools.nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  text: text.nullish(),
+  reasoning: reasoning.nullish(),
+  max_output_tokens: z.int().min(0).nullish(),
+  truncation: z
+    .literal('disabled', 'a prompt that exceeds the context is rejected; only disabled is supported')
+    .nullish(),
+  vision_config: replyOptions.vision_config,
+  conversation: unsupported('conversations are not supported; use previous_response_id'),
+  prompt: unsupported('stored prompts are not supported'),
+  // Not dropped as other unknown fields are: the answer would have no structure, and nothing would say so.
+  response_format: unsupported('it is a field of chat completions; use text.format'),
+}
+
+/** Body of `POST /v1/responses`. Unknown keys are dropped, as in chats. */
+export const responseRequest = z
+  .object({
+    ...promptFields,
+    background: z.literal(false, 'responses in the background are not supported').nullish(),
+    context_management: unsupported('compaction is not supported'),
+    frequency_penalty: replyOptions.frequency_penalty,
+    include: include.nullish(),
+    max_tool_calls: z.int().min(0).nullish().describe('Accepted and ignored: the server itself calls no tools.'),
+    metadata: metadata.nullish(),
+    presence_penalty: replyOptions.presence_penalty,
+    prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
+    safety_identifier: z.string().nullish().describe('Accepted and ignored.'),
+    service_tier: z.string().nullish().describe('Accepted and ignored.'),
+    store: z.boolean().nullish().describe('True by default.'),
+    stream: z.boolean().nullish(),
+    stream_options: streamOptions.nullish(),
+    temperature: replyOptions.temperature,
+    top_k: replyOptions.top_k,
+    top_logprobs: topLogprobs,
+    top_p: replyOptions.top_p,
+    user: z.string().nullish().describe('Accepted and ignored.'),
+  })
+  .register(requestSchemas, { id: 'ResponseRequest' })
+
+export const responseBody: BodyFormat<ResponseRequestBody> = bodyFormat(
+  import.meta.url,
+  'responseRequest',
+  responseRequest,
+)
+
+/** Body of `POST /v1/responses/input_tokens`. */
+export const responsePrompt = z.object(promptFields).register(requestSchemas, { id: 'ResponsePrompt' })
+
+export const responsePromptBody: BodyFormat<ResponsePromptBody> = bodyFormat(
+  import.meta.url,
+  'responsePrompt',
+  responsePrompt,
+)
+
+export function isFunction(tool: ToolBody): tool is FunctionToolBody {
+  return tool.type === 'function'
+}
+
+/** Whether a response is to have log-probabilities. */
+export function wantsLogProbs({ include, top_logprobs: top }: ResponseRequestBody): boolean {
+  return (include ?? []).includes(LOG_PROBS) || (top ?? 0) > 0
+}
+
+export type FunctionToolBody = z.output<typeof functionTool>
+export type ToolBody = FunctionToolBody | z.output<typeof otherTool>
+export type ResponsePromptBody = z.output<typeof responsePrompt>
+export type ResponseRequestBody = z.output<typeof responseRequest>

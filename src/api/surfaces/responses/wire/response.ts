@@ -1,0 +1,264 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../../http/wire/components.ts'
+import { tokenLogProb } from '../../openai/wire/chat-response.ts'
+import { annotation } from './annotations.ts'
+
+const tokens = z.int().min(0)
+const itemStatus = z.enum(['in_progress', 'completed', 'incomplete'])
+
+const outputText = z
+  .object({
+    type: z.literal('output_text'),
+    text: z.string(),
+    annotations: z.array(annotation),
+    logprobs: z.array(tokenLogProb).describe('Empty unless the request asks for them.'),
+  })
+  .register(responseSchemas, { id: 'ResponseOutputText' })
+
+const message = z
+  .object({
+    id: z.string(),
+    type: z.literal('message'),
+    status: itemStatus,
+    role: z.literal('assistant'),
+    content: z.array(outputText),
+  })
+  .register(responseSchemas, { id: 'ResponseOutputMessage' })
+
+const reasoningText = z
+  .object({ type: z.literal('reasoning_text'), text: z.string() })
+  .register(responseSchemas, { id: 'ResponseReasoningContent' })
+const summaryText = z
+  .object({ type: z.literal('summary_text'), text: z.string() })
+  .register(responseSchemas, { id: 'ResponseSummaryContent' })
+const reasoning = z
+  .object({
+    id: z.string(),
+    type: z.literal('reasoning'),
+    summary: z.array(summaryText).describe('Always empty.'),
+    content: z.array(reasoningText),
+    status: itemStatus,
+  })
+  .register(responseSchemas, { id: 'ResponseReasoningItem' })
+
+const functionCall = z
+  .object({
+    id: z.string(),
+    type: z.literal('function_call'),
+    status: itemStatus,
+    call_id: z.string(),
+    name: z.string(),
+    arguments: z.string(),
+  })
+  .register(responseSchemas, { id: 'ResponseFunctionCallItem' })
+
+export const outputItem = z
+  .discriminatedUnion('type', [message, reasoning, functionCall])
+  .register(responseSchemas, { id: 'ResponseOutputItem' })
+
+const inputDetails = z
+  .object({
+    cached_tokens: tokens.describe('The part that had been computed for earlier requests.'),
+    image_tokens: tokens,
+    audio_tokens: tokens,
+  })
+  .register(responseSchemas, { id: 'ResponseInputTokensDetails' })
+const outputDetails = z
+  .object({ reasoning_tokens: tokens })
+  .register(responseSchemas, { id: 'ResponseOutputTokensDetails' })
+const usage = z
+  .object({
+    input_tokens: tokens,
+    input_tokens_details: inputDetails,
+    output_tokens: tokens,
+    output_tokens_details: outputDetails,
+    total_tokens: tokens,
+  })
+  .register(responseSchemas, { id: 'ResponseUsage' })
+
+const error = z.object({ code: z.string(), message: z.string() }).register(responseSchemas, { id: 'ResponseError' })
+const incomplete = z
+  .object({ reason: z.string().describe('`max_output_tokens`; `tool_error` or `tool_limit` of the focus tool.') })
+  .register(responseSchemas, { id: 'ResponseIncompleteDetails' })
+
+const json = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'ResponseJsonObject' })
+const tool = z
+  .object({
+    type: z.literal('function'),
+    name: z.string(),
+    description: z.string().nullable(),
+    parameters: json.nullable(),
+    strict: z.boolean().nullable(),
+  })
+  .register(responseSchemas, { id: 'ResponseTool' })
+const namedFunction = z
+  .object({ type: z.literal('function'), name: z.string() })
+  .register(responseSchemas, { id: 'ResponseToolChoice' })
+
+const textFormat = z
+  .object({
+    type: z.enum(['text', 'json_schema', 'json_object']),
+    name: z.string().optional(),
+    description: z.string().nullable().optional(),
+    schema: z.unknown().optional(),
+    strict: z.boolean().optional(),
+  })
+  .register(responseSchemas, { id: 'ResponseFormat' })
+const text = z
+  .object({ format: textFormat, verbosity: z.enum(['low', 'medium', 'high']) })
+  .register(responseSchemas, { id: 'ResponseText' })
+const reasoningOptions = z
+  .object({
+    effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullable(),
+    summary: z.enum(['auto', 'concise', 'detailed']).nullable(),
+  })
+  .register(responseSchemas, { id: 'ResponseReasoningEffort' })
+
+export const status = z.enum(['in_progress', 'completed', 'incomplete', 'failed'])
+
+/** A response, whole or in one of the events of its stream. */
+export const response = z
+  .object({
+    id: z.string(),
+    object: z.literal('response'),
+    created_at: z.int().min(0),
+    completed_at: z.int().min(0).nullable(),
+    status,
+    background: z.literal(false),
+    error: error.nullable(),
+    incomplete_details: incomplete.nullable(),
+    instructions: z.string().nullable(),
+    max_output_tokens: z.int().nullable(),
+    max_tool_calls: z.int().nullable(),
+    model: z.string(),
+    output: z.array(outputItem),
+    parallel_tool_calls: z.boolean(),
+    previous_response_id: z.string().nullable(),
+    prompt_cache_key: z.string().nullable(),
+    reasoning: reasoningOptions,
+    safety_identifier: z.string().nullable(),
+    service_tier: z.literal('default'),
+    store: z.boolean(),
+    temperature: z.number(),
+    text,
+    tool_choice: z.union([z.enum(['none', 'auto', 'required']), namedFunction]),
+    tools: z.array(tool).describe('Without those of other types, which were skipped.'),
+    top_logprobs: z.int().min(0),
+    top_p: z.number(),
+    presence_penalty: z.number(),
+    frequency_penalty: z.number(),
+    truncation: z.literal('disabled'),
+    usage: usage.nullable(),
+    user: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()).register(responseSchemas, { id: 'ResponsePairs' }),
+  })
+  .register(responseSchemas, { id: 'Response' })
+
+const at = { item_id: z.string(), output_index: z.int().min(0) }
+const part = { ...at, content_index: z.int().min(0) }
+const anyPart = z
+  .discriminatedUnion('type', [outputText, reasoningText])
+  .register(responseSchemas, { id: 'ResponseContentPart' })
+
+/** What happens while a response is generated, without its number. */
+const lifecycle = z.object({
+  type: z.enum([
+    'response.created',
+    'response.in_progress',
+    'response.completed',
+    'response.incomplete',
+    'response.failed',
+  ]),
+  response,
+})
+const itemEvent = z.object({
+  type: z.enum(['response.output_item.added', 'response.output_item.done']),
+  output_index: z.int().min(0),
+  item: outputItem,
+})
+const partEvent = z.object({
+  type: z.enum(['response.content_part.added', 'response.content_part.done']),
+  ...part,
+  part: anyPart,
+})
+const textDelta = z.object({
+  type: z.literal('response.output_text.delta'),
+  ...part,
+  delta: z.string(),
+  logprobs: z.array(tokenLogProb),
+})
+const textDone = z.object({
+  type: z.literal('response.output_text.done'),
+  ...part,
+  text: z.string(),
+  logprobs: z.array(tokenLogProb),
+})
+const annotationAdded = z.object({
+  type: z.literal('response.output_text.annotation.added'),
+  ...part,
+  annotation_index: z.int().min(0),
+  annotation,
+})
+const thoughtDelta = z.object({ type: z.literal('response.reasoning_text.delta'), ...part, delta: z.string() })
+const thoughtDone = z.object({ type: z.literal('response.reasoning_text.done'), ...part, text: z.string() })
+const callDelta = z.object({ type: z.literal('response.function_call_arguments.delta'), ...at, delta: z.string() })
+const callDone = z.object({
+  type: z.literal('response.function_call_arguments.done'),
+  ...at,
+  name: z.string(),
+  arguments: z.string(),
+})
+const errorDetail = z
+  .object({
+    type: z.string(),
+    code: z.string().nullable(),
+    message: z.string(),
+    param: z.string().nullable(),
+  })
+  .register(responseSchemas, { id: 'ResponseErrorDetail' })
+const failure = z.object({
+  type: z.literal('error'),
+  code: z.string().nullable(),
+  message: z.string(),
+  param: z.string().nullable(),
+  error: errorDetail,
+})
+
+const events = {
+  ResponseLifecycleEvent: lifecycle,
+  ResponseItemEvent: itemEvent,
+  ResponsePartEvent: partEvent,
+  ResponseTextDelta: textDelta,
+  ResponseTextDone: textDone,
+  ResponseAnnotationAdded: annotationAdded,
+  ResponseReasoningDelta: thoughtDelta,
+  ResponseReasoningDone: thoughtDone,
+  ResponseArgumentsDelta: callDelta,
+  ResponseArgumentsDone: callDone,
+  ResponseErrorEvent: failure,
+}
+
+/** One event of a streamed response, with its number. */
+export const responseEvent = z
+  .union(
+    Object.entries<z.ZodObject>(events).map(([id, event]) =>
+      event.extend({ sequence_number: z.int().min(0) }).register(responseSchemas, { id }),
+    ),
+  )
+  .register(responseSchemas, { id: 'ResponseEvent' })
+
+/** Response of `DELETE /v1/responses/{response_id}`. */
+export const deletedResponse = z
+  .object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })
+  .register(responseSchemas, { id: 'DeletedResponse' })
+
+export type ResponseBody = z.output<typeof response>
+export type ResponseStatus = z.output<typeof status>
+export type ResponseUsageBody = z.output<typeof usage>
+export type OutputItemBody = z.output<typeof outputItem>
+export type OutputTextBody = z.output<typeof outputText>
+export type TokenLogProbBody = z.output<typeof tokenLogProb>
+export type DeletedResponseBody = z.output<typeof deletedResponse>
+export type ResponseEventBody = {
+  readonly [Name in keyof typeof events]: z.output<(typeof events)[Name]>
+}[keyof typeof events]

@@ -1,0 +1,106 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type ApiError, internalError } from '../../lib/errors.ts'
+import { EVENTS, type Framing, ResponseStream } from '../http/connection/response-stream.ts'
+import { noteError, toApiError } from '../http/error-handler.ts'
+import type { MeteredRequest } from '../http/record/metering.ts'
+import { type Admitted, admit, type Reading, type Serving } from './admission.ts'
+
+/** Chats in the form of one API. */
+export interface ChatSurface<Read, Event> extends Reading<Read> {
+  /** Server-Sent Events by default. */
+  readonly framing?: Framing
+  /**
+   * Resolves when the engine has admitted the request.
+   * @throws ApiError for whatever keeps it from being answered.
+   */
+  start(asked: ChatCall<Read>): Promise<StartedReply<Event>>
+}
+
+export interface ChatCall<Read> extends Admitted<Read> {
+  readonly request: FastifyRequest
+  /** Disposed of when the response has ended. */
+  readonly held: AsyncDisposableStack
+}
+
+export interface StartedReply<Event> {
+  readonly events: AsyncIterable<Event>
+  readonly writer: ReplyWriter<Event>
+  readonly streamed: boolean
+}
+
+/** What a writer may do with a stream. It need not wait for the client. */
+export type Frames = Pick<ResponseStream, 'send'>
+
+/** Writes one reply in the form of its API: as a stream, or as one body. */
+export interface ReplyWriter<Event> {
+  /** The beginning of a stream. */
+  begin?(stream: Frames): void
+  /**
+   * Writes an event into a stream; of the last one only what may be sent before the reply is recorded.
+   * @returns how the reply has ended, with its last event; null before.
+   */
+  write(event: Event, stream: Frames): string | null
+  /** The end of a stream. */
+  end(stream: Frames): void
+  /** An error in place of the end; by default as the contract writes it. */
+  fail?(error: ApiError, stream: Frames): void
+  /** Takes an event of a reply that is one body. @returns as `write` does. */
+  collect(event: Event): string | null
+  body(): object
+  /** Stores what has to be stored before the client learns of the end. */
+  keep?(): Promise<void>
+}
+
+/** Answers a chat. */
+export async function serveChat<Read, Event>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serving: Serving,
+  surface: ChatSurface<Read, Event>,
+): Promise<object | undefined> {
+  const admitted = await admit(request, reply, serving, surface)
+  await using held = new AsyncDisposableStack()
+  const started = await surface.start({ ...admitted, request, held })
+  const { writer, streamed } = started
+  if (!streamed) {
+    await writeAll(started, null, admitted.metered)
+    return writer.body()
+  }
+
+  const stream = new ResponseStream(reply, surface.framing ?? EVENTS, serving.keepAliveMs)
+  try {
+    writer.begin?.(stream)
+    await writeAll(started, stream, admitted.metered)
+    writer.end(stream)
+  } catch (failure) {
+    if (!reply.raw.destroyed) {
+      const error = toApiError(failure)
+      noteError(error, request)
+      if (writer.fail === undefined) stream.send(JSON.stringify(error.toBody()))
+      else writer.fail(error, stream)
+    }
+  } finally {
+    await stream.full
+    stream.end()
+  }
+}
+
+/** Has the events of a reply written, at the client's pace, and records how it has ended. */
+async function writeAll<Event>(
+  { events, writer }: StartedReply<Event>,
+  stream: ResponseStream | null,
+  { finish }: MeteredRequest,
+): Promise<void> {
+  for await (const event of events) {
+    const reason = stream === null ? writer.collect(event) : writer.write(event, stream)
+    if (reason !== null) {
+      await writer.keep?.()
+      finish(reason)
+      return
+    }
+    // Most clients take more at once, and waiting would cost as much as the rest of a token.
+    const full = stream === null ? null : stream.full
+    if (full !== null) await full
+  }
+  throw internalError(new Error('A reply ended without a finish event'))
+}

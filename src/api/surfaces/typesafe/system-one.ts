@@ -1,0 +1,168 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Answer, DecisionReply, Distribution } from '../../../conversation/index.ts'
+import type { ServedModel } from '../../../inference/catalog/registry.ts'
+import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { namedModel } from '../../http/named-model.ts'
+import { addEndpoint } from '../../http/routes.ts'
+import { admit, type Reading, type Serving } from '../admission.ts'
+import { edgesOf, mean } from '../openai/decisions.ts'
+import { handleError, REQUEST_ID } from './errors.ts'
+import type { Parts } from './system-one-content.ts'
+import { assetsIn, questionParam, toDecisionRequest } from './system-one-request.ts'
+import {
+  type SystemOneAnswerBody,
+  type SystemOneContentBody,
+  type SystemOneModelsBody,
+  type SystemOneQuestionBody,
+  type SystemOneRequestBody,
+  type SystemOneResponseBody,
+  systemOneBody,
+} from './wire/system-one.ts'
+
+/** Where TypeSafe's clients find both endpoints: the list of models has another shape than the contract's. */
+const PREFIX = '/typesafe'
+const NO_PARTS: Parts = new Map()
+
+/** `POST /v1/systemone`, and the same with `GET /typesafe/v1/models` below a prefix. The contract has neither. */
+export function addSystemOne(app: FastifyInstance, serving: Serving): void {
+  app.register(async (scope) => {
+    scope.setErrorHandler(handleError)
+    scope.addContentTypeParser('multipart/form-data', (_request, _payload, done) => done(null))
+    scope.addHook('onRequest', (request, reply, done) => {
+      reply.header(REQUEST_ID, request.id)
+      done()
+    })
+    for (const prefix of ['', PREFIX]) {
+      addEndpoint(scope, {
+        url: `${prefix}/v1/systemone`,
+        bucket: 'decisions',
+        scope: 'inference',
+        body: { zstd: true },
+        handlers: { POST: (request, reply) => decide(request, reply, serving) },
+      })
+    }
+    addEndpoint(scope, {
+      url: `${PREFIX}/v1/models`,
+      bucket: 'models',
+      handlers: { GET: async () => toModels(await serving.models.list()) },
+    })
+  })
+}
+
+async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<SystemOneResponseBody> {
+  const { read, model, metered, caller, signal } = await admit(request, reply, serving, READING)
+  const { body, parts } = read
+  try {
+    const asked = await toDecisionRequest(body, parts, model)
+    const decided = await serving.conversations.decide(asked, caller, signal)
+    const response = toResponse(decided, body, assetsIn(asked))
+    metered.finish('stop')
+    return response
+  } finally {
+    // Those that no asset names are still held.
+    for (const part of parts.values()) part.release()
+  }
+}
+
+const READING: Reading<{ body: SystemOneRequestBody; parts: Parts }> = {
+  endpoint: 'decisions',
+  async read(request, reply, bodies) {
+    if (!request.headers['content-type']?.toLowerCase().startsWith('multipart/')) {
+      return { body: (await bodies.read(request, reply, systemOneBody)).value, parts: NO_PARTS }
+    }
+    const { value, parts } = await bodies.readForm(request, reply, systemOneBody)
+    return { body: value, parts }
+  },
+  async find({ body }, models) {
+    try {
+      return await namedModel(models, body.model)
+    } catch (error) {
+      throw error instanceof ApiError && error.status === 400 ? error.at('model') : error
+    }
+  },
+}
+
+function toResponse(
+  { answers, usage }: DecisionReply,
+  body: SystemOneRequestBody,
+  assets: readonly string[],
+): SystemOneResponseBody {
+  const named = Object.entries(body.questions).map(([id, question], i) => {
+    return [id, toAnswer(answers[i]!, id, question, assets)]
+  })
+  return {
+    model: body.model,
+    answers: Object.fromEntries(named),
+    usage: { input_tokens: usage.promptTokens, output_tokens: usage.completionTokens },
+  }
+}
+
+/** @throws the question's error: there is no answer that says that there is none. */
+function toAnswer(
+  answer: Answer,
+  id: string,
+  question: SystemOneQuestionBody,
+  assets: readonly string[],
+): SystemOneAnswerBody {
+  switch (answer.type) {
+    case 'none':
+      throw answer.error ?? invalidRequest('The model can give none of these answers', questionParam(id))
+    case 'read':
+      return toRead(answer.distribution, question)
+    case 'found': {
+      const { place, confidence } = answer
+      const edges = edgesOf(place === null || place.kind === 'clip' ? [] : place.points)
+      if (edges === null) return { type: 'box', box: { top: 0, bottom: 1, left: 0, right: 1 }, confidence: 0 }
+      const asset = place?.assetIdx === undefined ? {} : { x_asset: assets[place.assetIdx]! }
+      return { type: 'box', box: edges, confidence, ...asset }
+    }
+  }
+}
+
+function toRead(
+  { probabilities, top, confidence }: Distribution,
+  question: SystemOneQuestionBody,
+): SystemOneAnswerBody {
+  switch (question.type) {
+    case 'noul':
+      return { type: 'noul', noul: probabilities[0]! }
+    case 'choice': {
+      const names = Object.keys(question.criteria)
+      return { type: 'choice', choice: names[top]!, confidence, probabilities: keyed(names, probabilities) }
+    }
+    case 'score': {
+      const values = question.criteria.map((_, value) => String(value))
+      return {
+        type: 'score',
+        score: mean(probabilities),
+        confidence,
+        legend: keyed(
+          values,
+          question.criteria.map((text, value) => shown(text) ?? String(value)),
+        ),
+        probabilities: keyed(values, probabilities),
+      }
+    }
+    default:
+      throw new Error(`A question of type ${question.type} is not read`)
+  }
+}
+
+/** As the client wrote it. */
+function shown(content: SystemOneContentBody) {
+  return typeof content === 'object' && content !== null ? JSON.parse(content.json) : content
+}
+
+function keyed<Value>(keys: readonly string[], values: readonly Value[]): Record<string, Value> {
+  return Object.fromEntries(keys.map((key, i) => [key, values[i]!]))
+}
+
+function toModels(models: readonly ServedModel[]): SystemOneModelsBody {
+  return {
+    models: models.map(({ id, served }) => ({
+      name: id,
+      description: served.description ?? served.name,
+      release_date: new Date(served.created * 1000).toISOString().slice(0, 10),
+    })),
+  }
+}

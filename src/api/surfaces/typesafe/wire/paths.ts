@@ -1,0 +1,37 @@
+import './system-one.ts'
+import { json, operation, type Paths, PRIORITY, ref } from '../../../http/wire/describe.ts'
+
+const CONVENTION = { errors: 'SystemOneError', headers: ['x-typesafe-request-id'] } as const
+
+/** TypeSafe's convention, in which mistakes in a body have status 422. */
+export const TYPESAFE_PATHS: Paths = {
+  '/v1/systemone': systemOne('createSystemOne'),
+  '/typesafe/v1/systemone': systemOne('createSystemOneBelowPrefix'),
+  '/typesafe/v1/models': {
+    get: operation({
+      id: 'listSystemOneModels',
+      tag: 'systemOne',
+      summary: 'The models that are served, as TypeSafe’s clients list them',
+      replies: { 200: { description: 'The models.', content: json('SystemOneModelList') } },
+      errors: [401, 429, 503],
+      convention: CONVENTION,
+    }),
+  },
+}
+
+function systemOne(id: string): Paths[string] {
+  return {
+    post: operation({
+      id,
+      tag: 'systemOne',
+      summary: 'Answer named questions about one state, with probabilities',
+      parameters: [PRIORITY],
+      body: { ...json('SystemOneRequest'), 'multipart/form-data': { schema: ref('SystemOneForm') } },
+      replies: {
+        200: { description: 'The answers, by the names of their questions.', content: json('SystemOneResponse') },
+      },
+      errors: [401, 403, 408, 413, 415, 422, 429, 500, 503, 504],
+      convention: CONVENTION,
+    }),
+  }
+}
