@@ -85,7 +85,7 @@ describe('keywords of one string', () => {
         const text = automaton === null ? null : randomText(automaton, generator(seed), 200)
         if (text !== null) expect([said, text, isSatisfied(expected, JSON.parse(text))]).toEqual([said, text, true])
       }),
-      { numRuns: 200 },
+      { numRuns: 60 },
     )
   })
 
@@ -100,7 +100,7 @@ describe('keywords of one string', () => {
         const text = randomText(automaton, generator(seed), 200)
         for (const mark of marks) expect(text ?? '').not.toContain(mark)
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     )
   })
 

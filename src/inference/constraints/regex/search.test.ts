@@ -66,7 +66,7 @@ describe('a pattern of a schema', () => {
           expect([pattern, text, accepts(automaton, JSON.stringify(text))]).toEqual([pattern, text, found])
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     )
   })
 
@@ -87,7 +87,7 @@ describe('a pattern of a schema', () => {
         expect([...value].length).toBeGreaterThanOrEqual(minLength)
         if (more !== null) expect([...value].length).toBeLessThanOrEqual(minLength + more)
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     )
   })
 
@@ -100,7 +100,7 @@ describe('a pattern of a schema', () => {
         const fits = length >= minLength && length <= maxLength && new RegExp(pattern, 'u').test(text)
         expect(accepts(schema({ pattern, minLength, maxLength }), JSON.stringify(text))).toBe(fits)
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     )
   })
 
