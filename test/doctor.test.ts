@@ -72,7 +72,7 @@ describe('the command', () => {
         /neither an image encoder nor/,
       ],
       ['its card says that it is for text', { serves: [{ modalities: ['text'] }] }, null],
-    ])('where %s', { timeout: 120_000 }, async (_what, written, message) => {
+    ])('where %s', async (_what, written, message) => {
       const own = await mkdtemp(join(folder, 'blind-'))
       await copyFile('models/lookout-nano/model-f16.gguf', join(own, 'language.gguf'))
       const { engine = {}, ...card } = (written ?? {}) as { engine?: object }

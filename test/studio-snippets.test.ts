@@ -142,7 +142,7 @@ describe('a snippet sends exactly the request that it was made from', () => {
     for (const language of LANGUAGES) {
       // Node and Python take long to start.
       const runs = language === 'curl' ? 40 : 5
-      test.skipIf(!isRunnable(language, path))(`in ${language}`, { timeout: 60_000 }, () =>
+      test.skipIf(!isRunnable(language, path))(`in ${language}`, () =>
         fc.assert(
           fc.asyncProperty(
             name,

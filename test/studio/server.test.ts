@@ -388,9 +388,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     const reading = stream.text().catch(() => '')
     const tokens = page.getByRole('listitem').filter({ hasText: /^Tokens per second/ })
     await expect
-      .poll(async () => Number((await tokens.locator('.figure-value').innerText()).split('\n')[0]!.replace(',', '')), {
-        timeout: 20_000,
-      })
+      .poll(async () => Number((await tokens.locator('.figure-value').innerText()).split('\n')[0]!.replace(',', '')))
       .toBeGreaterThan(100)
     leaving.abort()
     await reading
