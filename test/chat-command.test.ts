@@ -65,7 +65,7 @@ describe('chat with a server', () => {
     server.engine.script = { texts: ['one ', 'two '], endless: true, delayMs: 20 }
     const child = startLookout(['chat', 'Count.'], { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
     for await (const data of child.stdout!.setEncoding('utf8')) if (String(data).includes('two')) break
-    // Whoever read it has had enough: breaking out of the loop closed the pipe.
+    // The reader has left: breaking out of the loop closed the pipe.
     expect(await once(child, 'exit')).toEqual([0, null])
     expect(await text(child.stderr!)).toBe('')
     await expect.poll(() => server.engine.aborts).toHaveLength(1)

@@ -28,7 +28,7 @@ let server: TestServer
 const post = (fields: object) =>
   server.post('/v1/chat/completions', { model: 'service-mk1.5', messages: [user], tools: [weather, clock], ...fields })
 
-describe('whatever the engine says', () => {
+describe('with any words of the engine', () => {
   const constraint = () => server.engine.works.at(-1)!.branches[0]!.constraint
   const begin = (name: string) => ({ begin: `<tool_call>\n{"name": "${name}", "arguments": ` })
 

@@ -30,7 +30,7 @@ describe('the command', () => {
     const verdictOf = (check: string) => rows.find(([first]) => first === check)?.[1]
     expect(verdictOf('images')).toBe('noise')
     expect(verdictOf('coordinates')).toBe('noise')
-    // Grammars and templates work whatever the weights.
+    // Grammars and templates work with any weights.
     expect(verdictOf('template')).toBe('ok')
     expect(verdictOf('forced call')).toBe('ok')
     expect(verdictOf('speed')).toBe('measured')

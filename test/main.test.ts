@@ -138,7 +138,7 @@ describe('keys', () => {
     timeout: 120_000,
   }, async () => {
     const data = await mkdtemp(join(directory, 'keys-'))
-    // Whoever can write here could otherwise have the key written to a file of theirs.
+    // Otherwise, a user who can write here could have the key written to a file of their own.
     const trap = join(data, 'trap')
     await writeFile(trap, '')
     await symlink(trap, join(data, 'first-key'))

@@ -156,7 +156,7 @@ test('metrics are all described in docs/operations.md, and no others', async () 
   expect([...new Set(described)].sort()).toEqual([...new Set(served)].sort())
 })
 
-test('metrics have few labels, whatever clients send, and are not served on the public port', async () => {
+test('metrics have few labels, for any requests, and are not served on the public port', async () => {
   for (const model of ['toString', '__proto__', 'x'.repeat(100)]) {
     await server.post('/v1/chat/completions', { ...long('third', 8), model })
   }

@@ -88,7 +88,7 @@ describe('a snippet sends exactly the request that it was made from', () => {
     received = []
   })
 
-  /** Whatever a person may type, and what shells and languages take for their own. */
+  /** All that a person may type, and what shells and languages take for their own. */
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string({

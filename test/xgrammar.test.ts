@@ -134,7 +134,7 @@ const KNOWN: Readonly<Record<string, Constraint>> = {
   },
 }
 
-const name = `what the automaton lets through, XGrammar does${python ? '' : ' (recorded; LOOKOUT_TEST_XGRAMMAR_PYTHON compares anew)'}`
+const name = `what the automaton lets through, XGrammar does${python ? '' : ' (recorded; LOOKOUT_TEST_XGRAMMAR_PYTHON compares again)'}`
 describe(name, () => {
   let xgrammar: XGrammar | undefined
   beforeAll(() => {

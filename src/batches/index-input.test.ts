@@ -88,7 +88,7 @@ test('a line with more values than a body may have is named, and costs no more m
   })
 })
 
-test('lines may end with CRLF or not at all, begin with a byte order mark, and be nobody’s prototype', async () => {
+test('lines may end with CRLF or not at all, begin with a byte order mark, and have ids like __proto__', async () => {
   const line = (id: string) => JSON.stringify(about('A', id))
   const text = `\ufeff${line('__proto__')}\r\n \t\r\n\ufeff${line('constructor')}\r\n${line('é😀')}`
   const found = await index([text])

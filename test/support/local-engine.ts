@@ -12,7 +12,7 @@ import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
-/** A temperature so high that completions differ and hardly ever end, whatever the weights. */
+/** A temperature so high that completions differ and hardly ever end, with any weights. */
 export const RANDOM: Sampling = { ...GREEDY, temperature: 20 }
 /**
  * Repeats the first token up to `maxTokens`. Use it at the start of an answer, where that is not the end-of-turn token.

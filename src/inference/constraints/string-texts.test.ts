@@ -228,7 +228,7 @@ describe('keywords of one string', () => {
     expect(written({ patterns: ['(a|b)*a(a|b){200}', 'c'] })).toBe(false)
     expect(written({ notPatterns: ['x.{200}y'] })).toBe(false)
     for (let i = 0; i < 500; i++) written({ patterns: [`x${i}.{0,200}y`], minLength: 3, maxLength: 300 })
-    // Nothing is left for the last of so many.
+    // The others have used up what is allowed.
     expect(written({ patterns: ['^(?!a).{0,200}y'], maxLength: 300 })).toBe(false)
   })
 })

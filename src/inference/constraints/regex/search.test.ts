@@ -70,7 +70,7 @@ describe('a pattern of a schema', () => {
     )
   })
 
-  test('is found in every text that is written, of whatever length is asked for', () => {
+  test('is found in every text that is written, of any length that is asked for', () => {
     fc.assert(
       fc.property(patterns, fc.nat(6), fc.option(fc.nat(6)), fc.nat(), (pattern, minLength, more, seed) => {
         const lengths = { minLength, ...(more === null ? {} : { maxLength: minLength + more }) }
