@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import type { Reporter } from 'vitest/node'
 import { keepCompiledCode } from './src/setup/compile-cache.mjs'
 
 // Engines, databases and commands start hundreds of times.
@@ -11,7 +12,7 @@ keepCompiledCode()
  */
 const ALONE = [
   'src/inference/local/sampling/constraint-time.test.ts',
-  '{src/lib/memory,test/media-descriptors,test/media-memory}.test.ts',
+  '{src/lib/guarded/memory,test/media-descriptors,test/media-memory}.test.ts',
 ]
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
@@ -65,12 +66,22 @@ const shared = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
-  // On a busy machine of continuous integration a wait may run out. The report names each test that needed a second try.
-  retry: process.env.CI ? 1 : 0,
+}
+
+/** Prints where the time went: the files whose tests and hooks took longest. */
+const slowestFiles: Reporter = {
+  onTestRunEnd(modules) {
+    const seconds = modules.map((module) => [module.diagnostic().duration / 1000, module.relativeModuleId] as const)
+    const slowest = seconds.sort(([one], [other]) => other - one).slice(0, 10)
+    if (slowest.length === 1) return
+    console.log('\nSlowest files:')
+    for (const [duration, file] of slowest) console.log(`${duration.toFixed(1).padStart(7)} s  ${file}`)
+  },
 }
 
 export default defineConfig({
   test: {
+    reporters: ['default', ...(process.env.GITHUB_ACTIONS === 'true' ? ['github-actions'] : []), slowestFiles],
     projects: [
       {
         test: {

@@ -23,7 +23,7 @@ export const BATCHES = [1, 2, 4, 8, 16, 32]
 const APART = [4, 16]
 /** Time that their prompts may take together, in s. */
 const LONGEST_PREFILL_S = 20
-/** Tokens of each of them that are measured: so many that asking for their number takes no time by comparison. */
+/** Tokens of each prompt that are measured. By comparison, asking for their number takes no time. */
 const APART_TOKENS = 128
 const ASKING_MS = 10
 /** Tokens that may be generated before all prompts are prefilled. */

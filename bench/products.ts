@@ -147,7 +147,7 @@ function benchOf(path: string) {
 
   return {
     layouts,
-    /** Koffi unloads a library that nobody refers to, and ggml still needs this one. */
+    /** Koffi unloads a library without references, and ggml still needs this one. */
     library,
     prepare(type: number, layout: Layout, rows: number): Prepared | null {
       const of = { mem_size: 2 ** 20, mem_buffer: null, no_alloc: true }

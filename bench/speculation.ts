@@ -38,7 +38,7 @@ interface Request {
 /** A kind of reply. */
 interface Kind {
   readonly name: string
-  /** Where a reply copies its prompt: at one of so many tokens, on average, it has another one. */
+  /** For a reply that copies its prompt: the mean distance between tokens that differ, in tokens. */
   readonly slipEvery?: number
   /** Whether it is answered once before the time is taken: masks of a constraint and embeddings of a picture stay. */
   readonly warms?: boolean

@@ -192,7 +192,7 @@ function memoryAfter(
     await page.getByRole('button', { name: 'Six shapes' }).click()
     await page.getByRole('button', { name: 'Settings' }).click()
     await page.getByLabel('Send the earlier turns with each question').uncheck()
-    // By selectors alone: to look for texts and labels, the driver makes garbage in the page that nobody else makes.
+    // By selectors alone: searches for texts and labels make the driver create garbage in the page that users do not create.
     const field = page.locator('[data-draft]')
     for (let i = 1; i <= questions; i++) {
       await field.fill('Detect all objects.')

@@ -1,6 +1,6 @@
 /**
  * `npm run licences`: updates the table of licences in docs/contributing/packages.md from package-lock.json. With `--check` the script
- * fails when the table is out of date, as it does for a licence that nobody has looked at.
+ * fails when the table is out of date, as it does for a licence that has not been reviewed.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'

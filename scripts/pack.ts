@@ -21,7 +21,7 @@ interface Manifest {
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const OUTPUT = resolve(process.argv[2] ?? join(ROOT, 'out/packages'))
 const MODEL = join(ROOT, 'models/lookout-nano')
-/** Fields of the repository's manifest that mean nothing to whoever installs the package, or nothing good. */
+/** Fields of the repository's manifest that are useless or harmful in an installed package. */
 const OWN_FIELDS = ['private', 'scripts', 'devDependencies', 'allowScripts', 'overrides', 'scarfSettings', 'files']
 
 await run(process.execPath, [join(ROOT, 'scripts/build.ts')])

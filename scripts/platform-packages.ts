@@ -6,8 +6,8 @@
  * `npm run platform-packages -- [--portable] [--arch NUMBER,...] cuda` makes the package with the CUDA backend for Linux x64:
  * see `cuda-package.ts`.
  *
- * Whatever runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34); a compiler with a newer one
- * may make libraries that need that. The script says what each needs, and with `--portable` it fails for those.
+ * A machine that runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34). A compiler with a newer
+ * glibc may make libraries that need that one. The script prints what each library needs; with `--portable` it fails for those.
  */
 import { existsSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'

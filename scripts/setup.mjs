@@ -61,7 +61,7 @@ async function buildMissing(prebuilt, seconds) {
   const wanted = wantsOwnKernels(platform) ? [MTMD, CPU] : [MTMD]
   const isInstallation = process.env.npm_lifecycle_event === 'postinstall'
   if (isInstallation) await checkPackaged(prebuilt)
-  // What failed its check once would fail it again. Whoever has another compiler now asks with "npm run setup".
+  // A library that failed its check would fail it again. After a change of compiler, "npm run setup" tries again.
   const refusal = isInstallation ? findRefusal(CPU, platform) : null
   const find = isInstallation ? findLibrary : findCompiled
   const missing = wanted.filter((recipe) => {
@@ -115,7 +115,7 @@ async function checkPackaged(prebuilt) {
   }
 }
 
-/** Whatever goes wrong with a GPU backend, the CPU remains: set-up does not fail. */
+/** A faulty GPU backend does not fail the set-up: models then run on the CPU. */
 async function addBackend(name, prebuilt, seconds) {
   const { platform } = prebuilt
   if (name === 'auto') {

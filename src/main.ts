@@ -127,7 +127,7 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
   else await command.run(rest)
 }
 
-/** Lets a reader that has had enough (`| head -1`) end the process quietly. A server outlives whoever reads its log. */
+/** Lets a reader that closes the pipe (`| head -1`) end the process quietly. A server outlives the reader of its log. */
 function endWithReader(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))

@@ -310,7 +310,7 @@ export class Service {
   }
 }
 
-/** Begins to start the embedded database; null with one elsewhere. Whoever opens it waits, and learns what is wrong. */
+/** Begins to start the embedded database; null with one elsewhere. Opening it waits, and throws what is wrong. */
 function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Config): EmbeddedDatabase | null {
   if (databaseUrl !== null) return null
   const database = new EmbeddedDatabase(join(dataDirectory, 'database'), cache ?? cacheDirectory())

@@ -40,7 +40,7 @@ export interface State {
    * @returns the key; null when there is a key already, or the configuration sets one.
    */
   createFirstKey(keep: (key: string) => Promise<void>): Promise<string | null>
-  /** Makes what runs batches, without starting it. Whoever does that closes it. */
+  /** Makes what runs batches, without starting it. The caller starts and closes it. */
   createBatchRunner(
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
   ): BatchRunner
@@ -108,7 +108,7 @@ export async function openState(
   }
 }
 
-/** Only on a machine of one's own: the link lets whoever has it do everything. */
+/** Only on a personal machine: the link gives full access. */
 function wantsStudioKey({ studio, apiKey, host }: Config): boolean {
   return studio && apiKey === null && isLoopbackHost(host)
 }

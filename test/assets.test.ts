@@ -462,7 +462,7 @@ describe('without a format', () => {
     expect(await contentOf([user(image('red'))], {})).toBe(box('a'))
   })
 
-  test('whatever the model writes, each annotation has a valid index', async () => {
+  test('each annotation has a valid index, for any text of the model', async () => {
     const piece = fc.oneof(
       fc.string(),
       fc.constantFrom(

@@ -185,7 +185,7 @@ test('an unknown backend is refused', () => {
 })
 
 /** All of the backend takes twenty minutes on two cores: here is one kernel, for a GPU that need not be here. */
-test('nvcc compiles by the recipe of the CUDA backend', { timeout: 120_000 }, async ({ skip }) => {
+test('nvcc compiles by the recipe of the CUDA backend', async ({ skip }) => {
   const nvcc = await findNvcc()
   if (nvcc === null) return skip('There is no nvcc.')
   const source = await mkdtemp(join(tmpdir(), 'lookout cuda '))

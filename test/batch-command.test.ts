@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { internalError } from '../src/lib/errors.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import type { FakeEngine } from './support/fake-engine.ts'
+import { freePort } from './support/free-port.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const PICTURES = 6
@@ -79,7 +80,8 @@ test('that is killed goes on with the pictures that are left, behind all other r
 })
 
 test('waits for a server that restarts, and asks about no picture twice', async () => {
-  const first = await startTestServer()
+  const address = { LOOKOUT_PORT: String(await freePort()) }
+  const first = await startTestServer({ environment: address })
   answerOnly(first.engine, 2)
   const words = ['batch', place('album'), '--detect', 'cat', '-o', place('restarted.json'), '--jobs', '1']
   const child = startLookout(words, { LOOKOUT_URL: first.url, LOOKOUT_API_KEY: KEY })
@@ -95,7 +97,7 @@ test('waits for a server that restarts, and asks about no picture twice', async 
   await expect.poll(() => said).toMatch(/no server answers at \S+ \([A-Z_]+\): waiting for up to 10 min\n/)
   const had = await done()
   expect(had).toBeLessThan(PICTURES)
-  const second = await startTestServer({ environment: { LOOKOUT_PORT: new URL(first.url).port } })
+  const second = await startTestServer({ environment: address })
   second.engine.script = CAT
   const { code, stderr } = await ended
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('\nthe server answers again\n') })

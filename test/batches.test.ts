@@ -34,7 +34,7 @@ async function clientOf(name: string, limits: OrganisationLimits = {}) {
 
 const ids = (lines: readonly { readonly custom_id: string }[]) => lines.map(({ custom_id }) => custom_id).sort()
 
-/** Waits until the engine has been asked for so many replies since. */
+/** Waits until the engine has been asked for `count` more replies than `since`. */
 async function asked(count: number, since: number): Promise<void> {
   await expect.poll(() => server.engine.works.length - since, { interval: 10 }).toBeGreaterThanOrEqual(count)
 }

@@ -52,7 +52,7 @@ function sureOf(odds: Readonly<Record<string, number>>) {
   return ({ replies }: ReadQuestion) => replies.map((reply) => Math.log(odds[reply] ?? 0))
 }
 
-/** Twenty about each file. The first is right in so many of ten. */
+/** Twenty about each file. The first is right in a given number of ten. */
 function asked(question: object, first: unknown, second: unknown, right: number): object[] {
   return Array.from({ length: 20 * FILES }, (_, i) => ({
     file: `${i % FILES}.png`,

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer } from 'node:http'
-import { createServer } from 'node:net'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -66,7 +65,7 @@ describe('chat with a server', () => {
     server.engine.script = { texts: ['one ', 'two '], endless: true, delayMs: 20 }
     const child = startLookout(['chat', 'Count.'], { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
     for await (const data of child.stdout!.setEncoding('utf8')) if (String(data).includes('two')) break
-    // Whoever read it has had enough: breaking out of the loop closed the pipe.
+    // The reader has left: breaking out of the loop closed the pipe.
     expect(await once(child, 'exit')).toEqual([0, null])
     expect(await text(child.stderr!)).toBe('')
     await expect.poll(() => server.engine.aborts).toHaveLength(1)
@@ -269,7 +268,7 @@ describe('chat with a server', () => {
 
 test('a server that has had too many requests is waited for, and no model is loaded', async () => {
   let asked = 0
-  const busy = createHttpServer((_request, response) => {
+  const busy = createServer((_request, response) => {
     const error = { message: 'Too many.', type: 'rate_limit_error', code: 'rate_limit_exceeded', param: null }
     if (++asked <= 2) response.writeHead(429, { 'retry-after': '1' }).end(JSON.stringify({ error }))
     else response.end(JSON.stringify({ object: 'list', data: [{ id: 'only' }] }))
@@ -318,19 +317,11 @@ describe.skipIf(TERMINAL === null)('on a terminal', () => {
 })
 
 describe('chat by itself', () => {
-  /** A port at which nobody listens. */
-  async function freePort(): Promise<string> {
-    const taken = createServer().listen(0, '127.0.0.1')
-    await once(taken, 'listening')
-    const { port } = taken.address() as { port: number }
-    taken.close()
-    return String(port)
-  }
-
   async function alone(): Promise<Record<string, string>> {
     const temporary = await mkdtemp(join(tmpdir(), 'lookout-alone-'))
     onTestFinished(() => rm(temporary, { recursive: true, force: true }))
-    return { TMPDIR: temporary, LOOKOUT_PORT: await freePort(), LOOKOUT_DATA_DIR: place('unused') }
+    // No program listens at port 1.
+    return { TMPDIR: temporary, LOOKOUT_PORT: '1', LOOKOUT_DATA_DIR: place('unused') }
   }
 
   test('loads the model, answers, and leaves nothing behind', async () => {

@@ -224,7 +224,7 @@ describe('a client that disconnects', () => {
 
 describe('the time limit', () => {
   test.each([true, false])('ends a reply that has text with length (stream %s)', async (stream) => {
-    const other = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '0.15' } })
+    const other = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '1' } })
     other.engine.script = { texts: ['tick '], delayMs: 20, endless: true }
     const text = await (await other.post('/v1/chat/completions', { ...hello, stream })).text()
     expect(text).toContain('tick ')

@@ -28,7 +28,7 @@ let server: TestServer
 const post = (fields: object) =>
   server.post('/v1/chat/completions', { model: 'service-mk1.5', messages: [user], tools: [weather, clock], ...fields })
 
-describe('whatever the engine says', () => {
+describe('with any words of the engine', () => {
   const constraint = () => server.engine.works.at(-1)!.branches[0]!.constraint
   const begin = (name: string) => ({ begin: `<tool_call>\n{"name": "${name}", "arguments": ` })
 
@@ -424,7 +424,7 @@ describe('several replies to one request', () => {
   test('that take too long have what was said by then', async () => {
     const slow = await startTestServer({ environment: { ...environment, LOOKOUT_CHAT_SECONDS: '1' } })
     try {
-      slow.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true, delayMs: 100 }
+      slow.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true, delayMs: 20 }
       const body = { model: 'service-mk1.5', messages: [user], n: 3 }
       const { choices } = await replyOf(await slow.post('/v1/chat/completions', body))
       expect(choices.map(({ message, finish_reason }) => [message.content!.slice(0, 3), finish_reason])).toEqual([

@@ -261,7 +261,7 @@ test('a compile that is killed goes on where it stopped', async () => {
   await rm(log)
   await compile({ flags: forArchitectures(CUDA, [80]).flags })
   expect(await compiled(), 'for another architecture').toEqual(['a.cu', 'b.cu', 'c.cu', 'd.cu'])
-}, 60_000)
+})
 
 describe('for the CUDA package', () => {
   test.runIf(process.platform === 'linux')("a library stands in for the driver's", async () => {

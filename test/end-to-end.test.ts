@@ -237,7 +237,7 @@ describe('robustness', () => {
     expect((await prompt(`x${hostile}`)) - none).toBeGreaterThan(10)
   })
 
-  it('a model answers from the request after it was pulled until it is removed', { timeout: 120_000 }, async () => {
+  it('a model answers from the request after it was pulled until it is removed', async () => {
     const store = new ModelStore(directory)
     const asked: Request = about(shapes, 'What colour is the star?')
     await store.put('pulled')

@@ -431,7 +431,7 @@ describe('the host of an address is quoted as it is', () => {
   let kept: TestServer
   beforeAll(async () => {
     kept = server
-    // Whatever its name, a host is one of this network.
+    // Every name is a host of this network.
     const media = new MediaLoader({
       resolve: (_host, _options, reply) => reply(null, [{ address: '10.0.0.1', family: 4 }]),
     })

@@ -144,7 +144,7 @@ describe('after a pull', () => {
       new Set(['doctor true']),
     )
     expect(held.mostRunning).toBe(1)
-    // Nobody else has used it, so its memory is free again.
+    // No request has used it, so its memory is free again.
     await expect.poll(async () => (await engineOf(ID))!.state).toBe('unloaded')
 
     const response = await ask(ID)
@@ -226,7 +226,7 @@ describe('after a pull', () => {
     await until('done')
   })
 
-  test('a server that ends meanwhile is no hurry, and the next one begins anew', async () => {
+  test('a server that ends meanwhile is no hurry, and the next one begins again', async () => {
     held.isHeld = true
     await serve()
     await pull()

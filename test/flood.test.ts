@@ -60,7 +60,7 @@ test(
     const walk = async (server: FloodedServer) => {
       for (const place of next) {
         const allowed = Math.min(place.allowed, place.most)
-        // More than are allowed are refused alike, of whatever kind they are.
+        // More than are allowed are refused alike, of all kinds.
         for (const items of place.field.endsWith(' of all kinds') ? new Set([allowed, place.most]) : [allowed]) {
           const problem = await growthProblem(place, items - (items % 2), server).catch((error: Error) => {
             return `${place.path}, ${place.field}, ${items} items: ${error.message}`

@@ -183,7 +183,7 @@ describe('a focus call', () => {
     expect([...coloursIn(picturesIn(engine.works[1]!)[1]!)]).toEqual(['0000ff'])
   })
 
-  test('refers to the upright image, whatever its EXIF orientation', async () => {
+  test('refers to the upright image, for any EXIF orientation', async () => {
     const upright = Buffer.from(url.split(',')[1]!, 'base64')
     const stored = await sharp(await sharp(upright).rotate(270).png().toBuffer())
       .withMetadata({ orientation: 6 })

@@ -203,7 +203,7 @@ describe('the shipped model', () => {
       }),
       { numRuns: 25 },
     )
-  }, 120_000)
+  })
 
   test('says how many of the tokens are those of pictures and of sound', async () => {
     const { input_tokens, input_tokens_details: details } = await count(CHAT, {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import sharp from 'sharp'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const CHAT = '/v1/chat/completions'
@@ -204,7 +204,7 @@ test.each([1_000, 1_000_000])(
     expect((await server.get('/v1/models')).status).toBe(200)
     socket.destroy()
     const lines = () => server.logs.slice(before).map((line) => JSON.parse(line) as { level: number; status?: number })
-    await vi.waitUntil(() => lines().some(({ status }) => status === 499))
+    await expect.poll(() => lines().some(({ status }) => status === 499)).toBe(true)
     expect(lines().filter(({ level }) => level >= 50)).toEqual([])
   },
 )

@@ -21,7 +21,7 @@ const tools = [{ type: 'function', function: { name: 'count', parameters: { type
 const logProbsOf = ({ choices }: { readonly choices: readonly unknown[] }) => (choices[0] as Choice).logprobs
 const tokensOf = (rated: LogProbs | undefined) => rated?.content.map(({ token }) => token)
 
-describe('whatever the engine says', () => {
+describe('with any words of the engine', () => {
   let server: TestServer
   beforeAll(async () => {
     server = await startTestServer()
@@ -214,7 +214,7 @@ describe('with compatibility: openai', () => {
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param })
   })
 
-  test('a reply has null where nobody asks', async () => {
+  test('a reply has null where they are not asked for', async () => {
     const reply = await replyOf(await post({ logprobs: null, top_logprobs: null }))
     expect(logProbsOf(reply)).toBeNull()
     expect(logProbsOf(await replyOf(await post({ logprobs: true })))).toMatchObject({ refusal: null })

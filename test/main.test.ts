@@ -138,7 +138,7 @@ describe('keys', () => {
     timeout: 120_000,
   }, async () => {
     const data = await mkdtemp(join(directory, 'keys-'))
-    // Whoever can write here could otherwise have the key written to a file of theirs.
+    // Otherwise, a user who can write here could have the key written to a file of their own.
     const trap = join(data, 'trap')
     await writeFile(trap, '')
     await symlink(trap, join(data, 'first-key'))
@@ -256,12 +256,12 @@ describe('SIGTERM in the middle of an answer', () => {
     const answer = await stream.text()
     expect(answer).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/)
     const texts = [...answer.matchAll(/"content":"([ab]*)"/g)].map((match) => match[1])
-    expect(texts.join('')).toHaveLength(CHARACTERS)
+    expect(texts.join('')).toHaveLength(2000)
     expect(await once(server, 'exit')).toEqual([0, null])
   })
 
   test.skipIf(process.platform !== 'linux')('a second signal ends the server and its engine at once', async () => {
-    const { server, stream } = await streaming()
+    const { server, stream } = await streaming({}, 6000)
     const children = childrenOf(server.pid!)
     expect(children.length).toBeGreaterThan(0)
     server.kill('SIGTERM')
@@ -274,7 +274,7 @@ describe('SIGTERM in the middle of an answer', () => {
   })
 
   test('with a drain time of 0, answers end with an error', async () => {
-    const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' })
+    const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' }, 6000)
     server.kill('SIGTERM')
     const last = (await stream.text()).trim().split('\n\n').at(-1)!
     expect(JSON.parse(last.slice('data: '.length)).error).toMatchObject({ code: 'model_overloaded' })
@@ -282,10 +282,9 @@ describe('SIGTERM in the middle of an answer', () => {
   })
 
   const headers = { authorization: 'Bearer lk-main', 'content-type': 'application/json' }
-  const CHARACTERS = 2000
 
-  /** Starts a server and an answer that takes at least a second. */
-  async function streaming(environment: Record<string, string> = {}) {
+  /** Starts a server and an answer, 2000 characters of which take at least a second. */
+  async function streaming(environment: Record<string, string> = {}, characters = 2000) {
     const server = start(
       ['serve'],
       { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment },
@@ -295,7 +294,7 @@ describe('SIGTERM in the middle of an answer', () => {
     const messages = [{ role: 'user', content: 'Hi' }]
     // Without the penalty, which asks for repetition, the limit on repetition would end the reply.
     const sampling = { temperature: 1, presence_penalty: -1 }
-    const body = { model: 'service-mk1.5', stream: true, ...sampling, regex: `[ab]{${CHARACTERS}}`, messages }
+    const body = { model: 'service-mk1.5', stream: true, ...sampling, regex: `[ab]{${characters}}`, messages }
     const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
     expect(stream.status).toBe(200)
     return { server, url, stream }

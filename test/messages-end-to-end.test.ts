@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { KEY, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 
-/** Anthropic's client and the shipped model: what holds whatever the model answers. */
+/** Anthropic's client and the shipped model: what holds for any answers of the model. */
 const model = 'service-mk1.5'
 let server: TestServer
 let client: Anthropic

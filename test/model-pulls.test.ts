@@ -147,7 +147,7 @@ describe('a pull', () => {
     ['an empty name', { model: '' }],
     ['a name that the catalogue lacks', { model: 'qwen3-vl-4' }],
     ['a path behind a name of the catalogue', { model: 'qwen3-vl-4b:../../secret' }],
-  ])('%s is rejected, and nobody is asked', async (_, body) => {
+  ])('%s is rejected, and no server is asked', async (_, body) => {
     await serve()
     const response = await server.post(URL, body)
     expect(response.status).toBe(400)
@@ -241,7 +241,7 @@ describe('a pull', () => {
     for await (const piece of first.body!) {
       seen += decoder.decode(piece, { stream: true })
       if (seen.includes('"done_bytes":3')) break
-      // A second pull of the repository, in whatever form, while the first one is under way.
+      // A second pull of the repository, in any form, while the first one is under way.
       const response = await server.post(URL, { model: `hf.co/ACME/nano-gguf:Q8_0` })
       expect(response.status).toBe(409)
       expect(await errorOf(response)).toMatchObject({

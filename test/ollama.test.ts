@@ -76,7 +76,7 @@ describe('chat', () => {
     expect(chunks.at(-1)).toMatchObject(end)
   })
 
-  test('is streamed unless the request says otherwise, whatever type the body claims', async () => {
+  test('is streamed unless the request says otherwise, with any type of the body', async () => {
     const lines = await linesOf('/api/chat', { messages })
     expect(lines.map(({ done }) => done)).toEqual([false, false, true])
     expect(lines[0]).toEqual({
@@ -322,14 +322,14 @@ describe('who is let in', () => {
       { host: 'example.org', 'sec-fetch-site': 'same-origin' },
       401,
     ],
-    ['whatever is behind a proxy', { 'x-forwarded-for': '203.0.113.7' }, 401],
+    ['a request through a proxy', { 'x-forwarded-for': '203.0.113.7' }, 401],
     ['a key', { authorization: `Bearer ${KEY}`, 'x-forwarded-for': '203.0.113.7' }, 200],
-    ['a wrong key', { authorization: 'Bearer nobody' }, 401],
+    ['a wrong key', { authorization: 'Bearer wrong' }, 401],
   ])('%s', async (_, headers, status) => {
     expect(await statusOf(headers)).toBe(status)
   })
 
-  test('no path of it is open to pages of others, whatever the method', async () => {
+  test('no path of it is open to pages of others, by any method', async () => {
     const headers = { 'sec-fetch-site': 'cross-site' }
     for (const path of ['version', 'tags', 'ps', 'show', 'chat', 'generate', 'embed', 'pull', 'blobs/sha256:0']) {
       for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'PUT', 'OPTIONS']) {

@@ -26,7 +26,7 @@ describe.skipIf(checkout === null)(title, () => {
   })
   afterAll(() => server?.close())
 
-  test('passes', { timeout: 120_000 }, async () => {
+  test('passes', async () => {
     const results = await run(['--base-url', `${server.url}/v1`, '--api-key', server.service.apiKey!])
     const tested = results.filter(({ id }) => !ABSENT.test(id))
     expect(tested.filter(({ status }) => status === 'failed')).toEqual([])

@@ -33,7 +33,7 @@ beforeAll(async () => {
     await run('tar', ['-xzf', join(directory, tarball), '--strip-components=1', '-C', folder])
   }
   lookout = join(modules, 'lookout/bin/lookout.cjs')
-}, 120_000)
+})
 afterAll(() => rm(directory, { recursive: true }))
 
 const environment = () => ({

@@ -256,7 +256,7 @@ describe('the catalogue', () => {
     await serveEntry(hub, SHORT, { model, projector })
   })
 
-  test('without a name lists what fits, at 80 columns, and asks nobody', async () => {
+  test('without a name lists what fits, at 80 columns, and asks no server', async () => {
     const { models } = await readCatalogue()
     const listed = await lookout(['pull'], { LOOKOUT_MODEL_MEMORY: '6' })
     expect(listed).toMatchObject({ code: 0, stderr: '' })

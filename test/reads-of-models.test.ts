@@ -13,7 +13,7 @@ import { TINY_MODELS, writeTinyModel } from './support/tiny-models/index.ts'
 import { mediaOf } from './support/tiny-models/prompts.ts'
 
 /**
- * Numbers of a question must not depend on others, whatever the memory and the kernels: M-RoPE, a sliding window with
+ * Numbers of a question must not depend on others, with any memory and kernels: M-RoPE, a sliding window with
  * images whose tokens attend to each other, SentencePiece, a recurrent state, quantised weights.
  */
 const KINDS = ['qwen3vl', 'gemma3', 'gemma4', 'llava', 'lfm2-vl']

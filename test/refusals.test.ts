@@ -23,7 +23,7 @@ let accounts: TestAccounts
 let keys: { good: string; files: string; inference: string; spent: string; wrong: string }
 
 beforeAll(async () => {
-  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, lingerSilenceMs: 300 })
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, lingerSilenceMs: 2000 })
   accounts = await TestAccounts.open()
   const requestsPerMinute = { chat: 1000, file_upload: 1000 }
   const { organisation } = await accounts.organisation({ requestsPerMinute })

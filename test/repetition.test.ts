@@ -12,7 +12,7 @@ interface Answer {
   readonly usage: { readonly completion_tokens: number }
 }
 
-/** Answers a chat whose regex allows nothing but repetition, whatever the weights. Closes the server. */
+/** Answers a chat whose regex allows only repetition, with any weights. Closes the server. */
 async function answer(server: TestServer, fields: object = {}): Promise<Answer> {
   try {
     const response = await server.post('/v1/chat/completions', {

@@ -75,7 +75,7 @@ test(`any body gets a valid response or a valid error: ${RUNS.numRuns} bodies`, 
       if (answer.status === 200 && said.startsWith('event:')) expect(said).toMatch(/data: \[DONE\]\n\n$/)
       else if (answer.status === 200) {
         const { id, store } = response.parse(JSON.parse(said))
-        // Whatever was accepted can be read back, and continued.
+        // Every accepted response can be read back, and continued.
         const listed = await server.get(`/v1/responses/${id}/input_items`)
         expect(listed.status).toBe(store ? 200 : 404)
         const longer = await server.post('/v1/responses', { model, input: 'And?', previous_response_id: id })

@@ -57,7 +57,7 @@ const tools = [
 ] satisfies OpenAI.Responses.FunctionTool[]
 
 describe('a whole response', () => {
-  test('has every field, whatever the request says', async () => {
+  test('has every field, for any request', async () => {
     const prompt = '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n'
     const id = expect.stringMatching(/^resp_[0-9A-Za-z]{22}$/)
     const created_at = expect.any(Number)

@@ -11,7 +11,7 @@ import { type Asked, imagesOf, oddsOf, ScriptedSglang } from './support/sglang/s
 import { ID, writeVllmCard } from './support/vllm/card.ts'
 import type { Answer } from './support/vllm/scenarios.ts'
 
-const HEALTH = { intervalMs: 50, answerMs: 1_000 }
+const HEALTH = { intervalMs: 50, answerMs: 5_000 }
 const CHAT = '/v1/chat/completions'
 const MULTILOOK = '/v1/chat/completions/multilook'
 const image = `data:image/png;base64,${await readFile('docs/pictures/shapes.png', 'base64')}`
@@ -374,7 +374,7 @@ describe('what goes wrong', () => {
   let server: TestServer
   beforeAll(async () => {
     sglang = await ScriptedSglang.start(model)
-    server = await serve([sglang.url], { silenceMs: 300 })
+    server = await serve([sglang.url], { silenceMs: 2000 })
   })
   afterAll(async () => {
     await server?.close()

@@ -47,7 +47,7 @@ describe('the samples', () => {
     expect(samples).toHaveLength(151)
   })
 
-  test('are not joined over what nobody saw or knew', () => {
+  test('are not joined over gaps', () => {
     const seen = [sample(0, 1), sample(2000, 2), sample(4000, null), sample(6000, 3), sample(60_000, 4)]
     expect(piecesOf(seen, running).map((points) => points.map(({ value }) => value))).toEqual([[1, 2], [3], [4]])
     fc.assert(

@@ -15,7 +15,7 @@ import { type Answer, SCENARIOS } from './support/vllm/scenarios.ts'
 const recorded: readonly Exchange[] = JSON.parse(
   await readFile(new URL('support/vllm/recorded.json', import.meta.url), 'utf8'),
 )
-const HEALTH = { intervalMs: 50, answerMs: 1_000 }
+const HEALTH = { intervalMs: 50, answerMs: 5_000 }
 const [hello] = SCENARIOS
 const decisions = SCENARIOS.find(({ name }) => name === 'decisions')!
 const aPicture = SCENARIOS.find(({ name }) => name === 'a picture')!
@@ -67,7 +67,7 @@ describe('one server', () => {
   let server: TestServer
   beforeAll(async () => {
     player = await Player.start(recorded)
-    server = await serve([player.url], {}, { silenceMs: 300 })
+    server = await serve([player.url], {}, { silenceMs: 2000 })
   })
   afterAll(async () => {
     await server?.close()

@@ -53,7 +53,7 @@ describe.each(PROCESSORS.map(({ name }) => name))('%s', (name) => {
       startEngine: (card) =>
         startRemoteEngine(remoteCard(card), {
           logger: { info() {}, warn: (line) => void lines.push(line) },
-          health: { intervalMs: 50, answerMs: 1_000 },
+          health: { intervalMs: 50, answerMs: 5_000 },
         }),
       environment: { LOOKOUT_MODEL_CARD: await writeCard([vllm.url], model), LOOKOUT_COMPATIBILITY: 'openai' },
     })

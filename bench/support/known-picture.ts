@@ -70,7 +70,7 @@ const ABOUT_COLOUR = [
   'Does the picture show anything {}?',
 ]
 
-/** A picture that nobody has seen, with objects of different kinds and colours, and questions about it. */
+/** A new picture, with objects of different kinds and colours, and questions about it. */
 export async function knownPicture(fresh: FreshText, questions: number): Promise<KnownPicture> {
   const kinds = shuffled(fresh, KINDS)
   const colours = shuffled(fresh, NAMES)

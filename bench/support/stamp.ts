@@ -1,6 +1,6 @@
 /** The text of a token that says when it was due. All processes of a machine share the clock. */
 
-/** Tenths of milliseconds, of which so many digits of base 36 repeat after more than an hour. */
+/** A stamp counts tenths of milliseconds in base 36, and repeats after more than an hour. */
 const PER_MS = 10
 const DIGITS = 5
 const RANGE = 36 ** DIGITS

@@ -3,10 +3,10 @@ import { AddressBudgets } from './address-budgets.ts'
 
 let now: number
 const clock = () => now
-const nobody = async () => null
+const unknown = async () => null
 
 async function rejections(budgets: AddressBudgets, address: string, times: number): Promise<number> {
-  const lookups = Array.from({ length: times }, () => budgets.attempt(address, nobody))
+  const lookups = Array.from({ length: times }, () => budgets.attempt(address, unknown))
   return (await Promise.allSettled(lookups)).filter(({ status }) => status === 'rejected').length
 }
 
@@ -31,7 +31,7 @@ test('a public address that spent its budget gets one attempt every three second
   const budgets = new AddressBudgets(clock)
   await rejections(budgets, '203.0.113.7', 20)
   now += 1_000
-  await expect(budgets.attempt('203.0.113.7', nobody)).rejects.toMatchObject({ status: 429, retryAfter: 2 })
+  await expect(budgets.attempt('203.0.113.7', unknown)).rejects.toMatchObject({ status: 429, retryAfter: 2 })
   now += 2_000
   expect(await rejections(budgets, '203.0.113.7', 2)).toBe(1)
 })

@@ -47,7 +47,7 @@ interface Known {
 const FRESH_MS = 1_000
 /** An entry up to this age is used while it is refreshed, so a key revoked by another process ends within this time. */
 const STALE_MS = 3_000
-/** While the database is unavailable, entries up to this age stay valid: nobody can revoke a key then. */
+/** While the database is unavailable, entries up to this age stay valid: no key can be revoked then. */
 const OUTAGE_MS = 600_000
 /** A known key waits this long for a database that hangs, and not at all for `AWAY_MS` after a failed read. */
 const PATIENCE_MS = 1_000

@@ -5,7 +5,7 @@ import { isApiKey, newApiKey } from './api-key.ts'
 
 /**
  * The key in the link that `lookout serve` prints for the Studio. It lives in the data directory, readable by its owner
- * alone, so that the link of yesterday still works; whoever can read it can make keys anyway. Delete the file to revoke it.
+ * alone, so that yesterday's link still works. Users who can read the file can make keys anyway. Delete the file to revoke the key.
  */
 export async function openStudioKey(dataDirectory: string): Promise<string> {
   const path = join(dataDirectory, 'studio-key')

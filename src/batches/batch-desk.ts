@@ -72,8 +72,8 @@ export interface KeptLine {
 /**
  * What running batches reads and writes in the database, as one server among others. A server *leases* a batch while it
  * validates it or writes its output, and each line while it runs it. It must renew its leases; what a server that has died
- * held is free when they end. Every write says whose lease it relies on, and does nothing once that is lost: so each line
- * gets one result, whatever servers die, hang or lose the database in between.
+ * held is free when they end. Every write names the lease that it relies on, and does nothing once that is lost. So each line
+ * gets one result, even if servers die, hang or lose the database in between.
  */
 export class BatchDesk {
   readonly #database: Database
@@ -199,10 +199,10 @@ export class BatchDesk {
     )
   }
 
-  /** Takes up to so many lines that are to be run. */
+  /** Leases at most `count` lines that are ready to run. */
   async takeLines(id: string, count: number): Promise<readonly TakenLine[]> {
     return this.#database.transaction(async (transaction) => {
-      // Whoever ends the batch waits for this, and then knows of all lines that are taken.
+      // A transaction that ends the batch waits for this lock, and then sees all lines that are leased.
       const [runs] = await transaction
         .select({ id: batches.id })
         .from(batches)
@@ -240,7 +240,7 @@ export class BatchDesk {
         and lease = ${this.#owner} and result is null`)
   }
 
-  /** Gives a line back that nobody is to run for a while: after each try for twice as long. */
+  /** Returns a line that must not run for a while. The delay doubles after each try. */
   async restLine(id: string, { position, tries }: TakenLine, firstMs: number): Promise<void> {
     const seconds = Math.min(LONGEST_REST_SECONDS, (firstMs / 1000) * 2 ** (tries - 1))
     await this.#database.execute(sql`
@@ -282,7 +282,7 @@ export class BatchDesk {
     return live !== undefined
   }
 
-  /** The lines of a batch, in pieces of about as many bytes, whatever their results have. */
+  /** The lines of a batch, in pieces of about equal size in bytes. */
   async *lines(id: string): AsyncGenerator<readonly KeptLine[], void, void> {
     for (let after = -1; ; ) {
       const rows = await this.#database.execute<KeptLine & Record<string, unknown>>(sql`

@@ -7,7 +7,7 @@ import { FolderLock } from '../storage/index.ts'
 export interface BatchPlace {
   /** Stays the same for as long as the folder does. */
   readonly id: string
-  /** Whether no other server is running here: what was leased here before is free then, whoever is to be asked. */
+  /** Whether no other server runs here. Earlier leases of this place are then free. */
   readonly alone: boolean
 }
 

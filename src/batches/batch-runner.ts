@@ -173,7 +173,7 @@ export class BatchRunner {
     await this.#lines.follow(turns)
   }
 
-  /** Does what only one server may do for a batch at a time, if nobody does it. */
+  /** Does what only one server may do for a batch at a time, unless another one does it. */
   #prepare(batch: OpenBatch): void {
     const { id } = batch
     // The last of its lines wakes this server when it has ended.

@@ -88,7 +88,7 @@ test('a line with more values than a body may have is named, and costs no more m
   })
 })
 
-test('lines may end with CRLF or not at all, begin with a byte order mark, and be nobody’s prototype', async () => {
+test('lines may end with CRLF or not at all, begin with a byte order mark, and have ids like __proto__', async () => {
   const line = (id: string) => JSON.stringify(about('A', id))
   const text = `\ufeff${line('__proto__')}\r\n \t\r\n\ufeff${line('constructor')}\r\n${line('é😀')}`
   const found = await index([text])
@@ -140,7 +140,7 @@ test('a file of line breaks, and lines of megabytes, are read beside the event l
   expect(beside).toBeLessThan(here / 4)
 })
 
-test('the worst inputs need little memory', { timeout: 120_000 }, async () => {
+test('the worst inputs need little memory', async () => {
   const program = fileURLToPath(new URL('../../test/fixtures/hostile-input.ts', import.meta.url))
   // Without the room that a thread has by default, a process that needed more would end here.
   const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=256', program])

@@ -65,7 +65,7 @@ class IndexingThread {
     signal.throwIfAborted()
     this.#worker = new Worker(WORKER_FILE, { workerData: endpoint })
     this.#worker.unref()
-    // Of a thread that nobody asks any more.
+    // An error of a thread that is no longer used.
     this.#worker.on('error', () => {})
     this.#signal = signal
     signal.addEventListener('abort', this.end, { once: true })

@@ -10,7 +10,7 @@ export type InputLine =
       readonly customId: string
       /** Tells lines about the same media from others; null for a line without media. */
       readonly media: string | null
-      /** The bytes of the line that are its request: nobody needs the rest of it any more. */
+      /** The bytes of the line that are its request. The rest is no longer needed. */
       readonly body: { readonly start: number; readonly length: number }
       /** Whether the request asks for a stream. */
       readonly streams: boolean

@@ -14,8 +14,8 @@ const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d])
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 /**
- * Splits a stream into its lines, whatever its pieces are. One line is in memory at a time, and no more than `limit` of it.
- * The stream must not write over its pieces.
+ * Splits a stream of any pieces into lines. At most one line is in memory at a time, and at most `limit` bytes of it.
+ * The stream must not overwrite its pieces.
  */
 export async function* splitLines(
   stream: AsyncIterable<Uint8Array>,

@@ -6,8 +6,8 @@ import type { Service } from '../service.ts'
  *
  * Node advises to end the process after an uncaught exception, because what was under way may be half done. Here that is
  * at most one request: files and usage change in transactions, models run in processes of their own, and requests share
- * nothing that one of them leaves half written. To end would cut off every stream and unload the models, and whoever
- * knows one such bug could do it again and again.
+ * nothing that one of them leaves half written. Ending the process would cut off every stream and unload the models, and
+ * a client that knows one such bug could repeat that.
  */
 export function keepServing(service: Pick<Service, 'noteFault'>): void {
   process.on('unhandledRejection', (reason) => service.noteFault('rejection', reason))

@@ -32,7 +32,7 @@ function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], 
   }
 }
 
-/** `--storage -1` as `--storage=-1`: a negative number is not an option. Whoever reads the value says what it may be. */
+/** `--storage -1` as `--storage=-1`: a negative number is not an option. The command validates the value. */
 function joinNegatives(args: readonly string[]): string[] {
   const joined: string[] = []
   for (const arg of args) {

@@ -35,7 +35,7 @@ ${SETTINGS_HELP}`,
     keepServing(service)
     letHeapGrow()
     releaseMemoryWhenIdle()
-    // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
+    // The reader of the greeting may have closed the pipe before there is more output (`npm start | head`).
     process.stdout.on('error', () => {})
     const key = config.apiKey !== null ? CONFIGURED : describeKey(showsKeys ? service.apiKey : null, keyFile)
     process.stdout.write(await greeting(service, key, showsKeys))

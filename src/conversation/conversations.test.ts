@@ -42,11 +42,8 @@ function build(card: ModelCard, media = noMedia, engine = new FakeEngine()) {
   const registry = new ModelRegistry()
   registry.add(card, engine)
   const conversations = new Conversations({ registry, media })
-  const start = (
-    body: Partial<ChatRequest>,
-    model: ServedModel = registry.list()[0]!,
-    signal = AbortSignal.timeout(5000),
-  ) => conversations.startChat({ ...request, ...body }, { model, organisation: 'a' }, signal)
+  const start = (body: Partial<ChatRequest>, model: ServedModel = registry.list()[0]!) =>
+    conversations.startChat({ ...request, ...body }, { model, organisation: 'a' }, new AbortController().signal)
   return { engine, start, registry }
 }
 

@@ -42,7 +42,7 @@ const SPREAD = { x: 0.7548776662466927, y: 0.5698402909980532 }
 
 /**
  * Plans images with targets of each kind, colour and size, at places all over the image. Places and colours are assigned at
- * random, so that whoever does not see them can only guess.
+ * random, so that a model that does not see them can only guess.
  */
 export function planDrawings(count: number, seed = 1): Drawing[] {
   const random = seededRandom(seed)

@@ -21,7 +21,7 @@ test('every label has a colour of its own, and text that stands out from it', ()
   for (const { fill } of colours) expect(fill).toMatch(/^#[0-9a-f]{6}$/)
 })
 
-test('a label that names a colour has a shade of it, whatever came before', () => {
+test('a label that names a colour has a shade of it, after any other labels', () => {
   const palette = new Palette()
   for (let i = 0; i < 3; i++) palette.of(`thing ${i}`)
   const hues = { red: 3, orange: 36, yellow: 47, green: 135, teal: 165, cyan: 197, blue: 210, purple: 280, pink: 336 }

@@ -1,7 +1,7 @@
 /** How many tokens sound takes, in the terms of model cards. */
 export interface AudioRule {
   readonly tokensPerSecond: number
-  /** For an encoder that takes sound in windows of so many seconds: one that has begun costs as much as a whole one. */
+  /** Length of an encoder's windows, in seconds. A window that has begun costs as much as a whole one. */
   readonly windowSeconds?: number
 }
 

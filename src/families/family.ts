@@ -5,8 +5,8 @@ import type { ToolSyntaxName } from './tool-syntax.ts'
 import type { VideoLayout } from './video-layout.ts'
 
 /**
- * What is true of all models of a family, whatever their size and training. A model card names its family, or the family
- * is recognised by the model's files, and then gives what the card leaves out.
+ * What is true of all models of a family, of any size and training. A model card names its family, or the model's files
+ * reveal it. The family supplies what the card leaves out.
  */
 export interface Family {
   /** What its makers call it. */

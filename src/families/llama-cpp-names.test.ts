@@ -27,7 +27,7 @@ test('the names are those of the release that is used', () => {
   expect(LLAMA_CPP_NAMES).toBe(LLAMA_RELEASE)
 })
 
-test('and stand in its source', { timeout: 120_000 }, async (context) => {
+test('and stand in its source', async (context) => {
   workspace = await mkdtemp(join(tmpdir(), 'lookout-source-'))
   const source = await fetchSource(workspace, process.cwd(), ['tools/mtmd', 'src']).catch(() => null)
   if (source === null) return context.skip('the source of llama.cpp cannot be fetched here')

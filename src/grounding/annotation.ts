@@ -1,4 +1,4 @@
-/** A point on the image: integers 0..1000, x along the width and y along the height, whatever its size in pixels. */
+/** A point on the image: integers 0..1000, x along the width and y along the height, for any size in pixels. */
 export interface GridPoint {
   readonly x: number
   readonly y: number

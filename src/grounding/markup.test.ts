@@ -61,7 +61,7 @@ describe('markup', () => {
     )
   })
 
-  test('throws nothing but MarkupError, whatever the text', () => {
+  test('throws only MarkupError, for any text', () => {
     const piece = fc.constantFrom(
       '<point',
       '<point_box>',

@@ -70,5 +70,5 @@ function held(time: number, { from, to }: TimeSpan, steps: number): number {
   return time < least ? Math.min(least, most) : Math.min(time, most)
 }
 
-/** Of a number of steps: 2.3 seconds are 23 tenths, whatever their product is in binary. */
+/** Tolerance, in steps: 2.3 seconds are 23 tenths, although their product in binary is another number. */
 const ROUNDING = 1e-3

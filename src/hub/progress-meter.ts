@@ -1,6 +1,6 @@
 import type { Report } from './pull-event.ts'
 
-/** Over so long the rate is measured. */
+/** Window over which the rate is measured. */
 const WINDOW_MS = 5000
 const REPORT_MS = 200
 

@@ -22,8 +22,8 @@ export interface RemovalOptions {
 }
 
 /**
- * Removes a model's card, and the files that were fetched for it and that nobody else uses. Its name in the catalogue goes
- * to another quantisation, if there is one.
+ * Removes a model's card, and the files that were fetched for it and that no other model uses. Its name in the catalogue
+ * moves to another quantisation, if there is one.
  * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation where that is enough.
  * @throws HubError
  */

@@ -4,7 +4,7 @@ export interface Tuning {
   readonly partBytes: number
   /** Connections for one file. */
   readonly connections: number
-  /** A connection that brings nothing for so long is given up, and the address of the file asked for again. */
+  /** A connection that is silent for this long is closed, and the address of the file is requested again. */
   readonly stallMs: number
   /** The pause before the first new attempt; each further pause is twice as long. */
   readonly retryMs: number
@@ -17,7 +17,7 @@ export interface Tuning {
   readonly spareBytes: number
   /** How often a lock that another process holds is looked at. */
   readonly lockPollMs: number
-  /** A lock is stale when its holder has not touched it for so long. */
+  /** A lock is stale when its holder has not touched it for this long. */
   readonly lockStaleMs: number
 }
 

@@ -77,8 +77,8 @@ export function generationConfiguration(vocabulary: Vocabulary): object {
 }
 
 /**
- * `preprocessor_config.json`. Whoever shows the frames of a video as images needs sizes that are smaller than those of images:
- * both are left as they are.
+ * `preprocessor_config.json`. Programs that show the frames of a video as images need smaller sizes for them than for images:
+ * both stay as they are.
  */
 export function imageProcessor(
   { vision }: ModelShape,

@@ -60,7 +60,7 @@ export class ApiError extends Error {
     return new ApiError(this.text, { ...this.#fields, param })
   }
 
-  /** The same error as another API names its parameters. Whatever a client sent stays as it is. */
+  /** The same error with the parameter names of another API. Text from the client stays as it is. */
   named(names: Names): ApiError {
     return new ApiError(renamed(this.text, names), { ...this.#fields, param: this.path && names(this.path) })
   }

@@ -7,7 +7,7 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
 }
 
-test('measures the nesting of texts and values, whatever their strings contain', () => {
+test('measures the nesting of texts and values, with any strings in them', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(7), fc.constantFrom(0, 2), (value, levels, indent) => {
       const expected = depthOf(value) > levels

@@ -55,7 +55,7 @@ function cutTokens(count: number, { tokens, whole = tokens }: Tiles): number {
   return count * tokens + whole
 }
 
-/** Whether an image may be cut into so many tiles, which are accompanied by a copy of the whole. */
+/** Whether an image may be cut into this number of tiles, which a copy of the whole accompanies. */
 function isWithin(count: number, { tiles, maxTokens }: { readonly tiles: Tiles; readonly maxTokens: number }): boolean {
   return count === 1 || cutTokens(count, tiles) <= maxTokens
 }

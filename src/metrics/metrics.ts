@@ -180,7 +180,7 @@ export class Metrics implements PoolMeter {
     this.#cpuSeconds.reset()
     this.#cpuSeconds.inc((user + system) / 1e6)
     this.#resident.set(process.memoryUsage.rss())
-    // A sample is the time between two timer ticks; whatever exceeds the interval is delay.
+    // A sample is the time between two timer ticks; the excess over the interval is delay.
     this.#eventLoopSeconds.set(Math.max(0, this.#eventLoop.max / 1e9 - EVENT_LOOP_SAMPLE_MS / 1000))
     this.#eventLoop.reset()
     return this.#registry.metrics()

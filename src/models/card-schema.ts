@@ -279,7 +279,7 @@ const cardFields = z.strictObject({
   audio: z
     .strictObject({
       tokensPerSecond: z.number().positive(),
-      /** For an encoder that takes sound in windows of so many seconds: one that has begun takes as much of the context as a whole one. */
+      /** Length of an encoder's windows, in seconds. A window that has begun takes as much of the context as a whole one. */
       windowSeconds: z.number().positive().optional(),
       /** How long a sound may be: its length at `tokensPerSecond`, without the rest of a window. */
       maxTokens: z.int().positive(),

@@ -2,9 +2,9 @@
 export const ESTIMATED_CONTEXT = 8192
 /** Libraries, Node and buffers that no model does without. */
 export const PROCESS_BYTES = 300 * 2 ** 20
-/** A model that nobody named may take this share of the available memory: there are pictures, other programs and caches. */
+/** Share of the available memory for a model that was not asked for by name: pictures, other programs and caches need the rest. */
 const SHARE = 0.6
-/** What a model that nobody named must have at least: below it, boxes and small print suffer. */
+/** Lowest quantisation of a model that was not asked for by name: below it, boxes and small print suffer. */
 const LEAST = 'Q4_K_M'
 /** Files that were not quantised are twice as large as Q8_0, half as fast and hardly better. */
 const UNQUANTISED = /^B?FP?(16|32)$/i

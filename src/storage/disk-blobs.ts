@@ -79,7 +79,7 @@ export class DiskBlobs implements BlobStore {
     }
   }
 
-  /** Alone on the folder, a server may remove whatever is older than itself; beside others, only what is old. */
+  /** Alone on the folder, a server may remove files that are older than itself; beside others, only old ones. */
   async #mayRemove(name: string): Promise<boolean> {
     const written = await stat(this.#path(name)).then(
       ({ mtimeMs }) => mtimeMs,

@@ -16,7 +16,7 @@ test('a folder is not used while another server is clearing it', async () => {
   clearing[Symbol.dispose]()
   const folder = await opening
   expect(folder.alone).toBe(false)
-  // From here on, nobody else can clear it.
+  // From here on, no other server can clear it.
   expect(FolderLock.exclusive(directory)).toBeNull()
   folder.close()
 })

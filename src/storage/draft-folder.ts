@@ -23,7 +23,7 @@ export class DraftFolder {
   readonly #lock: FolderLock
   /**
    * Whether no other process had the folder open when this one opened it. Between its two locks another one may have found
-   * the same. That one cleared a folder that nobody wrote to yet, and what this one writes is younger than either.
+   * the same. That one cleared a folder with no drafts of this one yet, and what this one writes is younger than either.
    */
   readonly alone: boolean
 
@@ -73,7 +73,7 @@ class FileDraft implements Draft {
   readonly #blocks = [Buffer.allocUnsafeSlow(BLOCK_BYTES), Buffer.allocUnsafeSlow(BLOCK_BYTES)] as const
   #filling = 0
   #filled = 0
-  /** The write of the last block. Whoever awaits it next sees its failure. */
+  /** The write of the last block. The next call that awaits it throws its failure. */
   #writing: Promise<unknown> = Promise.resolve()
   #unsynced = 0
   #syncing: Promise<unknown> | null = null

@@ -50,7 +50,7 @@ export class S3Blobs implements BlobStore {
       region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
       ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
       maxAttempts: 3,
-      // Whatever it would log is thrown as an error as well.
+      // Everything that it would log is also thrown as an error.
       logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
       requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
       // Not every S3-compatible store supports the newer checksums.
@@ -75,7 +75,7 @@ export class S3Blobs implements BlobStore {
       try {
         const { size } = await file.stat()
         const Body = file.createReadStream({ autoClose: false })
-        // When the store is unavailable, nobody reads the stream, and its 'error' event would end the process.
+        // When the store is unavailable, the stream is not read, and its 'error' event would end the process.
         Body.on('error', () => {})
         await this.#send(() =>
           this.#client.send(new this.#sdk.PutObjectCommand({ ...this.#at(name), Body, ContentLength: size })),

@@ -99,7 +99,7 @@ export class Tracing {
     return new RequestTrace(this.#tracer, span, context)
   }
 
-  /** Sends what has not been sent, for at most so long. */
+  /** Sends what has not been sent, within `mostMs`. */
   async close(mostMs: number): Promise<void> {
     const waiting = new AbortController()
     const late = delay(mostMs, null, { signal: waiting.signal }).catch(() => {})

@@ -28,7 +28,7 @@ export class WatchedExporter implements SpanExporter {
       }
       if (!hasFailed && this.#isFailing) this.#logger.info(`Traces are sent to ${this.#host} again`)
       this.#isFailing = hasFailed
-      // Whoever gets a failure would report it once more, for every batch.
+      // The caller would report a failure again, for every batch.
       done({ code: ExportResultCode.SUCCESS })
     })
   }

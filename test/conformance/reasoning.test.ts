@@ -3,7 +3,7 @@ import type { Thought } from '../../src/inference/contract/work.ts'
 import { chunksOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from '../support/server.ts'
 
-/** The contract's rules for reasoning, whatever the model thinks. */
+/** The contract's rules for reasoning, with any thought of the model. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()
@@ -32,11 +32,7 @@ describe('what enables it, and its budget', () => {
     ['enable_thinking alone', { vision_config: { enable_thinking: true } }, 2048],
     ['enable_thinking with a tier', { reasoning_effort: 'low', vision_config: { enable_thinking: true } }, 1024],
     ['enable_thinking against none', { reasoning_effort: 'none', vision_config: { enable_thinking: true } }, 2048],
-    [
-      'enable_thinking off, whatever the tier',
-      { reasoning_effort: 'high', vision_config: { enable_thinking: false } },
-      null,
-    ],
+    ['enable_thinking off, at any tier', { reasoning_effort: 'high', vision_config: { enable_thinking: false } }, null],
     ['a hint', system('<hint>THINK</hint>Count.'), 2048],
     ['a hint in parts, with another', system([{ type: 'text', text: 'Count. <hint>BOX THINK</hint>' }]), 2048],
     ['a hint with a tier', { ...system('<hint>THINK</hint>'), reasoning_effort: 'minimal' }, 256],

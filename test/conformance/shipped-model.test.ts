@@ -8,7 +8,7 @@ import { CARD } from '../support/local-engine.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
-/** What must hold with a real model, whatever it has learnt: the form of replies and prompts. */
+/** What must hold with a real model of any training: the form of replies and prompts. */
 let server: TestServer
 beforeAll(async () => {
   server = await startShippedServer({ seed: 7 })
@@ -117,7 +117,7 @@ describe('a tool call is always well formed', () => {
     },
   ]
   const valid = new Ajv.default({ strict: false }).compile(schema)
-  // Whatever the model samples, each call in the reply must be valid.
+  // Each call in the reply must be valid, with any samples of the model.
   const check = ({ choices }: Completion) => {
     for (const { id, function: called } of choices[0]!.message.tool_calls ?? []) {
       expect(id).toMatch(/^call_[0-9a-f]{24}$/)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { chunksOf, messageOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from '../support/server.ts'
 
-/** The contract's rules for tools, whatever the model calls. */
+/** The contract's rules for tools, with any calls of the model. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()

@@ -286,7 +286,7 @@ describe.skipIf(files.gemma === null)(GEMMA.file, () => {
     const findings = await examined('gemma')
     const verdicts = Object.fromEntries([...findings.values()].map(({ check, verdict }) => [check, verdict]))
     expect(verdicts).toMatchObject({ template: 'ok', images: 'skipped', 'tool calls': 'skipped', thinking: 'skipped' })
-    // Larger models of Gemma 3 see; nobody should look for an encoder of this one.
+    // Larger models of Gemma 3 see; this one has no encoder to look for.
     expect(verdicts).not.toHaveProperty('files')
     await tellSpeed(GEMMA, 268e6, findings.get('speed')?.finding)
   })

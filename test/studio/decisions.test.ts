@@ -211,7 +211,7 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     await page.getByRole('button', { name: 'Save to a file' }).click()
     const file = await readFile(await (await downloading).path(), 'utf8')
     expect(JSON.parse(file)).toMatchObject({ title: 'Is there a red circle?', parts: { mode: 'decisions' } })
-    await expect.poll(() => page.evaluate<number>(KEPT_QUESTIONS), { timeout: 10_000 }).toBe(8)
+    await expect.poll(() => page.evaluate<number>(KEPT_QUESTIONS)).toBe(8)
     await page.reload()
     await facts(/8 questions/)
     expect([await shown(), await marks(), await page.locator('.look-facts').innerText()]).toEqual(before)

@@ -41,9 +41,7 @@ describe.skipIf(CHROMIUM === null)('the examination of a model that the Studio f
     const { page } = studio
     await page.getByRole('link', { name: 'get a model' }).click()
     await page.getByRole('listitem', { name: TITLE }).getByRole('button', { name: 'Get it' }).click()
-    await expect
-      .poll(() => page.getByLabel('Your question').inputValue(), { timeout: 60_000 })
-      .toBe('What is in this picture?')
+    await expect.poll(() => page.getByLabel('Your question').inputValue()).toBe('What is in this picture?')
     // The picker is too narrow for it here.
     const note = page.locator('.model-note')
     const result = 'Checked: boxes within a patch'

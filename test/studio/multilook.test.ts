@@ -53,7 +53,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   async function look(button: string): Promise<{ body: Record<string, unknown>; events: LookEvent[] }> {
     const count = answers.length
     await page.getByRole('button', { name: button, exact: true }).click()
-    await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(count + 1)
+    await expect.poll(() => answers.length).toBe(count + 1)
     const { body, events } = answers.at(-1)!
     return { body, events: events as LookEvent[] }
   }

@@ -196,7 +196,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await page.keyboard.press('Enter')
     const fetch = page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ })
     await fetch.waitFor()
-    // Whoever goes on with something else meanwhile is not torn away from it.
+    // A user who goes on with something else meanwhile is not torn away from it.
     const { promise: isElsewhere, resolve: goOn } = Promise.withResolvers<void>()
     await page.route('**/v1/models/pull', (route) => isElsewhere.then(() => route.continue()))
     await fetch.click()
@@ -255,7 +255,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     for (const mode of ['Ask', 'Multilook', 'Decisions', 'Detect', 'Structure']) {
       await page.getByRole('button', { name: mode, exact: true }).first().click()
       await note.waitFor()
-      // Nobody has to scroll for it.
+      // It is visible without scrolling.
       expect(await page.evaluate('scrollY')).toBe(0)
       const { y, height } = (await note.boundingBox())!
       expect(y + height, mode).toBeLessThanOrEqual(844)
@@ -388,9 +388,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     const reading = stream.text().catch(() => '')
     const tokens = page.getByRole('listitem').filter({ hasText: /^Tokens per second/ })
     await expect
-      .poll(async () => Number((await tokens.locator('.figure-value').innerText()).split('\n')[0]!.replace(',', '')), {
-        timeout: 20_000,
-      })
+      .poll(async () => Number((await tokens.locator('.figure-value').innerText()).split('\n')[0]!.replace(',', '')))
       .toBeGreaterThan(100)
     leaving.abort()
     await reading

@@ -217,7 +217,7 @@ async function kept(page: Page, draft: string): Promise<void> {
       }
     }
   })`
-  await expect.poll(() => page.evaluate(isStored), { timeout: 10_000 }).toBe(true)
+  await expect.poll(() => page.evaluate(isStored)).toBe(true)
 }
 
 /** The session on the page as a file. */

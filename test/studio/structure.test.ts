@@ -59,7 +59,7 @@ describe.skipIf(CHROMIUM === null)('structure in the Studio', () => {
   async function ask(): Promise<string> {
     const count = answers.length
     await page.getByRole('button', { name: 'Ask', exact: true }).last().click()
-    await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(count + 1)
+    await expect.poll(() => answers.length).toBe(count + 1)
     return messageOf(answers.at(-1)!.events as Chunk[]).content ?? ''
   }
 

@@ -60,6 +60,8 @@ export async function openPage(url: string, options: Omit<StudioPageOptions, 'ke
   })
   const context = await (await browser).newContext({ viewport: { width, height }, ...rest })
   const page = await context.newPage()
+  // Only for what hangs, as the tests' own limits.
+  page.setDefaultTimeout(60_000)
   const errors: string[] = []
   page.on('pageerror', (error) => errors.push(error.message))
   page.on('console', (message) => {

@@ -1,13 +1,15 @@
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from './free-port.ts'
 
 /** A TCP proxy to a service, whose connection can be cut and restored. */
 export class CutProxy {
+  readonly port: number
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  #port = 0
 
-  private constructor(target: NetConnectOpts) {
+  private constructor(target: NetConnectOpts, port: number) {
+    this.port = port
     this.#server = createServer((near) => {
       const far = connect(target)
       for (const [one, other] of [
@@ -38,13 +40,9 @@ export class CutProxy {
   }
 
   static async #to(target: NetConnectOpts): Promise<CutProxy> {
-    const proxy = new CutProxy(target)
+    const proxy = new CutProxy(target, await freePort())
     await proxy.mend()
     return proxy
-  }
-
-  get port(): number {
-    return this.#port
   }
 
   /** Closes all connections and rejects new ones. */
@@ -55,7 +53,6 @@ export class CutProxy {
   }
 
   async mend(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
-    this.#port = (this.#server.address() as { port: number }).port
+    await new Promise<void>((resolve) => this.#server.listen(this.port, '127.0.0.1', resolve))
   }
 }

@@ -6,9 +6,9 @@ import { findEntry } from '../../src/catalogue/index.ts'
 
 /** How one answer goes wrong. */
 export type Fault =
-  /** The connection is cut when so many bytes of the answer are sent. */
+  /** The connection is cut after this many bytes of the answer. */
   | { readonly kind: 'cut'; readonly after: number }
-  /** So many bytes are sent, and then nothing until the client goes. */
+  /** This many bytes are sent, and then nothing until the client leaves. */
   | { readonly kind: 'stall'; readonly after: number }
   | { readonly kind: 'status'; readonly status: number; readonly headers?: Readonly<Record<string, string>> }
   /** As many bytes as there should be, but others. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { Engine } from '../../src/inference/contract/engine.ts'
@@ -11,7 +12,7 @@ import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
-/** A temperature so high that completions differ and hardly ever end, whatever the weights. */
+/** A temperature so high that completions differ and hardly ever end, with any weights. */
 export const RANDOM: Sampling = { ...GREEDY, temperature: 20 }
 /**
  * Repeats the first token up to `maxTokens`. Use it at the start of an answer, where that is not the end-of-turn token.
@@ -119,17 +120,28 @@ export async function smallCard(contextTokens: number, maxSequences: number): Pr
   }
 }
 
-/** The longest time between two texts of another organisation's work while the task runs, in ms. */
-export async function longestPause(engine: Engine, task: () => Promise<unknown>): Promise<number> {
+/** Processor time of a process and all its threads so far, in ms; of the wall where the system does not tell. */
+function processorMs(pid: number): number {
+  if (process.platform !== 'linux') return performance.now()
+  const [utime, stime] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11, 13).map(Number)
+  return 10 * (utime! + stime!)
+}
+
+/**
+ * The longest time between two texts of another organisation's work while the task runs, in ms. Time in which the engine
+ * has no processor does not count.
+ */
+export async function longestPause(engine: LocalEngine, task: () => Promise<unknown>): Promise<number> {
   const leaving = new AbortController()
   const { events } = await generate(engine, chat, [endless(1)], { signal: leaving.signal, organisation: 'other' })
   let longest = 0
-  let last: number | null = null
+  let last: readonly [wall: number, processor: number] | null = null
   const listening = (async () => {
     for await (const event of events) {
       if (event.type !== 'text') continue
-      if (last !== null) longest = Math.max(longest, performance.now() - last)
-      last = performance.now()
+      const now = [performance.now(), processorMs(engine.pid!)] as const
+      if (last !== null) longest = Math.max(longest, Math.min(now[0] - last[0], now[1] - last[1]))
+      last = now
     }
   })().catch(() => {})
   await task()

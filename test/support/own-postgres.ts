@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, glob, mkdtemp, readFile, rm } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { freePort } from './free-port.ts'
 
 const run = promisify(execFile)
 /** PostgreSQL refuses to run as root; the tests then run it as `nobody`. */
@@ -90,15 +89,6 @@ export class OwnPostgres {
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
     return [pid, ...children.trim().split(' ').filter(Boolean).map(Number)]
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** A process of PostgreSQL's may have ended since it was listed. */

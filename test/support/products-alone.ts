@@ -35,7 +35,7 @@ const PROCESSORS = {
 } as const satisfies Record<string, { readonly needs: readonly string[]; readonly flags: readonly string[] }>
 export type Processor = keyof typeof PROCESSORS
 
-/** A batch of `n` rows and `m` rows of weights, each of so many blocks; both as ggml quantises them. */
+/** A batch of `n` rows and `m` rows of weights, each of a number of blocks; both as ggml quantises them. */
 export interface QuantisedProduct {
   readonly type: number
   readonly threads: number

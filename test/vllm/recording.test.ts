@@ -1,6 +1,6 @@
 /**
- * Whether the streams in test/support/vllm/recorded.json are what vLLM answers today. `npm run record-vllm` writes them down
- * anew; `npm test` plays them.
+ * Whether the streams in test/support/vllm/recorded.json are what vLLM answers today. `npm run record-vllm` records them
+ * again; `npm test` plays them.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -156,7 +156,7 @@ describe('annotations in a chat', () => {
     }
   })
 
-  test('are well formed whatever the model writes', async () => {
+  test('are well formed for any text of the model', async () => {
     for (let i = 0; i < 12; i++) {
       const formats = ['box', 'point'] as const
       const fields = {

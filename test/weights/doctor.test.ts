@@ -24,7 +24,7 @@ describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
     outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder, LOOKOUT_MODEL_CARD: shippedCard() }))
 
-  test('finds the shipped model healthy', { timeout: 90_000 }, async () => {
+  test('finds the shipped model healthy', async () => {
     const { code, stdout, stderr } = await doctor('service-mk1.5', '--images', '6', '--json')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     const report = JSON.parse(stdout) as { model: string; ok: boolean; overall: string; findings: Finding[] }

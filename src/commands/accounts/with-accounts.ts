@@ -2,7 +2,7 @@ import type { Accounts } from '../../accounts/index.ts'
 import type { Database } from '../../storage/index.ts'
 import { loadConfig } from '../load-config.ts'
 
-/** Whoever waits for it can end it: a sum over years of usage may take its time. */
+/** A sum over years of usage may take long; the user can interrupt the command. */
 const QUERY_TIMEOUT_MS = 600_000
 
 /** Does work with the database that the settings name, beside a server that runs on it or without one. */

@@ -42,7 +42,7 @@ async function bitmapToPng(given: Buffer): Promise<Buffer> {
 async function toPng(given: Buffer, page: number): Promise<Buffer> {
   const image = sharp(given, { page: page - 1 })
   const { depth, space, format } = await image.metadata()
-  // Other formats hold shades, whatever their depth.
+  // Other formats hold shades at any depth.
   if (format !== 'tiff' || depth === 'uchar' || space === undefined) return image.autoOrient().png().toBuffer()
   const opaque = image.clone().autoOrient().removeAlpha()
   // The library takes 16 bits to have no sign.

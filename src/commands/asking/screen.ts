@@ -16,7 +16,7 @@ export function endWithUser(partWith: () => void = () => {}): void {
   }
 }
 
-/** One line beside the results, for whoever watches. */
+/** One line beside the results, for the user who watches. */
 export function note(text: string): void {
   process.stderr.write(`${dim(text)}\n`)
 }

@@ -1,7 +1,7 @@
 import { dim, note } from '../asking/screen.ts'
 
 const BAR = 24
-/** Between lines where nobody watches a bar. */
+/** Time between lines where no terminal shows a bar. */
 const LINE_MS = 10_000
 
 /** Shows how far many pictures or requests are: as a bar on a terminal, elsewhere as a line now and then. */

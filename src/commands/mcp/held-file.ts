@@ -5,7 +5,7 @@ import type { MediaFile } from '../asking/media.ts'
 
 /** On macOS, no part of the path may be a link. Node has no name for it. */
 const O_NOFOLLOW_ANY = 0x2000_0000
-/** Nobody waits for the writer of a pipe that has taken the place of a file. */
+/** `O_NONBLOCK`: opening a pipe that has replaced the file does not wait for its writer. */
 const FLAGS =
   constants.O_RDONLY | constants.O_NONBLOCK | (process.platform === 'darwin' ? O_NOFOLLOW_ANY : constants.O_NOFOLLOW)
 

@@ -110,7 +110,7 @@ function showReport(named: NamedModel | null, findings: readonly Finding[]): voi
 }
 
 interface NamedModel {
-  /** As it is read, whatever this machine lacks. */
+  /** As it is read, including what this machine cannot run. */
   readonly read: ReadCard
   readonly card: ModelCard
   readonly served: ServedId

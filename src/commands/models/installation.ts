@@ -14,7 +14,7 @@ import {
   wantsOwnKernels,
 } from '../../setup/native-library.mjs'
 
-/** What is installed on this machine and what is missing, and what that means for whoever asks a model. */
+/** What is installed on this machine, what is missing, and what that means for requests. */
 export function examineInstallation(config: Pick<Config, 'decoderSandbox'>): Finding[] {
   return [...nativeLibraries(), fFmpeg(), sandbox(config)]
 }

@@ -82,7 +82,7 @@ ${SETTINGS_HELP}`,
     let code = 0
     const listeners = Object.entries(codes).map(([name, exitCode]) => {
       const listener = () => {
-        // Whoever asks twice does not want to wait for the disk.
+        // A second Ctrl-C does not wait for the disk.
         if (code !== 0) process.exit(exitCode)
         code = exitCode
         stop.abort()

@@ -10,7 +10,7 @@ const PROMPT_WORDS = 256
 const QUESTION_WORDS = 8
 const REPLY_TOKENS = 48
 const STREAMS = 4
-/** Repeats the first token, so that a reply has as many tokens as wanted, whatever the model. */
+/** Repeats the first token, so that a reply of any model has the wanted number of tokens. */
 const REPEATING = { ...GREEDY, presencePenalty: -1000 }
 const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
 

@@ -43,7 +43,7 @@ const WITH_IMAGE: Conversation = {
   optional: false,
 }
 
-/** Whether the chat template renders conversations, with marks that the vocabulary has and nobody else can write. */
+/** Whether the chat template renders conversations, with marks that the vocabulary has and clients cannot write. */
 export async function checkTemplate(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding> {
   const check = 'template'
   const source = templateSource(subject)

@@ -62,7 +62,7 @@ describe('a model that sees', () => {
     },
   )
 
-  test('is recognised whatever the images, the noise and the number of answers', () => {
+  test('is recognised for any images, noise and number of answers', () => {
     const shape = { count: fc.integer({ min: 8, max: 24 }), noise: fc.double({ min: 0, max: 0.5, noNaN: true }) }
     fc.assert(
       fc.property(fc.constantFrom(...CONVENTIONS), fc.nat(), fc.record(shape), (convention, seed, form) => {

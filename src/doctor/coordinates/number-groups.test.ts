@@ -31,7 +31,7 @@ describe('the first place in a text', () => {
     },
   )
 
-  test('is two or four finite numbers, whatever the text', () => {
+  test('is two or four finite numbers, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'0123456789.,()[]<>_- \nxylocbox'), maxLength: 60 }), (text) => {
         const place = firstPlace(text)

@@ -19,8 +19,8 @@ const GAP = new RegExp(`^(?:[^\\p{L}\\p{N}.]|\\.(?!\\s)|(?<!\\p{L})(?:${GAP_WORD
 const LONGEST_GAP = 40
 
 /**
- * The first place in a model's text, whatever the notation: the first run of numbers with nothing but punctuation and
- * names of coordinates in between. A run of an odd length is no place. Null when there is none.
+ * The first place in a model's text, in any notation: the first run of numbers with only punctuation and names of
+ * coordinates in between. A run of an odd length is no place. Null when there is none.
  */
 export function firstPlace(text: string): NumberGroup | null {
   const plain = text.replace(NUMBERED, '$1').replace(NUMBER_TOKEN, ' $1 ')

@@ -16,7 +16,7 @@ const options = (changes: Partial<LockOptions> = {}): LockOptions => ({
   tuning: { lockPollMs: 2, lockStaleMs: 20_000 },
   signal: new AbortController().signal,
   onWait: () => {
-    throw new Error('nobody holds the lock')
+    throw new Error('the lock is free')
   },
   ...changes,
 })
@@ -38,7 +38,7 @@ test('one holder at a time, however many want it', async () => {
   expect(existsSync(path)).toBe(false)
 })
 
-test('a lock of a process that has ended, or that nobody touches, is taken over by one', async () => {
+test('a lock of a process that has ended, or that was not touched for long, is taken over by one', async () => {
   const { pid } = spawnSync(process.execPath, ['-e', ''])
   const path = join(directory, 'stale.lock')
   const long = new Date(Date.now() - 60_000)

@@ -12,7 +12,7 @@ export interface LockOptions {
 
 /**
  * A file that says who is at work on another one. Its holder touches it time and again. It is stale when its holder is a
- * process of this machine that has ended, or when nobody has touched it for long: process ids say nothing across
+ * process of this machine that has ended, or when it was not touched for long: process ids mean nothing across
  * containers that share a cache.
  */
 export class BlobLock implements AsyncDisposable {

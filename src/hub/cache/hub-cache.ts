@@ -140,7 +140,7 @@ export function isWithin(folder: string, path: string): boolean {
   return resolve(path).startsWith(resolve(folder) + sep)
 }
 
-/** Whoever reads the file finds the old text or the new one. */
+/** Replaces the text atomically: a reader sees the old text or the new one. */
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const draft = `${path}.${process.pid}.draft`
   {

@@ -72,9 +72,9 @@ export async function cardFolder(directory: string, id: string): Promise<string>
 type Served = z.infer<typeof servedSchema>
 
 /**
- * Writes a card with what only the fetching knows; the rest is derived from the files when it is read. Of a card of the
- * same id that is there, whatever else somebody has written into it stays. Aliases are taken from the card that had them: of
- * several quantisations, the one that was fetched last has the catalogue's short name.
+ * Writes a card with what only the download knows; the rest is derived from the files when the card is read. Other fields of
+ * an existing card with the same id are kept. Aliases move from the card that had them: of several quantisations, the one that
+ * was fetched last has the catalogue's short name.
  * @returns the new card, and the one of the same id that it replaces.
  */
 export async function storeCard(

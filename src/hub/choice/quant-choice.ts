@@ -96,7 +96,7 @@ export function chooseByMemory(estimated: readonly EstimatedCandidate[], availab
   return chooseQuantisation(sized, available).one
 }
 
-/** @throws HubError when the model does not fit and nobody asked for it by name. @returns a warning, or null. */
+/** @throws HubError when the model does not fit and was not asked for by name. @returns a warning, or null. */
 export function checkMemory(
   id: string,
   chosen: EstimatedCandidate,

@@ -14,7 +14,7 @@ export class BusyError extends ConnectionError {
   }
 }
 
-/** Longer than this nobody is kept waiting. */
+/** A longer wait is an error. */
 const LONGEST_WAIT_S = 600
 
 export interface Attempts {

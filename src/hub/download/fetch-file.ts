@@ -14,7 +14,7 @@ export interface FileTarget {
   /** Where the complete file is to be. */
   readonly path: string
   readonly size: number
-  /** Its hash on the hub; null when nobody has told one. */
+  /** Its hash on the hub; null when the hub gave none. */
   readonly blob: string | null
   /** What an earlier attempt must have been at, to count. */
   readonly key: string

@@ -66,7 +66,7 @@ export class HttpClient {
   }
 
   /**
-   * Follows redirects; whoever gets the answer reads or destroys its body.
+   * Follows redirects. The caller reads or destroys the body of the answer.
    * @throws ConnectionError; HubError for an address that must not be asked.
    */
   async get(url: URL, { headers = {}, origin = url, signal }: HttpRequest): Promise<HttpAnswer> {

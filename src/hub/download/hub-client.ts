@@ -11,7 +11,7 @@ export interface HubFile {
   /** A plain subpath. */
   readonly path: string
   readonly size: number
-  /** Its name in the cache: SHA-256 of its bytes in hex, or git's SHA-1 of a small file. Null when nobody was asked. */
+  /** Its name in the cache: SHA-256 of its bytes in hex, or git's SHA-1 of a small file. Null when the hub was not asked. */
   readonly blob: string | null
 }
 
@@ -54,7 +54,7 @@ export class HubClient {
       const { body, answer }: { body: unknown; answer: HttpAnswer } = await this.#json(next, id)
       if (!Array.isArray(body)) throw new HubError(`${next.host} sent no list of files for ${id}: check HF_ENDPOINT`)
       for (const entry of body) if (isObject(entry) && entry.type === 'file') files.push(readFile(entry))
-      if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files: no model has so many`)
+      if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files, which no model has`)
       const link = nextPage(answer.header('link'))
       if (link === null) break
       // A mirror may name the hub that it copies: only the position in the list is taken from it.

@@ -93,11 +93,11 @@ const json = (schema: unknown): TagContent => ({ type: 'json_schema', schema })
 const regex = (pattern: string): TagContent => ({ type: 'regex', pattern })
 const at = <Item>(items: readonly Item[], draw: () => number): Item => items[Math.floor(draw() * items.length)]!
 
-describe('with 150,000 tokens', () => {
+describe('with 15,000 tokens', () => {
   let vocabulary: Vocabulary
   let trie: TokenTrie
   beforeAll(() => {
-    vocabulary = vocabularyOf(150_000, 1)
+    vocabulary = vocabularyOf(15_000, 1)
     trie = new TokenTrie(vocabulary)
   })
 
@@ -106,38 +106,34 @@ describe('with 150,000 tokens', () => {
     [3, 50],
     [60, 60],
     [100, 200],
-    [0, 2000],
-    [9_990, 10_000],
-  ])(
-    'strings of %i to %i characters are as short and as long as they may be',
-    (minLength, maxLength) => {
-      const schema = { type: 'string', minLength, maxLength }
-      const automaton = automatonOf(json(schema), trie)
-      const draw = generator(minLength + maxLength)
-      const tokenOf = (text: string) => vocabulary.tokens.indexOf(text)
-      const lengthOf = (choose: (mask: Int32Array) => number) => {
-        const matcher = automaton.createMatcher()
-        let text = ''
-        for (let token = tokenOf('"'); token !== END; token = choose(matcher.nextTokens())) {
-          expect(matcher.accept(token)).toBe(true)
-          text += vocabulary.tokens[token]
-        }
-        expect(matcher.accept(END)).toBe(true)
-        return [...(JSON.parse(decode(text)) as string)].length
+    [0, 400],
+    [990, 1000],
+  ])('strings of %i to %i characters are as short and as long as they may be', (minLength, maxLength) => {
+    const schema = { type: 'string', minLength, maxLength }
+    const automaton = automatonOf(json(schema), trie)
+    const draw = generator(minLength + maxLength)
+    const tokenOf = (text: string) => vocabulary.tokens.indexOf(text)
+    const lengthOf = (choose: (mask: Int32Array) => number) => {
+      const matcher = automaton.createMatcher()
+      let text = ''
+      for (let token = tokenOf('"'); token !== END; token = choose(matcher.nextTokens())) {
+        expect(matcher.accept(token)).toBe(true)
+        text += vocabulary.tokens[token]
       }
-      const shortest = lengthOf((mask) => [END, tokenOf('"'), tokenOf('x')].find((token) => holds(mask, token))!)
-      const longest = lengthOf((mask) => {
-        for (let tries = 0; tries < 1000; tries++) {
-          const token = Math.floor(draw() * vocabulary.tokens.length)
-          if (holds(mask, token) && !vocabulary.tokens[token]!.includes('"')) return token
-        }
-        const allowed = allowedBy(mask)
-        return allowed.find((token) => token !== END && !vocabulary.tokens[token]!.includes('"')) ?? allowed[0]!
-      })
-      expect([shortest, longest]).toEqual([minLength, maxLength])
-    },
-    60_000,
-  )
+      expect(matcher.accept(END)).toBe(true)
+      return [...(JSON.parse(decode(text)) as string)].length
+    }
+    const shortest = lengthOf((mask) => [END, tokenOf('"'), tokenOf('x')].find((token) => holds(mask, token))!)
+    const longest = lengthOf((mask) => {
+      for (let tries = 0; tries < 1000; tries++) {
+        const token = Math.floor(draw() * vocabulary.tokens.length)
+        if (holds(mask, token) && !vocabulary.tokens[token]!.includes('"')) return token
+      }
+      const allowed = allowedBy(mask)
+      return allowed.find((token) => token !== END && !vocabulary.tokens[token]!.includes('"')) ?? allowed[0]!
+    })
+    expect([shortest, longest]).toEqual([minLength, maxLength])
+  })
 
   const lengths = fc
     .tuple(fc.constantFrom(0, 1, 3, 40, 120), fc.constantFrom(0, 1, 7, 60, 150, null))
@@ -170,7 +166,7 @@ describe('with 150,000 tokens', () => {
     ),
   })).any
 
-  test('whatever is let through is valid, and comes to an end', () => {
+  test('every text that is let through is valid, and ends', () => {
     let finished = 0
     fc.assert(
       fc.property(schemas, fc.nat(), (schema, seed) => {
@@ -189,7 +185,7 @@ describe('with 150,000 tokens', () => {
       { numRuns: 25 },
     )
     expect(finished).toBeGreaterThan(12)
-  }, 60_000)
+  })
 
   test('a pattern that can be read in very many ways is kept', () => {
     const pattern = '(a{1,9}[a-z ]{0,90}){0,60}a\\.'
@@ -210,7 +206,7 @@ describe('with 150,000 tokens', () => {
       })
       expect(text).toMatch(expression)
     }
-  }, 60_000)
+  })
 })
 
 describe('with few tokens', () => {
@@ -268,7 +264,7 @@ describe('with few tokens', () => {
       }),
       { numRuns: 60 },
     )
-  }, 60_000)
+  })
 
   /** A pattern with all the texts that it matches. */
   interface Language {
@@ -331,7 +327,7 @@ describe('with few tokens', () => {
       }),
       { numRuns: 200 },
     )
-  }, 60_000)
+  })
 
   test('forced text ends where there is a choice, and where a text may end', () => {
     const forcedIn = (constraint: TagContent, ...bytes: string[]) => {
@@ -364,7 +360,7 @@ describe('with few tokens', () => {
     expect(schemaValidator(schema)(JSON.parse(text!))).toBe(true)
     expect(allowedBy(waiting.nextTokens())).toEqual(before)
     expect(waiting.accept(vocabulary.tokens.indexOf('"'))).toBe(true)
-  }, 60_000)
+  })
 
   test('grammars with very long texts, very many labels or deep nesting are followed', () => {
     const long = 'x'.repeat(90_000)
@@ -381,7 +377,7 @@ describe('with few tokens', () => {
     const matcher = nested.createMatcher()
     for (let i = 0; i < 20_000; i++) matcher.accept(vocabulary.tokens.indexOf('['))
     expect(allowedBy(matcher.nextTokens())).toContain(vocabulary.tokens.indexOf(']'))
-  }, 60_000)
+  })
 
   const tagged = fc.record({ atLeastOne: fc.boolean(), stopAfterFirst: fc.boolean() })
   const tag = (begin: string, pattern: string, end: string) => ({ begin, content: regex(pattern), end })
@@ -424,7 +420,7 @@ describe('with few tokens', () => {
       }),
       { numRuns: 60 },
     )
-  }, 60_000)
+  })
 
   test('tags may stand in place of a structure, and nothing else', () => {
     const tags = [tag('ab(', '[a-c]{1,3}', ')'), tag('abc', 'a*', 'é')]
@@ -446,5 +442,5 @@ describe('with few tokens', () => {
       }),
       { numRuns: 60 },
     )
-  }, 60_000)
+  })
 })

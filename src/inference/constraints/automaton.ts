@@ -13,7 +13,7 @@ const READING_BYTES = 16
 const MOST_MASKS = 64
 /**
  * Ways to read the same beginning that are followed. More come of patterns that leave open which of their counts a
- * character belongs to, such as `(a{1,9}[a-z]{0,90}){0,60}`. Whatever the rest would let through is forbidden.
+ * character belongs to, such as `(a{1,9}[a-z]{0,90}){0,60}`. Texts that only the others would let through are forbidden.
  */
 const MOST_READINGS = 1000
 /** States with more readings are not looked up by what they have in common with others. */

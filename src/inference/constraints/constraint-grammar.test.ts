@@ -71,7 +71,7 @@ describe('regular expressions', () => {
     expect(() => grammarOf(regex(pattern))).toThrow(message)
   })
 
-  test('whatever a grammar lets through matches the pattern', () => {
+  test('every text that a grammar lets through matches the pattern', () => {
     fc.assert(
       fc.property(randomPatterns, fc.nat(), (pattern, seed) => {
         const grammar = byteAutomaton(regex(pattern))
@@ -230,7 +230,7 @@ describe('JSON schemas', () => {
     )
   })
 
-  test('whatever a grammar lets through is valid', () => {
+  test('every text that a grammar lets through is valid', () => {
     let finished = 0
     fc.assert(
       fc.property(randomSchemas, fc.nat(), (schema, seed) => {

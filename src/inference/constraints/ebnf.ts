@@ -16,7 +16,7 @@ export interface Ebnf {
   readonly text: string
   /**
    * False when a count was left out. The text then also lets strings through that are longer than the grammar allows, or
-   * shorter where it asks for more than 127 characters: whoever sends it must check the reply.
+   * shorter where it asks for more than 127 characters: the caller must check the reply.
    */
   readonly exact: boolean
 }

@@ -147,7 +147,7 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
   const options: Expression[] = []
   for (let value = first; value <= last; value++) {
     const next = prefix + value
-    // A bound that is not touched any more holds for whatever follows.
+    // A bound that is already exceeded holds for all further digits.
     const nextLow = low !== null && value === first && !settled(next, low) ? low : null
     const nextHigh = high !== null && value === last ? high : null
     if (nextLow === null && nextHigh === null) {
@@ -166,7 +166,7 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
   return options.length === 0 ? null : choice(options)
 }
 
-/** Whether a lower bound that the digits equal so far holds whatever digits follow. */
+/** Whether a lower bound that the digits equal so far holds for all further digits. */
 function settled(digits: string, low: Decimal): boolean {
   return !low.exclusive && digits.length >= low.fraction.length
 }

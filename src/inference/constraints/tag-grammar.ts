@@ -26,7 +26,7 @@ interface TagPolicy {
   readonly stopAfterFirst: boolean
 }
 
-/** So much white space between tags. */
+/** Most white space between tags. */
 const MOST_BLANKS = 2
 
 /** One of the tags or, unless `single`, several with `between` between them. */
@@ -55,8 +55,8 @@ export function eitherGrammar(
 }
 
 /**
- * Free text in which whatever begins with a trigger is a tag: each state of the triggers' automaton is a rule, and the
- * tags stand where a trigger is found.
+ * Free text in which a trigger always begins a tag: each state of the triggers' automaton is a rule, and the tags stand
+ * where a trigger is found.
  * @param tags each of which begins with one of the triggers.
  */
 export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Grammar {

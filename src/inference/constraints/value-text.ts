@@ -156,7 +156,7 @@ export class ValueText {
     return repeat(sequence([this.comma, item]), min, max)
   }
 
-  /** An object with whatever keys. */
+  /** An object with any keys. */
   map(value: Expression): Expression {
     const member = this.freeMember(null, value)
     return choice([literal('{}'), sequence([literal('{'), this.listOf(member), literal('}')])])

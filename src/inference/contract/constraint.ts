@@ -6,8 +6,8 @@ export type Constraint = (TagContent | TriggeredTagsConstraint) & {
   /** Request parameter that errors about this constraint name; a position within it may follow. */
   readonly param?: string
   /**
-   * Whether whoever reads the text copes with other forms as well. An engine that cannot hold its model to the constraint
-   * gives free text then, in place of an error.
+   * Whether the reader of the text accepts other forms too. An engine that cannot hold its model to the constraint then
+   * gives free text instead of an error.
    */
   readonly advisory?: boolean
 }

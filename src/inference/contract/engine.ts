@@ -42,8 +42,8 @@ export interface Engine {
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number>
 
   /**
-   * Admits the work and says what its prompts take, without queueing it. Whatever `generate` would report of its prompts
-   * and reject it for, this does too, except for what depends on other work. Pictures are not looked at.
+   * Validates the work and counts its prompts, without queueing it. It reports and rejects the same as `generate`, except for
+   * what depends on other work. It does not look at pictures.
    * @throws ApiError as `generate` does.
    */
   measure(work: Work, signal: AbortSignal): Promise<Measurement>

@@ -16,8 +16,8 @@ export interface Generation {
    */
   computedTokens(): number
   /**
-   * Says that its reader has ended a completion, after so many tokens. It counts with these from then on, whatever more the
-   * engine has computed of it: that depends on how busy the machine is.
+   * Says that the reader has ended a completion after `tokens` tokens. From then on it counts with these. Further tokens that
+   * the engine has computed do not count: their number depends on how busy the machine is.
    */
   settle(completion: CompletionId, tokens: number): void
   /** What the servers that compute it call what their numbers depend on; null before they say so, or where they differ. */

@@ -23,7 +23,7 @@ export class Repetition {
   readonly #limits: RepetitionLimits
   /** The last tokens, in a ring buffer. */
   readonly #ring: Int32Array
-  /** By length of a block: how many of the last tokens are those that came so many tokens before. */
+  /** By length of a block: how many of the last tokens equal the token one block before them. */
   readonly #runs: Int32Array
   #count = 0
 

@@ -16,7 +16,7 @@ export class TokenTally {
     }
   }
 
-  /** From now on a completion counts with so many tokens, whatever comes of it. */
+  /** Fixes the count of a completion. Later events do not change it. */
   settle(completion: CompletionId, tokens: number): void {
     const key = keyOf(completion)
     this.#settled.add(key)

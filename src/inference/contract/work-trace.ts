@@ -13,14 +13,14 @@ export interface WorkSize {
 }
 
 /**
- * Shows one work in the request's trace. Whoever computes the work reports how far it is: it waits until it has started,
- * its prompt is computed until its first text, and its completions are generated until it ends.
+ * Shows one work in the request's trace. The engine reports its progress: the work waits until it has started, its prompt is
+ * computed until its first text, and its completions are generated until it ends.
  */
 export interface WorkTrace {
   admitted(prompts: readonly PromptUsage[]): void
   /** A completion has its place: computing the prompt begins. Further calls change nothing. */
   started(): void
-  /** The encoder has taken so long for an image, for frames or for a stretch of audio, up to now. */
+  /** Reports what the encoder has taken so far for an image, for frames or for a stretch of audio. */
   encoded(ms: number): void
   /** A server is asked for completions. */
   asked(url: string): TracedStage

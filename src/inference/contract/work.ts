@@ -7,9 +7,9 @@ export interface Work {
   readonly organisation: string
   readonly prefix: readonly PromptPart[]
   readonly branches: readonly Branch[]
-  /** True when nobody reads a completion before its end: an engine may then report its tokens in larger pieces. */
+  /** True when completions are read only at their end: an engine may then report their tokens in larger pieces. */
   readonly whole?: boolean
-  /** True for work that nobody waits for: it gives way to all other work, and takes what that leaves. */
+  /** True for background work: it gives way to all other work, and uses the capacity that is left. */
   readonly isBackground?: boolean
   /** Absent where the request is not traced. */
   readonly trace?: WorkTrace
@@ -30,7 +30,7 @@ export interface Branch {
   readonly thought?: Thought
   /**
    * How many of the likeliest tokens are reported beside each token of the completions, with their log-probabilities; 0
-   * for the chosen token alone. Absent where nobody asks for them.
+   * for the chosen token alone. Absent where they are not wanted.
    */
   readonly topLogProbs?: number
 }

@@ -78,7 +78,7 @@ test('the least recently used model is unloaded to make room', async () => {
 })
 
 test('a model in use is not unloaded: others wait for it, up to the limit', async () => {
-  const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 50 })
+  const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 1000 })
   const { engine: a } = add('a')
   const { engine: b, starts } = add('b')
   const generation = await begin(a)
@@ -103,7 +103,7 @@ test('a work whose signal fires frees its engine, whether its events are read or
 })
 
 test('nothing is unloaded for a load that would not fit anyway', async () => {
-  const { pool, add } = openPool({ memoryLimitBytes: 3 * GIB, loadWaitMs: 30 })
+  const { pool, add } = openPool({ memoryLimitBytes: 3 * GIB, loadWaitMs: 300 })
   const [a, b] = [add('a').engine, add('b').engine]
   const start = async () => new FakeEngine()
   const large = pool.add({ name: 'large', info: a.info, memoryBytes: 3 * GIB, start })

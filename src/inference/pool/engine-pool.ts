@@ -116,7 +116,7 @@ export class EnginePool {
     return engine
   }
 
-  /** Removes a model. Whoever uses it may finish; then its engine is closed. */
+  /** Removes a model. Requests that use it finish; then its engine is closed. */
   async remove(engine: PooledEngine): Promise<void> {
     await engine.retire()
     const index = this.#engines.indexOf(engine)
@@ -136,7 +136,7 @@ export class EnginePool {
     return bytesOf(own.model) <= free
   }
 
-  /** Unloads a model that nobody uses, and that nothing but background work has used since it was loaded. */
+  /** Unloads an idle model, if only background work has used it since it was loaded. */
   async unloadUnused(engine: Engine): Promise<void> {
     const own = this.#engines.find((one) => one === engine)
     if (own === undefined) return

@@ -45,7 +45,7 @@ export class PooledEngine implements Engine {
   #users = 0
   /** Requests that may still give it work. */
   #holds = 0
-  /** Resolves when nobody uses or holds the engine; null while it may be used by anybody. */
+  /** Resolves when no request uses or holds the engine; null while the engine is open to requests. */
   #unused: PromiseWithResolvers<void> | null = null
   #waiting = 0
   #failures = 0
@@ -181,7 +181,7 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /** Closes the engine once nobody uses or holds it any more. */
+  /** Closes the engine once no request uses or holds it. */
   async retire(): Promise<void> {
     this.#unused ??= Promise.withResolvers()
     this.#noteUse()
@@ -209,7 +209,7 @@ export class PooledEngine implements Engine {
   }
 
   /**
-   * Acquires the engine for a work. Nobody may ever read what comes of it, so the signal releases the engine as well.
+   * Acquires the engine for a work. Its events may never be read, so the signal releases the engine too.
    * @param abandoned called when the signal fires before the release.
    */
   async #acquireUntil(signal: AbortSignal, abandoned: () => void): Promise<{ engine: Engine; release: () => void }> {
@@ -321,7 +321,7 @@ export class PooledEngine implements Engine {
           unfinished[event.branch]!--
           trace?.settled(event)
           if (event.type === 'error') failed.add(event.branch)
-          // Completions of a failed branch may continue, but nobody waits for them.
+          // Completions of a failed branch may continue, but no one reads them.
           const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
           if (hasEnded) outcome = failed.size === branches.length ? 'failed' : 'finished'
         }

@@ -41,7 +41,7 @@ export interface Asked<Completion extends RunningCompletion> {
   readonly completions: readonly Completion[]
   /** Whether the server's end of a completion is its end; false for a part of one. */
   readonly isLast: boolean
-  /** Whether it is one of so many that a trace leaves it out. */
+  /** Whether the trace leaves it out, because there are too many of its kind. */
   readonly isMinor?: boolean
   send(url: string, call: Call): AsyncIterable<WireEvent>
   add(completion: Completion, piece: PieceEvent): void
@@ -53,7 +53,7 @@ export interface Asked<Completion extends RunningCompletion> {
 export interface BranchRun {
   readonly organisation: string
   readonly cacheSalt: string
-  /** Whether nobody reads its completions before their end. */
+  /** Whether its completions are read only at their end. */
   readonly whole: boolean
   readonly usage: LiveUsage
   /** Completions that one server computes at a time. */

@@ -35,7 +35,7 @@ interface AdmittedPrompts<Prompt extends ReadPrompt> {
 interface Task<Prompt extends ReadPrompt, Event> {
   /** How many the servers get of it. */
   readonly requests: number
-  /** Whether nobody reads a completion before its end. */
+  /** Whether completions are read only at their end. */
   readonly whole: boolean
   admit(): Promise<AdmittedPrompts<Prompt>>
   join(last: Event, next: Event): Event | null
@@ -164,7 +164,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       const { branches, sharedTokens } = await admit()
       const usage = usageOf(branches, sharedTokens)
       const left = new AbortController()
-      const leave = () => left.abort(new Error('Nobody reads the events any more.'))
+      const leave = () => left.abort(new Error('The reader of the events has left.'))
       const queue = new EventQueue<Event>(leave, join)
       const emit = (event: Event) => queue.push([event])
       const run = new WorkRun(this.#parts, {
@@ -297,7 +297,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     return `${organisation} ${this.#parts.exchange.beginningOf(first!.prompt, organisation)}`
   }
 
-  /** A longer text cannot fit, whatever it says. */
+  /** Whether the texts are longer than any that fit. */
   #isTooLong(parts: readonly PromptPart[]): boolean {
     const bytes = parts.reduce((sum, part) => sum + (part.type === 'text' ? Buffer.byteLength(part.text) : 0), 0)
     return bytes > this.info.contextTokens * this.info.longestTokenBytes

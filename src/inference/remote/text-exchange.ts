@@ -31,7 +31,7 @@ export interface TextExchangeParts {
 const BYTES_PER_TOKEN = 4
 /** Characters of a prompt that decide which server gets it, where it has no picture. */
 const KEY_CHARACTERS = 1024
-/** Thoughts of at most so many tokens, by the effort that is asked for. */
+/** Most tokens of a thought, by the effort that is asked for. */
 const EFFORTS = [
   ['low', 1024],
   ['medium', 2048],

@@ -18,7 +18,7 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   readonly key: string
   readonly branches: readonly AdmittedBranch<Prompt>[]
   readonly usage: readonly LiveUsage[]
-  /** Whether nobody reads a completion before its end. */
+  /** Whether completions are read only at their end. */
   readonly whole: boolean
   readonly isBackground?: boolean | undefined
   /** Ends the work. */

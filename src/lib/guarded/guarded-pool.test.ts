@@ -36,7 +36,7 @@ test('a question that never ends is abandoned, and until then delays only its ow
   await Promise.all([pool.ask('a', { ms: 1, name: 'a' }), pool.ask('b', { ms: 1, name: 'b' })])
   let ended = false
   const endless = [1, 2].map(() => pool.ask('a', { ms: null, name: 'never' }).finally(() => (ended = true)))
-  for (let i = 0; i < 20; i++) expect(await pool.ask('b', { ms: 1, name: `b${i}` })).toBe(`b${i}`)
+  for (let i = 0; i < 5; i++) expect(await pool.ask('b', { ms: 1, name: `b${i}` })).toBe(`b${i}`)
   expect(ended).toBe(false)
   expect(pool.waiting('a')).toBe(1)
   expect(await Promise.all(endless)).toEqual([null, null])

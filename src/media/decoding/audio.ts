@@ -27,7 +27,7 @@ export interface StreamDecoding {
   readonly container: Container
   readonly stream: Stream
   readonly limits: AudioLimits
-  /** The container's time, in seconds, that the samples begin at. Null: they are joined, whatever their times are. */
+  /** The container's time, in seconds, that the samples begin at. Null: they are joined, and their times are ignored. */
   readonly origin: number | null
 }
 

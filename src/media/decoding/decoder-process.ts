@@ -78,7 +78,7 @@ async function loadImages(): Promise<typeof import('./image.ts')> {
   }
 }
 
-/** @throws InvalidMedia where FFmpeg is missing: this server takes no such input, whatever its bytes are. */
+/** @throws InvalidMedia where FFmpeg is missing: this server rejects all input of this kind. */
 async function loadFilms(type: 'video' | 'audio'): Promise<FilmDecoders> {
   const { isFFmpegInstalled } = await import('./ffmpeg-package.ts')
   if (!isFFmpegInstalled()) {

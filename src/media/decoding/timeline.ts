@@ -21,7 +21,7 @@ export interface Sample {
 /** Two seconds at two frames per second are four frames, even if rounding errors make it slightly more. */
 const ROUNDING = 1e-6
 
-/** The frames that a video actually holds, whatever its header says. */
+/** The frames that a video actually holds. Its header may claim others. */
 export class Timeline {
   readonly #shown: readonly number[]
   /** Keyframes in order of time. */

@@ -62,7 +62,7 @@ export function decoderFilter(processor: Processor, pid: number): Buffer {
     ]),
     ...allowIf(number(KILL)!, 0, IF_EQUAL, pid),
     ...allowIf(number(TGKILL)!, 0, IF_EQUAL, pid),
-    // Of itself. The limit on memory is a hard one, which nobody without privileges can raise.
+    // Only its own limits. The limit on memory is a hard one, which a process without privileges cannot raise.
     ...allowIf(number(PRLIMIT)!, 0, IF_EQUAL, 0),
     ...allowIf(number(PRCTL)!, 0, IF_EQUAL, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA),
     ...allowIf(number(IOCTL)!, 1, IF_EQUAL, FIONBIO),

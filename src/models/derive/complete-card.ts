@@ -28,7 +28,7 @@ export interface CompletedCard {
   readonly origins: Origins
 }
 
-/** Shows the model the schema of its reply, where nobody has said how. */
+/** Shows the model the schema of its reply, where the card does not say how. */
 const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
 /** The contract's largest reply, in tokens. */
 const MOST_OUTPUT = 8192

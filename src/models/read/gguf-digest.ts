@@ -21,7 +21,7 @@ const MOST_TOKENS = 2 ** 20
 const MOST_TOKEN_BYTES = 2 ** 26
 
 /**
- * Leaves out what nothing reads: merges, scores and whatever else is long.
+ * Leaves out long fields that are never read, such as merges and scores.
  * @throws Error for more than a model can need.
  */
 export function packMetadata(metadata: ReadonlyMap<string, GgufValue>): PackedMetadata {

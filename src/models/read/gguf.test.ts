@@ -110,7 +110,7 @@ test('a file that ends within its header is refused', () => {
   )
 })
 
-test('damaged files are refused in words, whatever is wrong with them', async () => {
+test('files with any damage are refused in words', async () => {
   const damage = fc.record({
     length: fc.nat(head.length),
     at: fc.oneof(fc.nat(2000), fc.nat(head.length - 16)),

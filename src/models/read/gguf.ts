@@ -43,7 +43,7 @@ const MAX_FIELDS = 2 ** 14
 const MAX_TENSORS = 2 ** 16
 /** Known models have some hundred layers at most. */
 export const MAX_LAYERS = 1024
-/** So many need no tensors to be believed: they cost nothing. */
+/** A file may claim up to this many layers without tensors for them: they cost nothing. */
 const FEW_LAYERS = 64
 /** The largest vocabularies have some 260,000 tokens and twice as many merges. */
 const MAX_STRINGS = 2 ** 21

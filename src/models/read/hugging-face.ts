@@ -32,7 +32,7 @@ export const LEAST_PIXELS = 'preprocessor.min_pixels'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Tokens that end a reply in some vocabulary, whatever its settings say. */
+/** Tokens that end a reply in some vocabulary, even if its settings do not say so. */
 const TURN_ENDS = [
   '<|im_end|>',
   '<|endoftext|>',

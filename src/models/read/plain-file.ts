@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 
 /** Cards have some kB, and the largest known tokenizer.json has 33 MB. */
 const MAX_BYTES = 2 ** 26
-/** Nobody waits for the writer of a pipe. */
+/** `O_NONBLOCK`: opening a pipe does not wait for its writer. */
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK
 
 /**

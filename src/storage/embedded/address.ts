@@ -16,7 +16,7 @@ export function socketPath(directory: string): string {
   return join(tmpdir(), `lookout-${hash}`, SOCKET)
 }
 
-/** A socket that connects to a path whatever it is told: node-postgres knows paths but only short ones. */
+/** A socket that always connects to its own path: node-postgres only accepts short ones. */
 export class PathSocket extends Socket {
   readonly #path: string
 

@@ -22,7 +22,7 @@ export class EmbeddedDatabaseError extends Error {
   override readonly name = 'EmbeddedDatabaseError'
 }
 
-/** The embedded database of a folder, in a process that whoever needs it starts and all share. */
+/** The embedded database of a folder, in a process that the first user starts and all users share. */
 export class EmbeddedDatabase {
   /** The socket at which it speaks PostgreSQL's protocol. */
   readonly path: string
@@ -37,7 +37,7 @@ export class EmbeddedDatabase {
     this.#cache = cache
   }
 
-  /** Resolves when somebody serves the database. @throws EmbeddedDatabaseError that says why nobody can. */
+  /** Resolves when a process serves the database. @throws EmbeddedDatabaseError that says why none can. */
   ensure(): Promise<void> {
     this.#starting ??= this.#ensure().finally(() => {
       this.#starting = null

@@ -18,7 +18,7 @@ export function describeFailure(error: unknown): string {
     return NAMES[error.errno] ?? `its file system reports error ${error.errno}`
   }
   const message = 'message' in error ? String(error.message) : JSON.stringify(error)
-  // What is left of an abort: PostgreSQL's own words go to a log that nobody has.
+  // The message of an abort does not name the cause: PostgreSQL writes it to a log that is not kept.
   if (/^Aborted|failed to initialize/.test(message)) return 'PostgreSQL cannot start on its files; they may be damaged'
   return message
 }

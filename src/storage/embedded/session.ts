@@ -19,7 +19,7 @@ const IDLE_IN_TRANSACTION_MS = 15_000
  * `@electric-sql/pglite-socket` 0.2.17 cannot take the place of this class and of `wire.ts`. It passes on single messages
  * instead of groups. After a statement that fails, messages of other connections come in between: some answers reach the
  * wrong connection, some errors reach none, and connections break (`npm run bench -- embedded-database` counts them). It also
- * limits only how long a connection may be idle, not a transaction; answers nobody any more once the database has thrown an
+ * limits only how long a connection may be idle, not a transaction; gives no more answers once the database has thrown an
  * error; does not report that a connection was closed, which decides how long the database's process lives; and requires
  * another version of PGlite.
  */

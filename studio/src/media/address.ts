@@ -8,7 +8,7 @@ import { bring, intakeError } from './attachments.ts'
 export const fetching = signal<string | null>(null)
 
 /**
- * Puts the media at an address on the stage. The server fetches it: the page itself may call nobody else.
+ * Puts the media at an address on the stage. The server fetches it: the page itself may call no other host.
  * @returns whether it is there; if not, `intakeError` says why.
  */
 export async function bringAddress(address: string): Promise<boolean> {

@@ -192,7 +192,7 @@ async function note(event: PullEvent): Promise<void> {
     case 'done':
       await Promise.all([loadModels(), askStatus()])
       pullState.value = { step: 'done', id: event.id, reason: event.served ? null : (event.reason ?? '') }
-      // Whoever waits for it goes on at once; others are asked.
+      // A user who waits for it continues at once; others are asked.
       if (event.served && showsPull()) await usePulled(event.id)
   }
 }

@@ -2,7 +2,7 @@ import type { Exchange } from '../server/exchanges.ts'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { millisecondsText } from '../widgets/quantities.ts'
 
-/** Of a long stream, so many events are on the screen: the first and the last. The copy has all of them. */
+/** Events of a long stream on the screen: the first and the last ones. The copy has all of them. */
 const MOST_EVENTS = 400
 
 /** What came back: JSON, or the events of a stream. */

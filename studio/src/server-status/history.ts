@@ -10,7 +10,7 @@ export interface Sample {
 /** How far back the charts go: to the first sample, but neither less nor more than these. */
 const LEAST_SPAN_MS = 60_000
 const MOST_SPAN_MS = 5 * 60_000
-/** Samples that are further apart are not joined: nobody looked in between. */
+/** Samples that are further apart are not joined: there were none in between. */
 const GAP_MS = 10_000
 
 /** The samples with a new one, without those that are too old to be shown. */

@@ -23,7 +23,7 @@ import {
 
 /** Of this tab, over reloads. */
 const CURRENT = 'lookout-session'
-/** Changes within so many milliseconds are saved together: a reply changes with each token. */
+/** Changes within this time, in ms, are saved together: a reply changes with each token. */
 const SAVE_AFTER_MS = 500
 /** A page that is being loaded again may still hold its session. */
 const RELOAD_MS = 700

@@ -259,7 +259,7 @@ function usePointers(frame: { current: HTMLElement | null }, actions: PointerAct
       cancel()
       start.current = at
       isDrag.current = false
-      // With the key held, drags move the image whatever the tool.
+      // With the key held, drags move the image, with any tool.
       if (pointers.current.size === 1 && !event.altKey) drag.current = actions.onDraw ?? actions.onGrab(target)
     },
     onPointerMove(event: PointerEvent) {

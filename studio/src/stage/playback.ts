@@ -67,7 +67,7 @@ export class Playback {
     if (this.#element) this.#element.currentTime = within
   }
 
-  /** Moves by so many frames of a video, and stops there. */
+  /** Moves by a number of frames of a video, and pauses. */
   step(frames: number): void {
     this.#element?.pause()
     this.seek(this.time.value + frames * this.#frame)

@@ -28,7 +28,7 @@ export function FailureNotice({ failure, actions, onRetry }: FailureNoticeProps)
   }, [needsKey])
   const { media } = failure
   const isGone = failure.kind === 'gone'
-  // Whoever has deleted the model did not tell this page.
+  // The model was deleted elsewhere, without notice to this page.
   useEffect(() => {
     if (isGone) void loadModels()
   }, [failure])

@@ -198,7 +198,7 @@ interface Items {
   /** Values that an item counts as (`lib/json-shape.ts`). */
   readonly values: number
   readonly most?: number
-  /** JSON that holds so many items. */
+  /** JSON that holds a number of items. */
   fill(count: number): string
 }
 

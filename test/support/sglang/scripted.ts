@@ -34,13 +34,13 @@ export type Fault =
   | { readonly type: 'status'; readonly status: number; readonly body: unknown }
   /** In the stream, in place of its first line: what Python's `ValueError` becomes there. */
   | { readonly type: 'error'; readonly message: string }
-  /** The scheduler gives the request up after so many lines. */
+  /** The scheduler gives the request up after this many lines. */
   | { readonly type: 'abort'; readonly lines: number; readonly reason: object }
-  /** The stream ends in order after so many lines. */
+  /** The stream ends in order after this many lines. */
   | { readonly type: 'end'; readonly lines: number }
-  /** The connection breaks after so many lines. */
+  /** The connection breaks after this many lines. */
   | { readonly type: 'cut'; readonly lines: number }
-  /** Nothing comes after so many lines. */
+  /** Nothing comes after this many lines. */
   | { readonly type: 'silence'; readonly lines: number }
 
 interface Completion {

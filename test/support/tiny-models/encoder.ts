@@ -47,7 +47,7 @@ export interface EncoderOptions extends LayerOptions {
   /** Weights for both of two frames that are merged. */
   readonly temporal?: boolean
   readonly patchBias?: boolean
-  /** Learned embeddings of so many positions. */
+  /** Number of positions with learned embeddings. */
   readonly positions?: number
   readonly preNorm?: boolean
   readonly postNorm?: boolean

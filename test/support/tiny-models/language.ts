@@ -56,7 +56,7 @@ export interface LanguageOptions {
   readonly attentionGain?: number
   /** Normalises what attention and feed-forward add, in Gemma's and GLM's way. */
   readonly postNorms?: 'gemma' | 'glm'
-  /** Feed-forward as a mixture of so many experts, two of which are used. */
+  /** Experts of the feed-forward layers, two of which are used. */
   readonly experts?: number
   /** Feed-forward of gate and up in one matrix. */
   readonly mergedGate?: boolean

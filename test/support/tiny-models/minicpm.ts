@@ -10,7 +10,7 @@ const vocabulary = bytePairs({
   addsBos: false,
   chatTemplate: CHAT_ML_TEMPLATE,
 })
-/** Heads of the resampler have 128 floats, whatever the file says. */
+/** Heads of the resampler have 128 floats; the file cannot change that. */
 const WIDTH = 128
 /** So that all heads together are as wide as a token, which this architecture needs. */
 const HEAD = WIDTH / 4

@@ -83,7 +83,7 @@ type Between = (engine: StatefulEngine, model: TinyModel) => Promise<void>
 
 const nothing: Between = async () => {}
 
-/** Work that needs so many KV cells that no ended work stays there. */
+/** Work that needs enough KV cells to evict all ended work. */
 const displace: Between = async (engine, model) => {
   await answers(engine, unique(), turnOf(model, untrusted('All of it.')), [branch({ n: 8, maxTokens: 400 })])
   const { retainedCells } = await engine.stats()

@@ -13,7 +13,7 @@ export interface Spread {
 
 export type WeightType = TensorTypeName
 
-/** In which form a tensor's numbers are written. Quantised ones are spread evenly around 0, whatever their mean. */
+/** In which form a tensor's numbers are written. Quantised ones are spread evenly around 0, and ignore the mean. */
 export type TypeRule = (name: string, shape: readonly number[]) => WeightType
 
 /** Owns the random tensors of a file. The same seed and names give the same numbers on every machine. */

@@ -28,7 +28,7 @@ export class NoVllm extends Error {}
 
 /**
  * Installs vLLM into the cache folder, unless it is there: 3.5 GB, some minutes.
- * @param report receives lines for whoever waits.
+ * @param report receives lines about the progress.
  * @returns the path of its Python.
  * @throws NoVllm
  */

@@ -1,6 +1,6 @@
 /**
- * Runs a program in a process group of its own, and ends all of the group when whoever started this process has ended,
- * in whatever way: tests that crash leave no vLLM behind.
+ * Runs a program in a process group of its own, and ends all of the group when the process that started this one has ended,
+ * also by a crash: no vLLM is left behind.
  */
 import { spawn } from 'node:child_process'
 

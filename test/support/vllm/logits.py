@@ -1,6 +1,6 @@
 """Compares the logits of Transformers' model with those of the training code's network, for the prompt and the reply.
 
-Arguments: the folder with the GGUF files, the folder of the exported model, a picture of a size that nobody changes, and
+Arguments: the folder with the GGUF files, the folder of the exported model, a picture of a size that is kept, and
 a question. Prints JSON: for the merger's two forms of GELU, the largest difference of a log probability.
 """
 

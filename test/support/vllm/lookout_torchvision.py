@@ -1,7 +1,7 @@
 """Lets torchvision be imported beside a PyTorch for CPUs.
 
 Its wheel is built for CUDA, so the operators in it do not load there. Yet its import describes two of them to PyTorch,
-which then must know them. They are declared here, just before the first import of torchvision; nobody calls them.
+which then must know them. They are declared here, just before the first import of torchvision, and never called.
 """
 
 import sys

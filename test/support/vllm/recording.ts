@@ -54,11 +54,11 @@ export class Recorder implements AsyncDisposable {
 /** What goes wrong with one request for a completion. */
 export type Fault =
   | { readonly type: 'status'; readonly status: number; readonly message: string }
-  /** The stream ends in order after so many lines. */
+  /** The stream ends in order after this many lines. */
   | { readonly type: 'end'; readonly lines: number }
-  /** The connection breaks after so many lines of the stream. */
+  /** The connection breaks after this many lines of the stream. */
   | { readonly type: 'cut'; readonly lines: number }
-  /** Nothing comes after so many lines. */
+  /** Nothing comes after this many lines. */
   | { readonly type: 'silence'; readonly lines: number }
 
 /** Answers what was recorded as it was answered then; anything else is an error. */

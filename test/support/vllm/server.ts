@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, readFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../free-port.ts'
 
 const GUARD = fileURLToPath(new URL('guard.ts', import.meta.url))
 const DECISIONS = fileURLToPath(new URL('lookout_decisions.py', import.meta.url))
@@ -67,7 +67,7 @@ export class Vllm implements AsyncDisposable {
    */
   static async start({ python, model }: VllmInstallation, options: VllmOptions = {}): Promise<Vllm> {
     const port = options.port ?? (await freePort())
-    // Whoever has exported the model removes its folder in the end.
+    // The test that exported the model removes its folder in the end.
     const folder = await mkdtemp(join(dirname(model), 'server-'))
     await using log = await open(join(folder, 'log'), 'w')
     const guard = fork(GUARD, [python, ...argumentsOf(model, port, options)], {
@@ -108,7 +108,7 @@ export class Vllm implements AsyncDisposable {
     await this.#ended()
   }
 
-  /** Halts all its processes. Its port still takes connections, and nobody answers. */
+  /** Halts all its processes. Its port still takes connections, without an answer. */
   pause(): void {
     this.#signal(-this.pid, 'SIGSTOP')
   }
@@ -182,13 +182,4 @@ function environment(folder: string, { threads }: VllmOptions): NodeJS.ProcessEn
     HF_HUB_OFFLINE: '1',
     HF_HUB_DISABLE_TELEMETRY: '1',
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -23,7 +23,7 @@ type Instruction =
   /** Goes on at each of them. */
   | { readonly type: 'either'; readonly next: number[] }
   | { readonly type: 'assertion'; readonly assertion: Assertion; readonly next: number }
-  /** Whatever follows. */
+  /** Accepts any further text. */
   | { readonly type: 'rest' }
   | { readonly type: 'end' }
 

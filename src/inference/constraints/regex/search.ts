@@ -10,7 +10,7 @@ export interface TextLengths {
   readonly max: number | null
 }
 
-/** Where the length counts, a match begins within so many characters, and fewer when it is a large pattern. */
+/** Where the length counts, a match begins within this many characters; a large pattern allows fewer. */
 const MOST_BEGINNINGS = 24
 const LARGEST_COPIES = 4_000
 
@@ -82,7 +82,7 @@ interface Beginnings {
   readonly isEndless: boolean
 }
 
-/** @param behind what may stand behind a match with so many characters before it. */
+/** @param behind what may follow a match, by the number of characters before it. */
 function findAnywhere(
   match: Pattern,
   behind: (before: number) => Pattern,

@@ -299,7 +299,7 @@ describe('a load that hangs', () => {
     const onRestart = () => void restarts++
     const errors: string[] = []
     const logger = { debug() {}, info() {}, warn() {}, error: (message: string) => void errors.push(message) }
-    const options = { loadSilenceLimitMs: 5_000, onRestart, logger }
+    const options = { loadSilenceLimitMs: 10_000, onRestart, logger }
     const engine = await LocalEngine.start(await loadLocalCard(CARD), options)
     try {
       const first = engine.pid!
@@ -313,7 +313,7 @@ describe('a load that hangs', () => {
       expect(isAlive(second)).toBe(false)
       expect(restarts).toBeGreaterThan(1)
       expect(errors).toContainEqual(
-        expect.stringMatching(/made no progress for 5000 ms while loading \(\S+\); killing it/),
+        expect.stringMatching(/made no progress for 10000 ms while loading \(\S+\); killing it/),
       )
       expect((await run(engine, question, branch())).finishes).toHaveLength(1)
     } finally {

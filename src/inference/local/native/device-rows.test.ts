@@ -10,7 +10,7 @@ let device: DeviceOnHost
 
 beforeAll(async () => {
   device = await compileDeviceChoice()
-}, 120_000)
+})
 
 const { NaN: NONE, NEGATIVE_INFINITY, POSITIVE_INFINITY } = Number
 const oddLogits = fc.constantFrom(-2, -0, 0, 1, 1.5, 1e-40, NONE, NEGATIVE_INFINITY, POSITIVE_INFINITY)

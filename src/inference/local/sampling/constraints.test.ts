@@ -96,7 +96,7 @@ test('lengths hold, in the thousands too, and are no reason to wait', async () =
   const { text, reason } = await complete(json(schema), { maxTokens: 600 })
   if (reason === 'stop') expect([text, valid(schema, text)]).toEqual([text, true])
   else expect(text).toMatch(/^\{"title": "(?:[^"\\]|\\.){60,64}", "id": (?:null|"[a-f0-9]{40}")/u)
-}, 60_000)
+})
 
 test('a pattern holds from end to end', async () => {
   const { text, reason } = await complete(regex('(?:yes|no), \\d{1,3} "> \\((?:\\d{1,4},){2}\\)'))
@@ -171,7 +171,6 @@ test('while a constraint of much work is compiled, the engine serves', async () 
   // Short, and refused only when the automata have grown to their limit.
   const password = { pattern: '^(?=.*a)(?=.*[b-d]{2})(?!.*x).{20,90}$', format: 'email' }
   const schema = { type: 'object', properties: { a: { type: 'string', ...password } }, required: ['a'] }
-  const started = performance.now()
   const refused = refusalOf(json(schema))
   const free = (await run(branch(null, { maxTokens: 2 })))[0]![0]!
   expect(free.reason).not.toBeNull()
@@ -179,7 +178,6 @@ test('while a constraint of much work is compiled, the engine serves', async () 
     status: 400,
     message: expect.stringMatching(/too many states|longer than 3 s/),
   })
-  expect(performance.now() - started).toBeLessThan(20_000)
   expect((await complete(regex('ok'))).text).toBe('ok')
 })
 
@@ -249,4 +247,4 @@ test('random texts of random schemas are valid', async () => {
     expect([schema, text, valid(schema, text)]).toEqual([schema, text, true])
   }
   expect(finished).toBeGreaterThan(12)
-}, 60_000)
+})

@@ -222,7 +222,7 @@ describe.skipIf(!hasAvx2())('where a device keeps the logits', () => {
   beforeAll(async () => {
     onHost = await compileDeviceChoice()
     model = await load(onDevice(native, onHost))
-  }, 120_000)
+  })
   afterAll(() => model?.close())
 
   test('every request gets the same as from the CPU, and few rows are fetched', { timeout: 300_000 }, () => {

@@ -108,7 +108,7 @@ export class ServerClient {
 
   /**
    * The JSON of a stream's events.
-   * @throws ServerFailure when it ends before `[DONE]`. Whoever stops reading closes it.
+   * @throws ServerFailure when it ends before `[DONE]`. A reader that stops closes it.
    */
   async *events({ body, detach }: AnswerStream, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
     let isWhole = false
@@ -124,7 +124,7 @@ export class ServerClient {
       throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
     } finally {
       detach()
-      // Nobody waits for an error any more.
+      // A later error concerns no reader.
       body.on('error', () => {})
       // What comes behind the last event is nothing, and the next request can have the connection when it has come.
       if (isWhole) body.resume()

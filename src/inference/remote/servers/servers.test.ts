@@ -23,7 +23,7 @@ test('when a server goes, only its own keys move', () => {
   )
 })
 
-test('no server takes more than its share while others have room, whatever the keys', async () => {
+test('no server takes more than its share while others have room, for any keys', async () => {
   await fc.assert(
     fc.asyncProperty(urls, fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 60 }), async (all, keys) => {
       const servers = new Servers(named(all), 1000)
@@ -47,7 +47,7 @@ test('the same key goes to the same server, and a work of many completions to on
   expect(servers.all.map(({ load }) => load)).toEqual([0, 0, 0])
 })
 
-test('organisations take turns, and whoever leaves the queue gets no place', async () => {
+test('organisations take turns, and a request that leaves the queue gets no place', async () => {
   const servers = new Servers(named(['http://a']), 1)
   const first = await servers.place(wanted('x'), never)
   const order: string[] = []
@@ -67,7 +67,7 @@ test('organisations take turns, and whoever leaves the queue gets no place', asy
   expect(order).toEqual(['busy 0', 'quiet 2', 'busy 1'])
 })
 
-test('without a server, whoever waits is told', async () => {
+test('without a server, waiting requests are told', async () => {
   const all = named(['http://a'])
   all[0]!.state = 'down'
   const servers = new Servers(all, 1)

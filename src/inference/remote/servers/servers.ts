@@ -11,7 +11,7 @@ export interface Placement {
   readonly count: number
   /** Completions of all the work that it is a part of, which one server should do. */
   readonly workCount: number
-  /** Whether it gets places that nobody else waits for. */
+  /** Whether it only gets places that no other request waits for. */
   readonly isBackground?: boolean | undefined
   /** A server that has just failed it. */
   readonly avoid?: ModelServer | undefined
@@ -29,7 +29,7 @@ interface Waiting extends Placement {
   reject(reason: unknown): void
 }
 
-/** A server takes so much more than the mean before another one must do its work. */
+/** Largest load of a server, relative to the mean; beyond it, another one must do the work. */
 const LOAD_BOUND = 1.25
 /** Weight of the latest place in the moving average of how long they are held. */
 const LATEST_WEIGHT = 0.1

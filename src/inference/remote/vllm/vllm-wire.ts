@@ -131,7 +131,7 @@ export class VllmWire implements TokenWire {
 const GENERATE = '/inference/v1/generate'
 /** vLLM takes the most likely token at lower ones. */
 const LEAST_TEMPERATURE = 1e-5
-/** Of a completion that nobody reads before its end. Each line of a stream costs both servers as much as a token does. */
+/** For completions that are read only at their end. Each line of a stream costs both servers as much as a token does. */
 const TOKENS_AT_ONCE = 8
 
 /**

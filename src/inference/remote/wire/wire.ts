@@ -65,13 +65,13 @@ export interface CompletionRequest {
   readonly grammar: string | null
   /** Whose caches may be used: those of no other organisation. */
   readonly cacheSalt: string
-  /** Whether nobody reads its completions before their end: they may come in larger pieces. */
+  /** Whether its completions are read only at their end: they may come in larger pieces. */
   readonly whole: boolean
   /** How many of the likeliest tokens are told beside each; null without log-probabilities. */
   readonly topLogProbs: number | null
   /**
    * Tokens whose log-probabilities are told with the first token, likely or not: at most the wire's `mostRatedTokens`. Such a
-   * request is for one token, which nothing ends and nobody reads. Null for other requests.
+   * request generates one token, which is not read and which no stop sequence ends. Null for other requests.
    */
   readonly ratedTokens: readonly number[] | null
 }

@@ -135,7 +135,7 @@ describe('the numbers of a question', () => {
       expect(found).toEqual(chosen.map((index) => expected[index]))
     })
     await fc.assert(property, { numRuns: 6 })
-  }, 120_000)
+  })
 
   test('are the same among 400', async () => {
     const questions = Array.from({ length: 400 }, (_, n) => QUESTIONS[[0, 1, 2, 7][n % 4]!]!)
@@ -203,7 +203,7 @@ describe('a read', () => {
     const pause = await longestPause(engine, () => readAll(engine, PREFIX, questions))
     // The margin is for a busy machine.
     expect(pause).toBeLessThan(1000)
-  }, 60_000)
+  })
 
   test('takes turns with those of other organisations', async () => {
     const many = await read(

@@ -1,0 +1,151 @@
+/**
+ * Runs test files again and again, to find tests that fail by chance: some runs on an idle machine, some beside two busy
+ * programs. docs/contributing/testing.md says how to use it.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { JsonTestResults as Report } from 'vitest/node'
+
+/** What continuous integration runs. */
+const PROJECTS = ['parallel', 'native', 'alone', 'browser', 'long', 'weights']
+const BUSY_PROGRAMS = 2
+const VITEST = 'node_modules/vitest/vitest.mjs'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    idle: { type: 'string', default: '5' },
+    busy: { type: 'string', default: '5' },
+    often: { type: 'string', default: '4' },
+    results: { type: 'string', default: 'out/test-repeat.jsonl' },
+  },
+})
+
+interface TestFile {
+  readonly path: string
+  readonly project: string
+  /** Whether it has processes, sockets or clocks. */
+  readonly risky: boolean
+}
+
+/** One run of one file; a line of the results. */
+interface Run {
+  readonly file: string
+  readonly busy: boolean
+  readonly seconds: number
+  /** The first test that failed, with its message; null where all passed. */
+  readonly failure: string | null
+}
+
+const OTHERS = /'node:(?:child_process|cluster|dgram|http|https|net|tls|worker_threads)'/
+const CLOCKS = /'node:timers\/promises'|\bset(?:Timeout|Interval)\(|\b(?:performance|Date)\.now\(/
+
+/** Whether the file uses clocks, or starts processes or opens sockets, itself or with what it imports from `support/`. */
+function isRisky(path: string): boolean {
+  const text = readFileSync(path, 'utf8')
+  const supports = [...text.matchAll(/from '(\.[^']*\bsupport\/[^']+\.ts)'/g)].map(([, name]) =>
+    join(dirname(path), name!),
+  )
+  return CLOCKS.test(text) || [path, ...supports].some((module) => OTHERS.test(readFileSync(module, 'utf8')))
+}
+
+/** The files of the named projects, or whose paths contain one of the given texts. */
+function testFiles(): TestFile[] {
+  const named = positionals.filter((name) => PROJECTS.includes(name))
+  const filters = positionals.filter((name) => !PROJECTS.includes(name))
+  const projects = named.length > 0 ? named : PROJECTS
+  const list = [VITEST, 'list', '--filesOnly', '--json', ...projects.map((name) => `--project=${name}`), ...filters]
+  const listed = JSON.parse(execFileSync(process.execPath, list, { encoding: 'utf8' })) as {
+    file: string
+    projectName: string
+  }[]
+  return listed.map(({ file, projectName }) => {
+    const path = relative('.', file)
+    return { path, project: projectName, risky: isRisky(path) }
+  })
+}
+
+function pastRuns(): Run[] {
+  if (!existsSync(values.results)) return []
+  const lines = readFileSync(values.results, 'utf8').split('\n').filter(Boolean)
+  return lines.map((line) => JSON.parse(line) as Run)
+}
+
+/** Runs the files together, once, as `npm test` would. */
+async function runFiles(files: readonly TestFile[], busy: boolean): Promise<Run[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'lookout-repeat-'))
+  const output = join(directory, 'report.json')
+  const programs = Array.from({ length: busy ? BUSY_PROGRAMS : 0 }, () => spawn(process.execPath, ['-e', 'for (;;);']))
+  try {
+    const options = [
+      `--project=${files[0]!.project}`,
+      '--reporter=default',
+      '--reporter=json',
+      `--outputFile=${output}`,
+    ]
+    const paths = files.map(({ path }) => resolve(path))
+    const vitest = spawn(process.execPath, [VITEST, 'run', ...options, ...paths], { stdio: ['ignore', 2, 2] })
+    const [code] = await once(vitest, 'exit')
+    const report = existsSync(output) ? (JSON.parse(readFileSync(output, 'utf8')) as Report) : { testResults: [] }
+    const runs = files.map(({ path }): Run => {
+      const result = report.testResults.find(({ name }) => name === resolve(path))
+      if (result === undefined)
+        return { file: path, busy, seconds: 0, failure: `no result: Vitest exited with ${code}` }
+      const test = result.assertionResults.find(({ status }) => status === 'failed')
+      const failure = test ? `${test.fullName}: ${test.failureMessages?.[0]}` : result.message
+      const seconds = Math.round((result.endTime - result.startTime) / 1000)
+      return { file: path, busy, seconds, failure: result.status === 'failed' ? failure.slice(0, 2000) : null }
+    })
+    const unexplained = code !== 0 && runs.every(({ failure }) => failure === null)
+    if (!unexplained) return runs
+    return [
+      ...runs,
+      { file: files[0]!.project, busy, seconds: 0, failure: `Vitest exited with ${code}; no test failed` },
+    ]
+  } finally {
+    for (const program of programs) program.kill()
+    rmSync(directory, { recursive: true })
+  }
+}
+
+const files = testFiles()
+const runs = pastRuns()
+const countOf = (path: string, busy: boolean) => runs.filter((run) => run.file === path && run.busy === busy).length
+mkdirSync(dirname(values.results), { recursive: true })
+for (const project of PROJECTS) {
+  for (const busy of [false, true]) {
+    const times = Number(busy ? values.busy : values.idle)
+    for (;;) {
+      const due = files.filter(
+        (file) =>
+          file.project === project && countOf(file.path, busy) < times * (file.risky ? Number(values.often) : 1),
+      )
+      if (due.length === 0) break
+      for (const run of await runFiles(due, busy)) {
+        runs.push(run)
+        appendFileSync(values.results, `${JSON.stringify(run)}\n`)
+      }
+    }
+  }
+}
+
+/** Files that never failed share a row. */
+const rows = new Map<string, number>()
+const unexplained = PROJECTS.filter((name) => runs.some(({ file }) => file === name))
+for (const { path, project, risky } of [
+  ...files,
+  ...unexplained.map((name) => ({ path: name, project: name, risky: false })),
+]) {
+  const counts = `${countOf(path, false)} | ${countOf(path, true)}`
+  const failures = runs.filter((run) => run.file === path && run.failure !== null)
+  const file = failures.length > 0 ? `\`${path}\`` : `${project}${risky ? ', with processes, sockets or clocks' : ''}`
+  const test = (failures[0]?.failure ?? '').split('\n', 1)[0]!.replaceAll('|', '\\|')
+  const row = `${file} | ${counts} | ${failures.length} | ${test} |`
+  rows.set(row, (rows.get(row) ?? 0) + 1)
+}
+console.log('\n| files | | runs idle | runs busy | failures | first failing test |\n|---|---|---|---|---|---|')
+for (const [row, count] of rows) console.log(`| ${count} | ${row}`)
