@@ -5,6 +5,8 @@
  * A room is a folder with all that is in it, or `/*` for the files of a folder itself, where its subfolders are rooms.
  */
 const BASICS = ['lib', 'config']
+/** What an API needs of a conversation: requests to make, and replies to write. */
+const CONVERSATION = ['*', 'decisions', 'reply', 'request'].map((name) => `conversation/${name}`)
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
   commands: [
@@ -31,8 +33,10 @@ const ROOMS = {
   service: [
     ...[
       'api/*',
+      'api/pages',
       'api/http',
       'conversation/*',
+      'conversation/prompt',
       'inference/engines',
       'inference/catalog',
       'inference/pool',
@@ -68,7 +72,7 @@ const ROOMS = {
   'api/native': [
     'api/openai',
     'api/http',
-    'conversation/*',
+    ...CONVERSATION,
     'inference/catalog',
     'inference/contract',
     'hub',
@@ -78,19 +82,19 @@ const ROOMS = {
   'api/typesafe': [
     'api/openai',
     'api/http',
-    'conversation/*',
+    ...CONVERSATION,
     'inference/catalog',
     'inference/contract',
     'media',
     ...BASICS,
   ],
-  'api/anthropic': ['api/openai', 'api/http', 'conversation/*', 'inference/catalog', 'inference/contract', ...BASICS],
-  'api/ollama': ['api/openai', 'api/http', 'conversation/*', 'inference/catalog', 'inference/contract', ...BASICS],
+  'api/anthropic': ['api/openai', 'api/http', ...CONVERSATION, 'inference/catalog', 'inference/contract', ...BASICS],
+  'api/ollama': ['api/openai', 'api/http', ...CONVERSATION, 'inference/catalog', 'inference/contract', ...BASICS],
   'api/pages': ['api/http', 'media', ...BASICS],
   'api/openai': [
     ...[
       'api/http',
-      'conversation/*',
+      ...CONVERSATION,
       'inference/catalog',
       'inference/contract',
       'media',
@@ -120,7 +124,9 @@ const ROOMS = {
 
   doctor: [
     'conversation/*',
+    'conversation/reply',
     'conversation/prompt',
+    'conversation/request',
     'inference/catalog',
     'inference/contract',
     'media',
@@ -249,6 +255,14 @@ export default {
       severity: 'error',
       from: { path: '^src/', pathNot: below.map(pathOf) },
       to: {},
+    },
+    {
+      name: 'no-index',
+      comment:
+        'Import the file that declares a name. A list of re-exports adds a step for a reader, and loads what is not needed.',
+      severity: 'error',
+      from: {},
+      to: { path: '/index[.]ts$', pathNot: '^node_modules/' },
     },
     {
       name: 'no-circle',

@@ -4,12 +4,12 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type DestinationStream, type Logger, pino } from 'pino'
-import type { Clock } from './accounts/index.ts'
+import type { Clock } from './accounts/rate-limits.ts'
 import { GracefulShutdown } from './api/http/connection/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
 import type { TracingVariables } from './config/tracing.ts'
-import type { MediaSource } from './conversation/index.ts'
-import type { Examiner } from './doctor/index.ts'
+import type { MediaSource } from './conversation/prompt/media-parts.ts'
+import type { Examiner } from './doctor/examiner.ts'
 import { ModelCatalog } from './inference/catalog/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/catalog/open-models.ts'
 import { StoredModels } from './inference/catalog/stored-models.ts'
@@ -27,7 +27,7 @@ import { openLog } from './lib/log-output.ts'
 import { tellOnce } from './lib/tell-once.ts'
 import { version } from './lib/version.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
-import type { MediaLoader } from './media/index.ts'
+import type { MediaLoader } from './media/media-loader.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import { ServerStatus } from './metrics/server-status.ts'
@@ -171,7 +171,11 @@ export class Service {
       registry,
       state,
       media,
-      { createApi, readPage, BodyReader, ByteBudget, LineRequests },
+      { createApi },
+      { readPage },
+      { BodyReader },
+      { ByteBudget },
+      { LineRequests },
       { Conversations },
       { ModelPulls },
       { Examiner },
@@ -179,10 +183,14 @@ export class Service {
       loading,
       opening,
       openingMedia,
-      started.then(() => import('./api/index.ts')),
-      started.then(() => import('./conversation/index.ts')),
+      started.then(() => import('./api/api.ts')),
+      started.then(() => import('./api/pages/page-files.ts')),
+      started.then(() => import('./api/http/body/body-reader.ts')),
+      started.then(() => import('./api/http/body/byte-budget.ts')),
+      started.then(() => import('./api/http/connection/line-requests.ts')),
+      started.then(() => import('./conversation/conversations.ts')),
       started.then(() => import('./hub/model-pulls.ts')),
-      started.then(() => import('./doctor/index.ts')),
+      started.then(() => import('./doctor/examiner.ts')),
     ])
     metrics?.watch(() => pool.engines)
 
@@ -337,7 +345,7 @@ interface MediaParts {
 
 /** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
 async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
-  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/index.ts')])
+  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/media-loader.ts')])
   const media = new MediaLoader({
     sandbox: config.decoderSandbox,
     allowedHosts: config.mediaHosts,

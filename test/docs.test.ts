@@ -4,7 +4,7 @@ import { glob, readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { readCatalogue } from '../src/catalogue/index.ts'
+import { readCatalogue } from '../src/catalogue/catalogue.ts'
 import { REQUESTS_PER_MINUTE } from '../src/config/rate-limits.ts'
 
 const run = promisify(execFile)

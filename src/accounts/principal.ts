@@ -1,4 +1,4 @@
-import type { OrganisationLimits } from '../storage/index.ts'
+import type { OrganisationLimits } from '../storage/schema.ts'
 import { SCOPES, type Scope } from './api-key.ts'
 
 /** The organisation and key that a request is made with. Limits, quotas, files and caches belong to organisations. */

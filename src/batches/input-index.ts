@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../lib/error-codes.ts'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import { readInputLine } from './input-line.ts'
 import { splitLines } from './lines.ts'
 

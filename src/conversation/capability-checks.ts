@@ -1,5 +1,5 @@
 import type { Compatibility } from '../config/compatibility.ts'
-import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
+import { type AnnotationFormat, hintedFormat } from '../grounding/hints.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Variant } from '../lib/error-text.ts'
 import { invalidRequest, say } from '../lib/errors.ts'

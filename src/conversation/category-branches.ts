@@ -1,4 +1,5 @@
-import type { Annotation, AnnotationReader, Leaf, Prose, Scene } from '../grounding/index.ts'
+import type { Annotation, Leaf, Prose } from '../grounding/annotation.ts'
+import type { AnnotationReader, Scene } from '../grounding/dialect.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Generation, TextEvent } from '../inference/contract/generation.ts'
 import { tokenTexts } from '../inference/contract/join-texts.ts'

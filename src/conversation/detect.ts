@@ -1,17 +1,14 @@
-import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
+import type { Leaf } from '../grounding/annotation.ts'
+import type { DetectionKind, Scene } from '../grounding/dialect.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import { GREEDY } from '../inference/contract/greedy.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { type Path, within } from '../lib/param.ts'
-import {
-  type DecodedImage,
-  gridToPixels,
-  type MediaTrace,
-  type Point,
-  pixelsToGrid,
-  type Size,
-} from '../media/index.ts'
+import { gridToPixels, type Point, pixelsToGrid } from '../media/coordinates.ts'
+import type { DecodedImage } from '../media/decoding/protocol.ts'
+import type { MediaTrace } from '../media/media-trace.ts'
+import type { Size } from '../media/pixels.ts'
 import { checkDetect } from './capability-checks.ts'
 import { CategoryBranches, follow } from './category-branches.ts'
 import { type LoadedMedia, type LoadedPart, loadPictures, type MediaSource } from './prompt/media-parts.ts'

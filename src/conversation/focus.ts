@@ -1,5 +1,6 @@
 import { ApiError, internalError } from '../lib/errors.ts'
-import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
+import { type GridRegion, isRegion } from '../media/coordinates.ts'
+import type { RgbImage } from '../media/pixels.ts'
 import type { PromptSource } from './prompt/prompt.ts'
 import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply/reply.ts'
 import { type ImageContent, isImage, type PlacedMessage, partsOf } from './request/message.ts'

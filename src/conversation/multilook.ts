@@ -3,7 +3,7 @@ import type { Generation, PromptUsage } from '../inference/contract/generation.t
 import type { Branch, Work } from '../inference/contract/work.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
 import { nameOf, type Param } from '../lib/param.ts'
-import type { MediaTrace } from '../media/index.ts'
+import type { MediaTrace } from '../media/media-trace.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
 import {
   framesPerVideo,

@@ -2,9 +2,10 @@ import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { audioRule } from './audio-encoders.ts'
+import { FAMILIES, FAMILY_NAMES, type FamilyName } from './families.ts'
+import type { Family } from './family.ts'
 import { audioLimits, familyMarks, familyOf, mismatch, soundProblem } from './gguf.ts'
 import { imageLimits } from './image-limits.ts'
-import { FAMILIES, FAMILY_NAMES, type Family, type FamilyName } from './index.ts'
 
 describe('a family is recognised by its files', () => {
   test.each([

@@ -1,27 +1,12 @@
 import type { Logger } from 'pino'
-import type { Principal } from '../accounts/index.ts'
+import type { Principal } from '../accounts/principal.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
-import { HEAD_BYTES, type MediaType, mediaType, type StoredFiles } from '../media/index.ts'
-import {
-  and,
-  asc,
-  type BlobStore,
-  type ByteRange,
-  type Database,
-  type Draft,
-  desc,
-  eq,
-  gt,
-  inArray,
-  isNull,
-  lt,
-  or,
-  type Queries,
-  type SQL,
-  sql,
-  type Transaction,
-  tables,
-} from '../storage/index.ts'
+import type { StoredFiles } from '../media/fetching/stored-files.ts'
+import { HEAD_BYTES, type MediaType, mediaType } from '../media/media-type.ts'
+import type { BlobStore, ByteRange, Draft } from '../storage/blob-store.ts'
+import type { Database, Queries, Transaction } from '../storage/database.ts'
+import { and, asc, desc, eq, gt, inArray, isNull, lt, or, type SQL, sql } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
 import type { JSON_LINES } from './content-type.ts'
 import { isFileId, SortedIds } from './file-id.ts'
 

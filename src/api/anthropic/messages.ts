@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Conversations, ReplyEvent } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
+import type { ReplyEvent } from '../../conversation/reply/reply.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { internalError } from '../../lib/errors.ts'

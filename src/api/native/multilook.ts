@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type {
-  Conversations,
-  FinishReason,
-  MultilookEvent,
-  MultilookReply,
-  MultilookRequest,
-  PromptResult,
-} from '../../conversation/index.ts'
-import { collectMultilook } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
+import {
+  collectMultilook,
+  type MultilookEvent,
+  type MultilookReply,
+  type PromptResult,
+} from '../../conversation/reply/multilook-reply.ts'
+import type { FinishReason } from '../../conversation/reply/reply.ts'
+import type { MultilookRequest } from '../../conversation/request/multilook-request.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { prefersEvents } from '../http/accept.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

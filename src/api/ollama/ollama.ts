@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
-import type { ChatRequest, Conversations, ReplyEvent } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
+import type { ReplyEvent } from '../../conversation/reply/reply.ts'
+import type { ChatRequest } from '../../conversation/request/chat-request.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

@@ -1,4 +1,4 @@
-import type { ReplyEvent } from '../../conversation/index.ts'
+import type { ReplyEvent } from '../../conversation/reply/reply.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'
 

@@ -1,8 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { Conversations, ReplyEvent, ReplyFinish, Usage, WholeReply } from '../../conversation/index.ts'
-import { collectChoices, collectReply, totalUsage } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
+import {
+  collectChoices,
+  collectReply,
+  type ReplyEvent,
+  type ReplyFinish,
+  totalUsage,
+  type Usage,
+  type WholeReply,
+} from '../../conversation/reply/reply.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { requestSignal } from '../http/connection/abort-signal.ts'

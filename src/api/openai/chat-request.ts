@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { ChatRequest, Structure } from '../../conversation/index.ts'
+import type { ChatRequest, Structure } from '../../conversation/request/chat-request.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
 import { namesOf, type Path } from '../../lib/param.ts'
 import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Answer, Conversations, DecisionReply, Distribution } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
+import type { Answer, DecisionReply } from '../../conversation/decisions/decision-reply.ts'
+import type { Distribution } from '../../conversation/decisions/probabilities.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'

@@ -1,12 +1,6 @@
-import {
-  type Annotation,
-  type AnnotationReader,
-  type Assets,
-  type Clip,
-  type Leaf,
-  type Prose,
-  withAsset,
-} from '../../grounding/index.ts'
+import type { Annotation, Clip, Leaf, Prose } from '../../grounding/annotation.ts'
+import { type Assets, withAsset } from '../../grounding/assets.ts'
+import type { AnnotationReader } from '../../grounding/dialect.ts'
 import type { FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import type { Branch } from '../../inference/contract/work.ts'

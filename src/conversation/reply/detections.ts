@@ -1,4 +1,4 @@
-import type { GridPoint, Leaf } from '../../grounding/index.ts'
+import type { GridPoint, Leaf } from '../../grounding/annotation.ts'
 
 /** Boxes with at least this intersection over union are the same object. */
 const SAME_BOX_IOU = 0.9

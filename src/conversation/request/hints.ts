@@ -1,4 +1,4 @@
-import { type Hint, takeHints } from '../../grounding/index.ts'
+import { type Hint, takeHints } from '../../grounding/hints.ts'
 import type { Path } from '../../lib/param.ts'
 import { type PlacedMessage, partsOf, type SystemMessage, type TextContent } from './message.ts'
 

@@ -1,4 +1,4 @@
-import type { Size } from '../../media/index.ts'
+import type { Size } from '../../media/pixels.ts'
 import type { NumberGroup } from './number-groups.ts'
 
 /** What the largest coordinate of an image is. */

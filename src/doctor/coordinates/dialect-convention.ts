@@ -1,4 +1,6 @@
-import { type DetectionKind, DIALECTS, type DialectName, type Leaf, type Scene } from '../../grounding/index.ts'
+import type { Leaf } from '../../grounding/annotation.ts'
+import type { DetectionKind, Scene } from '../../grounding/dialect.ts'
+import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import { type Box, type Convention, centreOf, type Frame, type Point } from './convention.ts'
 import { type Answer, fitConventions } from './fit.ts'
 import { firstPlace, withOtherNumbers } from './number-groups.ts'

@@ -1,4 +1,4 @@
-import type { FamilyName } from '../index.ts'
+import type { FamilyName } from '../families.ts'
 import type { ProcessorReader } from './image-processing.ts'
 import * as squares from './squares.ts'
 import * as tiles from './tiles.ts'

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller } from '../../../conversation/index.ts'
+import type { Caller } from '../../../conversation/conversations.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { principalOf } from '../access/auth.ts'
 import { closedSignal } from '../connection/abort-signal.ts'

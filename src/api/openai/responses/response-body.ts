@@ -1,4 +1,4 @@
-import type { FinishReason, Usage } from '../../../conversation/index.ts'
+import type { FinishReason, Usage } from '../../../conversation/reply/reply.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import { choiceOf, toolsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'

@@ -6,7 +6,7 @@ import './decision-response.ts'
 import './files.ts'
 import './input-tokens.ts'
 import './models.ts'
-import { PURPOSES } from '../../../files/index.ts'
+import { PURPOSES } from '../../../files/files.ts'
 import {
   inPath,
   json,
