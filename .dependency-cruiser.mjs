@@ -268,7 +268,7 @@ export default {
       name: 'no-circle',
       severity: 'error',
       from: { path: '^src/' },
-      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+      to: { circular: true },
     },
     {
       name: 'traces-on-demand',
