@@ -117,7 +117,6 @@ export class Service {
     starting.defer(async () => embedded?.close())
     const logger = pino({ level: config.logLevel }, parts.logs ?? (await openLog(config.logFormat)))
     const metrics = config.metrics ? await openMetrics() : null
-    const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
     let examiner: Examiner | null = null
     const pool = new EnginePool({
@@ -130,25 +129,12 @@ export class Service {
     })
     starting.defer(() => pool.close())
     const launched = Promise.withResolvers<void>()
-    const lacks = tellOnce((problem) => logger.warn(problem))
-    const opener: ModelOpener = {
-      describe: (card) => describeCard(card, config.caches),
-      servable: (card) => servableCard(card, lacks),
-      start: (card, name, signal) => {
-        // No process of this machine.
-        if (!isLocal(card)) launched.resolve()
-        return start(card, {
-          logger,
-          signal,
-          maxWaiting: config.queueLength,
-          backend: config.backend,
-          ...config.caches,
-          onLaunch: launched.resolve,
-          prefixDisk: config.prefixDisk,
-          onRestart: () => metrics?.restarted(name),
-        })
-      },
-    }
+    const opener = modelOpener(config, {
+      start: parts.startEngine ?? startEngine,
+      logger,
+      metrics,
+      launched: launched.resolve,
+    })
     const loading = openModels({
       paths: config.modelCards,
       aliases: config.aliases,
@@ -158,8 +144,7 @@ export class Service {
       warn: (message) => logger.warn(message),
       opener,
     })
-    // Models and database start in processes of their own. Only then does this one load the rest of its code, which takes
-    // all of its time.
+    // Models and database start in processes of their own. Only then does this one load the rest of its code.
     const started = Promise.race([launched.promise, loading])
     const opening = started
       .then(() => import('./state.ts'))
@@ -167,35 +152,11 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [
-      registry,
-      state,
-      media,
-      { createApi },
-      { readPage },
-      { BodyReader },
-      { ByteBudget },
-      { LineRequests },
-      { Conversations },
-      { ModelPulls },
-      { Examiner },
-    ] = await Promise.all([
-      loading,
-      opening,
-      openingMedia,
-      started.then(() => import('./api/api.ts')),
-      started.then(() => import('./api/pages/page-files.ts')),
-      started.then(() => import('./api/http/body/body-reader.ts')),
-      started.then(() => import('./api/http/body/byte-budget.ts')),
-      started.then(() => import('./api/http/connection/line-requests.ts')),
-      started.then(() => import('./conversation/conversations.ts')),
-      started.then(() => import('./hub/model-pulls.ts')),
-      started.then(() => import('./doctor/examiner.ts')),
-    ])
+    const [registry, state, media, code] = await Promise.all([loading, opening, openingMedia, started.then(loadCode)])
     metrics?.watch(() => pool.engines)
 
     if (!isFFmpegInstalled()) logger.warn('Video and audio are not available: FFmpeg is not installed')
-    const conversations = new Conversations({
+    const conversations = new code.Conversations({
       registry,
       media,
       compatibility: config.compatibility,
@@ -220,27 +181,21 @@ export class Service {
     void stored.refresh()
     const models = new ModelCatalog(registry, stored)
 
-    // Measured when it is first asked for, and once: it takes seconds of all processors.
-    const measure = parts.machineSpeed ?? (() => machineSpeed(config))
-    let measured: Promise<MachineSpeed | null> | null = null
-    const speed = () => {
-      measured ??= measure()
-      return measured
-    }
+    const speed = measuredOnce(parts.machineSpeed ?? (() => machineSpeed(config)))
     const machine = async () => ({ available: memoryForModels(memoryLimitBytes), speed: await speed() })
-    const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
+    const pulls = new code.ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
     starting.defer(() => pulls.close())
 
-    const examinations = new Examiner({ models, media, pool, logger })
+    const examinations = new code.Examiner({ models, media, pool, logger })
     examiner = examinations
     starting.defer(() => examinations.close())
 
-    const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
+    const bodies = new code.BodyReader(new code.ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
     const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
     const closing = new GracefulShutdown()
-    const lines = new LineRequests()
+    const lines = new code.LineRequests()
     const runner =
       config.batchLines === 0
         ? null
@@ -249,9 +204,9 @@ export class Service {
             parallel: config.batchLines,
             ...parts.batches,
           })
-    const studio = config.studio ? await readPage(STUDIO.directory) : null
+    const studio = config.studio ? await code.readPage(STUDIO.directory) : null
     const hasReference = config.docs && existsSync(REFERENCE.directory)
-    const app = createApi({
+    const app = code.createApi({
       models,
       machine,
       pulls,
@@ -293,13 +248,9 @@ export class Service {
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
     examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
-    const url = urlOf(app.server.address() as AddressInfo)
-    if (!isLoopback(app.server.address() as AddressInfo)) {
-      logger.warn(
-        `${url} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
-          'in front of it adds TLS and no one else can reach this port',
-      )
-    }
+    const address = app.server.address() as AddressInfo
+    warnIfOpen(address, logger)
+    const url = urlOf(address)
     const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     const studioUrl = studio && `${url}/studio`
     const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
@@ -324,6 +275,61 @@ function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Co
   const database = new EmbeddedDatabase(join(dataDirectory, 'database'), cache ?? cacheDirectory())
   database.ensure().catch(() => {})
   return database
+}
+
+interface OpenerParts {
+  readonly start: (card: ModelCard, options: EngineOptions) => Promise<Engine>
+  readonly logger: Logger
+  readonly metrics: Metrics | null
+  /** Called when an engine's process has started, or none of this machine is needed. */
+  readonly launched: () => void
+}
+
+function modelOpener(config: Config, { start, logger, metrics, launched }: OpenerParts): ModelOpener {
+  const lacks = tellOnce((problem) => logger.warn(problem))
+  return {
+    describe: (card) => describeCard(card, config.caches),
+    servable: (card) => servableCard(card, lacks),
+    start: (card, name, signal) => {
+      if (!isLocal(card)) launched()
+      return start(card, {
+        logger,
+        signal,
+        maxWaiting: config.queueLength,
+        backend: config.backend,
+        ...config.caches,
+        onLaunch: launched,
+        prefixDisk: config.prefixDisk,
+        onRestart: () => metrics?.restarted(name),
+      })
+    },
+  }
+}
+
+/** The rest of the code. Loading it takes all of this process's time. */
+async function loadCode() {
+  const modules = await Promise.all([
+    import('./api/api.ts'),
+    import('./api/pages/page-files.ts'),
+    import('./api/http/body/body-reader.ts'),
+    import('./api/http/body/byte-budget.ts'),
+    import('./api/http/connection/line-requests.ts'),
+    import('./conversation/conversations.ts'),
+    import('./hub/model-pulls.ts'),
+    import('./doctor/examiner.ts'),
+  ])
+  const [{ createApi }, { readPage }, { BodyReader }, { ByteBudget }, { LineRequests }, ...others] = modules
+  const [{ Conversations }, { ModelPulls }, { Examiner }] = others
+  return { createApi, readPage, BodyReader, ByteBudget, LineRequests, Conversations, ModelPulls, Examiner }
+}
+
+/** Measured when it is first asked for, and once: it takes seconds of all processors. */
+function measuredOnce<Result>(measure: () => Promise<Result>): () => Promise<Result> {
+  let measured: Promise<Result> | null = null
+  return () => {
+    measured ??= measure()
+    return measured
+  }
 }
 
 async function openMetrics(): Promise<Metrics> {
@@ -381,8 +387,12 @@ async function probeMetrics(address: MetricsAddress): Promise<void> {
   })
 }
 
-function isLoopback({ address }: AddressInfo): boolean {
-  return ipaddr.process(address).range() === 'loopback'
+function warnIfOpen(info: AddressInfo, logger: Logger): void {
+  if (ipaddr.process(info.address).range() === 'loopback') return
+  logger.warn(
+    `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
+      'in front of it adds TLS and no one else can reach this port',
+  )
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

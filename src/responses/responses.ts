@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/principal.ts'
-import { addStored, type Files, type HeldFile, lockStored } from '../files/files.ts'
+import type { Files, HeldFile } from '../files/files.ts'
+import { addStored, lockStored } from '../files/storage-quota.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { Database } from '../storage/database.ts'
 import { and, asc, eq, gt, inArray, lt, type SQL, sql } from '../storage/drizzle.ts'
