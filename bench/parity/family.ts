@@ -15,7 +15,7 @@ import { oddPrompts } from './odd-images.ts'
 import { askPeer, type Reply } from './peer-replies.ts'
 
 /** How one check of a model came out. */
-export interface Cell {
+interface Cell {
   readonly passed: boolean
   /** What stands in the table. */
   readonly text: string

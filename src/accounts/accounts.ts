@@ -37,7 +37,7 @@ export interface NewApiKey {
 }
 
 /** A request of the operator that cannot be carried out. The message is one line for them. */
-export class AccountError extends Error {
+class AccountError extends Error {
   override readonly name = 'AccountError'
 }
 

@@ -23,7 +23,7 @@ const CHAT_TOKENS = 128
 /** A slow model may take this long for one reply. */
 const REPLY_SECONDS = 600
 
-export interface Question {
+interface Question {
   readonly text: string
   readonly maxTokens: number
   readonly constraint?: Constraint

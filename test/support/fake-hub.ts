@@ -14,7 +14,7 @@ export type Fault =
   /** As many bytes as there should be, but others. */
   | { readonly kind: 'wrong' }
 
-export interface SeenRequest {
+interface SeenRequest {
   readonly server: 'api' | 'cdn'
   /** With the query. */
   readonly url: string

@@ -9,7 +9,7 @@ import { warn } from '../warn.ts'
 import { placePictures, toSlashes } from './placed.ts'
 import { type SearchedPicture, toDetected } from './results.ts'
 
-export const FOLDER_FORMATS = ['yolo', 'labelme'] as const
+const FOLDER_FORMATS = ['yolo', 'labelme'] as const
 export type FolderFormat = (typeof FOLDER_FORMATS)[number]
 
 export function isFolderFormat(format: string): format is FolderFormat {

@@ -71,7 +71,7 @@ export function readBy(name: DialectName, text: string, frame: Frame): Box | nul
   return { from: from!, to: to ?? from! }
 }
 
-export function sceneOf({ resized }: Frame): Scene {
+function sceneOf({ resized }: Frame): Scene {
   return { assets: 1, timed: false, image: resized }
 }
 

@@ -192,7 +192,3 @@ export function architectureOf(name: string): Architecture | null {
   const known = ALIASES[name] ?? name
   return Object.hasOwn(SERVED, known) ? SERVED[known]! : Object.hasOwn(REFUSED, known) ? REFUSED[known]! : null
 }
-
-export function isServed(name: string): boolean {
-  return Object.hasOwn(SERVED, ALIASES[name] ?? name)
-}

@@ -6,7 +6,7 @@ import { type LocalModelCard, loadLocalCard } from '../../../src/models/card.ts'
 import { type WrittenFile, writeGguf } from '../gguf-writer.ts'
 import { CONTEXT_TOKENS } from './language.ts'
 
-export interface PictureSize {
+interface PictureSize {
   readonly width: number
   readonly height: number
 }

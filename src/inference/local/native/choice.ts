@@ -25,7 +25,7 @@ export interface Chosen {
 }
 
 /** How likely a token is, among those that could come next, before penalties. */
-export interface RankedId {
+interface RankedId {
   readonly token: number
   /** Natural logarithm of its probability. */
   readonly logProb: number
