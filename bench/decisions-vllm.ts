@@ -6,7 +6,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { exportModel } from '../src/hugging-face/index.ts'
+import { exportModel } from '../src/hugging-face/export-model.ts'
 import { loadCard } from '../src/models/card.ts'
 import { installVllm } from '../test/support/vllm/environment.ts'
 import { MODEL, Vllm } from '../test/support/vllm/server.ts'

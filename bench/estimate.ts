@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { estimateSpeed } from '../src/catalogue/index.ts'
+import { estimateSpeed } from '../src/catalogue/speed-estimate.ts'
 import { machineSpeed } from '../src/inference/engines/engines.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { readGgufHeader } from '../src/models/read/gguf.ts'

@@ -4,7 +4,8 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { type CatalogueEntry, MEMORY_CLASSES, readCatalogue } from '../src/catalogue/index.ts'
+import { readCatalogue } from '../src/catalogue/catalogue.ts'
+import { type CatalogueEntry, MEMORY_CLASSES } from '../src/catalogue/catalogue-schema.ts'
 
 const PAGE = new URL('../docs/choosing.md', import.meta.url)
 const USES = {

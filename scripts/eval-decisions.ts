@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { LookoutClient } from '../src/client/index.ts'
+import { LookoutClient } from '../src/client/client.ts'
 import { askExamples } from '../src/commands/calibrating/ask-examples.ts'
 import { readExamples } from '../src/commands/calibrating/examples.ts'
 import {

@@ -9,7 +9,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { newApiKey } from '../src/accounts/index.ts'
+import { newApiKey } from '../src/accounts/api-key.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 import { evaluateDecisions } from './eval-decisions.ts'

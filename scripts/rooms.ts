@@ -1,12 +1,18 @@
 /**
  * Draws the rooms of `src` and the imports between them into `docs/contributing/rooms.md`, with dependency-cruiser. `npm run rooms`
- * writes the page; with `--check` the script fails when the page is out of date.
+ * writes the page; with `--check` the script fails when the page is out of date. It also fails when the tree in
+ * `docs/contributing/architecture.md` lacks a folder of `src`, or names a file or folder that is not there.
  */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const PAGE = fileURLToPath(new URL('../docs/contributing/rooms.md', import.meta.url))
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const MAP = join(ROOT, 'docs/contributing/architecture.md')
+const PAGE = join(ROOT, 'docs/contributing/rooms.md')
+/** Where the tree's descriptions begin. */
+const NOTES = 23
 /** Excluded rooms: nearly every room uses them, and their arrows would hide the others. */
 const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 /** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
@@ -34,8 +40,29 @@ ${drawing.replace('flowchart LR', 'flowchart TB').trim()}
 \`\`\`
 `
 
+const listed = listedPaths(readFileSync(MAP, 'utf8'))
+const complaints = [
+  ...listed.filter((path) => !existsSync(join(ROOT, path))).map((path) => `${path} is in the tree, and not there`),
+  ...globSync('src/**/', { cwd: ROOT })
+    .filter((folder) => folder !== 'src' && !listed.includes(`${folder}/`))
+    .map((folder) => `${folder}/ is not in the tree`),
+].map((complaint) => `docs/contributing/architecture.md: ${complaint}`)
+
 if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
 else if (readFileSync(PAGE, 'utf8') !== page) {
-  console.error('docs/contributing/rooms.md is out of date: run "npm run rooms"')
-  process.exitCode = 1
+  complaints.push('docs/contributing/rooms.md is out of date: run "npm run rooms"')
+}
+for (const complaint of complaints) console.error(complaint)
+if (complaints.length > 0) process.exitCode = 1
+
+/** The paths in the page's tree of `src`; those of folders end with a slash. */
+function listedPaths(text: string): string[] {
+  const [, tree = ''] = /^src\/\n((?: {2}.+\n)+)/m.exec(text) ?? []
+  const above: string[] = []
+  return [...tree.matchAll(/^( +)([\w.-]+\/?) /gm)]
+    .filter(([, indent]) => indent!.length < NOTES)
+    .map(([, indent, name]) => {
+      above.splice(indent!.length / 2 - 1, Number.POSITIVE_INFINITY, name!)
+      return `src/${above.join('')}`
+    })
 }

@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import sharp from 'sharp'
-import type { RgbImage } from '../src/media/index.ts'
+import type { RgbImage } from '../src/media/pixels.ts'
 import { makeAudio, makeVideo, SOUNDTRACK_RATE } from '../test/support/video.ts'
 
 const directory = resolve(process.argv[2] ?? fileURLToPath(new URL('../docs/pictures', import.meta.url)))

@@ -4,12 +4,12 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { type DestinationStream, type Logger, pino } from 'pino'
-import type { Clock } from './accounts/index.ts'
+import type { Clock } from './accounts/rate-limits.ts'
 import { GracefulShutdown } from './api/http/connection/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
 import type { TracingVariables } from './config/tracing.ts'
-import type { MediaSource } from './conversation/index.ts'
-import type { Examiner } from './doctor/index.ts'
+import type { MediaSource } from './conversation/prompt/media-parts.ts'
+import type { Examiner } from './doctor/examiner.ts'
 import { ModelCatalog } from './inference/catalog/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/catalog/open-models.ts'
 import { StoredModels } from './inference/catalog/stored-models.ts'
@@ -27,7 +27,7 @@ import { openLog } from './lib/log-output.ts'
 import { tellOnce } from './lib/tell-once.ts'
 import { version } from './lib/version.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
-import type { MediaLoader } from './media/index.ts'
+import type { MediaLoader } from './media/media-loader.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import { ServerStatus } from './metrics/server-status.ts'
@@ -117,7 +117,6 @@ export class Service {
     starting.defer(async () => embedded?.close())
     const logger = pino({ level: config.logLevel }, parts.logs ?? (await openLog(config.logFormat)))
     const metrics = config.metrics ? await openMetrics() : null
-    const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
     let examiner: Examiner | null = null
     const pool = new EnginePool({
@@ -130,25 +129,12 @@ export class Service {
     })
     starting.defer(() => pool.close())
     const launched = Promise.withResolvers<void>()
-    const lacks = tellOnce((problem) => logger.warn(problem))
-    const opener: ModelOpener = {
-      describe: (card) => describeCard(card, config.caches),
-      servable: (card) => servableCard(card, lacks),
-      start: (card, name, signal) => {
-        // No process of this machine.
-        if (!isLocal(card)) launched.resolve()
-        return start(card, {
-          logger,
-          signal,
-          maxWaiting: config.queueLength,
-          backend: config.backend,
-          ...config.caches,
-          onLaunch: launched.resolve,
-          prefixDisk: config.prefixDisk,
-          onRestart: () => metrics?.restarted(name),
-        })
-      },
-    }
+    const opener = modelOpener(config, {
+      start: parts.startEngine ?? startEngine,
+      logger,
+      metrics,
+      launched: launched.resolve,
+    })
     const loading = openModels({
       paths: config.modelCards,
       aliases: config.aliases,
@@ -158,8 +144,7 @@ export class Service {
       warn: (message) => logger.warn(message),
       opener,
     })
-    // Models and database start in processes of their own. Only then does this one load the rest of its code, which takes
-    // all of its time.
+    // Models and database start in processes of their own. Only then does this one load the rest of its code.
     const started = Promise.race([launched.promise, loading])
     const opening = started
       .then(() => import('./state.ts'))
@@ -167,27 +152,11 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [
-      registry,
-      state,
-      media,
-      { createApi, readPage, BodyReader, ByteBudget, LineRequests },
-      { Conversations },
-      { ModelPulls },
-      { Examiner },
-    ] = await Promise.all([
-      loading,
-      opening,
-      openingMedia,
-      started.then(() => import('./api/index.ts')),
-      started.then(() => import('./conversation/index.ts')),
-      started.then(() => import('./hub/model-pulls.ts')),
-      started.then(() => import('./doctor/index.ts')),
-    ])
+    const [registry, state, media, code] = await Promise.all([loading, opening, openingMedia, started.then(loadCode)])
     metrics?.watch(() => pool.engines)
 
     if (!isFFmpegInstalled()) logger.warn('Video and audio are not available: FFmpeg is not installed')
-    const conversations = new Conversations({
+    const conversations = new code.Conversations({
       registry,
       media,
       compatibility: config.compatibility,
@@ -212,27 +181,21 @@ export class Service {
     void stored.refresh()
     const models = new ModelCatalog(registry, stored)
 
-    // Measured when it is first asked for, and once: it takes seconds of all processors.
-    const measure = parts.machineSpeed ?? (() => machineSpeed(config))
-    let measured: Promise<MachineSpeed | null> | null = null
-    const speed = () => {
-      measured ??= measure()
-      return measured
-    }
+    const speed = measuredOnce(parts.machineSpeed ?? (() => machineSpeed(config)))
     const machine = async () => ({ available: memoryForModels(memoryLimitBytes), speed: await speed() })
-    const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
+    const pulls = new code.ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
     starting.defer(() => pulls.close())
 
-    const examinations = new Examiner({ models, media, pool, logger })
+    const examinations = new code.Examiner({ models, media, pool, logger })
     examiner = examinations
     starting.defer(() => examinations.close())
 
-    const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
+    const bodies = new code.BodyReader(new code.ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
     const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
     const closing = new GracefulShutdown()
-    const lines = new LineRequests()
+    const lines = new code.LineRequests()
     const runner =
       config.batchLines === 0
         ? null
@@ -241,9 +204,9 @@ export class Service {
             parallel: config.batchLines,
             ...parts.batches,
           })
-    const studio = config.studio ? await readPage(STUDIO.directory) : null
+    const studio = config.studio ? await code.readPage(STUDIO.directory) : null
     const hasReference = config.docs && existsSync(REFERENCE.directory)
-    const app = createApi({
+    const app = code.createApi({
       models,
       machine,
       pulls,
@@ -285,13 +248,9 @@ export class Service {
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
     examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
-    const url = urlOf(app.server.address() as AddressInfo)
-    if (!isLoopback(app.server.address() as AddressInfo)) {
-      logger.warn(
-        `${url} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
-          'in front of it adds TLS and no one else can reach this port',
-      )
-    }
+    const address = app.server.address() as AddressInfo
+    warnIfOpen(address, logger)
+    const url = urlOf(address)
     const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     const studioUrl = studio && `${url}/studio`
     const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
@@ -318,6 +277,61 @@ function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Co
   return database
 }
 
+interface OpenerParts {
+  readonly start: (card: ModelCard, options: EngineOptions) => Promise<Engine>
+  readonly logger: Logger
+  readonly metrics: Metrics | null
+  /** Called when an engine's process has started, or none of this machine is needed. */
+  readonly launched: () => void
+}
+
+function modelOpener(config: Config, { start, logger, metrics, launched }: OpenerParts): ModelOpener {
+  const lacks = tellOnce((problem) => logger.warn(problem))
+  return {
+    describe: (card) => describeCard(card, config.caches),
+    servable: (card) => servableCard(card, lacks),
+    start: (card, name, signal) => {
+      if (!isLocal(card)) launched()
+      return start(card, {
+        logger,
+        signal,
+        maxWaiting: config.queueLength,
+        backend: config.backend,
+        ...config.caches,
+        onLaunch: launched,
+        prefixDisk: config.prefixDisk,
+        onRestart: () => metrics?.restarted(name),
+      })
+    },
+  }
+}
+
+/** The rest of the code. Loading it takes all of this process's time. */
+async function loadCode() {
+  const modules = await Promise.all([
+    import('./api/api.ts'),
+    import('./api/pages/page-files.ts'),
+    import('./api/http/body/body-reader.ts'),
+    import('./api/http/body/byte-budget.ts'),
+    import('./api/http/connection/line-requests.ts'),
+    import('./conversation/conversations.ts'),
+    import('./hub/model-pulls.ts'),
+    import('./doctor/examiner.ts'),
+  ])
+  const [{ createApi }, { readPage }, { BodyReader }, { ByteBudget }, { LineRequests }, ...others] = modules
+  const [{ Conversations }, { ModelPulls }, { Examiner }] = others
+  return { createApi, readPage, BodyReader, ByteBudget, LineRequests, Conversations, ModelPulls, Examiner }
+}
+
+/** Measured when it is first asked for, and once: it takes seconds of all processors. */
+function measuredOnce<Result>(measure: () => Promise<Result>): () => Promise<Result> {
+  let measured: Promise<Result> | null = null
+  return () => {
+    measured ??= measure()
+    return measured
+  }
+}
+
 async function openMetrics(): Promise<Metrics> {
   const { Metrics } = await import('./metrics/metrics.ts')
   return new Metrics(await version())
@@ -337,7 +351,7 @@ interface MediaParts {
 
 /** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
 async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
-  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/index.ts')])
+  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/media-loader.ts')])
   const media = new MediaLoader({
     sandbox: config.decoderSandbox,
     allowedHosts: config.mediaHosts,
@@ -373,8 +387,12 @@ async function probeMetrics(address: MetricsAddress): Promise<void> {
   })
 }
 
-function isLoopback({ address }: AddressInfo): boolean {
-  return ipaddr.process(address).range() === 'loopback'
+function warnIfOpen(info: AddressInfo, logger: Logger): void {
+  if (ipaddr.process(info.address).range() === 'loopback') return
+  logger.warn(
+    `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
+      'in front of it adds TLS and no one else can reach this port',
+  )
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

@@ -1,24 +1,24 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import {
-  Accounts,
-  Authenticator,
-  Budgets,
-  type Clock,
-  CONFIGURED_KEY,
-  openRateLimits,
-  openStudioKey,
-  type RateLimits,
-  STUDIO_KEY,
-  UsageLedger,
-} from './accounts/index.ts'
-import { Batches, BatchRunner, type BatchRunnerOptions, openBatchPlace } from './batches/index.ts'
+import { Accounts } from './accounts/accounts.ts'
+import { Authenticator } from './accounts/authenticator.ts'
+import { Budgets } from './accounts/budgets.ts'
+import { openRateLimits } from './accounts/open-rate-limits.ts'
+import { CONFIGURED_KEY, STUDIO_KEY } from './accounts/principal.ts'
+import type { Clock, RateLimits } from './accounts/rate-limits.ts'
+import { openStudioKey } from './accounts/studio-key.ts'
+import { UsageLedger } from './accounts/usage-ledger.ts'
+import { openBatchPlace } from './batches/batch-place.ts'
+import { BatchRunner, type BatchRunnerOptions } from './batches/batch-runner.ts'
+import { Batches } from './batches/batches.ts'
 import { type Config, isLoopbackHost } from './config/config.ts'
-import { Files } from './files/index.ts'
-import { Responses } from './responses/index.ts'
+import { Files } from './files/files.ts'
+import { Responses } from './responses/responses.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
+import { openBlobs } from './storage/blobs.ts'
+import { Database, type DatabaseOptions } from './storage/database.ts'
+import { DraftFolder } from './storage/draft-folder.ts'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
-import { Database, type DatabaseOptions, DraftFolder, openBlobs } from './storage/index.ts'
 
 /** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
 export interface State {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { parseMarkup } from '../src/grounding/index.ts'
+import { parseMarkup } from '../src/grounding/markup-parser.ts'
 import type { PromptPart } from '../src/inference/contract/parts.ts'
 import type { Branch, Work } from '../src/inference/contract/work.ts'
 import { changedCard } from './support/changed-card.ts'

@@ -1,7 +1,8 @@
 import type OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { Accounts } from '../src/accounts/index.ts'
-import { Database, type OrganisationLimits } from '../src/storage/index.ts'
+import { Accounts } from '../src/accounts/accounts.ts'
+import { Database } from '../src/storage/database.ts'
+import type { OrganisationLimits } from '../src/storage/schema.ts'
 import { BatchClient, CHAT, chatBody, chatLines } from './support/batches.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

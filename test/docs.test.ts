@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { glob, readdir, readFile } from 'node:fs/promises'
+import { glob, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { readCatalogue } from '../src/catalogue/index.ts'
+import { readCatalogue } from '../src/catalogue/catalogue.ts'
 import { REQUESTS_PER_MINUTE } from '../src/config/rate-limits.ts'
 
 const run = promisify(execFile)
@@ -139,19 +139,4 @@ test('models that pages tell to pull are in the catalogue', async () => {
   )
   expect(told).toContain('qwen3-vl-4b')
   expect(told.filter((name) => !names.includes(name))).toEqual([])
-})
-
-test('docs/contributing/architecture.md lists the rooms that there are', async () => {
-  const tree = /^src\/\n((?: {2}.+\n)+)/m.exec(texts.get('docs/contributing/architecture.md')!)![1]!
-  const listed: string[] = []
-  const above: string[] = []
-  for (const [, indent, name] of tree.matchAll(/^( +)([\w.-]+\/?) /gm)) {
-    above.splice(indent!.length / 2 - 1, Number.POSITIVE_INFINITY, name!)
-    listed.push(join('src', ...above))
-  }
-  expect(listed.filter((path) => !existsSync(path))).toEqual([])
-  const rooms = (await readdir('src', { withFileTypes: true })).map((entry) =>
-    entry.isDirectory() ? `src/${entry.name}/` : `src/${entry.name}`,
-  )
-  expect(listed.filter((path) => path.split('/').filter(Boolean).length === 2).sort()).toEqual(rooms.sort())
 })

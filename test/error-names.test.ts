@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { invalidRequest } from '../src/lib/errors.ts'
-import { MediaLoader } from '../src/media/index.ts'
+import { MediaLoader } from '../src/media/media-loader.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const MODEL = 'service-mk1.5'

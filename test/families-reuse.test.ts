@@ -9,10 +9,11 @@ import { locateNativeLibraries } from '../src/inference/local/native/native-path
 import type { LocalModelCard } from '../src/models/card.ts'
 import { uint32 } from './support/gguf-writer.ts'
 import { countTokens, trusted } from './support/local-engine.ts'
-import { TINY_MODELS, type TinyModel, writeTinyModel } from './support/tiny-models/index.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
 import { mediaOf, promptsOf, turnOf, untrusted } from './support/tiny-models/prompts.ts'
 import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reuse.ts'
+import { type TinyModel, writeTinyModel } from './support/tiny-models/tiny-model.ts'
+import { TINY_MODELS } from './support/tiny-models/tiny-models.ts'
 
 /**
  * What `npm run parity -- families` checks without llama-server, for one family of each kind of memory: M-RoPE with

@@ -12,18 +12,20 @@ import { loadNativeLibraries, type NativeLibraries } from '../src/inference/loca
 import { Model } from '../src/inference/local/native/model.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
 import { Projector, type TokenisedChunk } from '../src/inference/local/native/projector.ts'
-import { type Size, targetSize } from '../src/media/index.ts'
+import type { Size } from '../src/media/pixels.ts'
+import { targetSize } from '../src/media/resize.ts'
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { Service } from '../src/service.ts'
 import { int32s } from './support/gguf-writer.ts'
 import { picture } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
 import { writeDerivedModel } from './support/tiny-models/derived.ts'
-import { TINY_MODELS, type TinyModel } from './support/tiny-models/index.ts'
 import { OTHER_MODELS } from './support/tiny-models/other-encoders.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
 import { promptsOf } from './support/tiny-models/prompts.ts'
 import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reuse.ts'
+import type { TinyModel } from './support/tiny-models/tiny-model.ts'
+import { TINY_MODELS } from './support/tiny-models/tiny-models.ts'
 
 /**
  * Families whose images libmtmd cuts into tiles, or ends rows of with a token. Their models are served as a stranger

@@ -12,9 +12,10 @@ import { locateNativeLibraries } from '../src/inference/local/native/native-path
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { type Backend, findBackend, GPU_BACKENDS } from '../src/setup/backends.mjs'
 import { CARD } from './support/local-engine.ts'
-import { TINY_MODELS, writeTinyModel } from './support/tiny-models/index.ts'
 import { promptsOf } from './support/tiny-models/prompts.ts'
 import { answers, branch } from './support/tiny-models/reuse.ts'
+import { writeTinyModel } from './support/tiny-models/tiny-model.ts'
+import { TINY_MODELS } from './support/tiny-models/tiny-models.ts'
 
 const PLATFORM = `${process.platform}-${process.arch}`
 const TOKENS = 8

@@ -9,8 +9,9 @@ import { loadLocalCard, type ModelCard } from '../src/models/card.ts'
 import { trusted, untrusted } from './support/local-engine.ts'
 import { writeQuantisedModel } from './support/quantised-model.ts'
 import { logProbsOf, read } from './support/reads.ts'
-import { TINY_MODELS, writeTinyModel } from './support/tiny-models/index.ts'
 import { mediaOf } from './support/tiny-models/prompts.ts'
+import { writeTinyModel } from './support/tiny-models/tiny-model.ts'
+import { TINY_MODELS } from './support/tiny-models/tiny-models.ts'
 
 /**
  * Numbers of a question must not depend on others, with any memory and kernels: M-RoPE, a sliding window with

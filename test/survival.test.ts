@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
-import { Database } from '../src/storage/index.ts'
+import { Database } from '../src/storage/database.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 
 /** How often the server is killed. Releases are tested with 50. */

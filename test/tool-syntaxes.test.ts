@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { ToolSyntaxName } from '../src/families/index.ts'
+import type { ToolSyntaxName } from '../src/families/tool-syntax.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { FakeEngine } from './support/fake-engine.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { newApiKey } from '../src/accounts/index.ts'
+import { newApiKey } from '../src/accounts/api-key.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { startTestServer, type TestServer } from './support/server.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { tables } from '../src/storage/index.ts'
+import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TOOL_SYNTAXES } from '../src/conversation/tools/syntaxes.ts'
-import { DIALECTS } from '../src/grounding/index.ts'
+import { DIALECTS } from '../src/grounding/dialects/dialects.ts'
 import { Automaton } from '../src/inference/constraints/automaton.ts'
 import { grammarOf } from '../src/inference/constraints/constraint-grammar.ts'
 import { toEbnf } from '../src/inference/constraints/ebnf.ts'

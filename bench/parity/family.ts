@@ -4,9 +4,9 @@ import { loadNativeLibraries, type NativeLibraries } from '../../src/inference/l
 import { locateNativeLibraries } from '../../src/inference/local/native/native-paths.ts'
 import type { LocalModelCard } from '../../src/models/card.ts'
 import { writeDerivedModel } from '../../test/support/tiny-models/derived.ts'
-import { type TinyModel, writeTinyModel } from '../../test/support/tiny-models/index.ts'
 import { type NamedPrompt, promptsOf } from '../../test/support/tiny-models/prompts.ts'
 import { REPLY_TOKENS, REUSE_CELLS, REUSES } from '../../test/support/tiny-models/reuse.ts'
+import { type TinyModel, writeTinyModel } from '../../test/support/tiny-models/tiny-model.ts'
 import type { Peer } from '../support/peer-build.ts'
 import { startPeer } from '../support/server.ts'
 import { EngineReplies } from './engine-replies.ts'
@@ -15,7 +15,7 @@ import { oddPrompts } from './odd-images.ts'
 import { askPeer, type Reply } from './peer-replies.ts'
 
 /** How one check of a model came out. */
-export interface Cell {
+interface Cell {
   readonly passed: boolean
   /** What stands in the table. */
   readonly text: string

@@ -2,22 +2,18 @@ import { ReplyCollector } from '../../src/conversation/reply/reply.ts'
 import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
-import {
-  type DetectionKind,
-  DIALECTS,
-  type Dialect,
-  formatPiece,
-  type Leaf,
-  parseMarkup,
-  type Scene,
-} from '../../src/grounding/index.ts'
+import type { Leaf } from '../../src/grounding/annotation.ts'
+import type { DetectionKind, Dialect, Scene } from '../../src/grounding/dialect.ts'
+import { DIALECTS } from '../../src/grounding/dialects/dialects.ts'
+import { parseMarkup } from '../../src/grounding/markup-parser.ts'
+import { formatPiece } from '../../src/grounding/markup-writer.ts'
 import type { Constraint } from '../../src/inference/contract/constraint.ts'
 import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { Sampling } from '../../src/inference/contract/work.ts'
 import type { ModelCard } from '../../src/models/card.ts'
-import type { TinyModel } from '../../test/support/tiny-models/index.ts'
 import { promptsOf } from '../../test/support/tiny-models/prompts.ts'
 import { answers, branch, GREEDY } from '../../test/support/tiny-models/reuse.ts'
+import type { TinyModel } from '../../test/support/tiny-models/tiny-model.ts'
 
 /** What is wrong with a notation. */
 class NotationError extends Error {}

@@ -1,8 +1,9 @@
-import { type Size, targetSize } from '../../src/media/index.ts'
+import type { Size } from '../../src/media/pixels.ts'
+import { targetSize } from '../../src/media/resize.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 import { picture } from '../../test/support/local-engine.ts'
-import type { TinyModel } from '../../test/support/tiny-models/index.ts'
 import { type NamedPrompt, turnOf, untrusted } from '../../test/support/tiny-models/prompts.ts'
+import type { TinyModel } from '../../test/support/tiny-models/tiny-model.ts'
 
 const ODD: readonly Size[] = [
   { width: 500, height: 333 },

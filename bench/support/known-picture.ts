@@ -2,7 +2,7 @@ import sharp from 'sharp'
 import type { FreshText } from './prompts.ts'
 
 /** A question about a picture whose answer is yes or no. */
-export interface KnownQuestion {
+interface KnownQuestion {
   readonly question: string
   readonly answer: boolean
 }

@@ -156,7 +156,7 @@ async function addBackends(folder: string): Promise<void> {
 }
 
 /** Named by everything that determines the build: a native build for one processor may not run on another. */
-export function peerDirectory(): string {
+function peerDirectory(): string {
   const { platform } = locatePrebuilt()
   const recipe = JSON.stringify([SOURCE_INTEGRITY, options(), TARGETS, TILE_FIX, cpus()[0]?.model, gpus()?.library])
   const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12)

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { GuardedProcess, ProcessEnded } from '../../src/lib/guarded/guarded-process.ts'
+import { GuardedProcess } from '../../src/lib/guarded/guarded-process.ts'
 import { type Attempt, answerOf } from '../../src/lib/guarded/guarded-program.ts'
 import type { SchemaAnswer, SchemaQuestion } from './schema-program.ts'
 
@@ -29,11 +29,6 @@ export class SchemaProcess implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#process.stop()
   }
-}
-
-/** @returns whether the error says what is wrong with a schema, rather than with this program. */
-export function isProcessEnd(error: unknown): error is ProcessEnded {
-  return error instanceof ProcessEnded
 }
 
 export class Judges implements AsyncDisposable {

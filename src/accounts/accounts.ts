@@ -1,15 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import {
-  and,
-  asc,
-  type Database,
-  eq,
-  isNull,
-  type OrganisationLimits,
-  sql,
-  type Transaction,
-  tables,
-} from '../storage/index.ts'
+import type { Database, Transaction } from '../storage/database.ts'
+import { and, asc, eq, isNull, sql } from '../storage/drizzle.ts'
+import type { OrganisationLimits } from '../storage/schema.ts'
+import * as tables from '../storage/schema.ts'
 import { hashOf, newApiKey, SCOPES, type Scope, visiblePart } from './api-key.ts'
 import { FIRST_ORGANISATION } from './principal.ts'
 
@@ -44,7 +37,7 @@ export interface NewApiKey {
 }
 
 /** A request of the operator that cannot be carried out. The message is one line for them. */
-export class AccountError extends Error {
+class AccountError extends Error {
   override readonly name = 'AccountError'
 }
 

@@ -1,4 +1,6 @@
-import { and, type Database, eq, tables } from '../storage/index.ts'
+import type { Database } from '../storage/database.ts'
+import { and, eq } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
 import type { Principal } from './principal.ts'
 import type { UsageRecord } from './usage-ledger.ts'
 

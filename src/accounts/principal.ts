@@ -1,4 +1,4 @@
-import type { OrganisationLimits } from '../storage/index.ts'
+import type { OrganisationLimits } from '../storage/schema.ts'
 import { SCOPES, type Scope } from './api-key.ts'
 
 /** The organisation and key that a request is made with. Limits, quotas, files and caches belong to organisations. */
@@ -15,7 +15,7 @@ export const CONFIGURED_KEY = 'LOOKOUT_API_KEY'
 /** Id of the key in the Studio's link. It is in no list either. */
 export const STUDIO_KEY = 'studio'
 /** Stands for the key that clients of this machine need not send. */
-export const NO_KEY = 'keyless'
+const NO_KEY = 'keyless'
 /** The organisation of the configured key, of the Studio's, of those without a key, and of the key that the first start creates. */
 export const FIRST_ORGANISATION = 'default'
 

@@ -3,7 +3,8 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { ApiError } from '../lib/errors.ts'
-import { type Database, sql } from '../storage/index.ts'
+import type { Database } from '../storage/database.ts'
+import { sql } from '../storage/drizzle.ts'
 
 /** The usage of one request that was admitted to a model. */
 export interface UsageRecord {

@@ -1,18 +1,9 @@
-import type { Files, StoredFile } from '../files/index.ts'
-import {
-  and,
-  type BatchEnding,
-  type BatchProblem,
-  type BatchStatus,
-  type Database,
-  type Draft,
-  eq,
-  gt,
-  type SQL,
-  sql,
-  type Transaction,
-  tables,
-} from '../storage/index.ts'
+import type { Files, StoredFile } from '../files/files.ts'
+import type { Draft } from '../storage/blob-store.ts'
+import type { Database, Transaction } from '../storage/database.ts'
+import { and, eq, gt, type SQL, sql } from '../storage/drizzle.ts'
+import type { BatchEnding, BatchProblem, BatchStatus } from '../storage/schema.ts'
+import * as tables from '../storage/schema.ts'
 import { ENDED_AT } from './batches.ts'
 import type { IndexedLine } from './input-index.ts'
 

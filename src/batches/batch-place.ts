@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FolderLock } from '../storage/index.ts'
+import { FolderLock } from '../storage/folder-lock.ts'
 
 /** A folder by which a server knows the leases of those that ran in the same place before. */
 export interface BatchPlace {

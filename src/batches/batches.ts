@@ -1,18 +1,11 @@
-import type { Principal } from '../accounts/index.ts'
-import { type Files, SortedIds } from '../files/index.ts'
+import type { Principal } from '../accounts/principal.ts'
+import { SortedIds } from '../files/file-id.ts'
+import type { Files } from '../files/files.ts'
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import {
-  and,
-  type BatchEnding,
-  type BatchProblem,
-  type BatchStatus,
-  type Database,
-  desc,
-  eq,
-  lt,
-  sql,
-  tables,
-} from '../storage/index.ts'
+import type { Database } from '../storage/database.ts'
+import { and, desc, eq, lt, sql } from '../storage/drizzle.ts'
+import type { BatchEnding, BatchProblem, BatchStatus } from '../storage/schema.ts'
+import * as tables from '../storage/schema.ts'
 
 const { batches } = tables
 

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import { indexedInput } from './index-input.ts'
 import { type IndexedLine, indexInput } from './input-index.ts'
 

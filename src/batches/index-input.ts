@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import type { IndexedLine } from './input-index.ts'
 import type { IndexerSaid } from './input-worker.ts'
 

@@ -1,12 +1,12 @@
 import type { ErrorCode } from '../lib/error-codes.ts'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import { readInputLine } from './input-line.ts'
 import { splitLines } from './lines.ts'
 
 /** As many as OpenAI allows. */
-export const MOST_LINES = 50_000
+const MOST_LINES = 50_000
 /** A request of the largest size, with the rest of its line. */
-export const MOST_LINE_BYTES = 21 * 2 ** 20
+const MOST_LINE_BYTES = 21 * 2 ** 20
 const MOST_PROBLEMS = 100
 
 /** A line that is to be run. */

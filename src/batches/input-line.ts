@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ErrorCode } from '../lib/error-codes.ts'
 import { MOST_VALUES, shapeFault } from '../lib/json-shape.ts'
 import { rawMembers } from '../lib/raw-json.ts'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 
 /** What a line of an input is about, or what is wrong with it. */
 export type InputLine =

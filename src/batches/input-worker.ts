@@ -3,7 +3,7 @@
  * problems, or the lines in parts, each when the one before has been taken.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { BatchProblem } from '../storage/index.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import { type IndexedLine, indexInput } from './input-index.ts'
 
 /** What the thread says. Each is answered: `more` with a piece or, at the end of the input, null; lines with anything. */

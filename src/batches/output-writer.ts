@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import type { Files } from '../files/index.ts'
+import type { Files } from '../files/files.ts'
 import type { ErrorCode } from '../lib/error-codes.ts'
 import { invalidRequest } from '../lib/errors.ts'
-import type { BatchEnding } from '../storage/index.ts'
+import type { BatchEnding } from '../storage/schema.ts'
 import type { BatchOutput, KeptLine } from './batch-desk.ts'
 
 /** The response to a line. */

@@ -1,5 +1,5 @@
-import type { Files } from '../files/index.ts'
-import type { BatchProblem } from '../storage/index.ts'
+import type { Files } from '../files/files.ts'
+import type { BatchProblem } from '../storage/schema.ts'
 import type { OpenBatch, TakenLine } from './batch-desk.ts'
 
 /** What is read at a time, unless one line alone is longer. */

@@ -55,7 +55,7 @@ interface EngineEntry {
   readonly demonstration: boolean
 }
 
-export interface Usage {
+interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
@@ -72,7 +72,7 @@ export interface FinishedReply extends ReplyPiece {
   readonly usage: Usage | null
 }
 
-export interface Pixel {
+interface Pixel {
   readonly x: number
   readonly y: number
 }

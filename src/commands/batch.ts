@@ -1,8 +1,9 @@
 import { glob, stat } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
-import { type LookoutClient, ServerError } from '../client/index.ts'
+import { type LookoutClient, ServerError } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
-import { csvLine, type Origin } from '../exports/index.ts'
+import { csvLine } from '../exports/csv.ts'
+import type { Origin } from '../exports/detected-picture.ts'
 import { version } from '../lib/version.ts'
 import {
   CONNECTION_HELP,

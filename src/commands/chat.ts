@@ -1,10 +1,11 @@
 import { stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { FinishedReply, LookoutClient } from '../client/index.ts'
+import type { FinishedReply, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
-import { drawMarks, Palette } from '../drawing/index.ts'
-import type { MediaKind } from '../media/index.ts'
+import { drawMarks } from '../drawing/draw.ts'
+import { Palette } from '../drawing/palette.ts'
+import type { MediaKind } from '../media/media-type.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
 import {
   isPicture,

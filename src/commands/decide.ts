@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { type LookoutClient, ServerError } from '../client/index.ts'
+import { type LookoutClient, ServerError } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import {
   CONNECTION_HELP,

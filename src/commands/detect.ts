@@ -1,9 +1,12 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Detection, LookoutClient } from '../client/index.ts'
+import type { Detection, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
-import { drawMarks, type Mark, Palette } from '../drawing/index.ts'
-import { csvLine, type Origin } from '../exports/index.ts'
+import { drawMarks } from '../drawing/draw.ts'
+import type { Mark } from '../drawing/mark.ts'
+import { Palette } from '../drawing/palette.ts'
+import { csvLine } from '../exports/csv.ts'
+import type { Origin } from '../exports/detected-picture.ts'
 import { version } from '../lib/version.ts'
 import {
   CONNECTION_HELP,

@@ -15,7 +15,7 @@ interface About {
 }
 const ABOUT = z.registry<About>()
 
-export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
 const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKETS.join(', ')}`
@@ -181,7 +181,7 @@ export const settingsSchema = z.object({
   metrics_host: text().default('127.0.0.1').register(ABOUT, { help: 'address to serve metrics on' }),
 })
 
-export type Settings = z.infer<typeof settingsSchema>
+type Settings = z.infer<typeof settingsSchema>
 export type SettingName = keyof Settings
 
 /** What there is to say about a setting. */

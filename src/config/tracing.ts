@@ -1,5 +1,3 @@
-import type { Environment } from './config.ts'
-
 /** OpenTelemetry's own variables, `OTEL_*`, as they are set. */
 export type TracingVariables = Readonly<Record<string, string>>
 
@@ -7,7 +5,7 @@ export type TracingVariables = Readonly<Record<string, string>>
  * Null where nothing is traced: no endpoint is set and the exporter is not asked for by name, or a variable turns traces
  * off.
  */
-export function readTracing(environment: Environment): TracingVariables | null {
+export function readTracing(environment: NodeJS.ProcessEnv): TracingVariables | null {
   const set = Object.entries(environment).filter(
     (entry): entry is [string, string] => entry[0].startsWith('OTEL_') && entry[1] !== undefined && entry[1] !== '',
   )

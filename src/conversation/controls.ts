@@ -1,4 +1,4 @@
-import { type AnnotationFormat, type Hint, hintedFormat, takeHints } from '../grounding/index.ts'
+import { type AnnotationFormat, type Hint, hintedFormat, takeHints } from '../grounding/hints.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { type Param, type Path, within } from '../lib/param.ts'

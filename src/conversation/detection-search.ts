@@ -1,4 +1,4 @@
-import type { Annotation, GridPoint, Leaf } from '../grounding/index.ts'
+import type { Annotation, GridPoint, Leaf } from '../grounding/annotation.ts'
 import { AnnotationSearch, type SearchParts } from './reply/annotation-search.ts'
 
 interface DetectionSearchParts extends SearchParts {

@@ -1,6 +1,7 @@
 import { ApiError, internalError } from '../lib/errors.ts'
 import { parseJsonOr } from '../lib/parse-json.ts'
-import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
+import { type GridRegion, isRegion } from '../media/coordinates.ts'
+import type { RgbImage } from '../media/pixels.ts'
 import type { PromptSource } from './prompt/prompt.ts'
 import { ReplyCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage } from './reply/reply.ts'
 import type { Usage } from './reply/usage.ts'

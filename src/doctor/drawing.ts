@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import type { Size } from '../media/index.ts'
+import type { Size } from '../media/pixels.ts'
 import { type Box, centreOf } from './coordinates/convention.ts'
 import { seededRandom, shuffled } from './random.ts'
 

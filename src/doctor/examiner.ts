@@ -1,4 +1,4 @@
-import type { MediaSource } from '../conversation/index.ts'
+import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import type { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Engine } from '../inference/contract/engine.ts'

@@ -3,7 +3,7 @@
  * promises. `noise`: answers are no better than chance. `skipped`: nothing to check, for the reason given. `measured`:
  * nothing to judge by.
  */
-export type Verdict = 'ok' | 'warning' | 'failed' | 'noise' | 'skipped' | 'measured'
+type Verdict = 'ok' | 'warning' | 'failed' | 'noise' | 'skipped' | 'measured'
 
 /** One line of the report. */
 export interface Finding {

@@ -1,14 +1,11 @@
-import {
-  type ChatRequest,
-  Conversations,
-  collectReply,
-  type MediaSource,
-  type WholeReply,
-} from '../conversation/index.ts'
+import { Conversations } from '../conversation/conversations.ts'
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
+import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
 import { buildSharedPrompt, type PromptStyle, promptStyle, type SharedPrompt } from '../conversation/prompt/prompt.ts'
 import { TemplateProcesses } from '../conversation/prompt/template-processes.ts'
+import { collectReply, type WholeReply } from '../conversation/reply/reply.ts'
+import type { ChatRequest } from '../conversation/request/chat-request.ts'
 import { ModelRegistry, type ServedModel } from '../inference/catalog/registry.ts'
 import type { Constraint } from '../inference/contract/constraint.ts'
 import type { Engine } from '../inference/contract/engine.ts'
@@ -16,7 +13,9 @@ import type { FinishEvent, TokenLogProb } from '../inference/contract/generation
 import { GREEDY } from '../inference/contract/greedy.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import type { Branch } from '../inference/contract/work.ts'
-import { type DecodedImage, InlineMedia, MediaLoader } from '../media/index.ts'
+import type { DecodedImage } from '../media/decoding/protocol.ts'
+import { InlineMedia } from '../media/inline-media.ts'
+import { MediaLoader } from '../media/media-loader.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 
 export const ORGANISATION = 'doctor'
@@ -24,7 +23,7 @@ const CHAT_TOKENS = 128
 /** A slow model may take this long for one reply. */
 const REPLY_SECONDS = 600
 
-export interface Question {
+interface Question {
   readonly text: string
   readonly maxTokens: number
   readonly constraint?: Constraint

@@ -1,7 +1,7 @@
 import type { DetectedBox } from './detected-picture.ts'
 
 /** A known box and a found one that are taken for the same object, by their places in the lists. */
-export interface Pair {
+interface Pair {
   readonly known: number
   readonly found: number
   readonly iou: number

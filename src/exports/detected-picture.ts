@@ -20,7 +20,7 @@ export interface DetectedBox {
 }
 
 /** In pixels of the upright picture. */
-export interface DetectedPoint {
+interface DetectedPoint {
   readonly label: string
   readonly x: number
   readonly y: number

@@ -2,7 +2,9 @@ import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { labelMeName, toLabelMe, toYolo, yoloName, zip } from './index.ts'
+import { labelMeName, toLabelMe } from './label-me.ts'
+import { toYolo, yoloName } from './yolo.ts'
+import { zip } from './zip.ts'
 
 /** COCO and CSV are tested through the command line that writes them, and what other tools read in test/labels.test.ts. */
 

@@ -1,4 +1,4 @@
-import type { DialectName } from '../grounding/index.ts'
+import type { DialectName } from '../grounding/dialects/dialects.ts'
 import type { DecisionForms } from './decision-forms.ts'
 import type { TileRule } from './tiles.ts'
 import type { ToolSyntaxName } from './tool-syntax.ts'

@@ -1,6 +1,6 @@
 import { type AudioRule, audioRule, stacksEvenly } from './audio-encoders.ts'
+import { FAMILIES, FAMILY_NAMES, type FamilyName } from './families.ts'
 import type { Family, ModelTraits } from './family.ts'
-import { FAMILIES, FAMILY_NAMES, type FamilyName } from './index.ts'
 
 /** Values in the header of a GGUF file, by key. */
 export type GgufMetadata = ReadonlyMap<string, unknown>

@@ -1,4 +1,4 @@
-import type { FamilyName } from './index.ts'
+import type { FamilyName } from './families.ts'
 import { architectureOf } from './processors/architectures.ts'
 import type { ImageProcessing, ProcessorFiles } from './processors/image-processing.ts'
 

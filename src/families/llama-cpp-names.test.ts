@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest'
 import { LLAMA_RELEASE } from '../setup/native-library.mjs'
 import { fetchSource } from '../setup/source.mjs'
 import { audioRule } from './audio-encoders.ts'
-import { FAMILIES, FAMILY_NAMES } from './index.ts'
+import { FAMILIES, FAMILY_NAMES } from './families.ts'
 import {
   ARCHITECTURES,
   architectureDoubt,

@@ -1,5 +1,5 @@
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
+import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/media-type.ts'
 
 /** The type of batches' inputs and outputs. */
 export const JSON_LINES = 'application/jsonl'

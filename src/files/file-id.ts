@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { base62 } from '../accounts/index.ts'
+import { base62 } from '../accounts/api-key.ts'
 
 const FILE_ID = /^file-[0-9A-Za-z]{22}$/
 /** Random bits, below the 48 bits of the time in milliseconds. */

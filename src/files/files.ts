@@ -1,31 +1,17 @@
 import type { Logger } from 'pino'
-import type { Principal } from '../accounts/index.ts'
+import type { Principal } from '../accounts/principal.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
-import { HEAD_BYTES, type MediaType, mediaType, type StoredFiles } from '../media/index.ts'
-import {
-  and,
-  asc,
-  type BlobStore,
-  type ByteRange,
-  type Database,
-  type Draft,
-  desc,
-  eq,
-  gt,
-  inArray,
-  isNull,
-  lt,
-  or,
-  type Queries,
-  type SQL,
-  sql,
-  type Transaction,
-  tables,
-} from '../storage/index.ts'
+import type { StoredFiles } from '../media/fetching/stored-files.ts'
+import { HEAD_BYTES, type MediaType, mediaType } from '../media/media-type.ts'
+import type { BlobStore, ByteRange, Draft } from '../storage/blob-store.ts'
+import type { Database, Queries, Transaction } from '../storage/database.ts'
+import { and, asc, desc, eq, gt, inArray, isNull, lt, or, type SQL, sql } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
 import type { JSON_LINES } from './content-type.ts'
 import { isFileId, SortedIds } from './file-id.ts'
+import { addStored, checkQuota, checkStored, countUpload, lockStored } from './storage-quota.ts'
 
-const { files, organisations, uploads } = tables
+const { files, organisations } = tables
 
 /** What clients may upload files for. */
 export const UPLOAD_PURPOSES = ['vision', 'user_data', 'batch'] as const
@@ -36,9 +22,6 @@ export type Purpose = (typeof PURPOSES)[number]
 export const MAX_FILE_BYTES = 128 * 2 ** 20
 /** Of the input of a batch; at least as much as OpenAI allows. */
 export const MAX_BATCH_FILE_BYTES = 200 * 2 ** 20
-const MAX_STORED_BYTES = 100 * 2 ** 30
-const MAX_UPLOADED_BYTES = 20e9
-const UPLOAD_WINDOW_HOURS = 48
 const RETRY_AFTER_S = 1
 const EXPIRED_AT_ONCE = 100
 
@@ -427,57 +410,6 @@ async function idsByHash(
   return new Map(rows.map(({ hash, id }) => [hash!, id]))
 }
 
-async function checkQuota(transaction: Transaction, { organisation, limits }: Principal, bytes: number): Promise<void> {
-  checkStored(await lockStored(transaction, organisation), limits, bytes)
-  const [window] = await transaction
-    .select({
-      bytes: sql<string | null>`sum(${uploads.bytes})`,
-      seconds: sql<string | null>`extract(epoch from min(${uploads.minute}) - ${windowStart})`,
-    })
-    .from(uploads)
-    .where(and(eq(uploads.organisationId, organisation), gt(uploads.minute, windowStart)))
-  if (Number(window?.bytes ?? 0) + bytes > MAX_UPLOADED_BYTES) {
-    const retryAfter = Math.max(60, Math.ceil(Number(window?.seconds ?? 0)))
-    throw new ApiError(
-      `Upload quota exceeded: 20 GB per ${UPLOAD_WINDOW_HOURS} hours. Try again in ${retryAfter} seconds.`,
-      { status: 429, type: 'insufficient_quota', retryAfter },
-    )
-  }
-}
-
-/**
- * Locks the organisation's row until the transaction ends, so that what is stored at the same time cannot exceed the quota.
- * @returns the bytes that it has stored.
- */
-export async function lockStored(transaction: Transaction, organisation: string): Promise<number> {
-  const [known] = await transaction
-    .select({ stored: organisations.storedBytes })
-    .from(organisations)
-    .where(eq(organisations.id, organisation))
-    .for('update')
-  return known?.stored ?? 0
-}
-
-/** @throws ApiError 413 `insufficient_quota`. */
-function checkStored(stored: number, limits: Principal['limits'], bytes: number): void {
-  const maxStored = limits.storedBytes ?? MAX_STORED_BYTES
-  if (stored + bytes <= maxStored) return
-  throw new ApiError(
-    `Storage quota exceeded: the organisation may store ${gib(maxStored)} and has stored ${gib(stored)}; delete files or stored responses to make room`,
-    { status: 413, type: 'insufficient_quota' },
-  )
-}
-
-/** @param bytes negative for what was deleted. */
-export async function addStored(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
-  await transaction
-    .update(organisations)
-    .set({ storedBytes: sql`greatest(0, ${organisations.storedBytes} + ${bytes})` })
-    .where(eq(organisations.id, organisation))
-}
-
-const windowStart = sql.raw(`(now() - interval '${UPLOAD_WINDOW_HOURS} hours')`)
-
 type FileRow = NewFile & { readonly id: string; readonly createdAt: Date; readonly expiresAt?: Date | null }
 
 async function insertFile(transaction: Transaction, organisationId: string, file: FileRow): Promise<StoredFile> {
@@ -487,25 +419,6 @@ async function insertFile(transaction: Transaction, organisationId: string, file
     .values({ organisationId, id, bytes, createdAt, filename: filename ?? id, purpose, contentType, expiresAt })
     .returning()
   return toStoredFile(row!)
-}
-
-/** Counts an upload that `checkQuota` has admitted. */
-async function countUpload(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
-  await addStored(transaction, organisation, bytes)
-  await transaction
-    .insert(uploads)
-    .values({ organisationId: organisation, minute: sql`date_trunc('minute', now())`, bytes })
-    .onConflictDoUpdate({
-      target: [uploads.organisationId, uploads.minute],
-      set: { bytes: sql`${uploads.bytes} + ${bytes}` },
-    })
-  await transaction
-    .delete(uploads)
-    .where(and(eq(uploads.organisationId, organisation), sql`${uploads.minute} < ${windowStart} - interval '1 hour'`))
-}
-
-function gib(bytes: number): string {
-  return `${Number((bytes / 2 ** 30).toPrecision(3))} GiB`
 }
 
 function toStoredFile(row: typeof files.$inferSelect): StoredFile {

@@ -57,7 +57,7 @@ export interface TagRules {
 export type DetectionKind = 'box' | 'point'
 
 /** How a family is asked to detect objects, and how it answers. */
-export interface DetectionForms {
+interface DetectionForms {
   /** Goes at the start of the system turn, like `Dialect.instruction`; null for none. */
   instruction(kind: DetectionKind): string | null
   /** The user's text beside the image. @param labels null for all objects. */

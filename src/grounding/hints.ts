@@ -2,7 +2,7 @@
  * Format hints: `<hint>BOX</hint>` in a system message asks for an annotation format or for reasoning, like
  * `vision_config`. One tag may hold several, separated by spaces: `<hint>BOX THINK</hint>`.
  */
-export const HINTS = ['POINT', 'BOX', 'POLYGON', 'CLIP', 'THINK', 'FOCUS'] as const
+const HINTS = ['POINT', 'BOX', 'POLYGON', 'CLIP', 'THINK', 'FOCUS'] as const
 export type Hint = (typeof HINTS)[number]
 
 export type AnnotationFormat = 'point' | 'box' | 'polygon' | 'clip'

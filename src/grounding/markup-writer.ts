@@ -26,7 +26,7 @@ export function formatLeaf(leaf: Leaf): string {
   return `<${leaf.kind}${attributes(leaf, leaf.t)}> ${leaf.points.map(pair).join(' ')} </${leaf.kind}>`
 }
 
-export function formatClip(clip: Clip): string {
+function formatClip(clip: Clip): string {
   const times = clip.end === undefined ? [clip.start] : [clip.start, clip.end]
   const span = times.map((time) => `${Number(time.toFixed(6))} seconds`).join(' ')
   return `<clip${attributes(clip)} t="${span}" />`

@@ -11,7 +11,7 @@ export type Reading =
   /** The first `length` UTF-16 code units, at least one, hold these pieces. */
   | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
 
-export interface Unfinished {
+interface Unfinished {
   readonly type: 'partial'
   /** The pieces to keep if the reply is truncated here. */
   readonly salvage?: readonly (Prose | Annotation)[]

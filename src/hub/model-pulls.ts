@@ -1,4 +1,4 @@
-import type { MachineSpeed } from '../catalogue/index.ts'
+import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ConfigError } from '../config/config.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import { type StoredCard, storedCards } from './cache/model-store.ts'

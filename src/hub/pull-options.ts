@@ -1,4 +1,4 @@
-import type { MachineSpeed } from '../catalogue/index.ts'
+import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import type { HubSettings } from './hub-settings.ts'
 import type { Report } from './pull-event.ts'
 import type { Tuning } from './tuning.ts'

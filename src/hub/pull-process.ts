@@ -1,4 +1,4 @@
-import type { MachineSpeed } from '../catalogue/index.ts'
+import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { spawnLimited } from '../lib/guarded/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'

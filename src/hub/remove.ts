@@ -1,6 +1,6 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
-import { findEntry } from '../catalogue/index.ts'
+import { findEntry } from '../catalogue/catalogue.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
 import { addAlias, removeCard, type StoredCard, storedCards } from './cache/model-store.ts'
 import { partPaths } from './choice/gguf-names.ts'

@@ -1,5 +1,5 @@
 /** The contract's media types and a few more, detected from the bytes. Declared types and file names are ignored. */
-export type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
+type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
 export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac' | 'audio/x-w64'
 export type MediaType = ImageType | VideoType | AudioType

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
 import { string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
-import { TIMED_PAIRS } from '../families/index.ts'
+import { TIMED_PAIRS } from '../families/video-layout.ts'
 import { ModelRegistry } from '../inference/catalog/registry.ts'
 import { type LocalModelCard, loadLocalCard } from './card.ts'
 

@@ -1,4 +1,4 @@
-import type { FamilyName } from '../families/index.ts'
+import type { FamilyName } from '../families/families.ts'
 
 /** How the origin of a value that a family gives is shown. */
 export function named(family: FamilyName): string {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { FAMILY_NAMES } from '../families/index.ts'
+import { FAMILY_NAMES } from '../families/families.ts'
 import { CardError } from './card-error.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
 import type { CardFolder } from './read/weight-files.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { base62 } from '../accounts/index.ts'
+import { base62 } from '../accounts/api-key.ts'
 
 /** What a response and its items share: 128 random bits. */
 const STEM = '[0-9A-Za-z]{22}'

@@ -1,8 +1,11 @@
 import type { Logger } from 'pino'
-import type { Principal } from '../accounts/index.ts'
-import { addStored, type Files, type HeldFile, lockStored } from '../files/index.ts'
+import type { Principal } from '../accounts/principal.ts'
+import type { Files, HeldFile } from '../files/files.ts'
+import { addStored, lockStored } from '../files/storage-quota.ts'
 import { invalidRequest } from '../lib/errors.ts'
-import { and, asc, type Database, eq, gt, inArray, lt, type SQL, sql, tables } from '../storage/index.ts'
+import type { Database } from '../storage/database.ts'
+import { and, asc, eq, gt, inArray, lt, type SQL, sql } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
 import { isResponseId } from './response-id.ts'
 
 const { files, responses, responseFiles } = tables

@@ -17,7 +17,7 @@ import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
 
 /** Values of LOOKOUT_BACKEND. */
-export const BACKENDS = ['auto', 'cpu', 'vulkan', 'cuda', 'metal']
+const BACKENDS = ['auto', 'cpu', 'vulkan', 'cuda', 'metal']
 
 /**
  * Backends that set-up can fetch, by platform; the preferred one first. `file` is the library within the package's

@@ -215,7 +215,7 @@ export type BatchEnding = 'completed' | 'failed' | 'expired' | 'cancelled'
 export type BatchStatus = 'validating' | 'in_progress' | 'finalizing' | 'cancelling' | BatchEnding
 
 /** The lines of batches that have not ended. */
-export const batchLines = pgTable(
+const batchLines = pgTable(
   'batch_lines',
   {
     batchId: text('batch_id').notNull(),

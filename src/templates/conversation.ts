@@ -8,13 +8,13 @@ export interface Turn {
   readonly answers?: { readonly id: string; readonly name: string }
 }
 
-export interface TemplateToolCall {
+interface TemplateToolCall {
   readonly id: string
   readonly name: string
   readonly arguments: TemplateValue
 }
 
-export interface TemplateTool {
+interface TemplateTool {
   readonly name: string
   readonly description: string | null
   readonly parameters: TemplateValue

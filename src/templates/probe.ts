@@ -1,4 +1,5 @@
-import type { ThoughtMarks, ToolSyntaxName } from '../families/index.ts'
+import type { ThoughtMarks } from '../families/family.ts'
+import type { ToolSyntaxName } from '../families/tool-syntax.ts'
 import { type TemplateInput, templateVariables } from './conversation.ts'
 import { called, NEEDLE, NO_TOKENS, type Render, readTraits, type TemplateTraits, USER } from './traits.ts'
 

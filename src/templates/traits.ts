@@ -34,7 +34,7 @@ export interface TemplateTraits {
 export type Render = (variables: Record<string, unknown>) => string
 
 /** Nine letters and digits: some templates refuse any other id. */
-export const CALL_ID = 'a1b2c3d4e'
+const CALL_ID = 'a1b2c3d4e'
 export const NEEDLE = 'needle'
 export const USER: Turn = { role: 'user', content: NEEDLE }
 /** Probes need no texts of special tokens. */

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { parseMarkup } from '../../src/grounding/index.ts'
+import { parseMarkup } from '../../src/grounding/markup-parser.ts'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import { type Chunk, messageOf } from '../support/chat.ts'
 import { recordAnswers } from '../support/recorded-answers.ts'

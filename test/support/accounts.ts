@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
-import { Accounts } from '../../src/accounts/index.ts'
-import { Database, type OrganisationLimits } from '../../src/storage/index.ts'
+import { Accounts } from '../../src/accounts/accounts.ts'
+import { Database } from '../../src/storage/database.ts'
+import type { OrganisationLimits } from '../../src/storage/schema.ts'
 
 /** Direct access to the accounts in the database that the servers of the suite share. */
 export class TestAccounts {

@@ -21,7 +21,7 @@ export interface Message {
   readonly tool_calls?: readonly ToolCall[]
 }
 
-export interface ToolCall {
+interface ToolCall {
   readonly id: string
   readonly type: string
   readonly function: { readonly name: string; readonly arguments: string }

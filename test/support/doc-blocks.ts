@@ -57,7 +57,7 @@ export async function blocksOf(page: string): Promise<Block[]> {
 }
 
 /** What a page expects of its server beyond the defaults. */
-export function environmentOf(page: string): Record<string, string> {
+function environmentOf(page: string): Record<string, string> {
   return page === 'docs/clients.md' ? { LOOKOUT_COMPATIBILITY: 'openai' } : {}
 }
 

@@ -1,4 +1,5 @@
-import { examine, type Finding } from '../../src/doctor/index.ts'
+import { examine } from '../../src/doctor/examination.ts'
+import type { Finding } from '../../src/doctor/finding.ts'
 import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 

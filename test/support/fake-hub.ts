@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { findEntry } from '../../src/catalogue/index.ts'
+import { findEntry } from '../../src/catalogue/catalogue.ts'
 
 /** How one answer goes wrong. */
 export type Fault =
@@ -14,7 +14,7 @@ export type Fault =
   /** As many bytes as there should be, but others. */
   | { readonly kind: 'wrong' }
 
-export interface SeenRequest {
+interface SeenRequest {
   readonly server: 'api' | 'cdn'
   /** With the query. */
   readonly url: string

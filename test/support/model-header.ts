@@ -1,7 +1,7 @@
 import type { GgufField } from '../../src/models/read/gguf.ts'
 import { bool, string, uint32, writeGguf } from './gguf-writer.ts'
 
-export type HeaderValue = string | number | boolean | readonly string[] | readonly number[]
+type HeaderValue = string | number | boolean | readonly string[] | readonly number[]
 export type HeaderValues = Readonly<Record<string, HeaderValue>>
 
 /** Writes a GGUF file that has a header and no tensors. Numbers become 32-bit integers. */

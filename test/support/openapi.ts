@@ -31,7 +31,7 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Answer>>
 }
 
-export interface Answer {
+interface Answer {
   readonly headers: Readonly<Record<string, { readonly $ref: string }>>
   readonly content?: Content
 }

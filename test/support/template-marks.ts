@@ -1,4 +1,4 @@
-import type { ToolSyntaxName } from '../../src/families/index.ts'
+import type { ToolSyntaxName } from '../../src/families/tool-syntax.ts'
 
 /** What reading a template shows of its model. */
 export interface ReadMarks {

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { RgbImage } from '../../src/media/index.ts'
+import type { RgbImage } from '../../src/media/pixels.ts'
 
 /** A small real video, made with the encoders of the library that the decoder processes use. */
 export interface VideoSpec {

@@ -3,7 +3,7 @@ import type { TextStage } from '../../src/conversation/reply/reply-piece.ts'
 import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import type { ToolSyntax } from '../../src/conversation/tools/syntax.ts'
-import type { ToolSyntaxName } from '../../src/families/index.ts'
+import type { ToolSyntaxName } from '../../src/families/tool-syntax.ts'
 
 type Json = (value: unknown) => string
 type Writer = (name: string, values: object, json: Json) => string

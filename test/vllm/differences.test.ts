@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseMarkup } from '../../src/grounding/index.ts'
+import { parseMarkup } from '../../src/grounding/markup-parser.ts'
 import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { type Completion, replyOf } from '../support/chat.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { parseMarkup } from '../../src/grounding/index.ts'
+import { parseMarkup } from '../../src/grounding/markup-parser.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import Anthropic from '@anthropic-ai/sdk'
 import { Ollama } from 'ollama'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseMarkup } from '../../src/grounding/index.ts'
+import { parseMarkup } from '../../src/grounding/markup-parser.ts'
 import { jsonOf, KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RgbImage } from '../../src/media/index.ts'
+import type { RgbImage } from '../../src/media/pixels.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 import { makeVideo } from '../support/video.ts'

@@ -1,4 +1,4 @@
-import type { ByteRange } from '../../storage/index.ts'
+import type { ByteRange } from '../../storage/blob-store.ts'
 
 /**
  * The bytes that a `Range` header requests. Null for all of them: there is no header, or it has another unit, several

@@ -1,5 +1,5 @@
 import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
-import type { Scope } from '../../accounts/index.ts'
+import type { Scope } from '../../accounts/api-key.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
 import { ApiError } from '../../lib/errors.ts'
 import type { Convention } from './conventions.ts'

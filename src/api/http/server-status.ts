@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { SCOPES } from '../../accounts/index.ts'
+import { SCOPES } from '../../accounts/api-key.ts'
 import { isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { EngineStatus, ServerStatus } from '../../metrics/server-status.ts'

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
+import type { DetectReply } from '../../conversation/detect.ts'
+import type { DetectRequest, Exemplar } from '../../conversation/request/detect-request.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'

@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify'
-import { idOfEntry, type Machine, rankForMachine, readCatalogue, toCatalogueModel } from '../../catalogue/index.ts'
+import { readCatalogue } from '../../catalogue/catalogue.ts'
+import { idOfEntry, toCatalogueModel } from '../../catalogue/catalogue-model.ts'
+import { type Machine, rankForMachine } from '../../catalogue/machine-fit.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { ModelCatalogueBody } from './wire/model-catalogue.ts'

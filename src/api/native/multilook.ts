@@ -1,13 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type {
-  FinishReason,
-  MultilookEvent,
-  MultilookMeasure,
-  MultilookRequest,
-  MultilookUsage,
-  PromptResult,
-} from '../../conversation/index.ts'
+import type { MultilookMeasure } from '../../conversation/multilook.ts'
+import type { MultilookEvent, MultilookUsage, PromptResult } from '../../conversation/reply/multilook-reply.ts'
+import type { FinishReason } from '../../conversation/reply/reply.ts'
+import type { MultilookRequest } from '../../conversation/request/multilook-request.ts'
 import { prefersEvents } from '../http/accept.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'

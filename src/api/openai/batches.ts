@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Batch, type Batches, isBatchId } from '../../batches/index.ts'
+import { type Batch, type Batches, isBatchId } from '../../batches/batches.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'

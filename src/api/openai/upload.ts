@@ -4,21 +4,19 @@ import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
 import type { Compatibility } from '../../config/compatibility.ts'
+import { contentTypeOf, isDeclaredMedia, JSON_LINES } from '../../files/content-type.ts'
 import {
-  contentTypeOf,
   type Files,
-  isDeclaredMedia,
-  JSON_LINES,
   MAX_BATCH_FILE_BYTES,
   MAX_FILE_BYTES,
   type NewFile,
   type Purpose,
   UPLOAD_PURPOSES,
-} from '../../files/index.ts'
+} from '../../files/files.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { collectYoungGarbage } from '../../lib/guarded/memory.ts'
-import { HEAD_BYTES, type MediaType, mediaType } from '../../media/index.ts'
-import type { Draft } from '../../storage/index.ts'
+import { HEAD_BYTES, type MediaType, mediaType } from '../../media/media-type.ts'
+import type { Draft } from '../../storage/blob-store.ts'
 
 /** Most bytes of a form besides its file. */
 const FORM_BYTES = 64 * 1024

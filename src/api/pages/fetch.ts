@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { MediaLoader } from '../../media/index.ts'
+import type { MediaLoader } from '../../media/media-loader.ts'
 import { principalOf } from '../http/access/auth.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { requestSignal } from '../http/connection/abort-signal.ts'

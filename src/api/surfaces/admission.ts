@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Conversations } from '../../conversation/index.ts'
+import type { Conversations } from '../../conversation/conversations.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { ApiError } from '../../lib/errors.ts'

@@ -1,5 +1,5 @@
+import type { ApiKey } from '../../accounts/accounts.ts'
 import { SCOPES, type Scope } from '../../accounts/api-key.ts'
-import type { ApiKey } from '../../accounts/index.ts'
 import { FIRST_ORGANISATION } from '../../accounts/principal.ts'
 import { ConfigError } from '../../config/config.ts'
 import { SETTINGS_HELP } from '../../config/settings-help.ts'

@@ -1,5 +1,5 @@
-import type { Accounts } from '../../accounts/index.ts'
-import type { Database } from '../../storage/index.ts'
+import type { Accounts } from '../../accounts/accounts.ts'
+import type { Database } from '../../storage/database.ts'
 import { loadConfig } from '../load-config.ts'
 
 /** A sum over years of usage may take long; the user can interrupt the command. */
@@ -19,7 +19,7 @@ export async function withDatabase<Result>(work: (database: Database) => Promise
 
 export async function withAccounts<Result>(work: (accounts: Accounts) => Promise<Result>): Promise<Result> {
   return withDatabase(async (database) => {
-    const { Accounts } = await import('../../accounts/index.ts')
+    const { Accounts } = await import('../../accounts/accounts.ts')
     return work(new Accounts(database))
   })
 }

@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/index.ts'
+import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
 
 /** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
 export interface Paged {

@@ -1,6 +1,7 @@
-import type { Mark } from '../../drawing/index.ts'
-import { type Annotation, type Clip, type Leaf, MarkupError, parseMarkup } from '../../grounding/index.ts'
-import { gridToPixels } from '../../media/index.ts'
+import type { Mark } from '../../drawing/mark.ts'
+import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
+import { MarkupError, parseMarkup } from '../../grounding/markup-parser.ts'
+import { gridToPixels } from '../../media/coordinates.ts'
 import { isPicture, type Medium } from './media.ts'
 
 /** One annotation of a reply, as `--json` prints it. */

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/index.ts'
+import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/draw.ts'
 
 /** Where `-o` leads. */
 export type Target =

@@ -1,4 +1,5 @@
-import { type DetectedBox, matchBoxes } from '../../exports/index.ts'
+import { matchBoxes } from '../../exports/box-matching.ts'
+import type { DetectedBox } from '../../exports/detected-picture.ts'
 import { isFields } from './json-lines.ts'
 import {
   type Decision,

@@ -1,7 +1,7 @@
 import { closeSync, createReadStream, readSync } from 'node:fs'
 import { indexInput } from '../../batches/input-index.ts'
 import { errorLine, resultLine, STREAMS } from '../../batches/output-writer.ts'
-import { type LookoutClient, ServerError } from '../../client/index.ts'
+import { type LookoutClient, ServerError } from '../../client/client.ts'
 import { ConfigError } from '../../config/config.ts'
 import { rawMembers } from '../../lib/raw-json.ts'
 import type { Input } from './journal.ts'

@@ -1,4 +1,4 @@
-import { type DecisionAnswer, type LookoutClient, ServerError } from '../../client/index.ts'
+import { type DecisionAnswer, type LookoutClient, ServerError } from '../../client/client.ts'
 import { ConfigError } from '../../config/config.ts'
 import { MediaError, mediaPart, openMedium, sendMedia } from '../asking/media.ts'
 import type { Example } from './examples.ts'

@@ -11,7 +11,7 @@ const PRECISION = 0.002
  * the search narrows down to one.
  * @param judged as the model gives them, at least one.
  */
-export function fitTemperature(judged: readonly Judged[]): number {
+function fitTemperature(judged: readonly Judged[]): number {
   const loss = (log: number) => qualityOf(tempered(judged, Math.exp(log))).nll
   let [low, high] = [Math.log(LOWEST), Math.log(HIGHEST)]
   let [left, right] = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]

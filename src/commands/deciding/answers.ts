@@ -1,5 +1,5 @@
-import type { DecisionAnswer } from '../../client/index.ts'
-import { csvLine } from '../../exports/index.ts'
+import type { DecisionAnswer } from '../../client/client.ts'
+import { csvLine } from '../../exports/csv.ts'
 import { toTable } from '../output.ts'
 import type { AskedQuestion } from './question-file.ts'
 

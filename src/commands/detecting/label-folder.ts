@@ -1,13 +1,15 @@
 import { lstat, mkdir, realpath, rm, symlink } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { labelMeName, type Origin, toLabelMe, toYolo, YOLO_FILES, yoloName } from '../../exports/index.ts'
+import type { Origin } from '../../exports/detected-picture.ts'
+import { labelMeName, toLabelMe } from '../../exports/label-me.ts'
+import { toYolo, YOLO_FILES, yoloName } from '../../exports/yolo.ts'
 import { writeWhole } from '../asking/targets.ts'
 import { warn } from '../warn.ts'
 import { placePictures, toSlashes } from './placed.ts'
 import { type SearchedPicture, toDetected } from './results.ts'
 
-export const FOLDER_FORMATS = ['yolo', 'labelme'] as const
+const FOLDER_FORMATS = ['yolo', 'labelme'] as const
 export type FolderFormat = (typeof FOLDER_FORMATS)[number]
 
 export function isFolderFormat(format: string): format is FolderFormat {

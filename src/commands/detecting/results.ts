@@ -1,5 +1,6 @@
-import type { Detection } from '../../client/index.ts'
-import { type DetectedPicture, type Origin, toCoco } from '../../exports/index.ts'
+import type { Detection } from '../../client/client.ts'
+import { toCoco } from '../../exports/coco.ts'
+import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'
 import { placePictures } from './placed.ts'
 
 /** What is kept of a picture that was searched. */

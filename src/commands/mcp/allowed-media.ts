@@ -2,7 +2,6 @@ import { lstat, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { firstOf, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
-import type { Call } from './call.ts'
 import { Glob } from './glob.ts'
 import { entriesOf, HeldFile } from './held-file.ts'
 import { describe, inOrder, isWanted, type MediaPage, type Named, pageOf, type Wanted } from './media-list.ts'
@@ -18,6 +17,16 @@ const MOST_PICTURE_BYTES = 50 * 2 ** 20
 export type Source =
   | { readonly type: 'medium'; readonly medium: Medium }
   | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' }
+
+/** What opens files. */
+export interface Holder {
+  /** The files that it has opened, which are closed when it ends. */
+  readonly held: AsyncDisposableStack
+  /** Which page of its picture is looked at, from 1; null for the first, with a note where there are more. */
+  readonly page: number | null
+  /** What the client is to know beside the result. */
+  readonly notes: string[]
+}
 
 /** A file that is not there, or not for agents. */
 export class NoSuchFile extends MediaError {}
@@ -78,7 +87,7 @@ export class AllowedMedia {
    * @param notes gets what is left out of it.
    * @throws MediaError for what is not allowed, not there, too large or of another type.
    */
-  async open(named: string, { held, page, notes }: Pick<Call, 'held' | 'page' | 'notes'>): Promise<Source> {
+  async open(named: string, { held, page, notes }: Holder): Promise<Source> {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       if (page !== null) throw new MediaError('page needs a file: a picture at an address is not fetched here')

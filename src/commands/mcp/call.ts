@@ -1,16 +1,10 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
-import type { AllowedMedia } from './allowed-media.ts'
+import type { AllowedMedia, Holder } from './allowed-media.ts'
 
 /** A call of a tool, as what it does sees it. */
-export interface Call {
+export interface Call extends Holder {
   /** The files that may be looked at. */
   readonly media: AllowedMedia
-  /** The files that it has opened, which are closed when it ends. */
-  readonly held: AsyncDisposableStack
-  /** Which page of its picture is looked at, from 1; null for the first, with a note where there are more. */
-  readonly page: number | null
-  /** What the client is to know beside the result. */
-  readonly notes: string[]
   /** Fires when the client has cancelled the call, or has left. */
   readonly signal: AbortSignal
   /** What is being done, for a client that wants to know. */

@@ -1,5 +1,6 @@
-import type { DecisionAnswer, Detection, LookoutClient } from '../../client/index.ts'
-import { drawMarks, type Mark } from '../../drawing/index.ts'
+import type { DecisionAnswer, Detection, LookoutClient } from '../../client/client.ts'
+import { drawMarks } from '../../drawing/draw.ts'
+import type { Mark } from '../../drawing/mark.ts'
 import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'

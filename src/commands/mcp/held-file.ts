@@ -1,6 +1,6 @@
 import { constants, type Dirent } from 'node:fs'
 import { type FileHandle, open, opendir, readlink } from 'node:fs/promises'
-import { HEAD_BYTES } from '../../media/index.ts'
+import { HEAD_BYTES } from '../../media/media-type.ts'
 import type { MediaFile } from '../asking/media.ts'
 
 /** On macOS, no part of the path may be a link. Node has no name for it. */

@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { pictureSize } from '../../drawing/index.ts'
-import { isBitmap, type MediaKind, readBitmapHeader, typeName } from '../../media/index.ts'
+import { pictureSize } from '../../drawing/draw.ts'
+import { isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
+import { type MediaKind, typeName } from '../../media/media-type.ts'
 import { kindOfName, MediaError } from '../asking/media.ts'
 import type { HeldFile } from './held-file.ts'
 

@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../../config/settings-help.ts'
-import { addModel, encodersBeside } from '../../hub/index.ts'
+import { addModel, encodersBeside } from '../../hub/local-file.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'

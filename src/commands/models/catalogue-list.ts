@@ -1,14 +1,11 @@
-import {
-  type CatalogueEntry,
-  type EntryFit,
-  idOfEntry,
-  type MachineSpeed,
-  rankForMachine,
-  readCatalogue,
-  toCatalogueModel,
-} from '../../catalogue/index.ts'
+import { readCatalogue } from '../../catalogue/catalogue.ts'
+import { idOfEntry, toCatalogueModel } from '../../catalogue/catalogue-model.ts'
+import type { CatalogueEntry } from '../../catalogue/catalogue-schema.ts'
+import { type EntryFit, rankForMachine } from '../../catalogue/machine-fit.ts'
+import type { MachineSpeed } from '../../catalogue/speed-estimate.ts'
 import type { Config } from '../../config/config.ts'
-import { formatBytes, storedCards } from '../../hub/index.ts'
+import { storedCards } from '../../hub/cache/model-store.ts'
+import { formatBytes } from '../../hub/units.ts'
 import { machineSpeed } from '../../inference/engines/engines.ts'
 import { memoryForModels } from '../../models/machine-memory.ts'
 import { LINE_COLUMNS, printJson, toTable, wrap } from '../output.ts'

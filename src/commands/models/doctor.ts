@@ -1,15 +1,8 @@
 import { type Config, ConfigError } from '../../config/config.ts'
 import { SETTINGS_HELP } from '../../config/settings-help.ts'
-import {
-  ended,
-  examine,
-  type Finding,
-  IMAGES,
-  isIll,
-  newExamination,
-  overall,
-  withFindings,
-} from '../../doctor/index.ts'
+import { examine, IMAGES } from '../../doctor/examination.ts'
+import { type Finding, isIll, overall } from '../../doctor/finding.ts'
+import { ended, newExamination, withFindings } from '../../doctor/keep.ts'
 import { servableCard, startEngine } from '../../inference/engines/engines.ts'
 import type { ModelCard, ReadCard, ServedId } from '../../models/card.ts'
 import { lackingEncoder } from '../../models/derive/lacking-encoder.ts'

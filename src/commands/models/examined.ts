@@ -1,4 +1,4 @@
-import { brief, listed } from '../../doctor/index.ts'
+import { brief, listed } from '../../doctor/finding.ts'
 import type { KeptExamination } from '../../models/kept-examination.ts'
 import { forTerminal } from '../for-terminal.ts'
 

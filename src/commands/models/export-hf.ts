@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../../config/settings-help.ts'
-import { exportModel } from '../../hugging-face/index.ts'
+import { exportModel } from '../../hugging-face/export-model.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'

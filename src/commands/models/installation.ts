@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module'
 import type { Config } from '../../config/config.ts'
-import type { Finding } from '../../doctor/index.ts'
+import type { Finding } from '../../doctor/finding.ts'
 import { encoderProblem } from '../../inference/engines/engines.ts'
-import { chooseSandbox, isFFmpegInstalled } from '../../media/index.ts'
+import { isFFmpegInstalled } from '../../media/decoding/ffmpeg-package.ts'
+import { chooseSandbox } from '../../media/sandbox/choice.ts'
 import {
   CPU,
   findCompiled,

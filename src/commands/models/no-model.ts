@@ -1,4 +1,4 @@
-import { findEntry } from '../../catalogue/index.ts'
+import { findEntry } from '../../catalogue/catalogue.ts'
 import { ConfigError } from '../../config/config.ts'
 
 /** What to do where neither the settings nor the model store have a model. */

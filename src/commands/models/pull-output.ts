@@ -1,4 +1,5 @@
-import { type Choice, formatBytes, formatSeconds, type PullEvent, type Report } from '../../hub/index.ts'
+import type { Choice, PullEvent, Report } from '../../hub/pull-event.ts'
+import { formatBytes, formatSeconds } from '../../hub/units.ts'
 import { LINE_COLUMNS, printTable, wrap } from '../output.ts'
 
 /** On what is no terminal, a file's progress is told so often. */

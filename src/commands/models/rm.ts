@@ -1,5 +1,7 @@
 import { SETTINGS_HELP } from '../../config/settings-help.ts'
-import { formatBytes, readHubSettings, removeModel } from '../../hub/index.ts'
+import { readHubSettings } from '../../hub/hub-settings.ts'
+import { removeModel } from '../../hub/remove.ts'
+import { formatBytes } from '../../hub/units.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'

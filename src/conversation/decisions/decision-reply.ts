@@ -1,4 +1,4 @@
-import type { Clip, Leaf } from '../../grounding/index.ts'
+import type { Clip, Leaf } from '../../grounding/annotation.ts'
 import type { Distribution } from './probabilities.ts'
 
 export interface DecisionReply {

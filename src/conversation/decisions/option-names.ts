@@ -1,4 +1,4 @@
-import type { DecisionForms } from '../../families/index.ts'
+import type { DecisionForms } from '../../families/decision-forms.ts'
 
 /** More replies than this to one question cannot be read at once. */
 export const MOST_REPLIES = 1000

@@ -1,4 +1,5 @@
-import { type Annotation, type Assets, type Clip, type Leaf, withAsset } from '../../grounding/index.ts'
+import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
+import { type Assets, withAsset } from '../../grounding/assets.ts'
 import type { TextEvent } from '../../inference/contract/generation.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DECIDES_BY_LETTERS, type DecisionForms, FAMILIES } from '../../families/index.ts'
+import { DECIDES_BY_LETTERS, type DecisionForms } from '../../families/decision-forms.ts'
+import { FAMILIES } from '../../families/families.ts'
 import type { Content } from '../request/decision-request.ts'
 import { MOST_REPLIES } from './option-names.ts'
 import { type ReadableQuestion, wordingOf } from './wording.ts'

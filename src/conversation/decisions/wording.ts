@@ -1,4 +1,4 @@
-import type { DecisionForms } from '../../families/index.ts'
+import type { DecisionForms } from '../../families/decision-forms.ts'
 import type { Path } from '../../lib/param.ts'
 import type {
   ChoiceQuestion,

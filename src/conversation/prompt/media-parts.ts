@@ -1,24 +1,18 @@
-import type { VideoLayout } from '../../families/index.ts'
-import type { TimeSpan } from '../../grounding/index.ts'
+import type { VideoLayout } from '../../families/video-layout.ts'
+import type { TimeSpan } from '../../grounding/dialect.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError, located } from '../../lib/errors.ts'
 import { nameOf, type Path, within } from '../../lib/param.ts'
 import { sumOf } from '../../lib/sum.ts'
-import {
-  type DecodedImage,
-  type DecodedVideo,
-  type GridRegion,
-  type ImageDetail,
-  type MediaInput,
-  type MediaLoader,
-  type MediaReference,
-  type MediaRequest,
-  type RgbImage,
-  SAMPLE_RATE,
-  type Size,
-  targetFor,
-} from '../../media/index.ts'
+import { SAMPLE_RATE } from '../../media/audio-tokens.ts'
+import type { GridRegion } from '../../media/coordinates.ts'
+import type { DecodedImage, DecodedVideo } from '../../media/decoding/protocol.ts'
+import { type ImageDetail, targetFor } from '../../media/image-detail.ts'
+import type { MediaLoader } from '../../media/media-loader.ts'
+import type { MediaInput, MediaRequest } from '../../media/media-request.ts'
+import type { MediaReference } from '../../media/media-source.ts'
+import type { RgbImage, Size } from '../../media/pixels.ts'
 import type { ImageLimits } from '../../models/card.ts'
 import {
   type ImageContent,

@@ -1,5 +1,5 @@
-import type { ThoughtMarks } from '../../families/index.ts'
-import { HINT_MARKS } from '../../grounding/index.ts'
+import type { ThoughtMarks } from '../../families/family.ts'
+import { HINT_MARKS } from '../../grounding/hints.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { internalError, invalidRequest } from '../../lib/errors.ts'

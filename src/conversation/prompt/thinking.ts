@@ -1,4 +1,4 @@
-import type { ThoughtMarks } from '../../families/index.ts'
+import type { ThoughtMarks } from '../../families/family.ts'
 import type { Thought } from '../../inference/contract/work.ts'
 import type { ReasoningEffort } from '../request/reply-options.ts'
 import type { Effort } from './chat-template.ts'

@@ -4,7 +4,7 @@ import type { PromptPart } from '../../inference/contract/parts.ts'
 import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'
 import { sumOf } from '../../lib/sum.ts'
-import { promptAudioTokens, SAMPLE_RATE } from '../../media/index.ts'
+import { promptAudioTokens, SAMPLE_RATE } from '../../media/audio-tokens.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
 

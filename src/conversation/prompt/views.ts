@@ -1,11 +1,8 @@
-import {
-  type Annotation,
-  type AnnotationFormat,
-  type Assets,
-  assetsFor,
-  formatAnnotation,
-  markupPieces,
-} from '../../grounding/index.ts'
+import type { Annotation } from '../../grounding/annotation.ts'
+import { type Assets, assetsFor } from '../../grounding/assets.ts'
+import type { AnnotationFormat } from '../../grounding/hints.ts'
+import { markupPieces } from '../../grounding/markup-pieces.ts'
+import { formatAnnotation } from '../../grounding/markup-writer.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { Param } from '../../lib/param.ts'

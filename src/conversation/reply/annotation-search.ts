@@ -1,4 +1,5 @@
-import type { Annotation, AnnotationReader, Prose } from '../../grounding/index.ts'
+import type { Annotation, Prose } from '../../grounding/annotation.ts'
+import type { AnnotationReader } from '../../grounding/dialect.ts'
 import type { FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import type { Branch } from '../../inference/contract/work.ts'

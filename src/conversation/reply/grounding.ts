@@ -1,14 +1,9 @@
-import {
-  type AnnotationFormat,
-  type AnnotationReader,
-  type Assets,
-  DIALECTS,
-  type Dialect,
-  formatPiece,
-  freeMarkupReader,
-  type Scene,
-  withAsset,
-} from '../../grounding/index.ts'
+import { type Assets, withAsset } from '../../grounding/assets.ts'
+import type { AnnotationReader, Dialect, Scene } from '../../grounding/dialect.ts'
+import { DIALECTS } from '../../grounding/dialects/dialects.ts'
+import { freeMarkupReader } from '../../grounding/dialects/markup.ts'
+import type { AnnotationFormat } from '../../grounding/hints.ts'
+import { formatPiece } from '../../grounding/markup-writer.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { Constraint, TriggeredTagsConstraint } from '../../inference/contract/constraint.ts'
 import type { ModelCard } from '../../models/card.ts'

@@ -1,4 +1,4 @@
-import type { ThoughtMarks } from '../../families/index.ts'
+import type { ThoughtMarks } from '../../families/family.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import { PLAIN } from './stages.ts'

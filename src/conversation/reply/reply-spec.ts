@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/index.ts'
+import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/family.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ignoredKeywords } from '../../inference/constraints/schema/schema-keywords.ts'
 import type { Constraint, TagContent } from '../../inference/contract/constraint.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { CALL_WRITERS } from '../../../test/support/written-calls.ts'
-import type { ToolSyntaxName } from '../../families/index.ts'
+import type { ToolSyntaxName } from '../../families/tool-syntax.ts'
 import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'

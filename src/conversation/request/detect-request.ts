@@ -1,5 +1,5 @@
-import type { DetectionKind } from '../../grounding/index.ts'
-import type { Point } from '../../media/index.ts'
+import type { DetectionKind } from '../../grounding/dialect.ts'
+import type { Point } from '../../media/coordinates.ts'
 import type { MediaUrl } from './message.ts'
 
 /** A parsed detect request. */

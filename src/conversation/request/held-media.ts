@@ -1,4 +1,4 @@
-import { InlineMedia } from '../../media/index.ts'
+import { InlineMedia } from '../../media/inline-media.ts'
 import type { MediaUrl, Message } from './message.ts'
 
 /**

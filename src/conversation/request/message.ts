@@ -1,5 +1,6 @@
 import { type Path, within } from '../../lib/param.ts'
-import type { ImageDetail, InlineMedia } from '../../media/index.ts'
+import type { ImageDetail } from '../../media/image-detail.ts'
+import type { InlineMedia } from '../../media/inline-media.ts'
 
 /** A message in the contract's format. Errors refer to positions in it by `param`, so it keeps the wire's names. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

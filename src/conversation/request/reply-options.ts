@@ -1,4 +1,4 @@
-import type { AnnotationFormat } from '../../grounding/index.ts'
+import type { AnnotationFormat } from '../../grounding/hints.ts'
 import type { Sampling } from '../../inference/contract/work.ts'
 
 /** The options of a reply, which chat and multilook requests share. */

@@ -1,4 +1,4 @@
-import type { ToolSyntaxName } from '../../families/index.ts'
+import type { ToolSyntaxName } from '../../families/tool-syntax.ts'
 import { gemma } from './gemma.ts'
 import { harmony } from './harmony.ts'
 import * as json from './json-syntaxes.ts'

@@ -1,4 +1,4 @@
-import { DIALECTS, type DialectName } from '../../grounding/index.ts'
+import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import type { Constraint } from '../../inference/contract/constraint.ts'
 import { type Convention, describeConvention } from '../coordinates/convention.ts'
 import { conventionOf, detectionKind, dialectsWith, placePattern, readBy } from '../coordinates/dialect-convention.ts'

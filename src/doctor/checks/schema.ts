@@ -1,4 +1,4 @@
-import { InlineMedia } from '../../media/index.ts'
+import { InlineMedia } from '../../media/inline-media.ts'
 import { COLOUR_NAMES } from '../drawing.ts'
 import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of, quoted } from '../finding.ts'

@@ -1,5 +1,6 @@
 import { untrusted } from '../../conversation/prompt/placeholders.ts'
-import { DIALECTS, escapePattern, type TagRules } from '../../grounding/index.ts'
+import { escapePattern, type TagRules } from '../../grounding/dialect.ts'
+import { DIALECTS } from '../../grounding/dialects/dialects.ts'
 import { GREEDY } from '../../inference/contract/greedy.ts'
 import type { Branch } from '../../inference/contract/work.ts'
 import { type Exhibit, targetName } from '../exhibit.ts'

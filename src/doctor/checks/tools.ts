@@ -1,4 +1,4 @@
-import type { ChatRequest } from '../../conversation/index.ts'
+import type { ChatRequest } from '../../conversation/request/chat-request.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { type Finding, quoted } from '../finding.ts'
 import type { Subject } from '../subject.ts'

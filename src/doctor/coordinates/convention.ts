@@ -1,13 +1,13 @@
-import type { Size } from '../../media/index.ts'
+import type { Size } from '../../media/pixels.ts'
 import type { NumberGroup } from './number-groups.ts'
 
 /** What the largest coordinate of an image is. */
-export const SPACES = ['0..1000', 'resized pixels', 'original pixels', '0..1', '0..100', '0..999', '1024 bins'] as const
-export type Space = (typeof SPACES)[number]
+const SPACES = ['0..1000', 'resized pixels', 'original pixels', '0..1', '0..100', '0..999', '1024 bins'] as const
+type Space = (typeof SPACES)[number]
 
 /** What four numbers are: two corners, the centre and the size, or the first corner and the size. */
-export const FORMS = ['corners', 'centre and size', 'corner and size'] as const
-export type Form = (typeof FORMS)[number]
+const FORMS = ['corners', 'centre and size', 'corner and size'] as const
+type Form = (typeof FORMS)[number]
 
 /** How a model writes places. */
 export interface Convention {

@@ -1,4 +1,6 @@
-import { type DetectionKind, DIALECTS, type DialectName, type Leaf, type Scene } from '../../grounding/index.ts'
+import type { Leaf } from '../../grounding/annotation.ts'
+import type { DetectionKind, Scene } from '../../grounding/dialect.ts'
+import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import { type Box, type Convention, centreOf, type Frame, type Point } from './convention.ts'
 import { type Answer, fitConventions } from './fit.ts'
 import { firstPlace, withOtherNumbers } from './number-groups.ts'
@@ -69,7 +71,7 @@ export function readBy(name: DialectName, text: string, frame: Frame): Box | nul
   return { from: from!, to: to ?? from! }
 }
 
-export function sceneOf({ resized }: Frame): Scene {
+function sceneOf({ resized }: Frame): Scene {
   return { assets: 1, timed: false, image: resized }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DIALECTS, type DialectName } from '../../grounding/index.ts'
+import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import { seededRandom, shuffled } from '../random.ts'
 import { type Box, CONVENTIONS, type Convention, describeConvention, type Frame, numbersOf } from './convention.ts'
 import { conventionOf, placePattern, readBy } from './dialect-convention.ts'

@@ -33,7 +33,7 @@ export interface Fit {
 /** With fewer answers, too few assignments differ for chance to be excluded: 6 have 720. */
 export const FEWEST_ANSWERS = 6
 /** Answers are noise when chance does as well more often than this. */
-export const CHANCE_LIMIT = 0.01
+const CHANCE_LIMIT = 0.01
 const ASSIGNMENTS = 999
 /** Conventions that differ by less than this, in patches, are the same for all that can be seen: 0..999 and 0..1000. */
 const SAME_ERROR = 0.05

@@ -1,4 +1,4 @@
-import { escapePattern } from '../../grounding/index.ts'
+import { escapePattern } from '../../grounding/dialect.ts'
 
 /** A place as a model wrote it: four numbers for a box, two for a point. Nothing is known of their unit or order. */
 export type NumberGroup = readonly [number, number] | readonly [number, number, number, number]

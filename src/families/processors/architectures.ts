@@ -1,4 +1,4 @@
-import type { FamilyName } from '../index.ts'
+import type { FamilyName } from '../families.ts'
 import type { ProcessorReader } from './image-processing.ts'
 import * as squares from './squares.ts'
 import * as tiles from './tiles.ts'
@@ -191,8 +191,4 @@ const REFUSED: Readonly<Record<string, Architecture>> = {
 export function architectureOf(name: string): Architecture | null {
   const known = ALIASES[name] ?? name
   return Object.hasOwn(SERVED, known) ? SERVED[known]! : Object.hasOwn(REFUSED, known) ? REFUSED[known]! : null
-}
-
-export function isServed(name: string): boolean {
-  return Object.hasOwn(SERVED, ALIASES[name] ?? name)
 }

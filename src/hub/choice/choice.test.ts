@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readCatalogue } from '../../catalogue/index.ts'
+import { readCatalogue } from '../../catalogue/catalogue.ts'
 import { mismatch } from '../../families/gguf.ts'
 import type { GgufValue } from '../../models/read/gguf.ts'
 import { folderName, isPlainSubpath } from '../cache/safe-names.ts'

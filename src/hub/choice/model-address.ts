@@ -1,4 +1,5 @@
-import { type CatalogueEntry, closeNames, findEntry, findEntryOf } from '../../catalogue/index.ts'
+import { closeNames, findEntry, findEntryOf } from '../../catalogue/catalogue.ts'
+import type { CatalogueEntry } from '../../catalogue/catalogue-schema.ts'
 import { ConfigError } from '../../config/config.ts'
 import { isPlainSubpath, isRepositoryId } from '../cache/safe-names.ts'
 

@@ -143,7 +143,7 @@ export async function toChoices(
   )
 }
 
-export function labelsOf(candidates: readonly Candidate[]): string {
+function labelsOf(candidates: readonly Candidate[]): string {
   const more = candidates.length - MAX_LABELS
   const labels = candidates.slice(0, MAX_LABELS).map(({ label }) => label)
   return `${labels.join(', ')}${more > 0 ? ` and ${more} more` : ''}`

@@ -5,13 +5,13 @@ import type { Pattern } from './regex/pattern.ts'
 export type Expression = Literal | Characters | Reference | Sequence | Choice | Repeat
 
 /** This text, which is not empty. */
-export interface Literal {
+interface Literal {
   readonly type: 'literal'
   readonly text: string
 }
 
 /** One character out of a set. */
-export interface Characters {
+interface Characters {
   readonly type: 'characters'
   readonly set: CodePoints
 }
@@ -23,7 +23,7 @@ export interface Reference {
 }
 
 /** Without parts it is the empty text. */
-export interface Sequence {
+interface Sequence {
   readonly type: 'sequence'
   readonly parts: readonly Expression[]
 }

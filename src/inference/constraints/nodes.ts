@@ -19,13 +19,13 @@ export interface SequenceNode {
   readonly parts: readonly Node[]
 }
 
-export interface ChoiceNode {
+interface ChoiceNode {
   readonly type: 'choice'
   readonly id: number
   readonly options: readonly Node[]
 }
 
-export interface RepeatNode {
+interface RepeatNode {
   readonly type: 'repeat'
   readonly id: number
   readonly part: Node

@@ -1,4 +1,4 @@
-import { DIALECTS } from '../../grounding/index.ts'
+import { DIALECTS } from '../../grounding/dialects/dialects.ts'
 import { CardError, type ModelCard } from '../../models/card.ts'
 import { PLAIN } from '../../templates/built-in.ts'
 import { JinjaTemplate } from '../../templates/jinja/template.ts'

@@ -59,13 +59,13 @@ export interface RegexConstraint {
 }
 
 /** Texts, and values that follow constraints, one after the other. */
-export interface SequenceConstraint {
+interface SequenceConstraint {
   readonly type: 'sequence'
   readonly parts: readonly (string | TagContent)[]
 }
 
 /** One tag or, unless `single`, several with `between` between them. */
-export interface TagListConstraint {
+interface TagListConstraint {
   readonly type: 'tag_list'
   readonly tags: readonly ConstrainedTag[]
   readonly between: string

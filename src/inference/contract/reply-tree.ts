@@ -1,5 +1,5 @@
 /** A token that one or more replies have in the same place. Its row of a batch gives what may follow. */
-export interface ReplyNode {
+interface ReplyNode {
   readonly token: number
   /** Index of the node before it; -1 where the question's last token is before it. */
   readonly parent: number

@@ -21,7 +21,7 @@ export interface EngineStats extends Partial<LocalCounters> {
 }
 
 /** What only an engine on this machine knows. */
-export interface LocalCounters {
+interface LocalCounters {
   /** Cells and sequences that the prefix cache holds, in memory of its own. */
   readonly cachedCells: number
   readonly cachedSequences: number

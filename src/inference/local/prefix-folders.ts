@@ -3,7 +3,7 @@ import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** The file with the secret from which folders get their names. */
-export const SECRET_FILE = 'secret'
+const SECRET_FILE = 'secret'
 const SECRET_BYTES = 32
 
 /**

@@ -162,7 +162,7 @@ export interface EngineSettings {
 }
 
 /** What the API process makes prompts with. */
-export interface PromptOrigin {
+interface PromptOrigin {
   /** Of Lookout. */
   readonly version: string
   readonly chatTemplate: string | null

@@ -1,18 +1,6 @@
 import { availableMemory } from '../../models/machine-memory.ts'
-import type { Engine, ModelInfo } from '../contract/engine.ts'
-import { PooledEngine } from './pooled-engine.ts'
-
-/** A model that the pool can run. */
-export interface PoolModel {
-  /** Name in logs, metrics and error messages. */
-  readonly name: string
-  /** What the model's files say of it; null for a model that is loaded before the first request. */
-  readonly info: ModelInfo | null
-  /** Estimated memory of its engine, in bytes; null when there is no need to know. */
-  readonly memoryBytes: number | null
-  /** @param signal aborted when the engine is no longer wanted. */
-  start(signal: AbortSignal): Promise<Engine>
-}
+import type { Engine } from '../contract/engine.ts'
+import { PooledEngine, type PoolMeter, type PoolModel } from './pooled-engine.ts'
 
 export interface EnginePoolOptions {
   /** Maximum bytes of all engines together, by their estimates; null for no limit. */
@@ -31,20 +19,6 @@ export interface PoolLogger {
   info(message: string): void
   error(message: string): void
 }
-
-/** Receives measurements of the engines, by model name. Times are in ms. */
-export interface PoolMeter {
-  loaded(model: string, ms: number): void
-  loadFailed(model: string): void
-  unloaded(model: string): void
-  firstText(model: string, ms: number): void
-  /** Time between two texts of one completion. */
-  nextText(model: string, ms: number): void
-  ended(model: string, outcome: Outcome): void
-}
-
-/** How a work ended. `aborted`: the caller left before the end. */
-export type Outcome = 'finished' | 'failed' | 'aborted'
 
 const LOAD_WAIT_MS = 30_000
 const MAX_WAITING = 128

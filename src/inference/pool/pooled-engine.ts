@@ -5,8 +5,33 @@ import type { EngineEvent, Generation, Measurement, ReadAnswer, Reading } from '
 import type { PromptPart } from '../contract/parts.ts'
 import type { EngineStats } from '../contract/stats.ts'
 import type { ReadWork, Work } from '../contract/work.ts'
-import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
 import { RateWindow } from './rate-window.ts'
+
+/** A model that the pool can run. */
+export interface PoolModel {
+  /** Name in logs, metrics and error messages. */
+  readonly name: string
+  /** What the model's files say of it; null for a model that is loaded before the first request. */
+  readonly info: ModelInfo | null
+  /** Estimated memory of its engine, in bytes; null when there is no need to know. */
+  readonly memoryBytes: number | null
+  /** @param signal aborted when the engine is no longer wanted. */
+  start(signal: AbortSignal): Promise<Engine>
+}
+
+/** Receives measurements of the engines, by model name. Times are in ms. */
+export interface PoolMeter {
+  loaded(model: string, ms: number): void
+  loadFailed(model: string): void
+  unloaded(model: string): void
+  firstText(model: string, ms: number): void
+  /** Time between two texts of one completion. */
+  nextText(model: string, ms: number): void
+  ended(model: string, outcome: Outcome): void
+}
+
+/** How a work ended. `aborted`: the caller left before the end. */
+export type Outcome = 'finished' | 'failed' | 'aborted'
 
 /** The side of the pool that its engines use. */
 export interface PoolSide {

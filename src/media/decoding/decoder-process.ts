@@ -2,6 +2,7 @@ import { openSync, readSync } from 'node:fs'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
+import type { decodeAudio } from './audio.ts'
 import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
@@ -17,6 +18,7 @@ import {
   PRELOADS,
   type SentData,
 } from './protocol.ts'
+import type { decodeVideo } from './video.ts'
 
 /**
  * The process that handles untrusted bytes, one task at a time. A decoder that crashes or runs out of memory takes down
@@ -42,15 +44,15 @@ function grant(): Promise<void> {
 
 interface FilmDecoders {
   readonly ffmpeg: FFmpeg
-  readonly video: typeof import('./video.ts')
-  readonly audio: typeof import('./audio.ts')
+  readonly decodeVideo: typeof decodeVideo
+  readonly decodeAudio: typeof decodeAudio
 }
 
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
   if (task.type === 'image') return images!.decodeImage(task, grant)
-  const { ffmpeg, video, audio } = films!
-  return task.type === 'video' ? video.decodeVideo(ffmpeg, task, grant) : audio.decodeAudio(ffmpeg, task)
+  const { ffmpeg, decodeVideo, decodeAudio } = films!
+  return task.type === 'video' ? decodeVideo(ffmpeg, task, grant) : decodeAudio(ffmpeg, task)
 }
 
 /** A failure of the server, not of the input. */
@@ -85,12 +87,12 @@ async function loadFilms(type: 'video' | 'audio'): Promise<FilmDecoders> {
     throw new InvalidMedia(`This server does not support ${type} input: it was installed without FFmpeg`)
   }
   try {
-    const [ffmpeg, video, audio] = await Promise.all([
+    const [ffmpeg, { decodeVideo }, { decodeAudio }] = await Promise.all([
       import('./ffmpeg.ts').then(({ loadFFmpeg }) => loadFFmpeg()),
       import('./video.ts'),
       import('./audio.ts'),
     ])
-    return { ffmpeg, video, audio }
+    return { ffmpeg, decodeVideo, decodeAudio }
   } catch (cause) {
     throw new Unavailable('FFmpeg cannot be loaded, so videos and audio cannot be decoded', { cause })
   }

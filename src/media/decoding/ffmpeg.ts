@@ -23,7 +23,7 @@ export interface FFmpeg {
   readonly Log: { setLevel(level: number): void }
 }
 
-export interface Rational {
+interface Rational {
   readonly num: number
   readonly den: number
 }
@@ -163,12 +163,10 @@ export const DISCARD_ALL = 48
 export const PACKET_DISCARD = 4
 export const PACKET_CORRUPT = 2
 export const SEEK_SIZE = 0x10000
-export const SEEK_BACKWARD = 1
 export const SIDE_DATA_DISPLAY_MATRIX = 5
 export const DISPOSITION_ATTACHED_PICTURE = 0x400
 export const NO_TIMESTAMP = -(2n ** 63n)
 export const END_OF_FILE = -541478725
-export const TRY_AGAIN = process.platform === 'darwin' ? -35 : -11
 const LOG_QUIET = -8
 
 /** @throws Error when the platform's package is not installed. */

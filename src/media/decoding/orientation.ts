@@ -7,7 +7,7 @@ export interface Orientation {
   readonly mirroredY: boolean
 }
 
-export const UPRIGHT: Orientation = { transposed: false, mirroredX: false, mirroredY: false }
+const UPRIGHT: Orientation = { transposed: false, mirroredX: false, mirroredY: false }
 
 /**
  * Reads the 3 x 3 matrix that MP4 and QuickTime store with a track, rounded to a quarter turn. A stored point (x, y) is

@@ -1,15 +1,11 @@
+import { DECIDES_BY_LETTERS } from '../../families/decision-forms.ts'
+import { FAMILIES, type FamilyName } from '../../families/families.ts'
+import { type Family, USUAL_THOUGHT } from '../../families/family.ts'
 import { type FamilyMarks, familyMarks, familyOf } from '../../families/gguf.ts'
-import {
-  DECIDES_BY_LETTERS,
-  FAMILIES,
-  type Family,
-  type FamilyName,
-  TOOL_MARKS,
-  type ToolSyntaxName,
-  USUAL_THOUGHT,
-} from '../../families/index.ts'
 import { projectorProblem } from '../../families/llama-cpp-names.ts'
-import { DIALECTS, type Dialect, type DialectName } from '../../grounding/index.ts'
+import { TOOL_MARKS, type ToolSyntaxName } from '../../families/tool-syntax.ts'
+import type { Dialect } from '../../grounding/dialect.ts'
+import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import { CardError } from '../card-error.ts'
 import { isObject, merged, named } from '../card-values.ts'
 import { Origins } from '../origins.ts'

@@ -7,7 +7,7 @@ import type { WrittenCard } from '../written-card.ts'
 import { kvCostOf } from './kv-cost.ts'
 
 /** More is rarely used, and takes memory all the time. */
-export const USUAL_CONTEXT = 32_768
+const USUAL_CONTEXT = 32_768
 const LEAST_CONTEXT = 2048
 /** A step: llama.cpp rounds the cells of a context up to a multiple of this. */
 const CELLS = 256

@@ -1,3 +1,5 @@
+import { FAMILIES, type FamilyName } from '../../families/families.ts'
+import type { Family } from '../../families/family.ts'
 import {
   audioLimits,
   audioProjector,
@@ -7,9 +9,9 @@ import {
   soundProblem,
 } from '../../families/gguf.ts'
 import { type FamilyImageLimits, imageLimits } from '../../families/image-limits.ts'
-import { FAMILIES, type Family, type FamilyName, TIMED_PAIRS } from '../../families/index.ts'
 import { projectorProblem } from '../../families/llama-cpp-names.ts'
 import type { Tiles } from '../../families/tiles.ts'
+import { TIMED_PAIRS } from '../../families/video-layout.ts'
 import { isObject, merged, named } from '../card-values.ts'
 import type { Origins } from '../origins.ts'
 import type { ModelHeaders } from '../read/model-headers.ts'

@@ -1,6 +1,7 @@
 import { audioRule } from '../../families/audio-encoders.ts'
+import { FAMILIES, FAMILY_NAMES } from '../../families/families.ts'
+import type { Family } from '../../families/family.ts'
 import { encoders, type GgufMetadata } from '../../families/gguf.ts'
-import { FAMILIES, FAMILY_NAMES, type Family } from '../../families/index.ts'
 import type { ReadCard } from '../card.ts'
 import { isObject } from '../card-values.ts'
 import { ModelHeaders } from '../read/model-headers.ts'

@@ -1,5 +1,6 @@
+import type { ImageRule, VideoRule } from '../../families/family.ts'
 import type { GgufMetadata } from '../../families/gguf.ts'
-import { type ImageRule, TIMED_PAIRS, type VideoRule } from '../../families/index.ts'
+import { TIMED_PAIRS } from '../../families/video-layout.ts'
 import { LEAST_PIXELS } from '../read/hugging-face.ts'
 
 /**

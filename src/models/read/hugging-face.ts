@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
+import type { FamilyName } from '../../families/families.ts'
 import type { GgufMetadata } from '../../families/gguf.ts'
 import { hubModel } from '../../families/hugging-face.ts'
-import type { FamilyName } from '../../families/index.ts'
 import type { ImageProcessing } from '../../families/processors/image-processing.ts'
 import { CardError } from '../card-error.ts'
 import { isObject } from '../card-values.ts'

@@ -105,7 +105,7 @@ function formatted(text: string, given: ArgumentsOf): string {
 }
 
 /** The first letter of each word is a capital. */
-export const titled = (text: string) =>
+const titled = (text: string) =>
   text.replace(/\p{L}+/gu, (word) => word[0]!.toUpperCase() + word.slice(1).toLowerCase())
 export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1).toLowerCase()
 /** Where Python's `splitlines` ends a line. */

@@ -25,13 +25,13 @@ const scope = new Environment()
 function classOf<Inner>(sample: unknown): ClassOf<Inner> {
   return scope.set(`v${scope.variables.size}`, sample).constructor as unknown as ClassOf<Inner>
 }
-export const IntegerValue = classOf<number>(1)
+const IntegerValue = classOf<number>(1)
 export const FloatValue = classOf<number>(0.5)
-export const StringValue = classOf<string>('')
-export const BooleanValue = classOf<boolean>(true)
-export const NullValue = classOf<null>(null)
-export const UndefinedValue = classOf<undefined>(undefined)
-export const ListValue = classOf<readonly Value[]>([])
+const StringValue = classOf<string>('')
+const BooleanValue = classOf<boolean>(true)
+const NullValue = classOf<null>(null)
+const UndefinedValue = classOf<undefined>(undefined)
+const ListValue = classOf<readonly Value[]>([])
 export const MapValue = classOf<Map<Key, Value>>({})
 export const FunctionValue = classOf<Call>(() => null)
 new Interpreter(scope).run(parse(tokenize('{% set pair = (1, 2) %}')))
@@ -57,7 +57,7 @@ export const isBoolean = isA(BooleanValue)
 export const isNone = isA(NullValue)
 export const isUndefined = isA(UndefinedValue)
 export const isList = isA(ListValue)
-export const isTuple = isA(TupleValue)
+const isTuple = isA(TupleValue)
 export const isMap = isA(MapValue)
 export const isFunction = isA(FunctionValue)
 export const isNumber = (value: Value): value is Value<number | boolean> =>
@@ -145,7 +145,7 @@ const PLACEHOLDER = /\uE000(\d+)\uE001/g
 const MARKED = { json: '\uE000$1j\uE001', repr: '\uE000$1r\uE001' } as const
 
 /** Python's `repr`. */
-export function repr(value: Value): string {
+function repr(value: Value): string {
   if (isString(value)) return quoted(value.value)
   if (isNone(value)) return 'None'
   if (isBoolean(value)) return value.value ? 'True' : 'False'
@@ -181,7 +181,7 @@ export function pythonEscaped(text: string, mark = "'"): string {
 }
 
 /** The shortest digits, as both languages find them, in Python's spelling. */
-export function floatText(number: number): string {
+function floatText(number: number): string {
   if (Number.isNaN(number)) return 'nan'
   if (!Number.isFinite(number)) return number < 0 ? '-inf' : 'inf'
   const [digits, exponent] = number.toExponential().split('e') as [string, string]

@@ -3,16 +3,15 @@ import { useEffect } from 'preact/hooks'
 import { AnnotatedText } from '../marks/annotated-text.tsx'
 import type { ReplyPiece } from '../marks/reply-text.ts'
 import { loadForSessions } from '../session/registry.ts'
+import type { MarkdownView } from './markdown/markdown-view.tsx'
 
-type MarkdownModule = typeof import('./markdown/markdown-view.tsx')
-
-const loaded = signal<MarkdownModule | null>(null)
+const loaded = signal<typeof MarkdownView | null>(null)
 
 /** Never rejects: without its code, Markdown is shown as the model wrote it. */
 const loadMarkdown = () =>
   import('./markdown/markdown-view.tsx').then(
     (module) => {
-      loaded.value = module
+      loaded.value = module.MarkdownView
     },
     () => {},
   )
@@ -29,6 +28,6 @@ export function FormattedText({
   readonly isOpen: boolean
 }) {
   useEffect(() => void loadMarkdown(), [])
-  const View = loaded.value?.MarkdownView
+  const View = loaded.value
   return View ? <View pieces={pieces} isOpen={isOpen} /> : <AnnotatedText pieces={pieces} />
 }

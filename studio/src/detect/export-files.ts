@@ -1,13 +1,9 @@
-import {
-  csvLine,
-  type DetectedPicture,
-  labelMeName,
-  type Origin,
-  toCoco,
-  toLabelMe,
-  toYolo,
-  zip,
-} from '../../../src/exports/index.ts'
+import { toCoco } from '../../../src/exports/coco.ts'
+import { csvLine } from '../../../src/exports/csv.ts'
+import type { DetectedPicture, Origin } from '../../../src/exports/detected-picture.ts'
+import { labelMeName, toLabelMe } from '../../../src/exports/label-me.ts'
+import { toYolo } from '../../../src/exports/yolo.ts'
+import { zip } from '../../../src/exports/zip.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { drawPicture } from './draw-picture.ts'
 import { results } from './results.ts'

@@ -1,4 +1,4 @@
-import type { DetectedPicture } from '../../../src/exports/index.ts'
+import type { DetectedPicture } from '../../../src/exports/detected-picture.ts'
 import type { Mark, Point, Role } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 

@@ -105,7 +105,7 @@ export function deleteFile(file: StoredFile): Promise<void> {
   )
 }
 
-export function contentOf(file: StoredFile): Promise<Blob> {
+function contentOf(file: StoredFile): Promise<Blob> {
   return callBlob(`${pathOf(file)}/content`)
 }
 

@@ -62,7 +62,7 @@ export function remove(id: string): void {
 }
 
 /** Takes everything off the stage. */
-export function clearAttachments(): void {
+function clearAttachments(): void {
   for (const one of attachments.value) release(one)
   attachments.value = []
 }

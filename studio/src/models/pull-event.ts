@@ -2,7 +2,7 @@ import type { ErrorBody } from '../server/wire.ts'
 import type { Fits } from './catalogue.ts'
 
 /** A quantisation of a repository. */
-export interface PullOption {
+interface PullOption {
   readonly quant: string
   /** Of its files, the image encoder's included. */
   readonly bytes: number
@@ -25,7 +25,7 @@ export interface PullChoice {
   readonly projector: string | null
 }
 
-export interface PullProgress {
+interface PullProgress {
   readonly type: 'progress'
   readonly file: string
   readonly done_bytes: number

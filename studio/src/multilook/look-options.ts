@@ -24,7 +24,7 @@ export const MOST_COMPLETIONS = 8
 /** For all questions of a call together. */
 export const MOST_ANSWERS = 64
 /** At a temperature of 0, all completions would be the same, and the server refuses to make several. */
-export const SAMPLING_TEMPERATURE = 0.7
+const SAMPLING_TEMPERATURE = 0.7
 
 export const lookOptions = signal<LookOptions>(DEFAULT_LOOK)
 

@@ -13,7 +13,7 @@ export const key = signal<string | null>(takeKey())
 /** The key that the server refused last. */
 export const rejectedKey = signal<string | null>(null)
 export const models = signal<readonly Model[]>([])
-export const chosenModel = signal<string | null>(localStorage.getItem(MODEL))
+const chosenModel = signal<string | null>(localStorage.getItem(MODEL))
 
 /** The chosen model, or else the first. */
 export const model = computed<Model | null>(

@@ -140,7 +140,7 @@ export async function currentAsFile(): Promise<{ readonly blob: Blob; readonly n
 }
 
 /** Saves at once what has changed. @returns whether all of it is kept. */
-export function saveNow(): Promise<boolean> {
+function saveNow(): Promise<boolean> {
   const saved = saving.then(save)
   saving = saved.then(() => {})
   return saved

@@ -1,5 +1,5 @@
 /** Where text is, in UTF-16 units. */
-export interface Span {
+interface Span {
   readonly start: number
   readonly end: number
 }

@@ -1,4 +1,4 @@
-import { TOOL_MARKS } from '../../../src/families/index.ts'
+import { TOOL_MARKS } from '../../../src/families/tool-syntax.ts'
 import { bools, float32, uint32 } from '../gguf-writer.ts'
 import { ENCODER_HEAD, ENCODER_LAYERS, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
 import { EMBEDDING, HEAD, languageModel } from './language.ts'

@@ -1,11 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FAMILIES, type Family, type FamilyName } from '../../../src/families/index.ts'
+import { FAMILIES, type FamilyName } from '../../../src/families/families.ts'
+import type { Family } from '../../../src/families/family.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../src/models/card.ts'
 import { type WrittenFile, writeGguf } from '../gguf-writer.ts'
 import { CONTEXT_TOKENS } from './language.ts'
 
-export interface PictureSize {
+interface PictureSize {
   readonly width: number
   readonly height: number
 }

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type ApiKeys, KEYLESS, type Principal, type Scope } from '../../../accounts/index.ts'
+import type { Scope } from '../../../accounts/api-key.ts'
+import type { ApiKeys } from '../../../accounts/authenticator.ts'
+import { KEYLESS, type Principal } from '../../../accounts/principal.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { obstacleOf } from './local-request.ts'
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { Allowance, RateLimits } from '../../../accounts/index.ts'
+import type { Allowance, RateLimits } from '../../../accounts/rate-limits.ts'
 import type { Bucket } from '../../../config/rate-limits.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { principalOf } from './auth.ts'

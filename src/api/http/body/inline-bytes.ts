@@ -1,5 +1,3 @@
-// Imports from `media-source.ts` directly: `media/index.ts` would load every decoder's client into the worker thread.
-
 import { ApiError } from '../../../lib/errors.ts'
 import { locate } from '../../../media/media-source.ts'
 

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FastifyInstance } from 'fastify'
-import type { LineCall, LineResponse } from '../../../batches/index.ts'
+import type { LineCall } from '../../../batches/line-runner.ts'
+import type { LineResponse } from '../../../batches/output-writer.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller } from '../../../conversation/index.ts'
+import type { Caller } from '../../../conversation/call.ts'
 
 /** What of a request's media the model does not get. */
 export const MEDIA_NOTES = 'x-lookout-note'

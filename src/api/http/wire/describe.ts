@@ -25,14 +25,14 @@ export interface Operation {
   readonly convention?: Convention
 }
 
-export interface Reply {
+interface Reply {
   readonly description: string
   /** None for a redirection. */
   readonly content?: Content
   readonly headers?: readonly HeaderName[]
 }
 
-export interface Convention {
+interface Convention {
   /** One schema, or several where it depends on the client. */
   readonly errors: string | readonly string[]
   readonly headers?: readonly HeaderName[]

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { PURPOSES, UPLOAD_PURPOSES } from '../../../files/index.ts'
+import { PURPOSES, UPLOAD_PURPOSES } from '../../../files/files.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 
 export const file = z

@@ -1,7 +1,7 @@
 import './batches.ts'
 import './files.ts'
 import './models.ts'
-import { PURPOSES } from '../../../files/index.ts'
+import { PURPOSES } from '../../../files/files.ts'
 import { inPath, json, operation, type Paths, paging, query } from '../../http/wire/describe.ts'
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }

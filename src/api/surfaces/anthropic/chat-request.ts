@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ChatRequest, ReasoningEffort, ReplyOptions, Tool } from '../../../conversation/index.ts'
+import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
+import type { ReasoningEffort, ReplyOptions } from '../../../conversation/request/reply-options.ts'
+import type { Tool } from '../../../conversation/request/tool.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'

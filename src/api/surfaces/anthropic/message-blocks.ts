@@ -1,4 +1,4 @@
-import type { ReplyPiece } from '../../../conversation/index.ts'
+import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
 import type { BlockBody, BlockEventBody } from './wire/message-response.ts'
 
 /**

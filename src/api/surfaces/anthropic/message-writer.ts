@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { ReplyEvent, ReplyFinish } from '../../../conversation/index.ts'
+import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'

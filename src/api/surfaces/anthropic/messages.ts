@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ReplyEvent } from '../../../conversation/index.ts'
+import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'

@@ -1,4 +1,4 @@
-import type { ContentPart, MediaUrl, Message, TextContent } from '../../../conversation/index.ts'
+import type { ContentPart, MediaUrl, Message, TextContent } from '../../../conversation/request/message.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'
 import type {

@@ -1,4 +1,6 @@
-import type { ChatRequest, ContentPart, Message, ReplyOptions, Structure } from '../../../conversation/index.ts'
+import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
+import type { ContentPart, Message } from '../../../conversation/request/message.ts'
+import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'

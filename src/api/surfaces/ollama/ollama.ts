@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
-import type { ChatRequest, ReplyEvent } from '../../../conversation/index.ts'
+import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
+import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'
 import { answerError } from '../../http/error-handler.ts'

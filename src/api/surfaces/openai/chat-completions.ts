@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../../config/compatibility.ts'
-import type { ChoiceEvent, ReplyEvent } from '../../../conversation/index.ts'
+import type { ChoiceEvent, ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'

@@ -1,4 +1,4 @@
-import type { ChatRequest, Structure } from '../../../conversation/index.ts'
+import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import { namesOf, type Path } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'

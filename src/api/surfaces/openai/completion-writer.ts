@@ -4,10 +4,9 @@ import {
   ReplyCollector,
   type ReplyEvent,
   type ReplyFinish,
-  totalUsage,
-  type Usage,
   type WholeReply,
-} from '../../../conversation/index.ts'
+} from '../../../conversation/reply/reply.ts'
+import { totalUsage, type Usage } from '../../../conversation/reply/usage.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { toLogProbs } from './log-probs.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'

@@ -1,12 +1,5 @@
-import type {
-  Content,
-  ContentPart,
-  DecisionRequest,
-  Message,
-  PlacedMessage,
-  Question,
-  ToolCall,
-} from '../../../conversation/index.ts'
+import type { Content, DecisionRequest, Question } from '../../../conversation/request/decision-request.ts'
+import type { ContentPart, Message, PlacedMessage, ToolCall } from '../../../conversation/request/message.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Names, Path } from '../../../lib/param.ts'
 import type {

@@ -1,4 +1,4 @@
-import type { ChatMeasure } from '../../../conversation/index.ts'
+import type { ChatMeasure } from '../../../conversation/chat.ts'
 import type { InputTokensBody } from './wire/input-tokens.ts'
 
 /** Converts what the prompt of a chat takes. */

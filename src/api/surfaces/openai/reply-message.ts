@@ -1,4 +1,5 @@
-import type { ReplyMessage, ReplyPiece } from '../../../conversation/index.ts'
+import type { ReplyMessage } from '../../../conversation/reply/reply.ts'
+import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
 import type { DeltaBody, ReplyMessageBody } from './wire/chat-response.ts'
 
 /** Converts a whole reply to the message of a response. */

@@ -1,4 +1,4 @@
-import type { ReplyOptions } from '../../../conversation/index.ts'
+import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import type { ReplyOptionsBody } from './wire/reply-options.ts'
 
 /** Converts the options of a request. Those that are missing or null get the defaults of the contract. */

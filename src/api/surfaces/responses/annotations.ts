@@ -1,5 +1,6 @@
-import type { Annotation, Clip, GridPoint, Leaf, PlacedAnnotation, Track } from '../../../grounding/index.ts'
-import { GRID } from '../../../media/index.ts'
+import type { Annotation, Clip, GridPoint, Leaf, Track } from '../../../grounding/annotation.ts'
+import type { PlacedAnnotation } from '../../../grounding/annotation-scanner.ts'
+import { GRID } from '../../../media/coordinates.ts'
 import { edgesOf } from '../openai/decisions.ts'
 import type { AnnotationBody } from './wire/annotations.ts'
 

@@ -1,8 +1,9 @@
-import type { MediaUrl } from '../../../conversation/index.ts'
-import type { Files, HeldFile } from '../../../files/index.ts'
+import type { MediaUrl } from '../../../conversation/request/message.ts'
+import type { Files, HeldFile } from '../../../files/files.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { InlineMedia, locate } from '../../../media/index.ts'
-import { itemId } from '../../../responses/index.ts'
+import { InlineMedia } from '../../../media/inline-media.ts'
+import { locate } from '../../../media/media-source.ts'
+import { itemId } from '../../../responses/response-id.ts'
 import type { ItemBody, UserPartBody } from './wire/items.ts'
 
 type FileIds = ReadonlyMap<string, string>

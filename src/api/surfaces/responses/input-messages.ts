@@ -1,4 +1,4 @@
-import type { ContentPart, Message, ToolCall } from '../../../conversation/index.ts'
+import type { ContentPart, Message, ToolCall } from '../../../conversation/request/message.ts'
 import type { Path } from '../../../lib/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
 

@@ -1,4 +1,5 @@
-import type { FinishReason, Usage } from '../../../conversation/index.ts'
+import type { FinishReason } from '../../../conversation/reply/reply.ts'
+import type { Usage } from '../../../conversation/reply/usage.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import { choiceOf, toolsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'

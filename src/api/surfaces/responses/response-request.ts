@@ -1,5 +1,6 @@
 import type { Compatibility } from '../../../config/compatibility.ts'
-import type { ChatRequest, Structure, VisionConfig } from '../../../conversation/index.ts'
+import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
+import type { VisionConfig } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { allowedOf, structureOfObject } from '../openai/chat-request.ts'

@@ -1,4 +1,4 @@
-import type { ReplyEvent, ReplyFinish } from '../../../conversation/index.ts'
+import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ReplyEvent } from '../../../conversation/index.ts'
-import { newResponseId } from '../../../responses/index.ts'
+import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
+import { newResponseId } from '../../../responses/response-id.ts'
 import { principalOf } from '../../http/access/auth.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addEndpoint } from '../../http/routes.ts'

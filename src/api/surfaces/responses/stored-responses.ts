@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
-import type { Responses, StoredResponse } from '../../../responses/index.ts'
+import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { principalOf } from '../../http/access/auth.ts'
 import { queryBoolean } from '../../http/query.ts'
 import { addEndpoint } from '../../http/routes.ts'

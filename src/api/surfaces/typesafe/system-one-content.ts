@@ -1,7 +1,8 @@
-import type { Content, ContentPart, MediaUrl, PlacedPart } from '../../../conversation/index.ts'
+import type { Content, PlacedPart } from '../../../conversation/request/decision-request.ts'
+import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'
-import type { InlineMedia } from '../../../media/index.ts'
+import type { InlineMedia } from '../../../media/inline-media.ts'
 import type { SystemOneContentBody, SystemOneRequestBody } from './wire/system-one.ts'
 
 export type Parts = ReadonlyMap<string, InlineMedia>

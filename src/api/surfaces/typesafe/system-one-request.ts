@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../../conversation/index.ts'
+import type { Content, DecisionRequest, Level, Question } from '../../../conversation/request/decision-request.ts'
+import type { PlacedMessage } from '../../../conversation/request/message.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import type { Path } from '../../../lib/param.ts'
 import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'

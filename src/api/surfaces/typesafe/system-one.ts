@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Answer, DecisionReply, Distribution } from '../../../conversation/index.ts'
+import type { Answer, DecisionReply } from '../../../conversation/decisions/decision-reply.ts'
+import type { Distribution } from '../../../conversation/decisions/probabilities.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { namedModel } from '../../http/named-model.ts'

@@ -4,7 +4,7 @@
  * Gets an `ExaminationTask`, and says a `KeptExamination` whenever it knows more. SIGTERM skips what is left.
  */
 import { once } from 'node:events'
-import { ended, keepExamining, newExamination, Superseded, withFindings } from '../../../doctor/index.ts'
+import { ended, keepExamining, newExamination, Superseded, withFindings } from '../../../doctor/keep.ts'
 import { servableCard, startEngine } from '../../../inference/engines/engines.ts'
 import { loadCard } from '../../../models/card.ts'
 import { type KeptExamination, keepExamination, LONGEST_MS } from '../../../models/kept-examination.ts'

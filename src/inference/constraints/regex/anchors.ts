@@ -33,7 +33,7 @@ export function parsePattern(source: string): Pattern {
  * begins and ends where its anchors ask for it.
  * @throws PatternError
  */
-export function parseAnchored(source: string): readonly AnchoredPattern[] {
+function parseAnchored(source: string): readonly AnchoredPattern[] {
   return anchored(parseSyntax(source))
 }
 

@@ -57,7 +57,7 @@ interface Condition {
  * @throws TooManyStatesError
  * @throws PatternError where what an assertion looks at is beyond this.
  */
-export function stateMachineOf(syntax: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
+function stateMachineOf(syntax: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
   return new Determiniser(syntax, alphabet, limits).machine()
 }
 

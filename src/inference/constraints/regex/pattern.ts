@@ -4,22 +4,22 @@ import { ALL, type CodePoints, union } from './code-points.ts'
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
 
 /** One character out of a set; an empty set never matches. */
-export interface CharacterPattern {
+interface CharacterPattern {
   readonly type: 'character'
   readonly set: CodePoints
 }
 
-export interface SequencePattern {
+interface SequencePattern {
   readonly type: 'sequence'
   readonly parts: readonly Pattern[]
 }
 
-export interface ChoicePattern {
+interface ChoicePattern {
   readonly type: 'choice'
   readonly options: readonly Pattern[]
 }
 
-export interface RepeatPattern {
+interface RepeatPattern {
   readonly type: 'repeat'
   readonly part: Pattern
   readonly min: number

@@ -32,7 +32,7 @@ export interface ArrayShape {
   readonly isEvaluated: boolean
 }
 
-export interface Contains {
+interface Contains {
   readonly part: Part
   readonly min: number
   readonly max: number | null
@@ -208,7 +208,7 @@ export function isIn(value: unknown, values: readonly unknown[] | undefined): bo
   return values?.some((other) => isEqual(value, other)) ?? false
 }
 
-export function isEqual(a: unknown, b: unknown): boolean {
+function isEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
   if (Array.isArray(a) !== Array.isArray(b)) return false
@@ -226,7 +226,7 @@ function common(a: readonly unknown[], b: readonly unknown[]): readonly unknown[
 }
 
 /** Undefined for any type. */
-export function bothTypes(a: Plain['types'], b: Plain['types']): Plain['types'] {
+function bothTypes(a: Plain['types'], b: Plain['types']): Plain['types'] {
   if (a === undefined || b === undefined) return a ?? b
   const narrowed = (types: readonly string[], others: readonly string[]) =>
     types.filter((type) => others.includes(type) || (type === 'integer' && others.includes('number')))

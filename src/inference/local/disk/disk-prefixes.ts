@@ -31,7 +31,7 @@ export interface DiskRead {
   readonly limitMs: number
 }
 
-export interface StoredPart {
+interface StoredPart {
   readonly piece: StoredPiece
   /** Null when the file is missing or damaged. */
   readonly saved: Promise<SavedCells | null>

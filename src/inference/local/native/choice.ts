@@ -25,7 +25,7 @@ export interface Chosen {
 }
 
 /** The log-probability of a token among the allowed ones, before penalties. */
-export interface RankedId {
+interface RankedId {
   readonly token: number
   /** Natural logarithm of its probability. */
   readonly logProb: number

@@ -99,7 +99,7 @@ export const mtmdContextParams = koffi.struct({
   progress_callback_user_data: pointer,
 })
 
-export const mtmdInputText = koffi.struct({
+const mtmdInputText = koffi.struct({
   text: 'uint8_t *',
   text_len: 'size_t',
   add_special: 'bool',
@@ -111,7 +111,7 @@ export const mtmdInputPart = koffi.struct({ text: koffi.pointer(mtmdInputText), 
 export const mtmdDecoderPosition = koffi.struct({ t: 'uint32', x: 'uint32', y: 'uint32', z: 'uint32' })
 
 /** A typed array stands for a pointer to its memory, which is valid during the call. */
-export type Field = number | bigint | boolean | string | null | Float32Array | BigUint64Array
+type Field = number | bigint | boolean | string | null | Float32Array | BigUint64Array
 export type StructValue = Record<string, Field>
 
 /** Lets the library decide by model and device whether to use flash attention. */

@@ -6,10 +6,16 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { branch, GREEDY, picture, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
-import { TINY_MODELS, type TinyModel, writeTinyModel } from '../../../../test/support/tiny-models/index.ts'
 import { languageModel } from '../../../../test/support/tiny-models/language.ts'
 import { mediaOf } from '../../../../test/support/tiny-models/prompts.ts'
-import { CHAT_ML, CHAT_ML_TEMPLATE, CHAT_ML_TOKENS } from '../../../../test/support/tiny-models/tiny-model.ts'
+import {
+  CHAT_ML,
+  CHAT_ML_TEMPLATE,
+  CHAT_ML_TOKENS,
+  type TinyModel,
+  writeTinyModel,
+} from '../../../../test/support/tiny-models/tiny-model.ts'
+import { TINY_MODELS } from '../../../../test/support/tiny-models/tiny-models.ts'
 import { bytePairs } from '../../../../test/support/tiny-models/vocabulary.ts'
 import type { WeightType } from '../../../../test/support/tiny-models/weights.ts'
 import { seededRandom } from '../../../doctor/random.ts'

@@ -27,7 +27,7 @@ export interface TokenisedPrompt {
 
 export type PromptChunk = TextTokens | MediaTokens
 
-export interface TextTokens {
+interface TextTokens {
   readonly type: 'text'
   readonly tokens: Int32Array
 }

@@ -10,7 +10,7 @@ export interface ChatMessage {
   readonly reasoning: string | null
 }
 
-export type MessagePart =
+type MessagePart =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image'; readonly image: RgbImage }
 

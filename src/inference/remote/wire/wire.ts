@@ -105,7 +105,7 @@ export interface TokensEvent {
   readonly end: 'stop' | 'length' | null
 }
 
-export interface TextPieceEvent {
+interface TextPieceEvent {
   readonly type: 'text'
   readonly completion: number
   /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */

@@ -1,4 +1,4 @@
-import type { DetectedBox } from '../../../../src/exports/index.ts'
+import type { DetectedBox } from '../../../../src/exports/detected-picture.ts'
 
 /** The boxes that a file of annotations has for a picture. */
 export interface KnownPicture {

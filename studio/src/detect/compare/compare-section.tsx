@@ -1,5 +1,5 @@
 import { useRef } from 'preact/hooks'
-import type { Score } from '../../../../src/exports/index.ts'
+import type { Score } from '../../../../src/exports/box-matching.ts'
 import { Button, IconButton } from '../../widgets/button.tsx'
 import { Notice } from '../../widgets/notice.tsx'
 import { counted } from '../../widgets/quantities.ts'

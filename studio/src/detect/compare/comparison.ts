@@ -1,5 +1,5 @@
 import { computed, signal } from '@preact/signals'
-import { type Compared, matchBoxes, type Score, scoresOf } from '../../../../src/exports/index.ts'
+import { type Compared, matchBoxes, type Score, scoresOf } from '../../../../src/exports/box-matching.ts'
 import { results } from '../results.ts'
 import type { Spot } from '../spot.ts'
 import { searchable } from '../targets.ts'

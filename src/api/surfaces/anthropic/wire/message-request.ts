@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { MediaUrl } from '../../../../conversation/index.ts'
+import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'

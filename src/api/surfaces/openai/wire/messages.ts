@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { MediaUrl } from '../../../../conversation/index.ts'
-import { IMAGE_DETAILS } from '../../../../media/index.ts'
+import type { MediaUrl } from '../../../../conversation/request/message.ts'
+import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
 
 /**

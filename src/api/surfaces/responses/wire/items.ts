@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { IMAGE_DETAILS } from '../../../../media/index.ts'
+import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
 import { MOST_PARTS, mediaUrl, userPart } from '../../openai/wire/messages.ts'
 

@@ -36,7 +36,7 @@ interface CountedStep {
 }
 
 /** Runs the encoder on an image or on audio, or on a part of the work for one. */
-export interface EncodeStep extends CountedStep {
+interface EncodeStep extends CountedStep {
   readonly type: 'encode'
   readonly prefill: Prefill
   /** After which the encoder pauses, if it can. */
@@ -44,7 +44,7 @@ export interface EncodeStep extends CountedStep {
 }
 
 /** Prefills embeddings of encoded media. */
-export interface MediaStep extends CountedStep {
+interface MediaStep extends CountedStep {
   readonly type: 'media'
   readonly prefill: Prefill
   /** Tokens of the media, each with an embedding. */

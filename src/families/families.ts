@@ -110,16 +110,3 @@ export const FAMILIES = {
 } as const satisfies Readonly<Record<string, Family>>
 export type FamilyName = keyof typeof FAMILIES
 export const FAMILY_NAMES = Object.keys(FAMILIES) as [FamilyName, ...FamilyName[]]
-
-export { type AudioRule, audioRule } from './audio-encoders.ts'
-export { DECIDES_BY_LETTERS, type DecisionForms } from './decision-forms.ts'
-export {
-  type Family,
-  type ImageRule,
-  type ModelTraits,
-  type ThoughtMarks,
-  USUAL_THOUGHT,
-  type VideoRule,
-} from './family.ts'
-export { TOOL_MARKS, TOOL_SYNTAX_NAMES, type ToolSyntaxName } from './tool-syntax.ts'
-export { TIMED_PAIRS, type VideoLayout } from './video-layout.ts'

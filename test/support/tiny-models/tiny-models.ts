@@ -13,5 +13,3 @@ export const TINY_MODELS: readonly TinyModel[] = [
   ...[qwen2Vl, qwen25Vl, qwen3Vl, qwen3VlMoe, gemma3, gemma3Large, gemma4, glm4v, pixtral, mistral3, llava, internVl],
   ...[smolVlm, lfm2Vl, miniCpmV, miniCpmV46, voxtral, ultravox, qwen2Audio],
 ]
-
-export { type PictureSize, type TinyModel, writeTinyModel } from './tiny-model.ts'

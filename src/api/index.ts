@@ -1,5 +1,0 @@
-export { createApi } from './api.ts'
-export { BodyReader } from './http/body/body-reader.ts'
-export { ByteBudget } from './http/body/byte-budget.ts'
-export { LineRequests } from './http/connection/line-requests.ts'
-export { readPage } from './pages/index.ts'

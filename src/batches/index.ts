@@ -1,5 +1,0 @@
-export { openBatchPlace } from './batch-place.ts'
-export { BatchRunner, type BatchRunnerOptions } from './batch-runner.ts'
-export { type Batch, Batches, isBatchId, type NewBatch } from './batches.ts'
-export type { LineCall } from './line-runner.ts'
-export type { LineResponse } from './output-writer.ts'

@@ -1,5 +1,0 @@
-export { closeNames, findEntry, findEntryOf, readCatalogue } from './catalogue.ts'
-export { idOfEntry, type NamedModel, toCatalogueModel } from './catalogue-model.ts'
-export { type Catalogue, type CatalogueEntry, MEMORY_CLASSES } from './catalogue-schema.ts'
-export { type EntryFit, type Machine, rankForMachine } from './machine-fit.ts'
-export { estimateSpeed, type MachineSpeed, type SpeedEstimate } from './speed-estimate.ts'

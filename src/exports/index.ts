@@ -1,7 +1,0 @@
-export { type Compared, iouOf, type Matching, matchBoxes, type Score, scoresOf } from './box-matching.ts'
-export { toCoco } from './coco.ts'
-export { csvLine } from './csv.ts'
-export type { DetectedBox, DetectedPicture, DetectedPoint, Origin } from './detected-picture.ts'
-export { labelMeName, toLabelMe } from './label-me.ts'
-export { toYolo, YOLO_FILES, yoloName } from './yolo.ts'
-export { zip } from './zip.ts'

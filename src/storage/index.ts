@@ -1,8 +1,0 @@
-export type { BlobStore, ByteRange, Draft } from './blob-store.ts'
-export { openBlobs } from './blobs.ts'
-export { Database, type DatabaseOptions, type Queries, type Transaction } from './database.ts'
-export { DraftFolder } from './draft-folder.ts'
-export { and, asc, desc, eq, gt, inArray, isNull, lt, or, type SQL, sql } from './drizzle.ts'
-export { FolderLock } from './folder-lock.ts'
-export type { BatchEnding, BatchProblem, BatchStatus, OrganisationLimits } from './schema.ts'
-export * as tables from './schema.ts'
