@@ -31,7 +31,7 @@ export interface DetectReply {
 }
 
 /** In pixels of the upright image. */
-export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
+type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
 /** The most characters of all labels together. They become part of a pattern, whose size is limited. */
 const MOST_CHARACTERS = 4000

@@ -16,13 +16,13 @@ export interface ChatSurface<Read, Event> extends Reading<Read> {
   start(asked: ChatCall<Read>): Promise<StartedReply<Event>>
 }
 
-export interface ChatCall<Read> extends Admitted<Read> {
+interface ChatCall<Read> extends Admitted<Read> {
   readonly request: FastifyRequest
   /** Disposed of when the response has ended. */
   readonly held: AsyncDisposableStack
 }
 
-export interface StartedReply<Event> {
+interface StartedReply<Event> {
   readonly events: AsyncIterable<Event>
   readonly writer: ReplyWriter<Event>
   readonly streamed: boolean

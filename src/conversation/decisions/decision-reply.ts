@@ -10,7 +10,7 @@ export interface DecisionReply {
 export type Answer = ReadAnswer | FoundAnswer | NoAnswer
 
 /** How likely the options of a question are; those of a predicate are yes and no, those of a count its numbers. */
-export interface ReadAnswer {
+interface ReadAnswer {
   readonly type: 'read'
   readonly distribution: Distribution
 }

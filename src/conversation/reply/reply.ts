@@ -30,7 +30,7 @@ export interface ReplyMessage {
   readonly toolCalls: readonly ReplyToolCall[]
 }
 
-export interface ReplyToolCall {
+interface ReplyToolCall {
   readonly id: string
   readonly name: string
   /** JSON text; incomplete if the reply was truncated. */

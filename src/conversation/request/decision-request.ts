@@ -36,7 +36,7 @@ export interface ChoiceQuestion extends Asked {
   readonly options: readonly Option[]
 }
 
-export interface Option {
+interface Option {
   /** True and false are yes and no. A string is not empty. */
   readonly value: string | boolean
   readonly description: Content

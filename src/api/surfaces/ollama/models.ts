@@ -62,7 +62,7 @@ export function toShown(model: ServedModel): ShownModelBody {
   }
 }
 
-export function capabilitiesOf({ served }: ServedModel): string[] {
+function capabilitiesOf({ served }: ServedModel): string[] {
   return [
     'completion',
     ...(served.modalities.includes('image') ? ['vision'] : []),

@@ -136,7 +136,7 @@ export const inputItem = z
   .register(requestSchemas, { id: 'ResponseItem' })
 
 export type InputItemBody = z.output<typeof inputItem>
-export type ReferenceBody = z.output<typeof reference>
+type ReferenceBody = z.output<typeof reference>
 /** An item that stands for itself. */
 export type ItemBody = Exclude<InputItemBody, ReferenceBody>
 export type UserPartBody = z.output<typeof userParts>[number]

@@ -253,7 +253,6 @@ export const deletedResponse = z
   .register(responseSchemas, { id: 'DeletedResponse' })
 
 export type ResponseBody = z.output<typeof response>
-export type ResponseStatus = z.output<typeof status>
 export type ResponseUsageBody = z.output<typeof usage>
 export type OutputItemBody = z.output<typeof outputItem>
 export type OutputTextBody = z.output<typeof outputText>

@@ -78,7 +78,7 @@ const asset = z
   })
   .register(requestSchemas, { id: 'SystemOneAsset' })
 
-export interface HeldJson {
+interface HeldJson {
   readonly json: string
 }
 
