@@ -306,7 +306,7 @@ describe('traceparent', () => {
 })
 
 test('without an endpoint, nothing of OpenTelemetry is loaded', async () => {
-  const rooms = ['service', 'state', 'api/index', 'conversation/index', 'media/index']
+  const rooms = ['service', 'state', 'api/api', 'conversation/conversations', 'media/media-loader']
   const program = `
     const loaded = []
     require('node:module').registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) })

@@ -222,7 +222,7 @@ function topPCutoff(logits: Float32Array, topP: number, allowed?: Int32Array): n
 
 /** Upper bound of `gumbelNoise`. */
 const MAX_NOISE = 23
-/** The odd number nearest to 2^32 / phi (Fibonacci hashing): its multiples are distinct modulo 2^32. */
+/** The odd number nearest to 2^32 divided by the golden ratio (Fibonacci hashing): its multiples are distinct modulo 2^32. */
 const FIBONACCI = 0x9e3779b1
 
 /** Gumbel-max trick (Gumbel 1954): tokens are drawn with their softmax probabilities. */

@@ -372,7 +372,7 @@ test('with arrivals, failures and aborts, each request is told what it would be 
         }
       },
     ),
-    { numRuns: 10, examples: [[BUSY, [30, 3], 2, false]] },
+    { numRuns: 25, examples: [[BUSY, [30, 3], 2, false]] },
   )
   for (const count of Object.values(total)) expect(count).toBeGreaterThan(0)
 })

@@ -189,7 +189,7 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
   })
 
   test('the kernels say when the weights are of another type', () => {
-    const isInvariant = declareIn(koffi.load(kernels!))<() => boolean>('lookout_is_invariant', 'bool', [])
+    const isInvariant = declareIn(koffi.load(kernels!))<() => boolean>('lookout_is_batch_invariant', 'bool', [])
     expect(isInvariant()).toBe(true)
     const packed = new Uint8Array(rowBytes(IQ4_XS, width) * height)
     const numbers = Float32Array.from({ length: width * height }, () => random() - 0.5)
