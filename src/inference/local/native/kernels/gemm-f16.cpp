@@ -27,6 +27,8 @@ constexpr int64_t KC = 1024;
 constexpr int64_t MAX_CHUNK_WEIGHTS = 128;
 /** Elements of f16 in a cache line. */
 constexpr int64_t LINE_F16 = CACHE_LINE / sizeof(ggml_fp16_t);
+/** Elements from a weight to the one to prefetch. */
+constexpr int64_t PREFETCH_DISTANCE = 1024;
 /** Minimum rows of a batch for the panel kernel. */
 constexpr int64_t MIN_PANEL_ROWS = LANES == 16 ? 40 : 16;
 
@@ -61,13 +63,9 @@ inline void pack_rows(const ggml_fp16_t * rows, int64_t stride, int64_t count, i
     }
 }
 
-/**
- * Dot product kernel: DOT_WEIGHTS rows of weights times COUNT rows of the batch.
- * @param prefetch_distance elements from a weight to the one to prefetch.
- */
+/** Dot product kernel: DOT_WEIGHTS rows of weights times COUNT rows of the batch. */
 template <int COUNT>
-inline void dot_micro_kernel(const ggml_fp16_t * const * weights, int64_t prefetch_distance, const float * rows, int64_t width,
-                          __m128 * products) {
+inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * rows, int64_t width, __m128 * products) {
     Floats sums[COUNT][DOT_WEIGHTS];
     for (int r = 0; r < COUNT; r++) std::fill(sums[r], sums[r] + DOT_WEIGHTS, broadcast(0.0f));
     const auto add_products = [&](int64_t i, int64_t count_here) {
@@ -80,7 +78,7 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, int64_t prefet
     };
     int64_t i = 0;
     for (; i + LINE_F16 <= width; i += LINE_F16) {
-        for (int w = 0; w < DOT_WEIGHTS; w++) _mm_prefetch((const char *) (weights[w] + i + prefetch_distance), _MM_HINT_T0);
+        for (int w = 0; w < DOT_WEIGHTS; w++) _mm_prefetch((const char *) (weights[w] + i + PREFETCH_DISTANCE), _MM_HINT_T0);
 #pragma GCC unroll 4
         for (int64_t j = i; j < i + LINE_F16; j += LANES) add_products(j, LANES);
     }
@@ -92,47 +90,52 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, int64_t prefet
 template <int COUNT>
 inline void gemm_dot_chunk(const ggml_fp16_t * weights, int64_t stride, int64_t count, const float * rows, int64_t width,
                            bool is_first, float * out, int64_t out_stride) {
-    for (int64_t first = 0; first < count; first += DOT_WEIGHTS) {
-        const int64_t count_here = std::min<int64_t>(DOT_WEIGHTS, count - first);
+    // As many sequential streams of reads as rows: one alone does not saturate the memory's bandwidth.
+    const int64_t row_gap = count / DOT_WEIGHTS;
+    const int64_t rest = count - row_gap * DOT_WEIGHTS;
+    for (int64_t first = 0; first < row_gap + (rest > 0); first++) {
+        const bool is_rest = first == row_gap;
+        const int64_t count_here = is_rest ? rest : DOT_WEIGHTS;
+        int64_t at[DOT_WEIGHTS];
         const ggml_fp16_t * weight_rows[DOT_WEIGHTS];
-        for (int64_t w = 0; w < DOT_WEIGHTS; w++) weight_rows[w] = weights + (first + std::min(w, count_here - 1)) * stride;
+        for (int64_t w = 0; w < DOT_WEIGHTS; w++) {
+            at[w] = is_rest ? DOT_WEIGHTS * row_gap + std::min(w, rest - 1) : first + w * row_gap;
+            weight_rows[w] = weights + at[w] * stride;
+        }
         __m128 products[COUNT];
-        dot_micro_kernel<COUNT>(weight_rows, DOT_WEIGHTS * stride, rows, width, products);
+        dot_micro_kernel<COUNT>(weight_rows, rows, width, products);
         for (int r = 0; r < COUNT; r++) {
-            float * to = out + r * out_stride + first;
-            float before[DOT_WEIGHTS] = {};
-            if (!is_first) std::memcpy(before, to, count_here * sizeof(float));
-            const __m128 sums = is_first ? products[r] : _mm_add_ps(_mm_loadu_ps(before), products[r]);
-            std::memcpy(to, &sums, count_here * sizeof(float));
+            float * to = out + r * out_stride;
+            alignas(16) float sums[DOT_WEIGHTS];
+            _mm_store_ps(sums, products[r]);
+            for (int64_t w = 0; w < count_here; w++) to[at[w]] = is_first ? sums[w] : to[at[w]] + sums[w];
         }
     }
 }
+
+/** See `parallel_rows`. */
+inline int64_t gemm_size(int64_t m, int64_t n, int64_t k) { return m * n * k * (int64_t) sizeof(ggml_fp16_t); }
 
 /** `lookout_gemm_f16` for a small batch. */
 void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
               int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
     alignas(64) static thread_local float packed_rows[DOT_ROWS * PACKED_STRIDE];
-    const int64_t chunk_weights = DOT_WEIGHTS * std::clamp<int64_t>(m / (DOT_WEIGHTS * CHUNKS_PER_THREAD * params->nth), 1,
-                                                                    MAX_CHUNK_WEIGHTS / DOT_WEIGHTS);
-    const int64_t chunks = (m + chunk_weights - 1) / chunk_weights;
     // Row blocks of about equal size.
     const int64_t blocks = (n + DOT_ROWS - 1) / DOT_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;
-    for (int64_t chunk = params->ith; chunk < chunks; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        const int64_t first = chunk * chunk_weights;
-        const int64_t count = std::min(chunk_weights, m - first);
+    parallel_rows(params, m, gemm_size(m, n, k), DOT_WEIGHTS, MAX_CHUNK_WEIGHTS, [&](int64_t first, int64_t end) {
         for (int64_t from = 0; from < k; from += KC) {
             const int64_t width = std::min(KC, k - from);
             for (int64_t row = 0; row < n; row += block_rows) {
                 const int64_t rows_here = std::min(block_rows, n - row);
                 pack_rows(rows + row * rows_stride + from, rows_stride, rows_here, width, packed_rows);
                 with_constant<DOT_ROWS>(rows_here, [&](auto constant) {
-                    gemm_dot_chunk<constant>(weights + first * weights_stride + from, weights_stride, count, packed_rows, width,
+                    gemm_dot_chunk<constant>(weights + first * weights_stride + from, weights_stride, end - first, packed_rows, width,
                                              from == 0, out + row * out_stride + first, out_stride);
                 });
             }
         }
-    }
+    });
 }
 
 /** Levels of the reduction tree: LANES partial sums are halved until one is left. */
@@ -222,9 +225,7 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
     ggml_fp16_t * packed = half_buffer.reserve(most_steps * LANES * PANEL_WIDTH);
     float * panel = panel_buffer.reserve(most_steps * LANES * PANEL_WIDTH);
     float * packed_rows = row_buffer.reserve(PANEL_MICRO_ROWS * PACKED_STRIDE);
-    const int64_t panels = (m + PANEL_WIDTH - 1) / PANEL_WIDTH;
-    for (int64_t chunk = params->ith; chunk < panels; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        const int64_t first = chunk * PANEL_WIDTH;
+    const auto gemm_panel = [&](int64_t first) {
         const int64_t count = std::min<int64_t>(PANEL_WIDTH, m - first);
         float * to = count == PANEL_WIDTH ? out + first : edge_buffer.reserve(n * PANEL_WIDTH);
         const int64_t to_stride = count == PANEL_WIDTH ? out_stride : PANEL_WIDTH;
@@ -243,11 +244,14 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
                 });
             }
         }
-        if (count == PANEL_WIDTH) continue;
+        if (count == PANEL_WIDTH) return;
         for (int64_t row = 0; row < n; row++) {
             std::memcpy(out + row * out_stride + first, to + row * PANEL_WIDTH, count * sizeof(float));
         }
-    }
+    };
+    parallel_rows(params, m, gemm_size(m, n, k), PANEL_WIDTH, PANEL_WIDTH, [&](int64_t first, int64_t end) {
+        for (; first < end; first += PANEL_WIDTH) gemm_panel(first);
+    });
 }
 
 }  // namespace
@@ -261,12 +265,8 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
 extern "C" bool lookout_gemm_f16(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
                                  const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
                                  int64_t rows_stride, float * out, int64_t out_stride) {
-    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
-    ggml_barrier(params->threadpool);
     if (n >= MIN_PANEL_ROWS) gemm_panels(params, m, n, k, weights, weights_stride, rows, rows_stride, out, out_stride);
     else gemm_dot(params, m, n, k, weights, weights_stride, rows, rows_stride, out, out_stride);
-    // The next user of the chunk counter resets it.
-    ggml_barrier(params->threadpool);
     return true;
 }
 

@@ -11,25 +11,8 @@
 
 namespace {
 
-/** Maximum panels in a thread's chunk. */
-constexpr int64_t MAX_CHUNK_PANELS = 16;
-
-/**
- * Distributes the rows of weights among the threads in chunks: a free thread takes the next one.
- * @param work receives the first row of a chunk and the row after its last.
- */
-template <typename Work> void parallel_rows(const ggml_compute_params * params, int64_t m, const Work & work) {
-    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
-    ggml_barrier(params->threadpool);
-    const int64_t panels = (m + MR - 1) / MR;
-    const int64_t rows = MR * std::clamp<int64_t>(panels / (CHUNKS_PER_THREAD * params->nth), 1, MAX_CHUNK_PANELS);
-    const int64_t chunks = (m + rows - 1) / rows;
-    for (int64_t chunk = params->ith; chunk < chunks; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-        work(chunk * rows, std::min(m, (chunk + 1) * rows));
-    }
-    // The next user of the chunk counter resets it.
-    ggml_barrier(params->threadpool);
-}
+/** Maximum rows of weights in a thread's chunk. */
+constexpr int64_t MAX_CHUNK = 16 * MR;
 
 #if defined(LOOKOUT_AMX)
 
@@ -43,7 +26,7 @@ void gemm_amx(const ggml_compute_params * params, int64_t m, int64_t n, int64_t 
     static thread_local ActivationTiles batch;
     batch.pack<QuantTraits<Block>>(rows, rows_stride, n, blocks);
     const TileConfigScope tile_config;
-    parallel_rows(params, m, [&](int64_t first, int64_t end) {
+    parallel_rows(params, m, m * blocks * (int64_t) sizeof(Block) * n, MR, MAX_CHUNK, [&](int64_t first, int64_t end) {
         while (first < end) {
             const int64_t count = std::min<int64_t>(TILE_PANELS * MR, end - first);
             const Block * from = weights + first * weights_stride;
@@ -77,7 +60,7 @@ void gemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t bloc
     const int64_t width = blocks * Of::GROUPS * GROUP;
     batch.pack<Of>(rows, rows_stride, n, blocks);
     const bool use_gemv = n <= MAX_GEMV_ROWS<Of> && (Of::GROUPS > 1 || blocks % GEMV_BLOCKS == 0);
-    parallel_rows(params, m, [&](int64_t first, int64_t end) {
+    parallel_rows(params, m, m * blocks * (int64_t) sizeof(Block) * n, MR, MAX_CHUNK, [&](int64_t first, int64_t end) {
         if (use_gemv) {
             // Four sequential streams of reads: one alone does not saturate the memory's bandwidth.
             const int64_t row_gap = (end - first) / 4;
