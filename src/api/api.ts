@@ -77,13 +77,13 @@ export interface ApiOptions
   readonly logger: Logger
   /** Null when metrics are off. */
   readonly meter: RequestMeter | null
-  /** Null where requests are not traced. */
+  /** Null when requests are not traced. */
   readonly tracing: Pick<Tracing, 'begin'> | null
   readonly closing: GracefulShutdown
   /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
-  /** Whether to answer Ollama's clients, without a key. */
+  /** Whether to serve Ollama's API, which needs no key. */
   readonly ollama: boolean
   /** The files of the Studio's page; null when it is off or was not built. */
   readonly studio: PageFiles | null
@@ -101,7 +101,7 @@ const HEADERS_TIMEOUT_MS = 20_000
 /** How often Node checks for connections past a timeout. Its default, 30 s, would delay every timeout by up to 30 s. */
 const CHECK_MS = 1_000
 
-/** Builds the HTTP server with all its endpoints. It does not listen yet. */
+/** Builds the HTTP server with all its endpoints, and does not start it. */
 export function createApi(options: ApiOptions): FastifyInstance {
   const { models, closing, headersTimeoutMs = HEADERS_TIMEOUT_MS } = options
   const { draining, shutdown } = closing
@@ -175,8 +175,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 }
 
 /**
- * In place of Fastify's compilers of schemas, which take 4 MiB. No route has a schema of that kind: requests are checked in
- * the `wire/` folders.
+ * Replaces Fastify's schema compilers, which take 4 MiB. No route has such a schema: the `wire/` folders check requests.
  */
 function noSchemas(): never {
   throw new Error('A route has a schema for Fastify, which nothing compiles')

@@ -16,13 +16,13 @@ import { TYPESAFE_PATHS } from './surfaces/typesafe/wire/paths.ts'
 const INTERFACE_VERSION = '1.0.0'
 
 export interface OpenApiOptions {
-  /** Whether the server answers Ollama's clients. */
+  /** Whether the server serves Ollama's API. */
   readonly ollama: boolean
 }
 
 /**
- * `GET /openapi.json`: describes the API with the schemas that parse its requests. It is written for the first who asks: it
- * takes longer than all other endpoints take to be added.
+ * `GET /openapi.json`: describes the API with the schemas that parse its requests. It is built on the first request,
+ * because that takes longer than adding all other endpoints.
  */
 export function addOpenApi(app: FastifyInstance, options: OpenApiOptions): void {
   let text: string | null = null

@@ -14,19 +14,19 @@ import type { ReplyOptions } from './request/reply-options.ts'
 export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
-  /** Whether nobody waits for the reply: it may take long, because others come first. */
+  /** Whether no client waits for the reply: other requests come first, so it may take long. */
   readonly isBackground?: boolean
-  /** Follows the media of the request; may be left out. */
+  /** Records the request's media in its trace. */
   readonly trace?: MediaTrace | undefined
-  /** Gets the keywords of the request's schemas that have no effect, before the engine gets the work; may be left out. */
+  /** Receives the keywords of the request's schemas that have no effect, before the engine gets the work. */
   readonly onIgnored?: ((keywords: readonly string[]) => void) | undefined
 }
 
-/** What every use case needs beside its request. */
+/** What every use case needs in addition to its request. */
 export interface Call extends Caller {
   readonly style: PromptStyle
   readonly deadline: Deadline
-  /** That of the deadline. */
+  /** The deadline's signal. */
   readonly signal: AbortSignal
   /** Loads the media of the request. */
   readonly media: MediaRequest
@@ -34,14 +34,14 @@ export interface Call extends Caller {
   readonly held: DisposableStack
   /** Receives the number of a reply's annotations that were dropped. */
   dropped(count: number): void
-  /** An error as the request names its parameters. */
+  /** Rewrites an error to use the request's own parameter names. */
   named(error: unknown): unknown
 }
 
 interface BranchSource {
-  /** What the engine names in errors about the branch. */
+  /** The parameter that the engine's errors about the branch name. */
   readonly param: Param
-  /** What other branches have in common with it. */
+  /** The part of the prompt that it shares with other branches. */
   readonly prefix?: MeasuredPrompt
   readonly suffix: readonly PromptPart[]
   readonly spec: ReplySpec
@@ -49,8 +49,8 @@ interface BranchSource {
 }
 
 /**
- * The engine's work for the replies to one prompt, which are greedy by default.
- * @throws ApiError 400 when the prompt and the tokens that are asked for exceed the context.
+ * Builds the engine's work for the replies to one prompt. Sampling is greedy by default.
+ * @throws ApiError 400 when the prompt and the requested tokens exceed the context.
  */
 export async function branchOf(
   { param, prefix, suffix, spec, asked }: BranchSource,

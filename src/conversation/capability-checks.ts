@@ -54,7 +54,7 @@ function checkToolChoice({ tools, toolUse: { choice }, compatibility }: ChatRequ
   }
 }
 
-/** Rejects tools, structures and several replies beside the focus tool, whose calls come before the reply. */
+/** Rejects tools, structures and several replies together with the focus tool, whose calls come before the reply. */
 export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, param: Param): void {
   if (choices > 1) throw invalidRequest(say`The focus tool cannot be combined with ${['n']} above 1`, param)
   if (tools.length > 0) {
@@ -81,8 +81,7 @@ function checkStructure({ structure, tools, compatibility }: ChatRequest, model:
 }
 
 /**
- * Checks what all prompts of a multilook share. What concerns one prompt is checked with that prompt, and fails only
- * it.
+ * Checks what all prompts of a multilook share. A problem in one prompt is found with that prompt and fails it alone.
  */
 export function checkMultilook(
   request: MultilookRequest,
@@ -103,7 +102,7 @@ export function checkMultilook(
   checkOptions(request, model)
 }
 
-/** Checks decisions. @param asked the questions that are read, as the model is asked them. */
+/** Checks decisions. @param asked the questions that are read, in the form the model gets. */
 export function checkDecisions(
   { input, questions }: DecisionRequest,
   asked: readonly PlacedMessage[],
@@ -129,7 +128,7 @@ export function checkDecisions(
   }
 }
 
-/** The most characters of what is looked for. They become part of a pattern, whose size is limited. */
+/** Maximum characters of `instructions`. They become part of a pattern, whose size is limited. */
 const MOST_TO_FIND = 400
 
 function checkFind(
@@ -168,8 +167,8 @@ export function holdsTools(message: Message): boolean {
 }
 
 /**
- * Rejects messages that cannot fit the context, without rendering or tokenising them, which takes long for large texts.
- * Every message takes at least one token of the template, and every text a number that its length bounds from below.
+ * Rejects messages that cannot fit the context without rendering or tokenising them, which is slow for large texts. The
+ * template adds at least one token per message, and a text's length gives a lower bound of its tokens.
  */
 function checkSize(messages: readonly PlacedMessage[], model: ServedModel, param: Param): void {
   const tooMany = messages.length > model.contextTokens
@@ -185,14 +184,14 @@ function* textsIn(messages: readonly PlacedMessage[]): Generator<string, void, v
   }
 }
 
-/** The same check for the tools in the prompt, which a template renders name by name. */
+/** Makes the same check for the tools in the prompt: a template renders every name. */
 function checkToolSize({ tools, toolUse }: ChatRequest, model: ServedModel): void {
   if (toolUse.choice === 'none') return
   const texts = tools.flatMap(({ name, parameters }) => [name, withoutSpace(parameters ?? '')])
   if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, 'tools')
 }
 
-/** Templates may write JSON with less white space than the client did. */
+/** Templates may write JSON with less white space than the client. */
 function withoutSpace(json: string): string {
   return json.replace(/\s+/g, '')
 }
@@ -244,7 +243,7 @@ function checkVision(vision: VisionConfig, model: ServedModel): void {
   }
 }
 
-/** The parameter that sets a structure. */
+/** Returns the parameter that sets a structure. */
 function parameterOf({ type }: Structure): Path | Variant {
   return type === 'regex' ? ['regex'] : { of: ['response_format'], type }
 }

@@ -21,22 +21,22 @@ import { totalPrompt } from './reply/usage.ts'
 import type { ChatRequest } from './request/chat-request.ts'
 import { placeMessages } from './request/message.ts'
 
-/** What the prompt of a chat takes. */
+/** The size of a chat's prompt. */
 export interface ChatMeasure extends Pick<PromptUsage, 'promptTokens' | 'imageTokens' | 'audioTokens'> {
   /** False for an estimate. */
   readonly exact: boolean
 }
 
-/** What the model is asked for one reply. */
+/** What the model is asked in order to produce one reply. */
 interface Asked {
-  /** Several where the model is asked about one picture after the other. Each is prepared when it is needed. */
+  /** More than one if the model is asked about one picture at a time. Each is prepared when it is needed. */
   readonly views: readonly (() => PreparedView)[]
-  /** What the model says of a picture where it finds nothing. */
+  /** The model's reply for a picture in which it finds nothing. */
   readonly nothing: string
 }
 
 interface PreparedChat extends Asked {
-  /** What is asked where the reply to the whole conversation calls no function, and does not say which picture it means. */
+  /** Asked instead if the reply to the whole conversation calls no function and does not say which picture it means. */
   readonly instead: (Asked & { isNeeded(): boolean }) | null
   readonly usesFocus: boolean
 }
@@ -44,7 +44,7 @@ interface PreparedChat extends Asked {
 interface PreparedView {
   readonly prompt: PromptSource
   readonly spec: ReplySpec
-  /** What the focus tool may look at. */
+  /** The images that the focus tool may look at. */
   readonly images: FocusParts['images']
 }
 
@@ -83,7 +83,7 @@ export async function startChoices(request: ChatRequest, call: Call): Promise<As
   return assembleChoices({ ...call, generation, completions, stops: request.stops ?? [] })
 }
 
-/** What the prompt of a chat takes; with the focus tool, that of the first round. */
+/** Measures the prompt of a chat; with the focus tool, the prompt of the first round. */
 export async function measureChat(request: ChatRequest, call: Call): Promise<ChatMeasure> {
   const work = await workOf(await prepare(request, call), request, call)
   const { prompts, exact } = await call.model.engine.measure(work, call.signal)
@@ -117,7 +117,7 @@ async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> 
   const { nothing, instruction } = annotations
   const views = bound === null ? annotations.viewsOf(messages) : [wholeView(messages)]
   checkCompletions(views.length === 1 ? 1 : views.length * (request.choices ?? 1), formatParam)
-  // Whether to call a function is asked once, about all pictures.
+  // The model decides once, about all pictures, whether to call a function.
   const mayCall = views.length > 1 && tools.length > 0 && toolUse.choice !== 'none'
   const prepareView = (view: View, asked: Pick<ChatRequest, 'tools' | 'toolUse'> | null): PreparedView => {
     const own = view.shown === null ? images : new Map([...images].filter(([asset]) => asset === view.shown))
@@ -150,12 +150,12 @@ async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> 
   }
 }
 
-/** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
+/** Returns the tools in the prompt. If `tool_choice` names a function, only that one is listed. */
 function callable({ tools, toolUse: { choice } }: ChatRequest): ChatRequest['tools'] {
   return typeof choice === 'string' ? tools : tools.filter(({ name }) => name === choice.name)
 }
 
-/** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
+/** Starts a reply in which the model may zoom into regions of the images. Each focus call starts another round. */
 async function startWithFocus(
   view: PreparedView,
   limits: ReplyLimits & { readonly maxTokens: number },
@@ -190,7 +190,7 @@ async function startReply(asked: Asked, limits: ReplyLimits, call: Call): Promis
 async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promise<Work> {
   const { streamed, stops = [], choices = 1 } = limits
   const apart: Branch[] = []
-  // One after the other: a conversation that is too long is rejected before all views of it have been made.
+  // Sequential, so that a conversation that is too long is rejected before all its views are built.
   for (const view of views) {
     const { prompt, spec } = view()
     call.onIgnored?.(spec.ignoredKeywords)
@@ -199,12 +199,12 @@ async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promis
   }
   const prefix = sharedBeginning(apart.map(({ suffix }) => suffix))
   const branches = apart.map((branch) => ({ ...branch, suffix: branch.suffix.slice(prefix.length) }))
-  // In larger steps, what follows a stop sequence would be computed, and what exceeds the limit of all branches.
+  // Larger steps would compute tokens past a stop sequence, and past the limit for all branches.
   const whole = !streamed && stops.length === 0 && branches.length === 1
   return { organisation: call.organisation, prefix, branches, whole }
 }
 
-/** One completion of a work, whose branches are views of one chat. */
+/** One completion of the work, whose branches are views of one chat. */
 function completionOf({ views, nothing }: Asked, { branches }: Work): CompletionParts {
   return {
     readers: views.map((view) => view().spec.createReader()),

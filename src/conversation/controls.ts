@@ -30,8 +30,8 @@ interface ControlledConversation {
 }
 
 /**
- * Combines fields and hints. A field overrides hints, and of several hints for a format the last one counts. For a
- * model without the extensions, a hint is plain text.
+ * Combines fields and hints. A field overrides hints, and the last of several hints for a format counts. For a model
+ * without the extensions, a hint is plain text.
  * @throws ApiError 400 for controls that the model does not support.
  */
 export function readControls(
@@ -102,7 +102,7 @@ function holdsVideo(messages: readonly PlacedMessage[]): boolean {
 
 interface PlacedHint {
   readonly hint: Hint
-  /** The parameter that contained it. */
+  /** The parameter that contained the hint. */
   readonly param: Path
 }
 

@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
 
-/** A media source that loads images with this function, and nothing else. */
+/** A media source that loads only images, with the given function. */
 function imageSource(load: MediaRequest['image']): MediaSource {
   const unwanted = () => Promise.reject(new Error('Not expected in this test'))
   return { open: () => ({ image: load, video: unwanted, audio: unwanted, [Symbol.dispose]() {} }) }

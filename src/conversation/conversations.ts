@@ -30,27 +30,27 @@ interface ConversationsOptions {
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
   readonly compatibility?: Compatibility | undefined
-  /** Is told what goes wrong without being an error of a request. */
+  /** Receives warnings about problems that fail no request. */
   readonly warn?: ((message: string) => void) | undefined
 }
 
-/** How a request is run, whatever it asks for. */
+/** How a request of any kind runs. */
 interface Terms {
   readonly caller: Caller
-  /** Fires when the client has gone. */
+  /** Fires when the client disconnects. */
   readonly signal: AbortSignal
   /** The media of the request. */
   readonly media: Iterable<MediaUrl>
   readonly seconds: number
   /** What a client can do to stay within the time. */
   readonly advice?: string
-  /** Parameters that errors of other rooms know only by their names. */
+  /** Parameters that other rooms' errors know only by name. */
   readonly params?: readonly Path[]
   /** What the request calls the parameters that errors name. */
   readonly names?: Names | undefined
 }
 
-/** Seconds that a reply may take which nobody waits for. */
+/** Time limit in seconds of a reply that no client waits for. */
 const BACKGROUND_SECONDS = 3_600
 const MULTILOOK_ADVICE = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
 
@@ -93,7 +93,7 @@ export class Conversations {
   }
 
   /**
-   * Starts `request.choices` replies to one chat, whose prompt is computed once. Otherwise as `startChat`.
+   * Starts `request.choices` replies to one chat, whose prompt is computed once. Otherwise it works as `startChat`.
    * @throws ApiError 400 with the focus tool, which looks at the images again for each reply.
    */
   startChoices(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
@@ -104,8 +104,8 @@ export class Conversations {
   }
 
   /**
-   * What the prompt of a chat takes; with the focus tool, that of the first round. Nothing is generated.
-   * @throws ApiError for whatever `startChat` would reject the request for, except for what depends on other requests.
+   * Measures the prompt of a chat; with the focus tool, the prompt of the first round. Generates nothing.
+   * @throws ApiError for every error of `startChat` that does not depend on other requests.
    */
   measureChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<ChatMeasure> {
     const chat = this.#withRules(request)
@@ -125,7 +125,7 @@ export class Conversations {
   }
 
   /**
-   * Resolves when the image has been searched.
+   * Searches an image.
    * @throws ApiError for an invalid request, an engine failure or a timeout.
    */
   detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
@@ -147,8 +147,8 @@ export class Conversations {
   }
 
   /**
-   * What the prompts of a multilook take. Nothing is generated.
-   * @throws ApiError for whatever `startMultilook` would reject the call for, except for what depends on other requests.
+   * Measures the prompts of a multilook. Generates nothing.
+   * @throws ApiError for every error of `startMultilook` that does not depend on other requests.
    */
   measureMultilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookMeasure> {
     return this.#finished(this.#multilookTerms(request, caller, signal), (call) => measureMultilook(request, call))
@@ -164,7 +164,7 @@ export class Conversations {
   }
 
   /**
-   * Resolves when all questions are answered.
+   * Answers all questions.
    * @throws ApiError for an invalid request, an engine failure or a timeout.
    */
   decide(request: DecisionRequest, caller: Caller, signal: AbortSignal): Promise<DecisionReply> {
@@ -184,7 +184,7 @@ export class Conversations {
     }
   }
 
-  /** The deadline goes on until the events have ended. */
+  /** Keeps the deadline until the events have ended. */
   async #started<Event>(
     terms: Terms,
     start: (call: Call) => Promise<AsyncIterable<Event>>,
@@ -236,7 +236,7 @@ function named(error: unknown, { params = [], names }: Terms): unknown {
   return namedBy(located(error, params), names)
 }
 
-/** Passes events through, and releases the deadline when they end, however they end. */
+/** Passes events through, and releases the deadline when they end, fail or are abandoned. */
 async function* released<Event>(
   events: AsyncIterable<Event>,
   deadline: Deadline,

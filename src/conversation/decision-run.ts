@@ -18,19 +18,19 @@ import { sharedPromptUsage } from './reply/usage.ts'
 import type { DecisionRequest, FindKind, FindQuestion } from './request/decision-request.ts'
 import type { PlacedMessage } from './request/message.ts'
 
-/** A reply that is read takes room behind its prompt. */
+/** Reading a reply takes room for one token after the prompt. */
 const ROOM_TO_READ = { ...AS_MANY_AS_FIT, maxTokens: 1 }
 
-/** A question whose answer is read, as the model is asked it. */
+/** A question whose answer is read, in the form the model gets. */
 export interface Reading {
   readonly question: ReadableQuestion
-  /** Among the questions of the request. */
+  /** The index among the request's questions. */
   readonly index: number
   readonly placed: PlacedMessage
   readonly replies: Wording['replies']
 }
 
-/** Has the engine answer the questions of one request. */
+/** Runs the questions of one request on the engine. */
 export class DecisionRun {
   readonly #request: DecisionRequest
   readonly #media: LoadedMedia
@@ -79,7 +79,7 @@ export class DecisionRun {
     return distribution === null ? { type: 'none', error: null } : { type: 'read', distribution }
   }
 
-  /** Looks for one thing for each question, in one picture after the other. The surest place is the answer. */
+  /** Looks for one thing per question, in one picture at a time. The most confident place is the answer. */
   async find(
     kind: FindKind,
     questions: readonly { readonly question: FindQuestion; readonly index: number }[],
@@ -115,7 +115,7 @@ export class DecisionRun {
     return { ...usage, completionTokens: generation.computedTokens() }
   }
 
-  /** @param own what the view's prompt has behind what all share. */
+  /** @param own the part of the view's prompt after the shared prefix. */
   async #search(question: FindQuestion, view: View, own: SharedPrompt, prefix: MeasuredPrompt): Promise<PlaceSearch> {
     const { model } = this.#call
     const { param, type: kind, instructions } = question
@@ -134,7 +134,7 @@ export class DecisionRun {
     return new PlaceSearch({ kind, branch, reply, reader: dialect.reader(scene), assets: view.assets })
   }
 
-  /** What all questions begin with. The last turn, if it is the user's, is the one that they continue. */
+  /** Builds the beginning of all questions. They continue the last turn if it is the user's. */
   async #sharedPrompt(input: readonly PlacedMessage[], instruction: string | null): Promise<SharedPrompt> {
     const last = input.at(-1)
     const continues = last?.message.role === 'user'
@@ -142,13 +142,13 @@ export class DecisionRun {
     const messages = continues ? input.slice(0, -1) : input
     const source = { param: 'input', messages, media: this.#media, instruction }
     const { prefix, suffix } = await buildSharedPrompt(source, this.#call.style, opening)
-    // A question behind a text begins a paragraph of its own.
+    // A question after a text begins a new paragraph.
     const gap = opening.at(-1)?.type === 'text' ? untrusted('\n\n') : []
     return { prefix, suffix: (question) => suffix([...gap, ...question]) }
   }
 }
 
-/** Of the answers from several pictures: the surest place, or that there is none in any of them. */
+/** Picks the answer from several pictures: the most confident place, or that none of them has one. */
 function surest(answers: readonly Answer[]): Answer {
   const found = answers.filter((answer) => answer.type === 'found')
   const places = found.filter(({ place }) => place !== null)

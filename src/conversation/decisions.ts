@@ -10,8 +10,8 @@ import { type DecisionRequest, isFind } from './request/decision-request.ts'
 const FIND_KINDS = ['box', 'point', 'clip'] as const
 
 /**
- * Answers all questions about one input, which is computed once. An engine that fails at one question fails that alone.
- * @throws ApiError when the request is invalid, when the engine fails, or fails at every question.
+ * Answers all questions about one input, which is computed once. An engine failure at one question fails only that one.
+ * @throws ApiError when the request is invalid, or when the engine fails as a whole or at every question.
  */
 export async function decide(request: DecisionRequest, call: Call): Promise<DecisionReply> {
   const { model } = call

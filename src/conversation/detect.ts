@@ -33,15 +33,15 @@ export interface DetectReply {
 /** In pixels of the upright image. */
 type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
-/** The most characters of all labels together. They become part of a pattern, whose size is limited. */
+/** Maximum characters of all labels together. They become part of a pattern, whose size is limited. */
 const MOST_CHARACTERS = 4000
-/** The most branches over one image. With more labels, several share a branch. */
+/** Maximum branches over one image. With more labels, several share a branch. */
 const MOST_SEARCHES = 16
 
 /**
- * Searches an image. A constraint lets the model answer with objects of the requested labels and nothing else. Each
- * label gets a branch of its own over the shared image, because a model asked for all of them in one answer forgets
- * some. Exemplars become earlier turns with their answers.
+ * Searches an image. A constraint limits the model's answer to objects with the requested labels. Each label gets its own
+ * branch over the shared image, because a model that is asked for all of them in one answer forgets some. Exemplars become
+ * earlier turns with their answers.
  */
 export async function answerDetect(request: DetectRequest, call: Call): Promise<DetectReply> {
   const { model, organisation, style, signal } = call
@@ -104,7 +104,7 @@ function groupsOf(labels: readonly string[] | null): readonly (readonly string[]
 }
 
 /**
- * The labels that objects may have: the categories, or without any, the mentions of the exemplars. Null for any label.
+ * Returns the labels that objects may have: the categories or, without any, the exemplars' mentions. Null for any label.
  */
 function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] | null {
   const shown = exemplars.flatMap(({ annotations }, i) =>
@@ -134,7 +134,7 @@ function kindToFind(
   return output === 'point' && single && served.outputFormats.includes('point') ? 'point' : 'box'
 }
 
-/** The URLs of all images, with the image to search last. */
+/** Returns the URLs of all images. The image to search is last. */
 export function imageUrlsOf({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: Path }[] {
   return [
     ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: ['exemplars', i, 'media', 'image_url'] })),
@@ -212,7 +212,7 @@ function leafOf(
   return { ...common, kind: 'point', points: [pixelsToGrid(point ?? centre(box!), size)] }
 }
 
-/** The right and bottom edges belong to the image: a box may end there. */
+/** The right and bottom edges belong to the image, so a box may end there. */
 function checkInside(point: Point, size: Size, param: Path): void {
   for (const [axis, side] of [
     ['x', size.width],

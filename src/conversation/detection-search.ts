@@ -10,7 +10,7 @@ interface DetectionSearchParts extends SearchParts {
 const SAME_BOX_IOU = 0.9
 /** Points at most this far apart in either direction, on the 0..1000 grid, are the same object. */
 const SAME_POINT_DISTANCE = 5
-/** After this many known objects in a row the model is repeating itself. */
+/** After this many known objects in a row, the model is repeating itself. */
 const MAX_REPETITIONS = 8
 
 /** Collects the objects in the model's answer to one detection question, without duplicates. */

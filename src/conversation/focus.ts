@@ -63,7 +63,7 @@ export function boundFocusTool(images: ReadonlyMap<number, ImageContent>): Tool 
   return { name: 'focus', description: null, parameters: JSON.stringify(parameters) }
 }
 
-/** The images of a conversation by their index among all its media. */
+/** Returns the images of a conversation by their index among all its media. */
 export function imagesOf(messages: readonly PlacedMessage[]): Map<number, ImageContent> {
   return new Map(mediaIn(messages).flatMap(({ part }, index) => (isImage(part) ? [[index, part] as const] : [])))
 }

@@ -25,7 +25,7 @@ export interface MultilookMeasure {
   readonly contextTokens: number
   /** One for each prompt, in request order. */
   readonly prompts: readonly (({ readonly type: 'measured' } & PromptUsage) | PromptFailure)[]
-  /** What an answer would report. */
+  /** The usage that an answer would report. */
   readonly usage: Omit<MultilookUsage, 'completionTokens'>
   /** False for estimates. */
   readonly exact: boolean
@@ -46,7 +46,7 @@ export async function startMultilook(request: MultilookRequest, call: Call): Pro
 }
 
 /**
- * What the prompts take, each with the whole context. A prompt fails alone, as in an answer.
+ * Measures the prompts, each with the whole context. A failing prompt fails alone, as in an answer.
  * @throws ApiError when the call fails; the first prompt's error when all prompts fail.
  */
 export async function measureMultilook(request: MultilookRequest, call: Call): Promise<MultilookMeasure> {
@@ -66,9 +66,9 @@ export async function measureMultilook(request: MultilookRequest, call: Call): P
 
 interface Begun {
   readonly prompts: readonly PromptRun[]
-  /** The context, whose tokens are counted when they are asked for. */
+  /** The context. Its tokens are counted on demand. */
   readonly context: MeasuredPrompt
-  /** What the branches share: the context, or what all views of it begin with. */
+  /** The prefix that the branches share: the context, or the common beginning of all its views. */
   readonly prefix: MeasuredPrompt
 }
 
@@ -101,7 +101,7 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
 
   const contextAssets = assetsOf(messages).count
   const contexts = new Map<number | null, Promise<SharedPrompt>>([[null, Promise.resolve(whole)]])
-  /** The context as a view shows it. Views of prompts' own media show none of its. */
+  /** The context as a view shows it. A view of a prompt's own media shows none of the context's. */
   const contextOf = ({ messages, shown, choices }: View): Promise<SharedPrompt> => {
     const key = choices !== undefined ? NAMED : shown === null ? null : Math.min(shown, contextAssets)
     const known = contexts.get(key)
@@ -145,10 +145,10 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
   return { prompts, context, prefix }
 }
 
-/** Stands for the context in which earlier annotations have indices. */
+/** The key of the context in which earlier annotations have indices. */
 const NAMED = -1
 
-/** @throws ApiError 400 for a context that leaves no room. Most are so short that they need not be counted for that. */
+/** @throws ApiError 400 for a context that leaves no room. Most contexts are too short to need counting. */
 async function checkContext(context: MeasuredPrompt, { model }: Call): Promise<void> {
   if (context.mostTokens < model.contextTokens) return
   const tokens = await context.countTokens()
@@ -199,7 +199,7 @@ async function* answers(
   { running, answer: generation }: Submitted<Generation>,
   deadline: Deadline,
 ): AsyncGenerator<MultilookEvent, void, void> {
-  // Counted while the engine computes. It is known to have failed when it is awaited.
+  // Counted while the engine computes. A failure is handled where the result is awaited.
   const counting = prefix.countTokens()
   counting.catch(() => {})
   let completionTokens = 0
@@ -207,7 +207,7 @@ async function* answers(
     const result = prompt.result()
     if (result.type === 'answer') {
       completionTokens += result.completionTokens
-      // Of several branches, some may have been computed further than they were read.
+      // With several branches, some may have been computed further than they were read.
       for (const [branch, own] of running.entries()) {
         if (own.prompt !== prompt) continue
         for (const [completion, tokens] of prompt.tokensOf(own.branch).entries()) {

@@ -14,7 +14,7 @@ export class PromptRun {
   readonly placed: PlacedMessage
   /** Its index among the prompts of the request. */
   readonly index: number
-  /** Several where the model is asked about one picture after the other. */
+  /** More than one if the model is asked about one picture at a time. */
   #branches: readonly Branch[] = []
   #completions: CompletionRun[] = []
   #failure: PromptFailure | null = null
@@ -42,7 +42,7 @@ export class PromptRun {
     return this.#failure?.error
   }
 
-  /** Whether it has a result: all its completions, or an error. */
+  /** Whether the prompt has a result: all its completions, or an error. */
   get ended(): boolean {
     return this.failed || this.#completions.every(({ finish }) => finish !== null)
   }
@@ -71,7 +71,7 @@ export class PromptRun {
     return pieces.map((piece) => ({ type: 'piece', prompt: this.index, completion, piece }))
   }
 
-  /** The tokens of each completion that a branch has been read for. */
+  /** The number of tokens read so far in each completion of a branch. */
   tokensOf(branch: number): readonly number[] {
     return this.#completions.map(({ counts }) => counts[branch]!)
   }

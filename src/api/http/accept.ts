@@ -1,6 +1,6 @@
 /**
- * Whether a client asks for Server-Sent Events with its `Accept` header. It must name them: a client that takes anything,
- * or JSON as gladly, gets JSON.
+ * Whether a client asks for Server-Sent Events in its `Accept` header. It must name them: a client that accepts any type,
+ * or JSON with the same quality, gets JSON.
  */
 export function prefersEvents(accept: string | undefined): boolean {
   const qualities = new Map((accept ?? '').split(',').map(readRange))

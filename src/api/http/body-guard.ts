@@ -3,9 +3,9 @@ import { ApiError, invalidRequest } from '../../lib/errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route itself gives up on a body that stops arriving. */
+    /** The route itself times out when a body stops arriving. */
     ownBodyTimeout?: true
-    /** The route takes bodies that are compressed with zstd. */
+    /** The route accepts bodies compressed with zstd. */
     zstd?: true
   }
 }
@@ -32,7 +32,7 @@ export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_M
   })
 }
 
-/** Without this, a compressed body would be reported as malformed JSON. */
+/** Returns the error for a compressed body, which would otherwise be reported as malformed JSON. */
 function encodingError({ headers, routeOptions }: FastifyRequest): ApiError | undefined {
   const encoding = headers['content-encoding']
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return undefined

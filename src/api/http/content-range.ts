@@ -1,8 +1,8 @@
 import type { ByteRange } from '../../storage/blob-store.ts'
 
 /**
- * The bytes that a `Range` header requests. Null for all of them: there is no header, or it has another unit, several
- * ranges or no valid syntax, and is ignored (RFC 9110, 14.2). `unsatisfiable` when the range starts past the end.
+ * Returns the bytes that a `Range` header requests. Null for all bytes: there is no header, or it is ignored because it has
+ * another unit, several ranges or invalid syntax (RFC 9110, 14.2). `unsatisfiable` when the range starts past the end.
  */
 export function requestedRange(header: string | undefined, size: number): ByteRange | 'unsatisfiable' | null {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 
-/** A convention that has an endpoint at a path of the contract's, with another response. */
+/** A convention with an endpoint at one of the contract's paths, but another response. */
 export type Convention = 'anthropic'
 
 type Strategy = Parameters<FastifyInstance['addConstraintStrategy']>[0]
 type Handler = NonNullable<ReturnType<ReturnType<Strategy['storage']>['get']>>
 
-/** Lets endpoints say whose requests they answer. Clients of Anthropic send its version with every request. */
+/** Lets endpoints declare which convention's requests they answer. Anthropic's clients always send its version. */
 export function distinguishConventions(app: FastifyInstance): void {
   app.addConstraintStrategy({
     name: 'convention',

@@ -8,12 +8,12 @@ export interface ShownError {
   readonly body: object
 }
 
-/** Turns every thrown error into a response. This is the only place that does. */
+/** Turns every thrown error into a response. No other code does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   answerError(error, request, reply, (apiError) => ({ status: apiError.status, body: apiError.toBody() }))
 }
 
-/** The same for endpoints of another convention, which shows errors in its own way. */
+/** Answers with an error in the shape of another convention. */
 export function answerError(
   error: unknown,
   request: FastifyRequest,
@@ -21,7 +21,7 @@ export function answerError(
   show: (error: ApiError) => ShownError,
 ): void {
   if (error instanceof ClientDisconnected) {
-    // Nobody receives this response; the status is for the log.
+    // No client receives this response; the status is for the log.
     reply.code(CLIENT_CLOSED_REQUEST).send()
     return
   }
@@ -43,7 +43,7 @@ export function answerError(
   reply.code(status).send(body)
 }
 
-/** Notes an error that a response is, or ends with: in the log if it is the server's, and in the request's trace. */
+/** Records the error of a response: in the request's trace and, if the server is at fault, in the log. */
 export function noteError(error: ApiError, request: FastifyRequest): void {
   request.trace?.failed(error)
   logServerError(error, request)
@@ -70,7 +70,7 @@ export function notFound(request: FastifyRequest): never {
   })
 }
 
-/** The path without its query, which may hold data that must not reach logs or messages. */
+/** Returns the path without the query, which may hold data that must not reach logs or messages. */
 export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0]!.slice(0, 200)
 }

@@ -1,21 +1,21 @@
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { ModelExaminationBody } from './wire/server-status.ts'
 
-/** What is known of a model from its examination. */
+/** The results of a model's examination. */
 export interface Examination extends Omit<ModelExaminationBody, 'finished_at' | 'places_off_by'> {
   /** ISO 8601. */
   readonly finishedAt: string | null
   readonly placesOffBy: number | null
 }
 
-/** The examinations of stored models, as far as clients see and steer them. */
+/** The examinations of stored models, as clients see and control them. */
 export interface Examinations {
-  /** Examines a model from the beginning, when its turn comes. */
+  /** Queues a model for a new examination. */
   start(model: ServedModel): Promise<Examination>
-  /** Ends the examination of a model. @returns null where there is none, as `of` does. */
+  /** Ends the examination of a model. Like `of`, it returns null if there is none. */
   skip(model: ServedModel): Promise<Examination | null>
   of(model: ServedModel): Promise<Examination | null>
-  /** What clients of a model should know before they use its answers, in a sentence; null for nothing. */
+  /** Returns a warning for the model's clients, in one sentence; null for none. */
   warningOf(model: ServedModel): Promise<string | null>
 }
 

@@ -3,9 +3,9 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 
 /**
- * The model that a request names.
+ * Returns the model that a request names.
  * @param missing the error for a model that does not exist; 400 by default.
- * @throws ApiError 400 when it can never be loaded, and what `missing` returns.
+ * @throws ApiError 400 when the model can never be loaded; the error of `missing` when it does not exist.
  */
 export async function namedModel(
   models: ModelCatalog,

@@ -1,7 +1,7 @@
 import { booleanOf } from '../../config/boolean-text.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
 
-/** A boolean of a query, false by default. @throws ApiError 400 for anything else, or for several. */
+/** Reads a boolean of a query, false by default. @throws ApiError 400 for other values, and for several. */
 export function queryBoolean(query: unknown, name: string): boolean {
   const given = (query as Record<string, unknown>)[name]
   if (given === undefined) return false

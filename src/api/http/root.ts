@@ -14,8 +14,8 @@ interface RootOptions extends Pages {
 }
 
 /**
- * `GET /`: sends browsers on to the Studio, and tells others what this is and where to go on. The contract has no such path.
- * Ollama's clients look for a text there, and say neither that they want a page nor JSON.
+ * `GET /`: redirects browsers to the Studio, and tells other clients what this server is and where to continue. The contract
+ * has no such path. Ollama's clients look for a text there, and accept neither HTML nor JSON explicitly.
  */
 export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions): void {
   const { hasStudio } = pages
@@ -33,7 +33,7 @@ export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions)
   })
 }
 
-/** What clients compare. */
+/** Clients compare this text. */
 const OLLAMA = 'Ollama is running'
 
 async function describeServer({ hasStudio, hasReference }: Pages): Promise<AboutBody> {

@@ -8,9 +8,9 @@ type Method = 'GET' | 'POST' | 'DELETE'
 
 export interface Endpoint {
   readonly url: string
-  /** The scope that the key must have: for all methods, or for those that are named; by default any key will do. */
+  /** The scope that the key must have, for all methods or for the named ones. By default any key suffices. */
   readonly scope?: Scope | Readonly<Partial<Record<Method, Scope>>>
-  /** The rate limit that requests count towards: one for all methods, or one for each method that counts. */
+  /** The rate limit that requests count towards: one for all methods, or one per counted method. */
   readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
   /** See `body-guard.ts`. */
   readonly body?: Pick<FastifyContextConfig, 'ownBodyTimeout' | 'zstd'>
@@ -21,8 +21,8 @@ export interface Endpoint {
   /** The convention whose requests it answers; others get the endpoint of the same path that has none. */
   readonly convention?: Convention
   /**
-   * Whether the path is one that an endpoint with a parameter has as well: methods that have no handler here are that one's,
-   * so that what the parameter names can still be deleted if it has this name.
+   * Whether an endpoint with a path parameter also matches the path. It then handles the methods without a handler here, so
+   * that an object of this name can still be deleted.
    */
   readonly isBesideParameter?: boolean
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
@@ -57,7 +57,7 @@ export function addEndpoint(
     url,
     ...constraints,
     config: shared,
-    // Rejected after the key is checked and before a body is read.
+    // Rejected after the key check and before reading the body.
     onRequest: async (_request, reply) => {
       reply.header('allow', allowed.join(', '))
       await reject()

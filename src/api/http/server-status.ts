@@ -67,7 +67,7 @@ async function describe({
     },
     engines: [...engines].flatMap(([engine, { state, running, queued, ...figures }]) => {
       const own = served.filter((model) => model.engine === engine)
-      // A model that is no longer served ends what it has begun.
+      // A model that is no longer served finishes its running requests.
       if (own.length === 0) return []
       return {
         models: own.map(({ id }) => id),
@@ -85,7 +85,7 @@ async function describe({
   }
 }
 
-/** Rounded, so that nobody can read a single request from it. */
+/** Rounds, so that the number does not reveal a single request. */
 function shareOf(part: number, whole: number): number | null {
   return whole === 0 ? null : rounded(part / whole, 100)
 }

@@ -33,7 +33,7 @@ async function detect(request: FastifyRequest, reply: FastifyReply, serving: Ser
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
 }
 
-/** The model to use. `model` is optional here: the contract's detect request has no such field. */
+/** Returns the model to use. `model` is optional: the contract's detect request has no such field. */
 async function modelFor(
   { value: { model: id } }: ReadBody<DetectRequestBody>,
   models: ModelCatalog,

@@ -31,7 +31,7 @@ export function addExaminations(app: FastifyInstance, { models, examinations }: 
   })
 }
 
-/** @throws ApiError 404 for a model that there is not, 400 for one that cannot be examined. */
+/** @throws ApiError 404 for a model that does not exist, 400 for one that cannot be examined. */
 async function storedModel(request: FastifyRequest, models: ModelCatalog): Promise<ServedModel> {
   const { model_id: id } = request.params as { model_id: string }
   const model = await namedModel(models, id, (name) => notFound(`The model '${name.slice(0, 200)}' does not exist`))

@@ -8,11 +8,11 @@ import type { ModelCatalogueBody } from './wire/model-catalogue.ts'
 
 export interface ModelCatalogueOptions {
   readonly models: ModelCatalog
-  /** What the server has for models at the moment. */
+  /** Returns the resources that the server has for models now. */
   readonly machine: () => Promise<Machine>
 }
 
-/** `GET /v1/models/catalogue`, for any key: `GET /v1/server` says as much of the machine. The contract has no such path. */
+/** `GET /v1/models/catalogue`, for any key: it reveals no more than `GET /v1/server`. The contract has no such path. */
 export function addModelCatalogue(app: FastifyInstance, { models, machine }: ModelCatalogueOptions): void {
   addEndpoint(app, {
     url: '/v1/models/catalogue',

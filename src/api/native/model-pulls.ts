@@ -17,7 +17,7 @@ export interface ModelPullsOptions {
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly examinations: Pick<Examinations, 'start'>
-  /** Fires when new requests are no longer accepted. A pull can go on later, so it does not hold up the shutdown. */
+  /** Fires when new requests are no longer accepted. A pull can resume later, so it does not delay the shutdown. */
   readonly draining: AbortSignal
   readonly keepAliveMs?: number | undefined
 }
@@ -35,8 +35,8 @@ export function addModelPulls(app: FastifyInstance, options: ModelPullsOptions):
 }
 
 /**
- * Errors before the first event are plain responses. The stream begins with it, so that a repository that does not exist
- * has a status of its own.
+ * Errors before the first event are plain responses. The stream begins with that event, so that a missing repository gets
+ * its own status.
  */
 async function pull(request: FastifyRequest, reply: FastifyReply, options: ModelPullsOptions): Promise<undefined> {
   const { value: body } = await options.bodies.read(request, reply, modelPullBody)
@@ -53,7 +53,7 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
     const asked = { model: body.model, projector: body.projector ?? 'auto', isDryRun: body.dry_run ?? false }
     const id = await pulls.pull(asked, report, AbortSignal.any([closed, draining]))
     const model = id === null || body.examine === false ? null : await storedModel(id, models)
-    // It is begun before the client knows of the model, so that it is listed with its examination from the beginning.
+    // It begins before the client learns of the model, so that the model is listed with its examination from the start.
     if (model !== null) await options.examinations.start(model)
     stream ??= new PullStream(reply, keepAliveMs)
     await stream.end(id === null ? null : { type: 'done', id, ...(await servingOf(id, models)) })
@@ -67,7 +67,7 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
   }
 }
 
-/** The model that a pull has made known; null where it is not served. */
+/** Returns the model that a pull added; null if it is not served. */
 async function storedModel(id: string, models: ModelCatalog): Promise<ServedModel | null> {
   await models.refresh()
   const model = await models.find(id)
@@ -81,7 +81,7 @@ async function servingOf(id: string, models: ModelCatalog): Promise<{ served: bo
   return { served: false, reason: models.refusalOf(id)?.message ?? `The card of '${id}' is not in the model store` }
 }
 
-/** What clients are told of an event: no paths of the server. `done` comes when the model is served. */
+/** Converts an event for clients, without the server's paths. `done` comes once the model is served. */
 function toBody(event: PullEvent): ModelPullEventBody | null {
   switch (event.type) {
     case 'choice': {

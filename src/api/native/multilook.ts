@@ -24,13 +24,13 @@ import type {
 } from './wire/multilook-response.ts'
 
 interface ResultForm {
-  /** Whose log gets the errors of prompts. */
+  /** The request whose log gets the errors of prompts. */
   readonly request: FastifyRequest
   /** Whether completions have log-probabilities. */
   readonly rated: boolean
 }
 
-/** What the whole response and the last event of a stream begin with. */
+/** The first fields of the whole response and of a stream's last event. */
 type Heading = Pick<MultilookCompletionBody, 'id' | 'object' | 'model'>
 
 const URL = '/v1/chat/completions/multilook'

@@ -3,7 +3,7 @@ import type { ErrorBody } from '../../lib/errors.ts'
 import { EVENTS, ResponseStream } from '../http/connection/response-stream.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 
-/** The events of a pull, at the client's pace: while it does not read, progress is dropped and the rest waits. */
+/** Sends the events of a pull at the client's pace. While the client does not read, progress is dropped and the rest waits. */
 export class PullStream {
   readonly #stream: ResponseStream
   #waiting: string[] = []
@@ -20,7 +20,7 @@ export class PullStream {
     else if (event.type !== 'progress') this.#waiting.push(JSON.stringify(event))
   }
 
-  /** Ends the stream. @param last an event and `[DONE]`, which alone follows null; or an error. */
+  /** Ends the stream. @param last an event to send before `[DONE]`, null for `[DONE]` alone, or an error. */
   async end(last: ModelPullEventBody | ErrorBody | null): Promise<void> {
     while (this.#blocked !== null) await this.#blocked
     if (last !== null) this.#stream.send(JSON.stringify(last))

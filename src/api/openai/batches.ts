@@ -101,7 +101,7 @@ function toBody(batch: Batch): BatchBody {
   return {
     id: batch.id,
     object: 'batch',
-    // Checked when it was created.
+    // Checked when the batch was created.
     endpoint: batch.endpoint as BatchBody['endpoint'],
     errors: problems && { object: 'list', data: problems.map((problem) => ({ ...problem })) },
     input_file_id: batch.inputFile,

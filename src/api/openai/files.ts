@@ -13,7 +13,7 @@ import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
 
 export interface FilesApiOptions {
   readonly files: Files
-  /** Fires when active requests are to be aborted. */
+  /** Fires when active requests must be aborted. */
   readonly shutdown: AbortSignal
   readonly compatibility: Compatibility
 }
@@ -23,7 +23,7 @@ const MAX_PAGE = 10_000
 /** `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` */
 export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
   const { files, compatibility } = options
-  // A context of its own, without body parsers: uploads are read as streams.
+  // A separate context without body parsers: uploads are read as streams.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -144,7 +144,7 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
   return bytes
 }
 
-/** The name in ASCII for every client, and in full for those that know RFC 6266. */
+/** Builds the header with the name in ASCII for every client, and in full for those that know RFC 6266. */
 function attachment(filename: string): string {
   const plain = filename.replace(/[^\x20-\x7e]|["\\%]/g, '_')
   const full = encodeURIComponent(filename).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)
@@ -166,7 +166,7 @@ function noSuchFile(id: string): ApiError {
   return invalidRequest(`No such File object: ${id.slice(0, 200)}`, 'id', { status: 404 })
 }
 
-/** Fields are in the order that clients' fixtures have. The contract has no `status`. */
+/** Converts a file. The fields have the order of clients' fixtures. The contract has no `status`. */
 function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
   const { id, bytes, createdAt, expiresAt, filename, purpose } = file
   const expiry = expiresAt === null ? {} : { expires_at: expiresAt }

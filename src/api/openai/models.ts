@@ -52,7 +52,7 @@ async function deleteModel(id: string, models: ModelCatalog, pulls: ModelPulls):
   }
   const removal = await pulls.remove(model?.id ?? id)
   if (removal === null) throw modelNotFound(id)
-  // From now on it is not served.
+  // The model is not served from here on.
   await models.refresh()
   return { id: removal.card.ids[0]!, object: 'model', deleted: true, freed_bytes: removal.freedBytes }
 }
@@ -77,7 +77,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
   return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
 }
 
-/** Fields are in the order that clients' fixtures have. Budgets of organisations are counted in credits. */
+/** Converts a model. The fields have the order of clients' fixtures. Prices are in credits, as budgets are. */
 function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
   const { served, engine } = model
   return {
@@ -99,7 +99,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
   }
 }
 
-/** OpenAI capabilities that each capability of a card implies; the contract does not have them. */
+/** OpenAI capabilities that each capability of a card implies. The contract lacks them. */
 const BEYOND: Readonly<Record<string, string>> = {
   response_format_json_schema: 'response_format_json_object',
   tool_calling: 'tool_choice_required',

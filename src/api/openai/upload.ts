@@ -18,10 +18,10 @@ import { collectYoungGarbage } from '../../lib/guarded/memory.ts'
 import { HEAD_BYTES, type MediaType, mediaType } from '../../media/media-type.ts'
 import type { Draft } from '../../storage/blob-store.ts'
 
-/** Most bytes of a form besides its file. */
+/** Maximum bytes of a form besides its file. */
 const FORM_BYTES = 64 * 1024
 const MOST_BYTES = MAX_BATCH_FILE_BYTES + FORM_BYTES
-/** How JSON Lines begin, of which Latin-1 shows a byte order mark as three characters. */
+/** Matches the beginning of JSON Lines as Latin-1, in which a byte order mark is three characters. */
 const JSON_LINES_HEAD = /^(\xef\xbb\xbf)?\s*\{/
 const MAX_FILENAME_CHARACTERS = 255
 const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, headerPairs: 50, headerSize: 16 * 1024 }
@@ -38,8 +38,7 @@ export interface ReceivedUpload {
 }
 
 /**
- * The declared length of an upload, in bytes.
- * @returns 0 for an upload in chunks, which counts as it arrives.
+ * Returns the declared length of an upload in bytes: 0 for a chunked upload, which is counted as it arrives.
  * @throws ApiError 411 when the contract requires a length and there is none, 413 when it is too large.
  */
 export function declaredLength(request: IncomingMessage, compatibility: Compatibility): number {
@@ -49,12 +48,12 @@ export function declaredLength(request: IncomingMessage, compatibility: Compatib
     if (compatibility === 'openai' && encoding !== undefined) return 0
     throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
   }
-  // Which limit applies shows only when the file begins.
+  // The applicable limit is known only when the file begins.
   if (Number(length) > MOST_BYTES) throw tooLarge(MAX_BATCH_FILE_BYTES)
   return Number(length)
 }
 
-/** Fewest bytes that the file in a form of `length` bytes can have. */
+/** Returns the minimum size of the file in a form of `length` bytes. */
 export function leastFileBytes(length: number): number {
   return Math.max(0, length - FORM_BYTES)
 }
@@ -79,7 +78,7 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     stream.on('error', () => {})
     const least = leastFileBytes(Number(request.headers['content-length'] ?? 0))
     const received = receiveFile(stream, { filename, declared, least, purpose: () => fields.get('purpose') }, files)
-    // Rethrown below, where `feed` fails or the result is awaited.
+    // Rethrown below, when `feed` fails or the result is awaited.
     received.catch((error) => form.destroy(error))
     receiving.push(received)
   })
@@ -98,7 +97,7 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     return { draft, file: { ...file, purpose, contentType: typeFor(purpose, media) } }
   } catch (error) {
     failed = true
-    // Read and drop the rest: a client that is cut off while it sends would not see the response.
+    // Read and drop the rest: a client that is disconnected while sending would not see the response.
     request.resume()
     // A form that ends early does not end the stream of its file.
     for (const stream of streams) stream.destroy(error as Error)
@@ -116,7 +115,7 @@ function openForm(request: IncomingMessage) {
   try {
     return new Busboy({
       headers: { ...request.headers, 'content-type': type },
-      // By default, a part without a file name and a type would not count as a file.
+      // By default, a part without a file name or a type would not count as a file.
       isPartAFile: (name) => name === 'file',
       limits: LIMITS,
       highWaterMark: CHUNK_BYTES,
@@ -157,15 +156,15 @@ async function feed(request: IncomingMessage, form: ReturnType<typeof openForm>)
 
 interface Received extends Pick<NewFile, 'filename' | 'bytes'> {
   readonly draft: Draft
-  /** The type of the media that it is, or why it is none. */
+  /** The media type, or the reason why the bytes are not media. */
   readonly media: MediaType | ApiError
 }
 
 interface FilePart {
   readonly filename: string | undefined
-  /** Its content type, as the client says. */
+  /** The content type that the client declares. */
   readonly declared: string
-  /** Fewest bytes that it can have. */
+  /** The minimum size of the file in bytes. */
   readonly least: number
   /** The purpose, if it came before the file. */
   purpose(): string | undefined
@@ -221,7 +220,7 @@ async function receiveFile(
   }
 }
 
-/** @returns the error for bytes that are no media, nor declared as such. @throws ApiError 400 for a type that differs from the declared type. */
+/** @returns the error for bytes that are neither media nor declared as such. @throws ApiError 400 for a wrongly declared type. */
 function mediaOf(head: Buffer, declared: string): MediaType | ApiError {
   try {
     return contentTypeOf(head, declared)

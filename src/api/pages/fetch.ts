@@ -11,13 +11,13 @@ import { fetchBody } from './fetch-body.ts'
 export interface StudioFetchOptions {
   readonly bodies: BodyReader
   readonly media: Pick<MediaLoader, 'fetch'>
-  /** Fires when active requests are to be aborted. */
+  /** Fires when active requests must be aborted. */
   readonly shutdown: AbortSignal
 }
 
 /**
- * `POST /studio/fetch` with `{"url": ...}`: the bytes of media at an address. The page may call no other server than this
- * one, and this one fetches media for it as it does for a request that names the address.
+ * `POST /studio/fetch` with `{"url": ...}`: returns the bytes of media at a URL. The page may call only this server, which
+ * fetches the media as for a request that names the URL.
  */
 export function addStudioFetch(app: FastifyInstance, options: StudioFetchOptions): void {
   addEndpoint(app, {
@@ -42,7 +42,7 @@ async function fetchMedia(
     .type(found.type)
     .header('content-length', found.byteLength)
     .header('cache-control', 'no-store')
-    // Nobody should open the bytes of a stranger as a page of this server.
+    // A browser must not open a third party's bytes as a page of this server.
     .header('content-disposition', 'attachment')
     .header('content-security-policy', "default-src 'none'; sandbox")
   return bytes

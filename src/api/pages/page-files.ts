@@ -4,9 +4,9 @@ import { extname, join, relative } from 'node:path'
 /** A file of a built page, held in memory. */
 export interface PageFile {
   readonly type: string
-  /** Whether its name has a hash of its content, so that browsers may keep it for good. */
+  /** Whether its name contains a hash of its content, so that browsers may cache it forever. */
   readonly immutable: boolean
-  /** The content by its encoding; `identity` is always there. */
+  /** The content by encoding; `identity` is always present. */
   readonly encodings: ReadonlyMap<Encoding, Buffer>
 }
 

@@ -4,8 +4,8 @@ import { addEndpoint } from '../http/routes.ts'
 import type { Encoding, PageFile, PageFiles } from './page-files.ts'
 
 /**
- * What a page may do: run its own code and call this server, and nothing else. Pictures that the user drops are blobs.
- * The page's key can therefore leave for no other server, whatever a model writes.
+ * A page may only run its own code and call this server. Pictures that the user drops are blobs. So no text of a model can
+ * send the page's key to another server.
  */
 const PAGE_HEADERS = {
   'content-security-policy': [
@@ -24,16 +24,16 @@ const PAGE_HEADERS = {
 const YEAR_S = 31_536_000
 
 export interface PageOptions {
-  /** Of the page itself; its files are below. */
+  /** URL of the page itself. */
   readonly url: string
-  /** The same for the files below. */
+  /** URL pattern of the page's files, below `url`. */
   readonly filesUrl: string
   readonly files: () => Promise<PageFiles>
-  /** What the page may use of the machine that it is opened on. */
+  /** The browser features that the page may use, as the header `permissions-policy`. */
   readonly permissions: string
 }
 
-/** `GET` of a page that people open, and of the files below it. It needs no key; what it calls does. */
+/** `GET` of a page and of its files. They need no key, but the page's calls do. */
 export function addPage(app: FastifyInstance, { url, filesUrl, files, permissions }: PageOptions): void {
   const headers = { ...PAGE_HEADERS, 'permissions-policy': permissions }
   const send = async (name: string, request: FastifyRequest, reply: FastifyReply) => {

@@ -4,8 +4,8 @@ import { addPage } from './page.ts'
 import { type PageFiles, readPage } from './page-files.ts'
 
 /**
- * `GET /docs`: the reference of the API, which shows `openapi.json`. Its files are read when somebody opens it: they take
- * 3 MB of memory, and most servers are never asked for them.
+ * `GET /docs`: the reference of the API, which shows `openapi.json`. Its files are read on the first request: they take
+ * 3 MB of memory, and most servers never need them.
  * @param directory has the built page.
  */
 export function addReference(app: FastifyInstance, directory: string): void {

@@ -11,19 +11,19 @@ import { namedModel } from '../http/named-model.ts'
 import { type MeteredRequest, type Metering, meter } from '../http/record/metering.ts'
 import { notesOf } from '../http/record/response-notes.ts'
 
-/** What all endpoints need that a model answers. */
+/** The dependencies of all endpoints that run a model. */
 export interface Serving extends Metering {
   readonly bodies: BodyReader
   readonly models: ModelCatalog
   readonly conversations: Conversations
-  /** Fires when active requests are to be aborted. */
+  /** Fires when active requests must be aborted. */
   readonly shutdown: AbortSignal
   readonly keepAliveMs?: number | undefined
 }
 
-/** How the requests of an endpoint are read, and which model answers them. */
+/** How an endpoint reads its requests and finds their model. */
 export interface Reading<Read> {
-  /** In the rows of the ledger. */
+  /** The endpoint's name in the ledger. */
   readonly endpoint: string
   read(request: FastifyRequest, reply: FastifyReply, bodies: BodyReader): Promise<Read>
   find(read: Read, models: ModelCatalog): Promise<ServedModel>
@@ -45,7 +45,7 @@ export function bodiesOf<Fields extends { readonly model: string }>(
   }
 }
 
-/** A request that its model may begin with. */
+/** A request that has been admitted to its model. */
 export interface Admitted<Read> extends Pick<MeteredRequest, 'caller'> {
   readonly read: Read
   readonly model: ServedModel
@@ -68,8 +68,8 @@ export async function admit<Read>(
 }
 
 /**
- * The same for a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. Its model
- * stays until the response has been sent.
+ * Reads and admits a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. The model
+ * stays loaded until the response has been sent.
  */
 export async function admitUnmetered<Read>(
   request: FastifyRequest,

@@ -5,13 +5,13 @@ import { noteError, toApiError } from '../http/error-handler.ts'
 import type { MeteredRequest } from '../http/record/metering.ts'
 import { type Admitted, admit, type Reading, type Serving } from './admission.ts'
 
-/** Chats in the form of one API. */
+/** Serves chats in the form of one API. */
 export interface ChatSurface<Read, Event> extends Reading<Read> {
   /** Server-Sent Events by default. */
   readonly framing?: Framing
   /**
    * Resolves when the engine has admitted the request.
-   * @throws ApiError for whatever keeps it from being answered.
+   * @throws ApiError for every reason to reject the request.
    */
   start(asked: ChatCall<Read>): Promise<StartedReply<Event>>
 }
@@ -28,26 +28,26 @@ interface StartedReply<Event> {
   readonly streamed: boolean
 }
 
-/** What a writer may do with a stream. It need not wait for the client. */
+/** The part of a stream that a writer uses. A writer need not wait for the client. */
 export type Frames = Pick<ResponseStream, 'send'>
 
 /** Writes one reply in the form of its API: as a stream, or as one body. */
 export interface ReplyWriter<Event> {
-  /** The beginning of a stream. */
+  /** Writes the beginning of a stream. */
   begin?(stream: Frames): void
   /**
-   * Writes an event into a stream; of the last one only what may be sent before the reply is recorded.
-   * @returns how the reply has ended, with its last event; null before.
+   * Writes an event into a stream. For the last event, it writes only the part that may precede the ledger's record.
+   * @returns the finish reason after the last event; null before that.
    */
   write(event: Event, stream: Frames): string | null
-  /** The end of a stream. */
+  /** Writes the end of a stream. */
   end(stream: Frames): void
-  /** An error in place of the end; by default as the contract writes it. */
+  /** Writes an error in place of the end; by default in the contract's shape. */
   fail?(error: ApiError, stream: Frames): void
-  /** Takes an event of a reply that is one body. @returns as `write` does. */
+  /** Collects an event of a reply in one body. Returns the same as `write`. */
   collect(event: Event): string | null
   body(): object
-  /** Stores what has to be stored before the client learns of the end. */
+  /** Stores the reply, if required, before the client learns of the end. */
   keep?(): Promise<void>
 }
 
@@ -85,7 +85,7 @@ export async function serveChat<Read, Event>(
   }
 }
 
-/** Has the events of a reply written, at the client's pace, and records how it has ended. */
+/** Writes the events of a reply at the client's pace, and records how it ended. */
 async function writeAll<Event>(
   { events, writer }: StartedReply<Event>,
   stream: ResponseStream | null,
@@ -98,7 +98,7 @@ async function writeAll<Event>(
       finish(reason)
       return
     }
-    // Most clients take more at once, and waiting would cost as much as the rest of a token.
+    // Most clients are ready at once, and waiting would cost as much as the rest of a token.
     const full = stream === null ? null : stream.full
     if (full !== null) await full
   }

@@ -5,19 +5,19 @@ export const MOST_REPLIES = 1000
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 
-/** Letters for so many options: A, B, C; from 27 options on AA, AB, AC. */
+/** Letters for `count` options: A, B, C; with 27 or more, AA, AB, AC. */
 export function lettersFor(count: number): readonly string[] {
   if (count <= LETTERS.length) return [...LETTERS].slice(0, count)
   return Array.from({ length: count }, (_, i) => LETTERS[Math.floor(i / LETTERS.length)]! + LETTERS[i % LETTERS.length])
 }
 
-/** The replies that mean each of the names; fewer for each where there are many names. */
+/** The replies that mean each name. With many names, each has fewer replies. */
 export function repliesFor(names: readonly string[], { replies }: DecisionForms): readonly (readonly string[])[] {
   const each = Math.max(1, Math.floor(MOST_REPLIES / names.length))
   return names.map((name) => [...new Set(replies.map((form) => written(form, name)))].slice(0, each))
 }
 
-/** Whether each reply means one option only. */
+/** Whether each reply means only one option. */
 export function areDistinct(replies: readonly (readonly string[])[]): boolean {
   const all = replies.flat()
   return new Set(all).size === all.length

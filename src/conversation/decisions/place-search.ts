@@ -8,15 +8,15 @@ import type { Answer } from './decision-reply.ts'
 
 interface PlaceSearchParts extends SearchParts {
   readonly kind: FindKind
-  /** What the place may be in. */
+  /** The media that the place may be in. */
   readonly assets: Assets
 }
 
-/** Follows one completion to the first place in it. */
+/** Reads one completion until its first place. */
 export class PlaceSearch extends AnnotationSearch {
   readonly #kind: Leaf['kind'] | Clip['kind']
   readonly #assets: Assets
-  /** Log-probabilities of the tokens that the model could have chosen otherwise; null where they are unknown. */
+  /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
   #logProbs: number[] | null = []
   #place: Leaf | Clip | null = null
   #failure: { readonly error: unknown } | null = null

@@ -4,7 +4,7 @@ import { distributionOf } from './probabilities.ts'
 
 const logs = (...shares: number[]) => shares.map(Math.log)
 
-test('replies that mean the same are added, and what they have is shared out', () => {
+test('probabilities of replies that mean the same are added and normalised', () => {
   const distribution = distributionOf([logs(0.1, 0.2), logs(0.1)], 1)!
   expect(distribution.probabilities[0]).toBeCloseTo(0.75, 12)
   expect(distribution.labelMass).toBeCloseTo(0.4, 12)
@@ -18,13 +18,13 @@ test('a temperature above 1 makes options more alike, and leaves their mass', ()
   expect(distribution.labelMass).toBeCloseTo(0.5, 12)
 })
 
-test('replies that the model cannot give have no share; without any other there is no answer', () => {
+test('replies that the model cannot give have probability 0; if there are no others, there is no answer', () => {
   const never = Number.NEGATIVE_INFINITY
   expect(distributionOf([[never], [-1]], 1)!.probabilities).toEqual([0, 1])
   expect(distributionOf([[never], [never]], 1)).toBeNull()
 })
 
-test('however unlikely the replies, the shares add up to 1', () => {
+test('probabilities of very unlikely replies still add up to 1', () => {
   const logProb = fc.double({ min: -2000, max: 0, noNaN: true })
   const replies = fc.array(fc.array(logProb, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 255 })
   fc.assert(

@@ -1,12 +1,12 @@
 import { logSum } from '../../lib/log-sum.ts'
 
-/** How likely each option of a question is. */
+/** The probability of each option of a question. */
 export interface Distribution {
-  /** In the order of the options; they add up to 1. */
+  /** One probability per option, in their order; they add up to 1. */
   readonly probabilities: readonly number[]
-  /** The probability that the model gives one of the options at all, before it is shared out among them; 0 to 1. */
+  /** The probability, before normalisation, that the model gives any of the options; 0 to 1. */
   readonly labelMass: number
-  /** The likeliest option; of equals the first. */
+  /** The likeliest option; in a tie, the first. */
   readonly top: number
   /** The probability of the likeliest option, times `labelMass`. */
   readonly confidence: number

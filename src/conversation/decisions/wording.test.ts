@@ -47,7 +47,7 @@ describe('a model that follows instructions', () => {
     )
   })
 
-  test('answers with letters, of which there are enough', () => {
+  test('answers with letters, also for many options', () => {
     expect(worded(choice('Which?', ['red', 'like fire'], true), DECIDES_BY_LETTERS)).toEqual({
       asked: 'Which?\n\nA. red: like fire\nB. true\n\nAnswer with the letter of the one that fits best only.',
       replies: [
@@ -109,7 +109,7 @@ describe('a model that answers with names', () => {
   })
 })
 
-test('whatever the options, no reply means two of them, and all can be read at once', () => {
+test('for any options, no reply means two of them, and all can be read at once', () => {
   const option = fc.oneof(
     fc.string({ minLength: 1, maxLength: 8 }),
     fc.boolean(),

@@ -13,17 +13,17 @@ import { areDistinct, lettersFor, repliesFor } from './option-names.ts'
 /** A question whose answer is read from the probabilities of replies. */
 export type ReadableQuestion = PredicateQuestion | ChoiceQuestion | ScoreQuestion | CountQuestion
 
-/** What the model is asked, and which replies mean what. */
+/** The question as the model gets it, and the meaning of each reply. */
 export interface Wording {
   readonly content: Content
-  /** For each option at least one reply; no reply means two of them. */
+  /** At least one reply per option; no reply means two options. */
   readonly replies: readonly (readonly string[])[]
 }
 
-/** Longer names are no replies that a model would give: their options get letters. */
+/** A model would not reply with a longer name: such options get letters. */
 const LONGEST_NAME = 64
 
-/** Puts a question as the model is used to it. The options of a predicate are yes and no. */
+/** Words a question in the form that the model is trained on. The options of a predicate are yes and no. */
 export function wordingOf(question: ReadableQuestion, forms: DecisionForms): Wording {
   switch (question.type) {
     case 'predicate':
@@ -59,7 +59,7 @@ function choice({ options, ...question }: ChoiceQuestion, forms: DecisionForms):
   return oneOf({ ...question, options: named, noun: 'one', sign: 'letter', signs: lettersFor(options.length) }, forms)
 }
 
-/** Levels have numbers in place of letters, from 0: they have an order. */
+/** Levels are ordered, so they get numbers from 0 instead of letters. */
 function score({ levels, ...question }: ScoreQuestion, forms: DecisionForms): Wording {
   const named = levels.map(({ label, description }) => ({ name: label, description }))
   return oneOf(
@@ -73,7 +73,7 @@ interface Alternatives {
   readonly instructions: Content
   readonly options: readonly { readonly name: string | boolean; readonly description: Content }[]
   readonly noun: string
-  /** What options are called by where their names are no replies. */
+  /** The sign of each option when names cannot serve as replies. */
   readonly sign: string
   readonly signs: readonly string[]
 }
@@ -107,7 +107,7 @@ function count({ param, instructions, most }: CountQuestion, forms: DecisionForm
   }
 }
 
-/** The replies that name each option; null where names cannot tell them apart or are no replies. */
+/** Returns the replies that name each option; null if names are ambiguous or cannot serve as replies. */
 function namedReplies(
   names: readonly (string | boolean)[],
   forms: DecisionForms,
@@ -124,10 +124,10 @@ function isQuestion(content: Content): boolean {
   return last?.type === 'text' && /\?\s*$/.test(last.text)
 }
 
-/** How a sentence begins whose first letter is a capital for that alone. */
+/** Words that are capitalised only because they begin the sentence. */
 const OPENING_WORD = /^(?:The|An?|There|This|These|Those|That|It|Its|All|Some|No|Every|Each|At|In|On)\b/
 
-/** A statement as models that know only questions are asked about it. */
+/** Turns a statement into a question, for models that know only questions. */
 function asQuestion(statement: Content, param: Path): Content {
   const last = statement.findLastIndex(({ part }) => part.type === 'text')
   if (last === -1) return statement
@@ -141,7 +141,7 @@ function asQuestion(statement: Content, param: Path): Content {
   return [...text('Is it true that ', param), ...parts]
 }
 
-/** Without full stops and blanks at its end. A pattern would look for that end from each of them, wherever they stand. */
+/** Removes full stops and blanks at the end. A regular expression would take quadratic time here. */
 function withoutEnd(text: string): string {
   let end = text.length
   while (end > 0 && /[.\s]/.test(text[end - 1]!)) end--

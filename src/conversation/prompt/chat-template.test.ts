@@ -199,7 +199,7 @@ describe('in another process', () => {
     tools: [],
     thinking: false,
   })
-  /** A template as the files of a stranger's model hold it. */
+  /** A template from the files of a third party's model. */
   const foreign = async (chatTemplate: string) => {
     const { traits: templateTraits } = await probeGuarded(chatTemplate)
     return new ChatTemplate({ chatTemplate, templateTraits, ...tokens }, processes)
@@ -222,7 +222,7 @@ describe('in another process', () => {
     })
   })
 
-  test('a template of a stranger gives the same text', async () => {
+  test('a third party’s template gives the same text', async () => {
     const input = conversation(3)
     expect(await (await foreign(CHATML)).render(input, 'messages')).toBe(
       await new ChatTemplate({ chatTemplate: CHATML, ...tokens }).render(input, 'messages'),
@@ -241,7 +241,7 @@ describe('in another process', () => {
     expect(error).toMatchObject({ status: 400, param: 'messages', message: expect.stringMatching(/: (?:no){500}…$/) })
   })
 
-  test('one that means to end the server for one conversation ends that request', async () => {
+  test('one that tries to hang the server with one conversation fails only that request', async () => {
     const trap = '{% if messages | length == 5 %}{% for i in range(4000000000) %}{% endfor %}{% endif %}'
     const [hostile, good] = await Promise.all([foreign(trap + CHATML), foreign(CHATML)])
     const answers = await Promise.allSettled([
@@ -257,11 +257,11 @@ describe('in another process', () => {
         /^The model's chat template cannot render this conversation: it (needs|takes) more than /,
       ),
     })
-    // From then on it holds up nobody else.
+    // From then on it delays no other template.
     expect(await hostile.render(conversation(1), 'messages')).toContain('0')
   })
 
-  test('many such conversations at once hold up other templates for the first alone', async () => {
+  test('many such conversations at once delay other templates only for the first', async () => {
     const trap = '{% if messages | length == 5 %}{% for i in range(4000000000) %}{{ i }}{% endfor %}{% endif %}[again]'
     const [hostile, good] = await Promise.all([foreign(trap + CHATML), foreign(CHATML)])
     const order: string[] = []

@@ -10,7 +10,7 @@ import type { TemplateProcesses } from './template-processes.ts'
 export type { Effort, TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
 export type { ToolForms, ValueForm } from '../../templates/traits.ts'
 
-/** Conversations with more turns are long. This many take about ten milliseconds. */
+/** Conversations with more turns are long. This many turns take about ten milliseconds. */
 const MOST_TURNS_AT_ONCE = 256
 
 /** A model's chat template. */
@@ -23,7 +23,7 @@ export class ChatTemplate {
   readonly #traits: TemplateTraits
 
   /**
-   * @param processes run templates of others, and render long conversations; null to render everything here.
+   * @param processes run third parties' templates, and render long conversations; null to render everything here.
    * @throws Error when the template is invalid, or does not render a plain conversation.
    */
   constructor(

@@ -28,7 +28,7 @@ import {
 /** The part of the media room that a conversation needs. */
 export type MediaSource = Pick<MediaLoader, 'open'>
 
-/** What a media part of a conversation is to the engine. */
+/** A media part of a conversation in the engine's form. */
 export interface LoadedPart {
   readonly parts: readonly PromptPart[]
   /** The time that a video covers. */
@@ -39,22 +39,22 @@ export type LoadedMedia = ReadonlyMap<MediaContent, LoadedPart>
 
 interface MediaOptions {
   readonly model: ServedModel
-  /** Of this request. */
+  /** The request's media. */
   readonly media: MediaRequest
-  /** Whether the sound of videos is to be heard. */
+  /** Whether to include the sound of videos. */
   readonly withSound: boolean
-  /** Frames that a video may be sampled to. */
+  /** Maximum frames sampled from one video. */
   readonly maxFrames: number
   readonly signal: AbortSignal
 }
 
-/** Images, and frames of videos, that one request may hold, and sounds. */
+/** The limit of images and video frames in one request, and separately of audio items. */
 export const MAX_MEDIA = 256
 
-/** Parts of one request that are fetched and decoded at a time. */
+/** Parts of one request that are fetched and decoded at the same time. */
 const CONCURRENCY = 8
 
-/** Each video of a request may take as many frames as the other inputs leave to it. */
+/** The frames that the other inputs of a request leave for each video. */
 export function framesPerVideo(messages: readonly PlacedMessage[]): number {
   const visual = mediaIn(messages).filter(({ part }) => modalityOf(part) !== 'audio')
   const videos = visual.filter(({ part: { type } }) => type === 'video_url' || type === 'video_file_id').length
@@ -63,7 +63,7 @@ export function framesPerVideo(messages: readonly PlacedMessage[]): number {
 }
 
 /**
- * Loads all media of the conversation, as the model takes it. The first failure ends the others.
+ * Loads all media of the conversation in the model's form. The first failure aborts the others.
  * @throws ApiError 400 naming the input at fault.
  */
 export async function loadMedia(messages: readonly PlacedMessage[], options: MediaOptions): Promise<LoadedMedia> {
@@ -73,7 +73,7 @@ export async function loadMedia(messages: readonly PlacedMessage[], options: Med
 }
 
 /**
- * Loads the media of several groups of messages. A failure ends the others of its own group only.
+ * Loads the media of several groups of messages. A failure aborts only the others of its group.
  * @throws the signal's reason once that has fired.
  */
 export async function loadMediaGroups(
@@ -96,7 +96,7 @@ export async function loadMediaGroups(
 }
 
 /**
- * Loads pictures by their addresses, with the size of their originals. The first failure ends the others.
+ * Loads pictures by URL, with the size of the originals. The first failure aborts the others.
  * @throws ApiError 400 naming the picture at fault.
  */
 export async function loadPictures(
@@ -123,13 +123,13 @@ export async function loadPictures(
 async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {
   const queue = items.values()
   const worker = async () => {
-    // All workers take from the one iterator.
+    // All workers share one iterator.
     for (const item of queue) await run(item)
   }
   await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
 }
 
-/** One more look at a picture of the conversation. @throws ApiError when it cannot be had. */
+/** Loads a picture of the conversation again. @throws ApiError when that fails. */
 export async function loadPicture(
   part: ImageContent,
   { target, region }: { readonly target: ImageLimits; readonly region: GridRegion },
@@ -141,10 +141,10 @@ export async function loadPicture(
 }
 
 class MediaGroup {
-  /** A part that several messages hold is loaded once. */
+  /** A part that occurs in several messages is loaded once. */
   readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: Path }>()
   readonly loaded = new Map<MediaContent, LoadedPart>()
-  /** Fires when no more media of the group is wanted. */
+  /** Fires when the group needs no more media. */
   readonly signal: AbortSignal
   readonly #failed = new AbortController()
 
@@ -155,7 +155,7 @@ class MediaGroup {
     }
   }
 
-  /** The first failure is the one that counts: those after it are its doing. */
+  /** Only the first failure counts: it causes the later ones. */
   fail(error: unknown): void {
     this.#failed.abort(error)
   }
@@ -173,7 +173,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   if (part.type === 'video_frames') return loadFrames(part, param, options)
   const { reference, field } = referenceOf(part)
   const modality = modalityOf(part)
-  /** Has the media room load the input, which knows it by its name. */
+  /** Loads the input through the media room, which knows inputs by name. */
   const ask = <Result>(load: (input: MediaInput) => Promise<Result>) => {
     return byName(within(param, field), (name) => load({ reference, param: name, signal }))
   }
@@ -196,7 +196,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   }
 }
 
-/** Loads what the media room knows by its name. Errors about it get its path. */
+/** Loads an input that the media room knows by name. Errors about the name get its path. */
 async function byName<Result>(path: Path, load: (name: string) => Promise<Result>): Promise<Result> {
   try {
     return await load(nameOf(path)!)
@@ -210,7 +210,7 @@ function detailOf(part: MediaContent): ImageDetail | undefined {
   return part.type === 'image_file_id' ? part.image_file_id.detail : undefined
 }
 
-/** A sound that is too long is named by its part; what is wrong with an address or its bytes, by the address. */
+/** An error about audio that is too long names the part; an error about a URL or its bytes names the URL. */
 function namingPart(error: unknown, param: Path): unknown {
   if (!(error instanceof ApiError) || error.code !== 'audio_token_limit_exceeded') return error
   return error.at(param)
@@ -226,7 +226,7 @@ async function loadFrames(
     param: within(param, 'frames', index, 'image_url', 'url'),
   }))
   const { layout, ...limits } = needed(options.model.card.video)
-  // The encoder takes frames of one size; the first decides on it.
+  // The encoder takes frames of one size; the first frame sets it.
   const [first] = await loadPictures(wanted.slice(0, 1), limits, options)
   const { width, height } = first!.image
   const others = await loadPictures(wanted.slice(1), { width, height }, options)
@@ -239,11 +239,11 @@ function videoParts({ frames, sound, durationSeconds }: DecodedVideo, layout: Vi
   const parts = frameParts(frames, layout)
   if (sound === null) return { parts, span: { from: frames[0]!.seconds, to: durationSeconds } }
   parts.push({ type: 'audio', samples: sound.samples })
-  // What is heard may begin before the first picture, and go on behind the last one.
+  // Sound may begin before the first frame and continue after the last.
   return { parts, span: { from: 0, to: Math.max(durationSeconds, sound.samples.length / SAMPLE_RATE) } }
 }
 
-/** Frames as the family is shown them: as many at a time as its encoder merges, each group behind its time in words. */
+/** Arranges frames as the model family expects: groups of as many as its encoder merges, each after its timestamp. */
 function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }: VideoLayout): PromptPart[] {
   const parts: PromptPart[] = []
   for (let at = 0; at < frames.length; at += framesPerGrid) {
@@ -285,13 +285,13 @@ function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
   }
 }
 
-/** @param form what a text is: an address, or base64 without the head of a data URL. */
+/** @param form what a string holds: a URL, or base64 without the `data:` prefix. */
 function referTo(url: MediaUrl, form: 'url' | 'base64' = 'url'): MediaReference {
   if (typeof url !== 'string') return { type: 'inline', media: url }
   return form === 'url' ? { type: 'url', url } : { type: 'base64', data: url }
 }
 
-/** Media was admitted by what the card promises, and the registry saw that it keeps that. */
+/** Returns the limits. They are present: requests are admitted by the card, which the registry has verified. */
 function needed<Limits>(limits: Limits | undefined): Limits {
   if (limits === undefined) throw new Error('A model was admitted with media that it has no limits for')
   return limits

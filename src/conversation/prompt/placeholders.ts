@@ -11,7 +11,7 @@ const PLACEHOLDER = /\uE000(\d+)([jr]?)\uE001/
 interface PlaceholderOptions {
   /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
-  /** Whether a text that the template writes as JSON or as Python's `repr` is escaped so; by default with `json`. */
+  /** Whether text that the template writes as JSON or as Python's `repr` is escaped to match; by default with `json`. */
   readonly escapes?: boolean
   /** Whether the template may leave the placeholder out. */
   readonly optional?: boolean
@@ -25,7 +25,7 @@ interface Placeholder {
   readonly optional: boolean
 }
 
-/** Replaces the content of a conversation by placeholders while a template renders it. */
+/** Replaces the content of a conversation with placeholders while a template renders it. */
 export class Placeholders {
   readonly #placeholders: Placeholder[] = []
   readonly #names = new Map<string, string>()
@@ -34,7 +34,7 @@ export class Placeholders {
     return parts.length === 0 ? '' : this.#add(parts, options)
   }
 
-  /** A placeholder for a text that a client wrote. */
+  /** Returns a placeholder for a client's text. */
   text(text: string, options: PlaceholderOptions = {}): string {
     return this.put(untrusted(text), options)
   }
@@ -101,7 +101,7 @@ const ESCAPED: Readonly<Record<string, (text: string) => string>> = {
   r: (text) => pythonEscaped(text),
 }
 
-/** Texts as the template writes all texts where the placeholder stands. */
+/** Escapes texts as the template escapes all texts at the placeholder's place. */
 function written(parts: readonly PromptPart[], letter: string): readonly PromptPart[] {
   const escaped = ESCAPED[letter]
   if (escaped === undefined) return parts
@@ -113,7 +113,7 @@ const CONTROL_TOKEN = '<[^<>\\s]+>|\\[/?[A-Z_]+\\]'
 const FROM_FIRST_TOKEN = new RegExp(`(?:(?:${CONTROL_TOKEN})[^]*)?$`)
 const AFTER_LAST_TOKEN = new RegExp(`(?<=^|${CONTROL_TOKEN})(?:(?!${CONTROL_TOKEN})[^])*$`)
 
-/** A client's text as prompt parts. Lone surrogates, which JSON allows and UTF-8 does not, become U+FFFD. */
+/** Converts a client's text to prompt parts. Lone surrogates, which JSON allows and UTF-8 does not, become U+FFFD. */
 export function untrusted(text: string): PromptPart[] {
   return text === '' ? [] : [{ type: 'text', text: text.toWellFormed(), trusted: false }]
 }

@@ -20,36 +20,36 @@ import { Placeholders, untrusted } from './placeholders.ts'
 import { templateValue } from './template-values.ts'
 
 export interface PromptSource {
-  /** Name of the list that the messages came in, for errors. */
+  /** The request field that holds the messages, for errors. */
   readonly param: string
   readonly messages: readonly PlacedMessage[]
   readonly media: LoadedMedia
-  /** Text of the server's own for the head of the system turn. */
+  /** The server's own text for the start of the system turn. */
   readonly instruction?: string | null
   /** Text for the end of the last user turn. */
   readonly demand?: string | null
-  /** Functions to tell the model of. */
+  /** Functions that the prompt describes. */
   readonly tools?: readonly Tool[]
-  /** Whether the prompt is to end within a thought. */
+  /** Whether the prompt ends within a thought. */
   readonly thinking?: boolean
-  /** How much, where the client says so. */
+  /** The reasoning effort, if the client sets one. */
   readonly effort?: Effort | undefined
-  /** Whether the model sees its earlier thoughts, where the client gives them. */
+  /** Whether the prompt includes earlier thoughts that the client sends. */
   readonly replaysReasoning?: boolean
 }
 
-/** How a model takes a conversation. */
+/** The form in which a model takes a conversation. */
 export interface PromptStyle {
   readonly template: ChatTemplate
   /** Null for a model that does not reason. */
   readonly thought: ThoughtMarks | null
-  /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
+  /** Marks that have a meaning to the model but are not control tokens. In clients' texts they are plain text. */
   readonly marks: readonly string[]
-  /** What begins a reply without thoughts and calls, where a template leaves that to the model. */
+  /** The beginning of a reply without thoughts and calls, where the template leaves it to the model. */
   readonly answer?: string
-  /** Writes calls, for templates that take none. */
+  /** Writes calls as text, for templates without support for them. */
   readonly write?: ToolSyntax['write']
-  /** The ids that its calls have in prompts. */
+  /** Makes the ids that calls have in prompts. */
   readonly callId?: ToolSyntax['callId']
 }
 
@@ -72,13 +72,12 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
 }
 
 /**
- * Renders a conversation to the parts that an engine takes.
+ * Renders a conversation to prompt parts for an engine.
  *
- * The template never sees what the client wrote: it goes through it as placeholders. What comes back around the
- * placeholders is the template's own text, which alone may hold control tokens. So no client's text can end its turn or
- * open another, whatever the template does.
+ * The template sees placeholders instead of the client's texts. The text that it writes around them is its own, and only
+ * that may contain control tokens. So with any template, no client's text can end its turn or open another.
  *
- * @throws ApiError 400 when the template does not take the conversation.
+ * @throws ApiError 400 when the template rejects the conversation.
  */
 export async function buildPrompt(source: PromptSource, style: PromptStyle): Promise<PromptPart[]> {
   const slots = new Placeholders()
@@ -86,19 +85,18 @@ export async function buildPrompt(source: PromptSource, style: PromptStyle): Pro
   return separateMarks(slots.fill(rendered), style)
 }
 
-/** A prompt that several others continue. */
+/** A shared beginning of several prompts. */
 export interface SharedPrompt {
   readonly prefix: readonly PromptPart[]
-  /** What follows the prefix when the last user turn has this content. Never empty of text: it ends the turn. */
+  /** Returns the rest of the prompt for this content of the last user turn. It contains text: it ends the turn. */
   suffix(content: readonly PromptPart[]): PromptPart[]
 }
 
 /**
- * Renders a conversation that ends with a user turn whose content is still open. It is rendered once, with one
- * placeholder for the open content, and cut there: so whatever the template does, what precedes the content is the same
- * for all contents.
+ * Renders a conversation that ends with a user turn whose content is still open. It is rendered once, with a placeholder
+ * for the open content, and cut there. So with any template, the text before the content is the same for all contents.
  *
- * @param opening what every content begins with: it belongs to the prefix.
+ * @param opening the common beginning of all contents: it belongs to the prefix.
  */
 export async function buildSharedPrompt(
   source: PromptSource,
@@ -136,14 +134,14 @@ async function render(
   return thinking || tools.length > 0 ? opened : opened + answer
 }
 
-/** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */
+/** Templates open a thought themselves or leave that to the model; some open one even when reasoning is off. */
 function withThought(rendered: string, thinking: boolean, { begin, closing }: ThoughtMarks): string {
   const isOpen = rendered.trimEnd().endsWith(begin.trim())
   if (thinking) return isOpen ? rendered : rendered + begin
   return isOpen ? rendered.trimEnd() + closing : rendered
 }
 
-/** Templates disagree about system turns that follow one another, so the leading ones become one. */
+/** Templates disagree about consecutive system turns, so the leading ones become one. */
 function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): Turn[] {
   const { messages, media, instruction = null, demand = null } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
@@ -155,7 +153,7 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
       system.push(...contentOf(placed, media))
     }
-    // Some formats put it into the last turn of a user, and nowhere behind the result of a call.
+    // Some formats put the system text into the last user turn, and omit it after the result of a call.
     const optional = messages.at(-1)?.message.role === 'tool'
     result.push({ role: 'system', content: slots.put(system, { optional }) })
   }
@@ -165,7 +163,7 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
     const { message } = placed
     const demanded = placed === asking && demand !== null ? untrusted(`\n${demand}`) : []
     const written = message.role === 'assistant' ? writtenCalls(message, style) : []
-    // Some formats leave out what a model says beside its calls.
+    // Some formats leave out the model's text beside its calls.
     const optional = message.role === 'assistant' && (message.tool_calls ?? []).length > 0 && written.length === 0
     const escapes = message.role === 'tool'
     const content = slots.put([...contentOf(placed, media), ...demanded, ...written], { optional, escapes })
@@ -186,7 +184,7 @@ function writtenCalls({ tool_calls: calls }: AssistantMessage, { write }: Prompt
   return write(calls.map((call) => call.function))
 }
 
-/** A call as the template knows it. */
+/** A call in the template's form. */
 interface CalledFunction {
   readonly id: string
   readonly name: string
@@ -196,7 +194,7 @@ interface TurnContext {
   readonly source: PromptSource
   readonly slots: Placeholders
   readonly style: PromptStyle
-  /** By the client's id. */
+  /** Called functions by the client's call id. */
   readonly calls: Map<string, CalledFunction>
 }
 
@@ -220,7 +218,7 @@ function assistantExtras(
   }
 }
 
-/** Ids are the client's; a template gets others, of a form that all take. */
+/** Replaces the client's ids with ids in a form that every template accepts. */
 function templateCallId(index: number): string {
   return `call${String(index % 100_000).padStart(5, '0')}`
 }
@@ -257,7 +255,7 @@ function declaration(tool: Tool, slots: Placeholders, template: ChatTemplate): T
   }
 }
 
-/** A client's texts and media. */
+/** Converts a client's texts and media to prompt parts. */
 export function contentOf(placed: PlacedMessage, media: LoadedMedia): PromptPart[] {
   const parts: PromptPart[] = []
   for (const { part } of partsOf(placed)) {
@@ -267,15 +265,15 @@ export function contentOf(placed: PlacedMessage, media: LoadedMedia): PromptPart
     }
     const loaded = media.get(part)
     if (!loaded) throw internalError(new Error(`A part of type ${part.type} was admitted and not loaded`))
-    // Handed over as it is: the engine itself puts the family's tokens around media, so the template must not.
+    // The engine puts the family's tokens around media, so the template must not.
     parts.push(...loaded.parts)
   }
   return parts
 }
 
 /**
- * Cuts the clients' texts within each mark. Marks such as `<tool_call>` are no control tokens but are single tokens all
- * the same; engines tokenise parts one by one, so a mark that is cut comes to them as the characters it is written with.
+ * Cuts clients' texts within each mark. Marks such as `<tool_call>` are not control tokens but are still single tokens.
+ * Engines tokenise each part separately, so they see a cut mark as plain characters.
  */
 function separateMarks(parts: readonly PromptPart[], { marks }: PromptStyle): PromptPart[] {
   if (marks.length === 0) return [...parts]

@@ -2,14 +2,14 @@ import { GuardedProcess, ProcessEnded } from '../../lib/guarded/guarded-process.
 import { type Attempt, answerOf } from '../../lib/guarded/guarded-program.ts'
 import { READER, type ReaderQuestion } from '../../models/read/model-reader.ts'
 
-/** Tens of thousands of turns take the interpreter a second. */
+/** The interpreter takes a second for tens of thousands of turns. */
 const LIMIT_MS = 10_000
-/** For conversations of a usual length, which share a process. What takes longer is rendered apart. */
+/** Time limit in the process that conversations of usual length share. One that takes longer is rendered in its own. */
 const USUAL_LIMIT_MS = 1_000
-/** A server that starts has other work for its cores until then; a request that comes earlier starts the process. */
+/** Until then, a starting server needs its cores for other work. An earlier request starts the process at once. */
 const WARM_UP_MS = 500
 
-/** Turns of conversations that are rendered together: a process has the time of one for all of them. */
+/** Maximum turns of conversations that are rendered together: they share the time limit of one. */
 const MOST_TURNS_TOGETHER = 256
 
 type Renderer = GuardedProcess<ReaderQuestion, Attempt<readonly Attempt<string>[]>>
@@ -22,27 +22,27 @@ interface Waiting {
 }
 
 /**
- * Renders conversations outside of this process: with templates of strangers, which may loop for ever or fill the memory
- * for any one conversation, and long conversations, which would hold up everything else.
+ * Renders conversations in other processes: those with a third party's template, which may loop forever or fill the memory
+ * for some conversation, and long ones, which would block the event loop.
  */
 export class TemplateProcesses {
-  /** For conversations of a usual length. It stays, since a request would wait for its start. */
+  /** Renders conversations of usual length. It stays alive, because a request would have to wait for its start. */
   readonly #usual: Renderer = new GuardedProcess({ ...READER, limitMs: USUAL_LIMIT_MS, idleMs: null })
   readonly #long: Renderer = new GuardedProcess({ ...READER, limitMs: LIMIT_MS })
-  /** Of templates that have ended a process: they hold up nobody else from then on. */
+  /** Processes of templates that have ended a shared one. From then on, they delay no other template. */
   readonly #apart = new Map<string, Renderer>()
-  /** By template, the conversations that wait for a shared process while one with the same template is rendered. */
+  /** The conversations that wait for a shared process while one with the same template is rendered, by template. */
   readonly #usualQueues = new Map<string, Waiting[]>()
   readonly #longQueues = new Map<string, Waiting[]>()
   #warming: NodeJS.Timeout | null = null
 
-  /** Has the process that renders most conversations started soon. */
+  /** Soon starts the process that renders most conversations. */
   warmUp(): void {
     this.#warming ??= setTimeout(() => this.#usual.warmUp(), WARM_UP_MS).unref()
   }
 
   /**
-   * @param isLong whether it may take more than some ten milliseconds.
+   * @param isLong whether it may take more than about ten milliseconds.
    * @throws Error with the template's own message when the template rejects its values; ProcessEnded.
    */
   render(source: string, variables: Variables, isLong: boolean): Promise<string> {
@@ -61,8 +61,8 @@ export class TemplateProcesses {
   }
 
   /**
-   * Renders what waits for a template, some conversations at a time: one that ends the process must not have others behind
-   * it that do the same.
+   * Renders the conversations that wait for a template, a few at a time. If one ends the process, the rest do not repeat
+   * that.
    */
   async #work(source: string, queues: Map<string, Waiting[]>, isLong: boolean): Promise<void> {
     const queue = queues.get(source)!
@@ -83,7 +83,7 @@ export class TemplateProcesses {
     } catch (error) {
       const isEnded = error instanceof ProcessEnded
       if (isEnded) this.#separate(source)
-      // Alone, each may take as long as any. One that was alone and filled the memory would do so again.
+      // Each gets the full time limit in a process of its own. One that already filled the memory alone would do so again.
       const again = isEnded && (some.length > 1 || (!isLong && error.reason === 'time'))
       for (const { variables, resolve, reject } of some) {
         if (again) resolve(this.#renderApart(source, variables))
@@ -115,7 +115,7 @@ async function ask(
   return answerOf(await renderer.ask({ type: 'render', source, conversations }))
 }
 
-/** Takes the first conversation, and those behind it that have few turns together. */
+/** Takes the first conversation and the following ones, up to a total number of turns. */
 function takeSome(queue: Waiting[]): Waiting[] {
   let turns = 0
   const end = queue.findIndex(({ variables: { messages } }, i) => {

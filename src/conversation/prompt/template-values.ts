@@ -7,10 +7,10 @@ import type { Placeholders } from './placeholders.ts'
 
 interface Options {
   readonly form: ValueForm
-  /** The keys of a schema may be keywords, which templates know. The keys of data are all the client's. */
+  /** The keys of a schema may be keywords, which templates know. The keys of data are all the client's own. */
   readonly kind: 'schema' | 'data'
   readonly slots: Placeholders
-  /** Names the input in errors. */
+  /** The parameter that errors name. */
   readonly param: Path
 }
 
@@ -31,7 +31,7 @@ function isJsonObject(json: string): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What a value is in its schema. */
+/** The role of a value in its schema. */
 type Role = 'schema' | 'names' | 'data' | 'type'
 
 class Structure {
@@ -44,7 +44,7 @@ class Structure {
   }
 
   value(json: string, role: Role, depth: number): TemplateValue {
-    // No template goes this deep, so render the rest as text.
+    // No template iterates this deep, so the rest is rendered as text.
     if (depth > DEEPEST) return this.#slots.text(json, { json, optional: true })
     const members = rawMembers(json)
     if (members) {
@@ -80,7 +80,7 @@ class Structure {
 
 const DEEPEST = 50
 const TYPES = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
-/** Keywords whose values have names chosen by the client as keys. */
+/** Keywords whose values have the client's names as keys. */
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
 /** Keywords whose values are data, not schemas. */
 const VALUES = new Set(['default', 'const', 'enum', 'example', 'examples'])

@@ -36,12 +36,12 @@ export class MeasuredPrompt {
 /** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
-/** For a reply without a requested limit. */
+/** The limit of a reply for which the client requests none. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
 /**
- * The most tokens of one completion. A limit that the client requests must fit in the context with the prompt, unless it
- * is a bound only. Without one, the completion may use all the space that is left.
+ * Returns the maximum tokens of one completion. A limit that the client requests must fit in the context with the prompt,
+ * unless it is only a bound. Without one, the completion may use all the remaining space.
  *
  * @param prompt its parts, in order.
  * @throws ApiError 400 when they do not fit; it names `param` when the prompt alone is too long.
@@ -100,7 +100,7 @@ function mostImageTokens(card: ModelCard): number {
   return withRowEnds(maxTokens, card) + around + MEDIA_FRAME_TOKENS
 }
 
-/** A row has one square at least. */
+/** A row has at least one square. */
 function withRowEnds(tokens: number, { image }: ModelCard): number {
   return image?.rowEnds ? 2 * tokens : tokens
 }
@@ -113,7 +113,7 @@ function mostAudioTokens(samples: number, { audio }: ModelCard): number {
 
 /** An allowance for the tokens that an engine adds around media. */
 const MEDIA_FRAME_TOKENS = 16
-/** The same for each tile: a vocabulary may lack the marks of its row and column. */
+/** An allowance for each tile: a vocabulary may lack the marks of its row and column. */
 const TILE_FRAME_TOKENS = 48
 
 /** @param promptTokens infinite when the tokens were not counted. */

@@ -16,25 +16,25 @@ import {
 } from '../request/message.ts'
 
 /**
- * What the model is shown of a conversation. A model that cannot say which of several pictures an annotation is about is
- * shown one after the other, so that the server knows.
+ * The part of a conversation that the model is shown. A model that cannot say which of several pictures an annotation is
+ * about is shown one at a time, so that the server knows.
  */
 export interface View {
   readonly messages: readonly PlacedMessage[]
-  /** What annotations of the reply may be about. */
+  /** The assets that the reply's annotations may be about. */
   readonly assets: Assets
-  /** The asset that it shows of several; null where it shows the whole conversation. */
+  /** The one asset that it shows; null when it shows the whole conversation. */
   readonly shown: number | null
-  /** Among which the model itself has to choose for each annotation; absent where it names none. */
+  /** The assets among which the model chooses for each annotation; absent where it names none. */
   readonly choices?: readonly number[]
 }
 
-/** Shows the whole conversation. */
+/** Returns a view of the whole conversation. */
 export function wholeView(messages: readonly PlacedMessage[]): View {
   return { messages, assets: assetsOf(messages), shown: null }
 }
 
-/** The most completions over views that one request may have: as many as there may be images. */
+/** Maximum completions over the views of one request: as many as there may be images. */
 const MOST_COMPLETIONS = 256
 
 /** Indices count all media, in the order of the messages and of their parts. */
@@ -45,8 +45,8 @@ export function assetsOf(messages: readonly PlacedMessage[]): Assets {
 }
 
 /**
- * The views in which a model is asked for annotations, in the order of the pictures.
- * @param nothing what the model says of a picture where it finds nothing.
+ * Returns the views in which a model is asked for annotations, in the order of the pictures.
+ * @param nothing the model's reply for a picture in which it finds nothing.
  */
 export function viewsOf(
   messages: readonly PlacedMessage[],
@@ -63,7 +63,7 @@ export function viewsOf(
   return choices.map((shown) => new PartialView(history, assets, hidden, shown))
 }
 
-/** Shows one of several assets. Its messages are made when they are needed: there may be many views of many messages. */
+/** Shows one of several assets. Messages are built on demand: there may be many views of many messages. */
 class PartialView implements View {
   readonly shown: number
   readonly assets: Assets
@@ -71,7 +71,7 @@ class PartialView implements View {
   readonly #hidden: ReadonlySet<number>
   #messages: readonly PlacedMessage[] | null = null
 
-  /** @param hidden the assets of which only `shown` is shown. */
+  /** @param hidden the assets that are hidden, except for `shown`. */
   constructor(history: History, assets: Assets, hidden: ReadonlySet<number>, shown: number) {
     this.shown = shown
     this.#history = history
@@ -94,7 +94,7 @@ class PartialView implements View {
   }
 }
 
-/** @throws ApiError 400 for more completions over the views of a request than it may have. */
+/** @throws ApiError 400 for more completions than a request may have over its views. */
 export function checkCompletions(count: number, param: Param): void {
   if (count <= MOST_COMPLETIONS) return
   throw invalidRequest(
@@ -103,7 +103,7 @@ export function checkCompletions(count: number, param: Param): void {
   )
 }
 
-/** What all prompts begin with: whole parts, since engines tokenise parts one by one. */
+/** Returns the parts that all prompts begin with: whole parts, because engines tokenise each part separately. */
 export function sharedBeginning(prompts: readonly (readonly PromptPart[])[]): readonly PromptPart[] {
   const [first, ...others] = prompts
   const end = first!.findIndex((part, index) => others.some((other) => !isSame(part, other[index])))
@@ -116,8 +116,8 @@ function isSame(part: PromptPart, other: PromptPart | undefined): boolean {
 }
 
 /**
- * Names in place of the media that are not shown: a question may refer to one by its number. Those that follow one another
- * have one name, so that a view of many pictures is not full of them.
+ * Replaces hidden media with names, because a question may refer to one by its number. Consecutive media share one name,
+ * which keeps a view of many pictures short.
  */
 function withPlaceholders(messages: readonly PlacedMessage[], isLeft: (asset: number) => boolean): PlacedMessage[] {
   let asset = 0
@@ -141,7 +141,7 @@ function withPlaceholders(messages: readonly PlacedMessage[], isLeft: (asset: nu
   })
 }
 
-/** Media that follow one another, by their numbers among those of their kind. */
+/** Names consecutive media by their numbers among media of their kind. */
 interface Hidden {
   readonly type: 'hidden'
   readonly modality: Modality
@@ -153,17 +153,17 @@ function placeholder({ modality, first, last }: Hidden): string {
   return first === last ? `[${modality} ${first}]\n` : `[${modality}s ${first} to ${last}]\n`
 }
 
-/** The index of an asset to what the model is told instead: undefined for no index, null to leave out an annotation. */
+/** Maps an asset's index to the one in the prompt: undefined for no index, null to leave out an annotation. */
 type Rename = (asset: number) => number | null | undefined
 
-/** What earlier replies say about the media, which a view may have to say in another way. */
+/** The annotations of earlier replies, whose indices a view may have to rewrite. */
 class History {
   readonly #messages: readonly PlacedMessage[]
   readonly #nothing: string
   /** The texts of each reply that has annotations, by its index among the messages. */
   readonly #replies = new Map<number, readonly ToldText[]>()
 
-  /** @param nothing what is left of a reply that consists of annotations which are left out. */
+  /** @param nothing the text of a reply whose annotations are all left out. */
   constructor(messages: readonly PlacedMessage[], nothing: string) {
     this.#messages = messages
     this.#nothing = nothing
@@ -172,7 +172,7 @@ class History {
       const parts = [...partsOf(placed)].map(({ part }) => part)
       for (const { type } of parts) if (type !== 'text') count++
       if (placed.message.role !== 'assistant' || count === 0) continue
-      // Without an index, an annotation is about the last of the media that its request had.
+      // An annotation without an index is about the last of the media in its request.
       const last = count - 1
       const texts = parts.map((part) => ({ last, markup: part.type === 'text' ? markupPieces(part.text) : [] }))
       if (texts.some(({ markup }) => markup.some((one) => typeof one !== 'string'))) this.#replies.set(index, texts)
@@ -206,7 +206,7 @@ class History {
 }
 
 interface ToldText {
-  /** The asset that an annotation without an index is about. */
+  /** Returns the asset that an annotation without an index is about. */
   readonly last: number
   /** Texts and the annotations between them. */
   readonly markup: readonly (string | Annotation)[]

@@ -8,19 +8,19 @@ import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
 export interface SearchParts {
   readonly branch: Branch
-  /** Takes thoughts out of the model's text. */
+  /** Removes thoughts from the model's text. */
   readonly reply: TextStage
-  /** Reads annotations from what is left. */
+  /** Reads annotations from the remaining text. */
   readonly reader: AnnotationReader
 }
 
-/** Follows one completion for the annotations in it, no further than it needs to. */
+/** Searches one completion for annotations, and stops when it needs no more text. */
 export abstract class AnnotationSearch {
   readonly branch: Branch
   readonly #reply: TextStage
   readonly #reader: AnnotationReader
   #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
-  /** Of the texts that it has read. */
+  /** Tokens of the texts read so far. */
   tokens = 0
 
   constructor({ branch, reply, reader }: SearchParts) {
@@ -43,7 +43,7 @@ export abstract class AnnotationSearch {
     return this.#state === 'complete' || this.#state === 'cut' || this.isSatisfied
   }
 
-  /** Whether it needs no more of the text. */
+  /** Whether it needs no more text. */
   protected abstract get isSatisfied(): boolean
 
   protected abstract keep(annotation: Annotation): void

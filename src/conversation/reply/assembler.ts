@@ -12,9 +12,9 @@ interface ChoicesSource {
   readonly generation: Generation
   readonly model: ServedModel
   readonly deadline: Deadline
-  /** For each reply how the model's text is split into pieces. */
+  /** How each reply's text is split into pieces. */
   readonly completions: readonly CompletionParts[]
-  /** Texts before which a reply ends. */
+  /** Stop sequences: the reply ends before the first of them. */
   readonly stops: readonly string[]
 }
 
@@ -32,8 +32,8 @@ export function assembleReply({ completion, ...source }: ReplySource): AsyncGene
 }
 
 /**
- * Assembles the replies of a generation with several completions, each with a finish of its own. A reply that meets a stop
- * sequence ends; the work ends with the last one. At the deadline, all that have not ended do so with the reason `length`.
+ * Assembles the replies of a generation with several completions, each with its own finish. A reply ends at a stop
+ * sequence; the work ends with the last reply. At the deadline, all open replies end with the reason `length`.
  * @throws ApiError as `assembleReply` does, for all of them.
  */
 export function assembleChoices(source: ChoicesSource): AsyncGenerator<ChoiceEvent, void, void> {
@@ -52,7 +52,7 @@ async function* assemble<Event>(
       const choice = event.completion
       const assembler = assemblers[choice]!
       if (assembler.hasEnded) continue
-      // Not `yield*`, which would wait several times for each piece.
+      // `yield*` would await several times for each piece.
       for (const made of assembler.take(event)) yield numbered(made, choice)
       if (assemblers.every(({ hasEnded }) => hasEnded)) return
     }
@@ -69,7 +69,7 @@ async function* assemble<Event>(
   }
 }
 
-/** Makes the events of one reply from those of the engine. */
+/** Converts the engine's events to the events of one reply. */
 class ReplyAssembler {
   readonly #source: Omit<ReplySource, 'deadline'>
   readonly #reader: CompletionReader
@@ -87,7 +87,7 @@ class ReplyAssembler {
     return this.#reader.isSingle
   }
 
-  /** Of its texts so far. */
+  /** Tokens of the texts so far. */
   get tokens(): number {
     return this.#reader.tokens
   }
@@ -96,7 +96,7 @@ class ReplyAssembler {
     return this.tokens > 0
   }
 
-  /** Has the generation count what was read, of all branches. */
+  /** Reports to the generation how many tokens of each branch were read. */
   settle({ completion }: Pick<CompletionId, 'completion'>): void {
     for (const [branch, count] of this.#reader.counts.entries()) {
       this.#source.generation.settle({ branch, completion }, count)
@@ -109,7 +109,7 @@ class ReplyAssembler {
       for (const piece of this.#cut(read)) pieces.push(piece)
       if (finish !== undefined) pieces.push(...this.#cutter.end())
       const { found } = this.#cutter
-      // What was computed behind it is no part of the reply, and is not counted.
+      // Tokens computed after the stop sequence are not part of the reply and are not counted.
       if (found !== null) return [...joinPieces(pieces), this.#stopped(found, event)]
       if (finish !== undefined) return [...joinPieces(pieces), this.#finished(finish, event)]
     }

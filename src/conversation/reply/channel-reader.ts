@@ -7,21 +7,21 @@ interface ChannelOptions {
   readonly tools: readonly Tool[]
   /** Whether to keep only the first call. */
   readonly single: boolean
-  /** Whether the text begins behind the header of the answer. */
+  /** Whether the text begins after the header of the answer. */
   readonly inAnswer: boolean
-  /** Whether a thought has been read before, and whether others are shown. */
+  /** Whether a thought was read earlier, and whether later ones are shown. */
   readonly hasThought: boolean
   readonly showsThoughts: boolean
   newId(): string
 }
 
-/** What a header can begin with, behind white space. */
+/** Possible beginnings of a header, after white space. */
 const HEADERS = ['<|start|>', CHANNEL, 'to=', '<|constrain|>', MESSAGE]
 const LONGEST_HEADER = 1000
 
 type Section = 'header' | 'text' | 'thought' | 'call' | 'dropped'
 
-/** Reads messages in channels, however their text is cut. */
+/** Reads messages in channels. The result does not depend on how the text is chunked. */
 export class ChannelReader implements TextStage {
   readonly #options: ChannelOptions
   readonly #ends = new MarkerScanner(ENDS)
@@ -29,7 +29,7 @@ export class ChannelReader implements TextStage {
   /** The header so far. */
   #header = ''
   #calls = 0
-  /** Whether something was read as this before the message that is being read. */
+  /** Whether an earlier message had text of this kind. */
   #hasText = false
   #hasThought: boolean
   #isEmpty = true
@@ -57,7 +57,7 @@ export class ChannelReader implements TextStage {
 
   end(cut: boolean): ReplyPiece[] {
     const pieces: ReplyPiece[] = []
-    // The beginning of a mark that never came.
+    // The beginning of a mark that never completed.
     this.#add(this.#ends.end(), pieces)
     if (this.#section !== 'header') this.#endMessage(cut, pieces)
     return pieces

@@ -6,17 +6,17 @@ import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
 import { TextJoiner } from './text-joiner.ts'
 
-/** How a completion is read, which may consist of one branch for each picture. */
+/** How a completion is read. It may consist of one branch per picture. */
 export interface CompletionParts {
-  /** One for each branch, in the order of their texts. */
+  /** One per branch, in the order of their texts. */
   readonly readers: readonly ReplyReader[]
-  /** The most tokens of all branches together. */
+  /** Maximum tokens of all branches together. */
   readonly maxTokens: number
-  /** What the model says of a picture where it finds nothing. */
+  /** The model's reply for a picture in which it finds nothing. */
   readonly nothing: string
 }
 
-/** What one event of the engine adds to a completion. */
+/** The addition of one engine event to a completion. */
 interface ReadStep {
   readonly pieces: readonly ReplyPiece[]
   /** Present at the end of the completion. */
@@ -28,11 +28,11 @@ export type CompletionFinish = Pick<FinishEvent, 'reason' | 'completionTokens' |
 interface BranchReading {
   readonly reader: ReplyReader
   readonly events: LogProbReader
-  /** What has come before its turn. */
+  /** Events that arrived before the branch's turn. */
   readonly waiting: (TextEvent | FinishEvent)[]
 }
 
-/** Reads the branches of one completion one after the other, in whatever order the engine computes them. */
+/** Reads the branches of one completion in sequence; the engine may compute them in any order. */
 export class CompletionReader {
   readonly #branches: readonly BranchReading[]
   readonly #joiner: TextJoiner | null
@@ -45,11 +45,11 @@ export class CompletionReader {
   #hasFinished = false
   reasoningTokens = 0
 
-  /** @param mayStop whether what is read may end the completion, so that each token is read apart. */
+  /** @param mayStop whether the text may end the completion, so that each token is read separately. */
   constructor({ readers, maxTokens, nothing }: CompletionParts, mayStop = false) {
     this.#branches = readers.map((reader) => ({ reader, events: new LogProbReader(reader), waiting: [] }))
     this.#joiner = readers.length === 1 ? null : new TextJoiner(nothing)
-    // The engine itself holds a single branch to it.
+    // The engine itself enforces the limit for a single branch.
     this.#maxTokens = readers.length === 1 ? Number.POSITIVE_INFINITY : maxTokens
     this.#byToken = mayStop || readers.length > 1
     this.#counts = readers.map(() => 0)
@@ -59,7 +59,7 @@ export class CompletionReader {
     return this.#joiner === null
   }
 
-  /** Tokens of each branch, as far as it has been read. */
+  /** Tokens read so far in each branch. */
   get counts(): readonly number[] {
     return this.#counts
   }
@@ -110,7 +110,7 @@ export class CompletionReader {
     const isCut = reason === 'length'
     this.#isCut ||= isCut
     this.#isInterrupted ||= thoughtInterrupted
-    // Those that print nothing have no events; only a limited number of them count.
+    // Tokens that print nothing have no events; only a limited number of them count.
     this.#counts[this.#at]! += Math.min(completionTokens - this.#counts[this.#at]!, this.#maxTokens - this.tokens)
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {

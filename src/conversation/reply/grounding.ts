@@ -17,12 +17,12 @@ export function dialectOf({ dialect }: ModelCard): Dialect {
   return DIALECTS[dialect]
 }
 
-/** What the model says of a picture where it finds nothing. */
+/** Returns the model's reply for a picture in which it finds nothing. */
 export function nothingIn(dialect: Dialect, scene: Scene): string {
   return dialect.detection.answer([], scene)
 }
 
-/** The media that a reply to these messages may refer to. */
+/** Returns the media that a reply to these messages may refer to. */
 export function sceneOf(
   messages: readonly PlacedMessage[],
   media: LoadedMedia,
@@ -36,7 +36,7 @@ export function sceneOf(
   return {
     assets: assets.count,
     timed: assets.videos.length > 0,
-    // Of several videos, a view that does not show all media shows one, so its times are of that one.
+    // A view that hides some of the media shows only one video, so times refer to that one.
     spans: spans.length === assets.count ? spans : spans.filter((span) => span !== null),
     image: image ? { width: image.width, height: image.height } : null,
     ...(choices === undefined ? {} : { choices }),
@@ -45,21 +45,21 @@ export function sceneOf(
 
 /** How a reply's annotations are constrained, and how they become the contract's markup. */
 export interface Grounding {
-  /** The constraint on the model's text; null where nothing asks for annotations. */
+  /** The constraint on the model's text; null if nothing asks for annotations. */
   readonly constraint: (TriggeredTagsConstraint & Pick<Constraint, 'advisory'>) | null
   /** Creates a filter that converts annotations to the contract's markup. It emits each annotation whole. */
   createFilter(): TextFilter
 }
 
-/** How a model is asked for annotations of a format, or for none. */
+/** How a model is asked for annotations in a format, or for none. */
 export interface Annotations {
-  /** What the model says of a picture where it finds nothing; empty without a format. */
+  /** The model's reply for a picture in which it finds nothing; empty without a format. */
   readonly nothing: string
-  /** What the model is told; null without a format. */
+  /** The instruction in the prompt; null without a format. */
   readonly instruction: string | null
-  /** The views in which it is asked, each with all the messages. */
+  /** Returns the views in which the model is asked, each with all the messages. */
   viewsOf(messages: readonly PlacedMessage[]): View[]
-  /** Null where annotations need no index and have no times, and nothing asks for them. */
+  /** Returns null if nothing asks for annotations and they need no index and have no times. */
   groundingOf(view: View, media: LoadedMedia): Grounding | null
 }
 
@@ -71,7 +71,7 @@ interface AnnotationsSource {
   dropped(count: number): void
 }
 
-/** @param format null where the model may only write markup of its own accord. */
+/** @param format null if the request asks for none; the model may still write markup of its own accord. */
 export function annotationsOf(
   format: AnnotationFormat | null,
   { model: { card }, messages, media, dropped }: AnnotationsSource,
@@ -103,7 +103,7 @@ export function annotationsOf(
   }
 }
 
-/** Holds free text to annotations of one format. */
+/** Limits the annotations in free text to one format. */
 export function tagsConstraint(
   format: AnnotationFormat,
   dialect: Dialect,

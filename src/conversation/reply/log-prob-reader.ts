@@ -3,30 +3,30 @@ import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
 
 /**
- * Reads a completion whose tokens may have log-probabilities. Those of the reply go with its pieces, each with the first
- * piece that was not complete before it; those of a thought are dropped. A token at the end of a thought that holds some of
- * the reply belongs to the reply. They are of the tokens that the model wrote, whatever becomes of their text.
+ * Reads a completion whose tokens may have log-probabilities. A token of the reply goes with the first
+ * piece that it completes; tokens of a thought are dropped. A token that holds both the end of a thought and some of the
+ * reply belongs to the reply. The tokens are those that the model wrote, even if their text is changed or removed later.
  */
 export class LogProbReader {
   readonly #reader: ReplyReader
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  /** Those that no piece has carried yet. */
+  /** Tokens that no piece has carried yet. */
   #kept: TokenLogProb[] = []
-  /** Those of tokens that may turn out to be the beginning of a thought. */
+  /** Tokens that may turn out to be the beginning of a thought. */
   #unsure: TokenLogProb[] = []
 
   constructor(reader: ReplyReader) {
     this.#reader = reader
   }
 
-  /** Those that no piece carries; call at the end. */
+  /** Tokens that no piece carries; call at the end. */
   get rest(): readonly TokenLogProb[] {
     return this.#kept
   }
 
   push({ text, logProbs }: Pick<TextEvent, 'text' | 'logProbs'>): readonly ReplyPiece[] {
     if (logProbs === undefined) return this.#reader.push(text)
-    // Only at the beginning does it matter which of the text each token has written.
+    // Which part of the text each token wrote matters only at the beginning.
     if (this.#reader.section === 'content') return this.#read(text, logProbs)
     return this.#split(text, logProbs).flatMap((part) => this.#read(part.text, part.tokens))
   }
@@ -54,7 +54,7 @@ export class LogProbReader {
     return pieces.with(at, { ...pieces[at]!, logProbs })
   }
 
-  /** The text that each token has completed. All tokens have all of it where the text is not what the tokens print. */
+  /** Splits the text into the parts that each token completed. If the tokens print another text, they share all of it. */
   #split(
     text: string,
     logProbs: readonly TokenLogProb[],

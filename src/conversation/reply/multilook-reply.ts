@@ -14,7 +14,7 @@ export interface PromptFailure {
 
 export interface Completion {
   readonly message: ReplyMessage
-  /** Of its tokens, without those of the reasoning; empty where nobody asks for them. */
+  /** Log-probabilities of its tokens, without the reasoning; empty unless the request asks for them. */
   readonly logProbs: readonly TokenLogProb[]
   readonly reason: FinishReason
 }
@@ -29,7 +29,7 @@ export interface MultilookUsage {
   readonly completionTokens: number
 }
 
-/** An event of a multilook as it is computed. Prompts are numbered as in the request, in whatever order they finish. */
+/** An event of a multilook as it is computed. Prompts have their request's numbers, and finish in any order. */
 export type MultilookEvent =
   | MultilookPiece
   /** A prompt has all its completions, or has failed; each prompt has one such event. */

@@ -4,26 +4,26 @@ import type { StopCutter } from './stop-cutter.ts'
 import { TextJoiner } from './text-joiner.ts'
 import { usageOfAll } from './usage.ts'
 
-/** Starts a reply of at most so many tokens. */
+/** Starts a reply of at most `maxTokens`. */
 type Start = (maxTokens: number) => Promise<AsyncIterable<ReplyEvent>>
 
 interface InTurn {
-  /** The most tokens of all of them. */
+  /** Maximum tokens of all replies together. */
   readonly maxTokens: number
-  /** What the model says of a picture where it finds nothing. */
+  /** The model's reply for a picture in which it finds nothing. */
   readonly nothing: string
   /** Looks for stop sequences in the joined text: one may begin in a reply and end in the next. */
   readonly cutter: StopCutter
 }
 
-/** Joins replies that are computed one after the other, each about one picture. Resolves when the first has been started. */
+/** Joins replies that are computed in sequence, each about one picture. Resolves when the first has started. */
 export async function repliesInTurn(starts: readonly Start[], inTurn: InTurn): Promise<AsyncIterable<ReplyEvent>> {
   const first = await starts[0]!(inTurn.maxTokens)
   const reply = starts.length === 1 ? first : joined(first, starts.slice(1), inTurn)
   return cut(reply, inTurn.cutter)
 }
 
-/** What is computed until the reply has its finish is counted, though it is not shown. */
+/** Ends the text at a stop sequence. Tokens computed after it, up to the finish, are counted but not shown. */
 async function* cut(reply: AsyncIterable<ReplyEvent>, cutter: StopCutter): AsyncGenerator<ReplyEvent, void, void> {
   for await (const event of reply) {
     if (event.type !== 'finish') {
@@ -38,8 +38,8 @@ async function* cut(reply: AsyncIterable<ReplyEvent>, cutter: StopCutter): Async
 }
 
 /**
- * A reply that may call functions, or another one in its place, which is only started where it is needed. The text of the
- * first waits until that is known.
+ * Yields a reply that may call functions, or starts another one to replace it if needed. The first reply's text is held
+ * back until that is known.
  */
 export async function* replyOrInstead(
   first: AsyncIterable<ReplyEvent>,
@@ -98,7 +98,7 @@ async function* joined(
   yield { ...finishes.at(-1)!, reason, usage: usageOfAll(finishes) }
 }
 
-/** What went wrong with one of them is the reason of all. */
+/** A problem in one reply becomes the reason of the whole. */
 function reasonOf(finishes: readonly ReplyFinish[]): ReplyFinish['reason'] {
   const reasons = finishes.map(({ reason }) => reason)
   return (

@@ -2,7 +2,7 @@ import type { TokenLogProb } from '../../inference/contract/generation.ts'
 
 /** A piece of a streamed reply. Texts are never empty. */
 export type ReplyPiece = PieceBody & {
-  /** Of the tokens of the reply since the last piece that had some; absent where nobody asks for them. */
+  /** Log-probabilities of the reply's tokens since the last piece with any; absent unless the request asks for them. */
   readonly logProbs?: readonly TokenLogProb[]
 }
 
@@ -24,7 +24,7 @@ export interface TextStage {
    * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
-  /** Whether the text so far ends in a thought; null where that depends on what follows. */
+  /** Whether the text so far ends in a thought; null if that depends on the text that follows. */
   readonly isThinking?: boolean | null
 }
 

@@ -37,7 +37,7 @@ export class ReplyReader implements TextStage {
     this.#hasContent = this.#state === 'content'
   }
 
-  /** What the text so far ends in; `start` where that depends on what follows. */
+  /** The section that the text so far ends in; `start` if that depends on the text that follows. */
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
     if (!this.#hasContent) return 'thought'

@@ -50,7 +50,7 @@ export class ReplySpec {
     this.#constraint = this.#isStructured ? this.#requirements.bound : this.#tagConstraint()
   }
 
-  /** Whether the whole reply has the structure, because there is no tool that could be called instead. */
+  /** Whether the whole reply has the structure, because the model cannot call a tool instead. */
   get #isStructured(): boolean {
     const { bound, tools, toolUse } = this.#requirements
     return bound !== null && (tools.length === 0 || toolUse.choice === 'none')
@@ -79,14 +79,14 @@ export class ReplySpec {
     }
   }
 
-  /** Where the model may call a function, it chooses its channel itself. */
+  /** A model that may call a function chooses its channel itself. */
   #marksOf(marks: ThoughtMarks): ThoughtMarks {
     const answer = this.#syntax?.answer
     if (answer === undefined || !this.#mayCall || !marks.closing.endsWith(answer)) return marks
     return { ...marks, closing: marks.closing.slice(0, -answer.length) }
   }
 
-  /** The keywords of the client's schemas that have no effect on the reply; some of them several times. */
+  /** The keywords of the client's schemas that have no effect on the reply, possibly with duplicates. */
   get ignoredKeywords(): readonly string[] {
     return this.#constraint === null ? [] : schemasIn(this.#constraint).flatMap(ignoredKeywords)
   }
@@ -96,7 +96,7 @@ export class ReplySpec {
     const { thought = USUAL_THOUGHT } = this.#model.card
     const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({
-      // A model may think though its card does not promise that.
+      // A model may think even if its card does not say so.
       thought,
       thinking: thoughtBudget !== null,
       content: this.#isStructured ? null : bound === null ? this.#contentStage() : this.#callsOrStructure(),
@@ -139,7 +139,7 @@ export class ReplySpec {
       return { ...constraint(tools, isSingle(toolUse), true), otherwise, ...(param === undefined ? {} : { param }) }
     }
     const calls = constraint(tools, isSingle(toolUse), forced)
-    // Without annotations, since otherwise one of them would satisfy the required tag.
+    // Without annotations: one of them would satisfy the required tag.
     if (!grounding?.constraint || forced)
       return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }
     const { triggers, tags } = grounding.constraint
@@ -163,7 +163,7 @@ function newCallId(): string {
   return `call_${randomBytes(12).toString('hex')}`
 }
 
-/** The JSON schemas that a constraint consists of; some of them several times. */
+/** The JSON schemas that a constraint consists of, possibly with duplicates. */
 function schemasIn(constraint: Constraint | TagContent): readonly unknown[] {
   switch (constraint.type) {
     case 'json_schema':

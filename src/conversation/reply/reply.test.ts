@@ -18,7 +18,7 @@ const branches = fc.array(
 )
 type Branches = typeof branches extends fc.Arbitrary<infer Value> ? Value : never
 
-/** The events of a branch, of which some come joined. */
+/** The events of a branch, some of them joined. */
 function eventsOf({ tokens, trailing, reason }: Branches[number], branch: number, joins: () => boolean): EngineEvent[] {
   const events: EngineEvent[] = []
   for (const text of tokens) {

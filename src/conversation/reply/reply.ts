@@ -10,9 +10,9 @@ export interface ReplyFinish {
   readonly type: 'finish'
   readonly reason: FinishReason
   readonly usage: Usage
-  /** The stop sequence that has ended the reply; absent where none has. */
+  /** The stop sequence that ended the reply, if any. */
   readonly stoppedBy?: string
-  /** Of the tokens that no piece has carried. */
+  /** Log-probabilities of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
 }
 
@@ -38,7 +38,7 @@ interface ReplyToolCall {
 }
 
 export interface WholeReply extends ReplyMessage {
-  /** Of its tokens, without those of the reasoning; empty where nobody asks for them. */
+  /** Log-probabilities of its tokens, without the reasoning; empty unless the request asks for them. */
   readonly logProbs: readonly TokenLogProb[]
   readonly finish: ReplyFinish
 }
@@ -59,19 +59,19 @@ export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<W
   throw internalError(new Error('A reply ended without a finish event'))
 }
 
-/** Puts a reply together from its events. */
+/** Assembles a reply from its events. */
 export class ReplyCollector {
   #text = ''
   #reasoning = ''
   readonly #toolCalls: { id: string; name: string; arguments: string }[] = []
-  /** Of its tokens, without those of the reasoning; empty where nobody asks for them. */
+  /** Log-probabilities of its tokens, without the reasoning; empty unless the request asks for them. */
   readonly logProbs: TokenLogProb[] = []
 
   get message(): ReplyMessage {
     return { text: this.#text, reasoning: this.#reasoning, toolCalls: this.#toolCalls }
   }
 
-  /** Adds an event. @returns the reply, with its last event; null before. */
+  /** Adds an event. @returns the reply after the last event; null before that. */
   take(event: ReplyEvent): WholeReply | null {
     this.add(event)
     return event.type === 'finish' ? { ...this.message, logProbs: this.logProbs, finish: event } : null

@@ -78,7 +78,7 @@ export class MarkerRemover implements TextFilter {
   }
 }
 
-/** Reads a reply with a stage if it begins with one of the markers, blanks aside, and verbatim if it does not. */
+/** Reads a reply with a stage if it begins with one of the markers, after optional blanks, and verbatim otherwise. */
 export class BeginningStage implements TextStage {
   readonly #markers: readonly string[]
   readonly #marked: TextStage

@@ -3,14 +3,14 @@ import { begunMarker } from './marker-scanner.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 
 /**
- * Ends a reply before the first of its stop sequences. It holds back text that may be the beginning of one. They are looked
- * for in the text of the reply, as the client sees it: not in reasoning, nor in tool calls. The result does not depend on
+ * Ends a reply before the first of its stop sequences. It holds back text that may be the beginning of one. It searches
+ * the text of the reply as the client sees it, but not reasoning or tool calls. The result does not depend on
  * how the text is chunked: of several sequences, the one that ends first counts, and of those the longest.
  */
 export class StopCutter {
   readonly #sequences: readonly string[]
   #held = ''
-  /** Those of tokens that no piece has carried, up to the end of the held text. */
+  /** Tokens that no piece has carried, up to the end of the held text. */
   #logProbs: TokenLogProb[] = []
   #found: string | null = null
 
@@ -19,12 +19,12 @@ export class StopCutter {
     this.#sequences = sequences
   }
 
-  /** The sequence that has ended the reply; null while none has. */
+  /** The sequence that ended the reply; null before that. */
   get found(): string | null {
     return this.#found
   }
 
-  /** Those that no piece carries; call at the end. */
+  /** Tokens that no piece carries; call at the end. */
   get rest(): readonly TokenLogProb[] {
     return this.#logProbs
   }
@@ -32,7 +32,7 @@ export class StopCutter {
   push(piece: ReplyPiece): readonly ReplyPiece[] {
     if (this.#sequences.length === 0) return [piece]
     if (this.#found !== null) return []
-    // A thought about the next picture is no part of the text, which goes on after it.
+    // A thought about the next picture is not part of the text, which continues after it.
     if (piece.type === 'reasoning') return [piece]
     if (piece.type !== 'text') return [...this.end(), ...this.#carrying(piece)]
     this.#logProbs.push(...(piece.logProbs ?? []))
@@ -46,13 +46,13 @@ export class StopCutter {
     this.#found = match.sequence
     this.#held = text.slice(match.at)
     const pieces = this.#release(text.slice(0, match.at))
-    // The tokens of the sequence are no part of the reply.
+    // The tokens of the sequence are not part of the reply.
     this.#held = ''
     this.#logProbs = []
     return pieces
   }
 
-  /** What was held back, where no sequence has come of it. */
+  /** Returns the text held back, if it did not become a sequence. */
   end(): readonly ReplyPiece[] {
     const text = this.#held
     this.#held = ''
@@ -63,7 +63,7 @@ export class StopCutter {
     return text === '' ? [] : this.#carrying({ type: 'text', text })
   }
 
-  /** The piece with the log-probabilities of all tokens but those that wrote only what is held. */
+  /** Adds log-probabilities to the piece: of all tokens except those that wrote only held text. */
   #carrying(piece: ReplyPiece): readonly ReplyPiece[] {
     let left = Buffer.byteLength(this.#held)
     let count = this.#logProbs.length

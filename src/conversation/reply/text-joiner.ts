@@ -3,18 +3,18 @@ import type { ReplyPiece } from './reply-piece.ts'
 type TextPiece = Extract<ReplyPiece, { type: 'text' }>
 
 /**
- * Joins what the model says about one picture after the other. That it finds nothing in one of them is left out where it
- * has something to say about another.
+ * Joins the model's texts about one picture after another. The reply for a picture in which it finds nothing is left out
+ * if there is text about another picture.
  */
 export class TextJoiner {
   readonly #nothing: string
-  /** Text about the present picture that may turn out to say that there is nothing. */
+  /** Text about the current picture that may turn out to be the reply for finding nothing. */
   #held: TextPiece | null = null
-  /** What was left out of the first such picture. */
+  /** The text that was left out for the first such picture. */
   #leftOut: TextPiece | null = null
   #hasOwnText = false
   #lastCharacter = ''
-  /** Whether there have been thoughts, and about the present picture. */
+  /** Whether there were thoughts: none, only before the current picture, or about it. */
   #thoughts: 'none' | 'before' | 'now' = 'none'
 
   constructor(nothing: string) {
@@ -30,7 +30,7 @@ export class TextJoiner {
     return this.#nothing.startsWith(text.text.trim()) ? [] : this.#release()
   }
 
-  /** Ends what is said about a picture; another one follows. */
+  /** Ends the text about a picture; another picture follows. */
   next(): readonly ReplyPiece[] {
     const held = this.#held?.text.trim()
     const saysNothing = held === '' || held === this.#nothing
@@ -43,11 +43,11 @@ export class TextJoiner {
   }
 
   /**
-   * Ends the last one.
-   * @param isCut whether the model was stopped at one of them, where it may have been about to find something.
+   * Ends the text about the last picture.
+   * @param isCut whether the model was stopped at a picture, before it may have found something.
    */
   end(isCut: boolean): readonly ReplyPiece[] {
-    // What is held of the last one is the beginning of saying so.
+    // The held text is the beginning of the reply for finding nothing.
     if (isCut) this.#held = null
     const pieces = this.next()
     if (isCut || this.#lastCharacter !== '' || this.#leftOut === null) return pieces

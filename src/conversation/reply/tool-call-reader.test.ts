@@ -31,7 +31,7 @@ const tools: Tool[] = ['weather', 'ns.look-up', 'toString'].map((name) => ({
   parameters: JSON.stringify(schema),
 }))
 
-/** Texts with the characters of every syntax, except the markers that end a value in syntaxes without escapes. */
+/** Texts with the characters of every syntax, except for markers that end a value in syntaxes without escapes. */
 const text = fc
   .array(
     fc.oneof(
@@ -104,7 +104,7 @@ const write = (syntax: ToolSyntaxName, { name, values }: Call) => CALL_WRITERS[s
 
 const lengths = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 8 })
 
-/** Marks around calls are no text. */
+/** Marks around calls are not text. */
 function withoutAround({ around = [] }: ToolSyntax, text: string): string {
   return around.reduce((rest, mark) => rest.replaceAll(mark, ''), text)
 }

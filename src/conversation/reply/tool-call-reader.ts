@@ -12,8 +12,8 @@ interface ToolCallOptions {
 }
 
 /**
- * Extracts the tool calls from a reply, however its text is chunked. White space around calls is removed. Text that
- * only starts like a call, or calls an undeclared function, stays text.
+ * Extracts the tool calls from a reply. The result does not depend on how the text is chunked. White space around calls is
+ * removed. Text that only starts like a call, or calls an undeclared function, stays text.
  */
 export class ToolCallReader implements TextStage {
   readonly #options: ToolCallOptions
@@ -44,11 +44,11 @@ export class ToolCallReader implements TextStage {
       const rest = this.#refuse(this.#call, pieces)
       pieces.push(...this.push(rest))
     }
-    // White space before a call that was dropped is no text either.
+    // White space before a dropped call is not text either.
     if (this.#call) this.#blanks = ''
     this.#call = null
     const held = this.#begin.end()
-    // The beginning of a mark where the next call was to begin.
+    // The beginning of a mark where the next call would have begun.
     if (!cut || !this.#isAmongCalls) this.#addText(held, pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
     this.#blanks = ''

@@ -6,18 +6,18 @@ import { sumOf } from '../../lib/sum.ts'
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Those of the prompt that stand for images and videos. */
+  /** Prompt tokens of images and videos. */
   readonly imageTokens: number
   /** Null for a model without audio input. */
   readonly audioTokens: number | null
   /**
-   * Those of the completion that are reasoning. The token that ends a thought counts as the reply's. They are too few where an
-   * engine does not tell tokens apart.
+   * Completion tokens that are reasoning. The token that ends a thought counts as part of the reply. The number is too low
+   * if an engine does not report single tokens.
    */
   readonly reasoningTokens: number
 }
 
-/** What a generation took, with what was counted of its completions. */
+/** Returns the usage of a generation from the counts of its completions. */
 export function usageOf(
   { prompts }: Generation,
   { served }: ServedModel,
@@ -29,7 +29,7 @@ export function usageOf(
   return { promptTokens, imageTokens, audioTokens: heard, ...completions }
 }
 
-/** What the prompts of all branches take. */
+/** Returns the usage of the prompts of all branches. */
 export function totalPrompt(prompts: readonly PromptUsage[]): PromptUsage {
   return {
     promptTokens: sumOf(prompts, ({ promptTokens }) => promptTokens),
@@ -40,15 +40,15 @@ export function totalPrompt(prompts: readonly PromptUsage[]): PromptUsage {
 }
 
 /**
- * The same for prompts that begin with `sharedTokens` tokens. Those count as cached for every prompt but one; what the engine
- * cached for earlier requests does not count.
+ * Returns the usage of prompts that share their first `sharedTokens` tokens. These count as cached for every prompt but
+ * one; tokens that the engine cached for earlier requests do not count.
  */
 export function sharedPromptUsage(prompts: readonly PromptUsage[], sharedTokens: number): PromptUsage {
   const cachedTokens = sumOf(prompts.slice(1), (prompt) => Math.min(sharedTokens, prompt.cachedTokens))
   return { ...totalPrompt(prompts), cachedTokens }
 }
 
-/** The usage of several replies to one prompt, which counts once. */
+/** Returns the usage of several replies to one prompt, which counts once. */
 export function totalUsage(finishes: readonly { readonly usage: Usage }[]): Usage {
   return {
     ...finishes[0]!.usage,
@@ -57,7 +57,7 @@ export function totalUsage(finishes: readonly { readonly usage: Usage }[]): Usag
   }
 }
 
-/** The usage of several replies, each to a prompt of its own. */
+/** Returns the usage of several replies, each to its own prompt. */
 export function usageOfAll(finishes: readonly { readonly usage: Usage }[]): Usage {
   const usages = finishes.map(({ usage }) => usage)
   return {

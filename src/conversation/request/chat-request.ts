@@ -14,13 +14,13 @@ export interface ChatRequest extends ReplyOptions {
   readonly structure: Structure | null
   /** Texts before which the reply ends, none of them empty; none by default. */
   readonly stops?: readonly string[] | undefined
-  /** How many replies there are to be, for `startChoices`; one by default. */
+  /** The number of replies, for `startChoices`; one by default. */
   readonly choices?: number | undefined
-  /** Whether the client reads the reply as it comes. */
+  /** Whether the client reads the reply as it is generated. */
   readonly streamed: boolean
-  /** The rules that the convention of the request has; by default those of the server. */
+  /** The rules of the request's convention; by default those of the server. */
   readonly compatibility?: Compatibility | undefined
-  /** What the request calls the parameters that errors name; by default as the contract does. */
+  /** The request's names of the parameters that errors name; by default the contract's. */
   readonly names?: Names | undefined
 }
 

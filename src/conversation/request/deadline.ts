@@ -18,7 +18,7 @@ export class Deadline {
     return this.#overtime.signal.aborted && error === this.#overtime.signal.reason
   }
 
-  /** Ends the call's remaining work. Must be called however the call ends. */
+  /** Ends the call's remaining work. It must be called at the end of every call, successful or not. */
   release(): void {
     clearTimeout(this.#timer)
     this.#released.abort()

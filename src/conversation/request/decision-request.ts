@@ -3,29 +3,29 @@ import type { ContentPart, PlacedMessage } from './message.ts'
 
 /** A parsed request for decisions: questions that are answered independently about one input. */
 export interface DecisionRequest {
-  /** What all questions are about. The last user turn, if it comes last, is the one that the questions continue. */
+  /** The input that all questions are about. If it ends with a user turn, the questions continue that turn. */
   readonly input: readonly PlacedMessage[]
   /** At least one. */
   readonly questions: readonly Question[]
-  /** Whether the temperatures of the model's card apply. Without them, probabilities are as the model gives them. */
+  /** Whether the temperatures of the model's card apply. Without them, probabilities are the model's own. */
   readonly calibrated: boolean
-  /** What the request calls the parameters that errors name, where that is not what messages have. */
+  /** The request's names of the parameters that errors name, if they differ from those in messages. */
   readonly names: Names
 }
 
 export type Question = PredicateQuestion | ChoiceQuestion | ScoreQuestion | CountQuestion | FindQuestion
 
 interface Asked {
-  /** Where it stands in the request, for errors. */
+  /** The question's place in the request, for errors. */
   readonly param: Path
-  /** Empty when the options say it all. */
+  /** Empty when the options suffice. */
   readonly instructions: Content
 }
 
-/** How likely it is that a statement is true, or that the answer to a question is yes. */
+/** Asks how likely it is that a statement is true, or that the answer to a question is yes. */
 export interface PredicateQuestion extends Asked {
   readonly type: 'predicate'
-  /** What counts as yes and as no; empty where nothing is said. */
+  /** What counts as yes and as no; empty if the request does not say. */
   readonly yes: Content
   readonly no: Content
 }
@@ -37,12 +37,12 @@ export interface ChoiceQuestion extends Asked {
 }
 
 interface Option {
-  /** True and false are yes and no. A string is not empty. */
+  /** True and false stand for yes and no. A string is not empty. */
   readonly value: string | boolean
   readonly description: Content
 }
 
-/** Which of the levels fits, from the lowest to the highest. */
+/** Asks which level fits, from the lowest to the highest. */
 export interface ScoreQuestion extends Asked {
   readonly type: 'score'
   /** At least two. */
@@ -54,13 +54,13 @@ export interface Level {
   readonly description: Content
 }
 
-/** How many there are, from none to `most`. */
+/** Asks for a number, from 0 to `most`. */
 export interface CountQuestion extends Asked {
   readonly type: 'count'
   readonly most: number
 }
 
-/** Where something is. The instructions are one text, which names it. */
+/** Asks where something is. The instructions are one text, which names it. */
 export interface FindQuestion {
   readonly type: FindKind
   readonly param: Path
@@ -81,7 +81,7 @@ export interface PlacedPart {
   readonly param: Path
 }
 
-/** All that the questions hold, for whoever looks for their media. */
+/** Yields all contents of the questions, for searching their media. */
 export function* contentsOf({ questions }: DecisionRequest): Generator<{ readonly content: readonly ContentPart[] }> {
   for (const question of questions) {
     if (typeof question.instructions === 'string') continue

@@ -21,9 +21,9 @@ export interface Exemplar {
 }
 
 export interface ExemplarAnnotation {
-  /** Null when there is exactly one category, which it then means. */
+  /** Null means the only category. */
   readonly mention: string | null
-  /** In pixels of the exemplar's own image. At least one of `point` and `box` is set. */
+  /** The coordinates are pixels of the exemplar's own image. At least one of `point` and `box` is set. */
   readonly point: Point | null
   readonly box: Box | null
 }

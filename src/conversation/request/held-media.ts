@@ -2,7 +2,7 @@ import { InlineMedia } from '../../media/inline-media.ts'
 import type { MediaUrl, Message } from './message.ts'
 
 /**
- * Owns the original media of one request: inline media from its body, and whatever is added, such as fetched media.
+ * Owns the original media of one request: inline media from its body, and media added later, such as fetched media.
  * Dispose of it as soon as the originals are no longer needed.
  */
 export function holdMedia(urls: Iterable<MediaUrl>): DisposableStack {

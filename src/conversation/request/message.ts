@@ -94,14 +94,14 @@ export function modalityOf({ type }: MediaContent): Modality {
   return MODALITY[type]
 }
 
-/** How much a part counts towards the request's media limit. A video counts once, however many frames are sampled. */
+/** How much a part counts towards the request's media limit. A video counts once for any number of frames. */
 export function mediaCount(part: MediaContent): number {
   return part.type === 'video_frames' ? part.video_frames.frames.length : 1
 }
 
 export interface PlacedMessage {
   readonly message: Message
-  /** Where it stands in the request: `messages[0]`, `context[2]`, `prompts[1]`. */
+  /** The message's place in the request: `messages[0]`, `context[2]`, `prompts[1]`. */
   readonly param: Path
   /** The parameters of the parts of its content, if they are not within the message. */
   readonly places?: readonly Path[]

@@ -6,7 +6,7 @@ export interface MultilookRequest extends ReplyOptions {
   readonly context: readonly Message[]
   /** At least one. Each is the content of a final user turn after the context. */
   readonly prompts: readonly UserMessage['content'][]
-  /** Whether someone reads the completions while they are computed. */
+  /** Whether the client reads the completions while they are computed. */
   readonly streamed: boolean
   /** Completions per prompt. */
   readonly n: number

@@ -8,22 +8,22 @@ export interface ReplyOptions {
   /** The parameter that set `maxTokens`, for errors. */
   readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
   /**
-   * Whether `maxTokens` is a bound and no wish: where the model or its context has room for fewer, the reply has fewer. By
+   * Whether `maxTokens` is only an upper bound: if the model or its context has less room, the reply may be shorter. By
    * default such a request is an error.
    */
   readonly clampsTokens?: boolean | undefined
   readonly sampling: Sampling
-  /** How many of the likeliest tokens are told beside each token; null without log-probabilities. */
+  /** How many of the likeliest alternatives to report for each token; null without log-probabilities. */
   readonly topLogProbs: number | null
   readonly reasoningEffort: ReasoningEffort | null
-  /** The most tokens of the reasoning, where it is on; by default those of the tier. */
+  /** Maximum tokens of the reasoning, if it is on; by default the tier's. */
   readonly thoughtBudget?: number | undefined
   readonly vision: VisionConfig
 }
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high'
 
-/** A null means that the client did not set the field. */
+/** Null means that the client did not set the field. */
 export interface VisionConfig {
   readonly annotationFormat: AnnotationFormat | null
   readonly enableThinking: boolean | null

@@ -6,7 +6,7 @@ export interface Tool {
   readonly parameters: string | null
 }
 
-/** The schema that constrains the arguments. Arguments are always an object, whatever the schema says. */
+/** Returns the schema that constrains the arguments. Arguments are an object even if the schema allows other types. */
 export function argumentsSchema({ parameters }: Tool): unknown {
   const schema: Record<string, unknown> = parameters === null ? { additionalProperties: false } : JSON.parse(parameters)
   // Not a copy: a client may send a hundred thousand keywords.

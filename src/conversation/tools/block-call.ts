@@ -8,13 +8,13 @@ export interface BlockCall {
 
 interface BlockCallOptions {
   readonly end: string
-  /** Whether the end that follows this text is the call's own; by default the first one is. */
+  /** Whether the end mark after this text ends the call; by default the first one does. */
   readonly closes?: (text: string) => boolean
-  /** @returns null for what is no call. */
+  /** @returns null for text that is not a call. */
   readonly translate: (text: string) => readonly BlockCall[] | null
 }
 
-/** Reads calls whose arguments are not written as JSON: they are translated once the call is complete. */
+/** Reads calls whose arguments are not JSON. They are translated once the call is complete. */
 export class BlockCallReader implements CallReader {
   readonly #options: BlockCallOptions
   #text = ''
@@ -49,7 +49,7 @@ export class BlockCallReader implements CallReader {
   }
 }
 
-/** JSON text of an object of which the values are JSON texts. */
+/** Builds the JSON text of an object from JSON texts of its values. */
 export function objectText(members: readonly (readonly [key: string, value: string])[]): string {
   return `{${members.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(', ')}}`
 }

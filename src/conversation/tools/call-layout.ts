@@ -11,16 +11,16 @@ import { argumentsSchema, type Tool } from '../request/tool.ts'
 export interface CallLayout {
   /** The mark that announces calls. Text after it must follow the layout. */
   readonly trigger: string
-  /** What surrounds all calls and stands between them; absent where each call stands alone. */
+  /** The text around and between all calls; absent if each call stands alone. */
   readonly section?: { readonly begin: string; readonly between: string; readonly end: string }
-  /** What stands before the arguments of a call. The first part is a text. */
+  /** The parts before the arguments of a call. The first part is a text. */
   head(name: string): readonly [string, ...(string | RegexConstraint)[]]
   readonly tail: string
-  /** How arguments are written, where that is not JSON. */
+  /** The notation of the arguments, if it is not JSON. */
   readonly notation?: Notation
 }
 
-/** Free text and calls of these tools; with `single`, the text ends with the first call. */
+/** Allows free text and calls of these tools; with `single`, the text ends with the first call. */
 export function callConstraint(
   { trigger, section, head, tail, notation }: CallLayout,
   tools: readonly Tool[],
@@ -43,5 +43,5 @@ export function callConstraint(
   return { ...common, tags: [{ begin, content: { type: 'tag_list', tags, between, single }, end }] }
 }
 
-/** What some syntaxes count calls with. */
+/** The numbers that some syntaxes count calls with. */
 export const COUNTER: RegexConstraint = { type: 'regex', pattern: '0|[1-9][0-9]{0,2}' }

@@ -30,7 +30,7 @@ function translate(text: string): BlockCall[] | null {
   return values === null ? null : [{ name: call[1]!, arguments: values }]
 }
 
-/** Turns the notation into JSON text. */
+/** Converts the notation to JSON text. */
 class GemmaValues extends NotationReader {
   whole(): string | null {
     const value = this.#value(0)

@@ -1,12 +1,12 @@
 import { type CallLayout, callConstraint } from './call-layout.ts'
 import { REFUSED, type ToolSyntax } from './syntax.ts'
 
-/** What begins the name of a channel. */
+/** Begins the name of a channel. */
 export const CHANNEL = '<|channel|>'
-/** What ends the header of a message. */
+/** Ends the header of a message. */
 export const MESSAGE = '<|message|>'
 const FUNCTION = ' to=functions.'
-/** What ends a message. The last two also end a turn. */
+/** Each ends a message. The last two also end a turn. */
 export const ENDS = ['<|end|>', '<|return|>', '<|call|>']
 
 const layout = (before: string): CallLayout => ({

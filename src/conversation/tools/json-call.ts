@@ -1,20 +1,20 @@
 import { parseJsonOr } from '../../lib/parse-json.ts'
 import { type CallEvent, type CallReader, type CallStep, OPEN, REFUSED } from './syntax.ts'
 
-/** What stands before the arguments: its name, and where the arguments begin. */
+/** The text before the arguments: the function's name, and the index at which the arguments begin. */
 export type Header = { readonly name: string; readonly argumentsAt: number }
 /** @returns 'more' when the text may still become a header, 'none' when it cannot. */
 export type HeaderReader = (text: string) => Header | 'more' | 'none'
 
 interface JsonCallOptions {
   readonly header: HeaderReader
-  /** What ends the call behind the arguments, blanks aside. */
+  /** Ends the call after the arguments and optional blanks. */
   readonly end: string
-  /** Reads a call that does not have the usual form, for syntaxes where a call has an end whatever its form. */
+  /** Reads a call of unusual form, for syntaxes in which every call has an end mark. */
   readonly whole?: (text: string) => readonly CallEvent[] | null
 }
 
-/** Reads calls whose arguments are written as JSON: they are handed on as they come. */
+/** Reads calls whose arguments are JSON, and passes the arguments on as they arrive. */
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions
   #state: 'header' | 'arguments' | 'end' | 'whole' = 'header'
@@ -49,7 +49,7 @@ export class JsonCallReader implements CallReader {
       if (length !== null) this.#state = 'end'
     }
     if (this.#state !== 'end') return { events, state: 'open' }
-    // Whatever else stands before the end is no part of the arguments.
+    // Other text before the end is not part of the arguments.
     const at = this.#text.indexOf(this.#options.end)
     return at === -1
       ? { events, state: 'open' }
@@ -65,7 +65,7 @@ export class JsonCallReader implements CallReader {
   }
 }
 
-/** Reads JSON that holds a list of calls, or calls one after the other, when the list is complete. */
+/** Reads JSON that holds a list or a sequence of calls, once it is complete. */
 export class JsonListReader implements CallReader {
   readonly #end: string
   readonly #callsOf: typeof callsIn
@@ -74,7 +74,7 @@ export class JsonListReader implements CallReader {
   #value = ''
   #rest = ''
 
-  /** @param end what ends the list behind its JSON; empty for a list that ends with it. */
+  /** @param end the mark after the list's JSON; empty for a list that ends with its JSON. */
   constructor(end: string, callsOf = callsIn) {
     this.#end = end
     this.#callsOf = callsOf
@@ -116,7 +116,7 @@ class JsonScan {
   #inString = false
   #escaped = false
 
-  /** @returns how many characters of the text belong to it when it ends there; null when all do. */
+  /** @returns how many characters of the text belong to the object if it ends in the text; null if it does not. */
   push(text: string): number | null {
     for (let at = 0; at < text.length; at++) {
       const character = text[at]
@@ -132,7 +132,7 @@ class JsonScan {
   }
 }
 
-/** A header of the form `{"name": "f", "arguments": {`, or what is left of it. */
+/** Reads a header of the form `{"name": "f", "arguments": {`, or the rest of one. */
 export function jsonHeader(
   text: string,
   { opened, key }: { readonly opened: boolean; readonly key: 'arguments' | 'parameters' },
@@ -167,7 +167,7 @@ export function jsonHeader(
 const STRING = /"(?:[^"\\]|\\.)*"/sy
 const STRING_START = /^(?:"(?:[^"\\]|\\.)*\\?)?$/s
 
-/** The calls in a JSON value that holds one or a list of them, whatever the order of their keys; null for anything else. */
+/** Returns the calls in a JSON value that holds one or a list of them, with keys in any order; null for other values. */
 export function callsIn(value: unknown): CallEvent[] | null {
   const calls = Array.isArray(value) ? value : [value]
   const events = calls.flatMap((call): CallEvent[] => {

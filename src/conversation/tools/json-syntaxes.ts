@@ -22,7 +22,7 @@ function syntax({ begin, around = [], marks, layout, createReader }: Parts): Too
   }
 }
 
-/** Reads what stands before the `{` of the arguments. */
+/** Reads the text before the `{` of the arguments. */
 function headed(pattern: RegExp, end: string): HeaderReader {
   return (text) => {
     const at = text.indexOf('{')
@@ -34,7 +34,7 @@ function headed(pattern: RegExp, end: string): HeaderReader {
   }
 }
 
-/** Calls that each have a beginning and an end, between which stand a name and JSON. */
+/** A syntax whose calls each have a begin and an end mark, with a name and JSON between them. */
 function framed(options: Omit<Parts, 'createReader'> & { readonly header: RegExp; readonly end: string }): ToolSyntax {
   const header = headed(options.header, options.end)
   return syntax({ ...options, createReader: () => new JsonCallReader({ header, end: options.end }) })
@@ -44,13 +44,13 @@ interface ListOptions {
   readonly begin: string
   readonly end: string
   readonly marks?: readonly string[]
-  /** What surrounds the calls within the marks, and stands between them. */
+  /** The text around and between the calls, within the marks. */
   readonly list?: readonly [open: string, between: string, close: string]
   readonly head?: CallLayout['head']
   readonly callsOf?: typeof callsIn
 }
 
-/** JSON that holds a list of calls. */
+/** A syntax that writes a list of calls as JSON. */
 function listed({ begin, end, marks = [], list = ['[', ', ', ']'], head = named, callsOf }: ListOptions): ToolSyntax {
   const [open, between, close] = list
   const own = syntax({
@@ -135,7 +135,7 @@ export const kimi: ToolSyntax = {
   }),
 }
 
-/** The versions of DeepSeek differ in what stands around a name. */
+/** The versions of DeepSeek differ in the text around a name. */
 function deepSeek(before: string, after: string, end: string): ToolSyntax {
   return framed({
     begin: '<｜tool▁call▁begin｜>',

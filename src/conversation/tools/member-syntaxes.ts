@@ -15,9 +15,9 @@ interface Options {
   readonly head: (name: string) => string
   readonly member: NonNullable<Notation['member']>
   readonly tail: string
-  /** The name and the members of a call, from behind `begin` to before `end`. */
+  /** Matches the name and the members of a call, between `begin` and `end`. */
   readonly call: RegExp
-  /** Groups `name`, `value` and, where the notation says whether a value is a string, `string`. */
+  /** Has the groups `name`, `value` and, if the notation says whether a value is a string, `string`. */
   readonly parameter: RegExp
   readonly end: string
   /** Texts that no string may contain. */
@@ -33,7 +33,7 @@ function members(options: Options): ToolSyntax {
     tail,
     notation: { without, member },
   }
-  // Only `end` behind the last member, or behind a call that has none, is the call's own.
+  // Only the `end` after the last member, or after a call without members, ends the call.
   const isComplete = (text: string) => text.replaceAll(parameter, '').indexOf(member.begin.trimEnd()) === -1
   return {
     begin,
@@ -56,7 +56,7 @@ function translate(text: string, { call, parameter }: Options, tools: readonly T
     const { name: key, value, string } = groups as { name: string; value: string; string?: 'true' | 'false' }
     return [key, argumentOf(value, typesOf(key), string)] as const
   })
-  // Of a parameter that is written twice the last one counts, as in JSON.
+  // The last of duplicate parameters counts, as in JSON.
   return [{ name, arguments: objectText([...new Map(given)]) }]
 }
 
@@ -102,11 +102,11 @@ export const seedOss = members({
 })
 
 interface KeyOptions {
-  /** What every tag ends with before its `>`. */
+  /** The suffix of every tag's name, before its `>`. */
   readonly suffix?: string
   readonly line: '' | '\n'
   readonly around?: readonly string[]
-  /** Between the name of the function and its arguments. */
+  /** The text between the function's name and its arguments. */
   readonly separator?: string
 }
 
@@ -141,7 +141,7 @@ function keyed({ suffix = '', line, around = [], separator = '' }: KeyOptions): 
 
 /** `<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>…</arg_value>\n</tool_call>`: GLM-4.5 and 4.6. */
 export const glm45 = keyed({ line: '\n' })
-/** The same without line breaks: GLM-4.7, Laguna. */
+/** `glm45` without line breaks: GLM-4.7, Laguna. */
 export const glm47 = keyed({ line: '' })
 /** Hunyuan 3. */
 export const hy3 = keyed({
@@ -152,7 +152,7 @@ export const hy3 = keyed({
 })
 
 interface InvokeOptions {
-  /** What stands before the names of all tags. */
+  /** The prefix of every tag's name. */
   readonly prefix?: string
   readonly tags?: readonly [call: string, parameter: string]
   readonly around?: readonly [begin: string, end: string]

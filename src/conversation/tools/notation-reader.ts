@@ -1,4 +1,4 @@
-/** Objects and lists that are nested deeper are not read. */
+/** Objects and lists that are nested more deeply are not read. */
 export const DEEPEST = 200
 
 /** Reads a notation from its beginning. */
@@ -15,7 +15,7 @@ export class NotationReader {
     return this.at === this.text.length
   }
 
-  /** White space before the mark is part of it. */
+  /** Accepts white space before the mark. */
   protected take(mark: string): boolean {
     const before = this.at
     this.match(/\s*/y)
@@ -24,7 +24,7 @@ export class NotationReader {
     return isThere
   }
 
-  /** @param pattern a sticky one. */
+  /** @param pattern a sticky regular expression. */
   protected match(pattern: RegExp): string | null {
     pattern.lastIndex = this.at
     const found = pattern.exec(this.text)

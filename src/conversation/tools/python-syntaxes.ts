@@ -9,11 +9,11 @@ interface Options {
   readonly begin: string
   readonly end: string
   readonly marks: readonly string[]
-  /** What surrounds the calls within the marks, and stands between them. */
+  /** The text around and between the calls, within the marks. */
   readonly list: readonly [open: string, between: string, close: string]
 }
 
-/** Calls that are written as calls in Python, with keyword arguments. */
+/** A syntax that writes calls as in Python, with keyword arguments. */
 function pythonic({ begin, end, marks, list: [open, between, close] }: Options): ToolSyntax {
   const layout: CallLayout = {
     trigger: begin,
@@ -51,7 +51,7 @@ export const olmo3 = pythonic({
   list: ['', '\n', ''],
 })
 
-/** The words of JSON stay: the templates of such models write them too. */
+/** JSON literals stay as they are: the templates of such models write them too. */
 function pythonCall({ name, arguments: given }: WrittenCall): string {
   const members = parseJsonOr(given, undefined) === undefined ? null : rawMembers(given)
   const written = members?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? given
@@ -61,9 +61,9 @@ function pythonCall({ name, arguments: given }: WrittenCall): string {
 const WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
 const NUMBER = /^[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
-/** Turns calls in Python to JSON text. Words of JSON are read too: some models have learnt to write them. */
+/** Converts calls in Python to JSON text. It reads JSON literals too, because some models have learnt to write them. */
 class PythonCalls extends NotationReader {
-  /** @returns null for what is no list of calls. */
+  /** @returns null for text that is not a list of calls. */
   read(): BlockCall[] | null {
     const calls: BlockCall[] = []
     const isList = this.take('[')
@@ -118,7 +118,7 @@ class PythonCalls extends NotationReader {
     return NUMBER.test(word) ? numberText(word) : JSON.stringify(word)
   }
 
-  /** With commas between them; one may stand behind the last. */
+  /** Reads items separated by commas, with an optional trailing comma. */
   #items<Item>(close: string, read: () => Item | null): Item[] | null {
     const items: Item[] = []
     for (;;) {
@@ -131,7 +131,7 @@ class PythonCalls extends NotationReader {
     }
   }
 
-  /** Null where no string begins. */
+  /** Returns null if no string begins here. */
   #string(): string | null {
     const quote = this.take("'") ? "'" : this.take('"') ? '"' : null
     if (quote === null) return null
@@ -145,7 +145,7 @@ class PythonCalls extends NotationReader {
     return null
   }
 
-  /** Some models write strings with quotes in them as they are. */
+  /** Some models do not escape quotes in strings. */
   #mayEndString(): boolean {
     const rest = /\s*(?:[,:)\]}=]|$)/y
     rest.lastIndex = this.at
@@ -167,7 +167,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   ...{ '\\': '\\', "'": "'", '"': '"', '/': '/', '\n': '' },
 }
 
-/** A number of Python as JSON writes it; with its digits where JSON takes them. */
+/** Converts a Python number to JSON. It keeps the digits if JSON allows them. */
 function numberText(word: string): string {
   const digits = word.replaceAll('_', '')
   if (/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(digits)) return digits

@@ -4,37 +4,37 @@ import type { Tool } from '../request/tool.ts'
 
 /** How a family of models writes tool calls. */
 export interface ToolSyntax {
-  /** What every call begins with. */
+  /** The beginning of every call. */
   readonly begin: string
   /** Marks around calls. They are never part of a reply's text. */
   readonly around?: readonly string[]
-  /** Marks of the syntax: what others wrote must not be read as one of them. */
+  /** Marks of the syntax. Texts of clients must not be read as one of them. */
   readonly marks: readonly string[]
-  /** Reads one call, from behind `begin`. */
+  /** Reads one call, starting after `begin`. */
   readCall(tools: readonly Tool[]): CallReader
   /**
-   * Free text and calls of these tools; with `single`, the text ends with the first call.
-   * @param isFirst whether the reply may only begin with a call.
+   * Allows free text and calls of these tools; with `single`, the text ends with the first call.
+   * @param isFirst whether a call may only stand at the beginning of the reply.
    */
   constraint(tools: readonly Tool[], single: boolean, isFirst?: boolean): TriggeredTagsConstraint
   /**
-   * Given for models that write each reply as messages in channels: the header of the message that answers. Behind it, the
-   * model calls no function.
+   * The header of the answer message, for models that write each reply as messages in channels. After it, the model calls
+   * no function.
    */
   readonly answer?: string
-  /** Calls as a turn's text, for templates that take none. */
+  /** Writes calls as a turn's text, for templates without support for them. */
   write?(calls: readonly WrittenCall[]): TextPart[]
-  /** The id that a call has in prompts, where models expect a form; the index counts the calls of a conversation. */
+  /** Makes the id of a call in prompts, if models expect a form; the index counts the conversation's calls. */
   readonly callId?: (index: number, name: string) => string
 }
 
 export interface WrittenCall {
   readonly name: string
-  /** A client's text, which should be JSON. */
+  /** The client's text, which should be JSON. */
   readonly arguments: string
 }
 
-/** A call, or a list of calls that have one beginning, as the text comes. */
+/** Reads a call, or a list of calls with one beginning, as the text arrives. */
 export interface CallReader {
   push(text: string): CallStep
 }
@@ -42,15 +42,15 @@ export interface CallReader {
 export interface CallStep {
   readonly events: readonly CallEvent[]
   /**
-   * Open while more text is needed. Ended with the text that is no longer part of the call; refused when what came so
-   * far is no call, which only happens before its first event.
+   * Open while more text is needed. Ended with the text that is no longer part of the call. Refused when the text so far
+   * is not a call, which only happens before its first event.
    */
   readonly state: 'open' | { readonly ended: string } | 'refused'
 }
 
 export type CallEvent =
   | { readonly type: 'call'; readonly name: string }
-  /** Some of the arguments of the latest call; together they are JSON text. */
+  /** A piece of the latest call's arguments; all pieces together are JSON text. */
   | { readonly type: 'arguments'; readonly text: string }
 
 export const OPEN: CallStep = { events: [], state: 'open' }

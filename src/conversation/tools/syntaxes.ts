@@ -7,7 +7,7 @@ import { mistral } from './mistral.ts'
 import { lfm2, olmo3 } from './python-syntaxes.ts'
 import type { ToolSyntax } from './syntax.ts'
 
-/** By the names that families and model cards know them by. */
+/** All syntaxes by the names that families and model cards use. */
 export const TOOL_SYNTAXES: Readonly<Record<ToolSyntaxName, ToolSyntax>> = {
   hermes: json.hermes,
   qwen3_coder: members.qwenCoder,

@@ -11,7 +11,7 @@ import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from './syntax.ts'
 import { TOOL_SYNTAXES } from './syntaxes.ts'
 
-/** The message that a text is read as, however it is cut. */
+/** The message that a text is read as. It does not depend on how the text is cut. */
 function read(syntax: ToolSyntax, tools: readonly Tool[], text: string, draw: () => number) {
   const reader = callReader(syntax, tools)
   const collector = new ReplyCollector()
@@ -31,7 +31,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
   const automatonFor = (tools: readonly Tool[]) =>
     byteAutomaton({ ...syntax.constraint(tools, true, true), atLeastOne: true })
 
-  test('every valid call is let through, and read as it was meant', () => {
+  test('every valid call is accepted and read as intended', () => {
     fc.assert(
       fc.property(
         randomArguments,
@@ -55,7 +55,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
   test.each<[string, fc.Arbitrary<object>]>([
     ['', randomArguments.map(({ schema }) => schema)],
     [', where several schemas describe a value', combinedArguments],
-  ])('whatever is let through is read as a valid call%s', (_, schemas) => {
+  ])('every accepted text is read as a valid call%s', (_, schemas) => {
     let finished = 0
     fc.assert(
       fc.property(schemas, fc.nat(), (schema, seed) => {
@@ -75,7 +75,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     expect(finished).toBeGreaterThan(10)
   })
 
-  test('as many members are written as the schema asks for', () => {
+  test('the number of members is as the schema requires', () => {
     const schema = { type: 'object', properties: { a: {}, b: {}, c: {} }, minProperties: 1, maxProperties: 2 }
     const tools = toolsFor(schema)
     const automaton = automatonFor(tools)
@@ -88,7 +88,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     }
   })
 
-  test('a tool of which nothing is described takes any arguments that are well formed', () => {
+  test('a tool without a schema takes any well-formed arguments', () => {
     const tools: Tool[] = [{ name: 'f', description: null, parameters: '{}' }]
     const automaton = automatonFor(tools)
     for (let seed = 0; seed < 20; seed++) {

@@ -13,14 +13,14 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that the key must have. */
     scope?: Scope
-    /** A header that clients may send the key in, beside `Authorization`. */
+    /** A header in which clients may send the key, besides `Authorization`. */
     keyHeader?: 'x-api-key'
-    /** Requests of this machine need no key. */
+    /** Requests from this machine need no key. */
     keyless?: true
   }
 }
 
-/** Paths that need no key; their responses hold nothing about any organisation. */
+/** Paths that need no key. Their responses contain nothing about any organisation. */
 export const OPEN_PATHS = {
   root: '/',
   live: '/healthz',
@@ -36,7 +36,7 @@ export const OPEN_PATHS = {
 export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   const open = new Set<string | undefined>(Object.values(OPEN_PATHS))
   app.decorateRequest('principal', null)
-  // No promises when the key is cached: this check is most of the cost of a small request.
+  // With a cached key, no promises: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
     if (request.line !== null) return done(admit(request, reply, request.line.principal))
@@ -55,7 +55,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
 function admitLocal(request: FastifyRequest): ApiError | undefined {
   const obstacle = obstacleOf(request)
   if (obstacle !== null) {
-    return new ApiError(`Without a key, only requests of this machine are answered, and ${obstacle}`, {
+    return new ApiError(`Without a key, only requests from this machine are answered, and ${obstacle}`, {
       status: 401,
       type: 'authentication_error',
     })
@@ -75,7 +75,7 @@ function admit(request: FastifyRequest, reply: FastifyReply, principal: Principa
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
-/** The same error whether a key is missing, malformed, unknown, revoked or expired: it must not reveal which exist. */
+/** One error for missing, malformed, unknown, revoked and expired keys: it must not reveal which keys exist. */
 function invalidKey(request: FastifyRequest): ApiError {
   // The contract's example for detect has a code; those for the other endpoints have none.
   const code = request.routeOptions.url === '/v1/detect' ? 'authentication_error' : null
@@ -90,7 +90,7 @@ function outOfScope(scope: Scope): ApiError {
   })
 }
 
-/** The principal of a request that has passed `requireApiKey`. */
+/** Returns the principal of a request that has passed `requireApiKey`. */
 export function principalOf(request: FastifyRequest): Principal {
   if (!request.principal) throw new Error(`${request.routeOptions.url} was reached without a key`)
   return request.principal

@@ -11,7 +11,7 @@ declare module 'fastify' {
   }
 }
 
-/** Limits the requests of each organisation on routes with a bucket. Every response says how many requests are left. */
+/** Limits each organisation's requests on routes with a bucket. Every response says how many requests remain. */
 export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { bucket } = request.routeOptions.config
@@ -27,7 +27,7 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   })
 }
 
-/** Sets the headers that OpenAI's API has. */
+/** Sets the rate-limit headers of OpenAI's API. */
 function setHeaders(reply: FastifyReply, { limit, remaining, resetMs }: Allowance): void {
   reply.header('x-ratelimit-limit-requests', limit)
   reply.header('x-ratelimit-remaining-requests', remaining)

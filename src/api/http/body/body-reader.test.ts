@@ -16,7 +16,7 @@ const MODULE = new URL('../../../../test/fixtures/endless-schema.ts', import.met
 
 const PRINCIPAL: Principal = { organisation: 'a', key: 'k', scopes: ALL_SCOPES, limits: {} as Principal['limits'] }
 
-test('a body that is still parsed when the server closes is one whose client has left, not an internal error', async () => {
+test('a body that is being parsed when the server closes counts as a disconnected client, not an internal error', async () => {
   const bodies = new BodyReader(new ByteBudget(2 ** 24))
   const format = bodyFormat(MODULE, 'endlessSchema', endlessSchema)
   const outcome = Promise.withResolvers<unknown>()
@@ -53,7 +53,7 @@ test('a body that is still parsed when the server closes is one whose client has
 
 test('the worst bodies need little memory', async () => {
   const program = fileURLToPath(new URL('../../../../test/fixtures/hostile-bodies.ts', import.meta.url))
-  // Without the room that a thread has by default, a process that needed more would end here.
+  // The thread's memory is limited below its default, so a body that needed more would end the process here.
   const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=256', program])
   expect(stdout.trim().split('\n')).toHaveLength(12)
 })

@@ -26,7 +26,7 @@ const IDLE_MS = 30_000
 export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
 
 export interface ReadForm<Fields> extends ReadBody<Fields> {
-  /** The other parts, by name. Whoever uses them releases them; they are released when the response closes. */
+  /** The other parts, by name. The user of a part releases it; the rest are released when the response closes. */
   readonly parts: ReadonlyMap<string, InlineMedia>
 }
 
@@ -40,9 +40,9 @@ interface AdmittedBody {
  * Reads JSON bodies. A large body is admitted by size before it is read, and parsed in a thread, so that it does not
  * delay other requests. Its inline media become bytes.
  *
- * The threads need no wall against their bodies, and would have none: a thread that runs out of memory can end the process,
- * whatever its limit. `BODY_LIMIT_BYTES` and `MOST_VALUES` are checked before, and within them the worst body takes less
- * than 256 MB, a small part of what a thread may have (`body-reader.test.ts`).
+ * A memory limit on the threads would not protect the server: a thread that runs out of memory can end the process anyway.
+ * Instead, `BODY_LIMIT_BYTES` and `MOST_VALUES` are checked before parsing. Within them the worst body takes less than
+ * 256 MB, a small part of a thread's memory (`body-reader.test.ts`).
  */
 export class BodyReader {
   readonly #budget: ByteBudget
@@ -108,7 +108,7 @@ export class BodyReader {
     return { bytes, lease, closed }
   }
 
-  /** Ends the threads, also those that still parse: their clients have left. */
+  /** Ends all threads, including busy ones: their clients have disconnected. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#threads.destroy()
@@ -124,7 +124,7 @@ export class BodyReader {
     const outcome: BodyOutcome<Fields> = await this.#threads
       .run(task, { transferList: [bytes.buffer] })
       .catch((error: unknown) => {
-        // A server is closed just before the last of its responses says that it is.
+        // When the server closes, `closed` fires for its last responses only afterwards.
         const reason = this.#isClosed ? new ClientDisconnected('The client closed the connection') : error
         throw closed.aborted ? closed.reason : reason
       })
@@ -135,7 +135,7 @@ export class BodyReader {
 }
 
 /**
- * Bytes. A chunked body counts as the largest allowed, and so does a compressed one.
+ * Returns the body's length in bytes. A chunked or compressed body counts as the largest allowed.
  * @throws ApiError 413 for a body that is too large.
  */
 function declaredLength(request: FastifyRequest): number {
@@ -145,7 +145,7 @@ function declaredLength(request: FastifyRequest): number {
   return length === undefined && encoding === undefined ? 0 : BODY_LIMIT_BYTES
 }
 
-/** Routes that take no compressed bodies have rejected them by now. */
+/** Routes without support for compressed bodies have already rejected them. */
 function isCompressed({ headers }: FastifyRequest): boolean {
   return headers['content-encoding']?.toLowerCase() === 'zstd'
 }
@@ -153,7 +153,7 @@ function isCompressed({ headers }: FastifyRequest): boolean {
 /** @throws ApiError 413 as soon as the body is longer than allowed, 400 for bytes that are not compressed. */
 async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
   try {
-    // A copy of its own, because threads take the whole memory that a buffer is part of.
+    // A separate copy, because a transfer to a thread takes a buffer's whole underlying memory.
     const whole = await zstd(bytes, { maxOutputLength: BODY_LIMIT_BYTES })
     const own = Buffer.allocUnsafeSlow(whole.length)
     whole.copy(own)
@@ -166,7 +166,7 @@ async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
 
 const zstd = promisify(zstdDecompress)
 
-/** Puts the media back in their places. Each holds its bytes of the lease until it is released. */
+/** Puts the media back in their places. Each keeps its share of the lease until it is released. */
 function withInlineMedia<Fields>(
   { value, rawParameters, inline }: ParsedBody<Fields>,
   lease: ByteLease,
@@ -182,8 +182,8 @@ function withInlineMedia<Fields>(
 }
 
 /**
- * Reads a whole body into a buffer of its own.
- * @param expected most bytes to accept; Node itself ends a body at its declared length.
+ * Reads a whole body into its own buffer.
+ * @param expected maximum bytes to accept; Node itself ends a body at its declared length.
  * @throws ApiError 413 as soon as the body is longer.
  */
 async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<ArrayBuffer>> {

@@ -49,7 +49,7 @@ test('a body larger than the budget gets all of it', async () => {
   expect(budget.taken).toBe(0)
 })
 
-test('an aborted request leaves the queue and lets those behind it pass', async () => {
+test('an aborted request leaves the queue and lets later requests pass', async () => {
   const budget = new ByteBudget(100)
   await budget.acquire(50, 'a', never)
   const leaving = new AbortController()

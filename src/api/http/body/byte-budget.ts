@@ -3,7 +3,7 @@ import { FairQueue } from '../../../lib/fair-queue.ts'
 
 /** How long a body waits for room before it is rejected. */
 const WAIT_MS = 60_000
-/** Most bodies that may wait. They take no memory: their bytes are not read from the socket yet. */
+/** Maximum bodies that may wait. They take no memory: their bytes are not yet read from the socket. */
 const MOST_WAITING = 1024
 const RETRY_SECONDS = 5
 
@@ -23,8 +23,8 @@ interface Waiting {
 }
 
 /**
- * Limits the memory that large request bodies take together. A body that does not fit waits unread. Organisations take
- * turns, so a flood of requests from one of them delays only its own.
+ * Limits the total memory of large request bodies. A body that does not fit waits unread. Organisations take turns, so a
+ * flood of requests from one of them delays only its own.
  */
 export class ByteBudget {
   readonly #limit: number
@@ -102,7 +102,7 @@ export class ByteBudget {
       this.#taken -= released
       this.#released += released
       if (this.#released > this.#limit * GARBAGE_SHARE) {
-        // Released memory is really free only after a collection, and the next body may take its place.
+        // Released memory is free only after a collection, and the next body may need it.
         this.#collect()
         this.#released = 0
       }
@@ -121,7 +121,7 @@ export class ByteLease {
     this.#giveBack = giveBack
   }
 
-  /** Releases up to `bytes` of what is still held. */
+  /** Releases up to `bytes` of the bytes still held. */
   giveBack(bytes: number): void {
     const released = Math.min(bytes, this.#bytes)
     this.#bytes -= released

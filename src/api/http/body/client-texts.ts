@@ -1,8 +1,8 @@
 import { compactJson, rawItems, rawMember, rawMembers } from '../../../lib/raw-json.ts'
 
 /**
- * Puts JSON of the client's, which its schema has made a text of (`asText`), back as the client wrote it: parsing loses the
- * order of integer-like keys and the digits of large numbers, and the model is shown both.
+ * Restores JSON that its schema turned into text (`asText`) to the client's own spelling. Parsing loses the order of
+ * integer-like keys and the digits of large numbers, and the model is shown both.
  */
 export function restoreTexts(body: object, text: string): void {
   const root: Node = new Map()
@@ -17,7 +17,7 @@ interface Place {
   readonly path: readonly [string | number, ...(string | number)[]]
 }
 
-/** Places by the keys that lead to them, so that each part of the text is read once. */
+/** A tree of places by their keys, so that each part of the text is read only once. */
 type Node = Map<string | number, Node | Fields>
 
 function add(root: Node, { holder, path }: Place): void {
@@ -36,7 +36,7 @@ function restore(node: Node, text: string): void {
   for (const [key, value] of parts) {
     const next = node.get(key)
     if (next instanceof Map) restore(next, value)
-    // A text of the client's stays one. A copy, because a slice would keep the whole body in memory.
+    // A client's string stays as it is. A copy, because a slice would keep the whole body in memory.
     else if (next !== undefined && !value.startsWith('"')) next[key] = copyOf(compactJson(value))
   }
 }
@@ -45,7 +45,7 @@ export function copyOf(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le')
 }
 
-/** Calls in messages of Anthropic and Ollama, and what decisions are about. */
+/** Yields the places of calls in Anthropic's and Ollama's messages, and of JSON in decisions. */
 function* textsIn({ messages, input, questions }: Fields): Generator<Place> {
   for (const [at, message] of items(messages)) {
     for (const [part, block] of items(message.content)) {
@@ -76,8 +76,8 @@ function* items(list: unknown): Generator<[number, Fields]> {
 }
 
 /**
- * Reduces seeds that JavaScript would round to 32 bits, from their digits: another seed must not give the same replies only
- * because it is close.
+ * Reduces large seeds to 32 bits by their digits. JavaScript would round them, and two close seeds would then give the same
+ * replies.
  */
 export function reduceSeeds(body: unknown, text: string): void {
   if (typeof body !== 'object' || body === null) return
@@ -90,7 +90,7 @@ interface Seeded {
   seed: number
 }
 
-/** Clients draw seeds of 64 bits; longer ones are no seeds. */
+/** Clients draw seeds of up to 64 bits; longer numbers are invalid. */
 const MOST_DIGITS = 40
 
 function isRounded(holder: unknown): holder is Seeded {

@@ -43,10 +43,10 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<For
   return { body, parts }
 }
 
-/** In pieces, between which other requests get their turn. Ends early when the form is destroyed. */
+/** Writes in chunks, so that other requests get their turn in between. Stops when the form is destroyed. */
 async function feed(form: Writable, bytes: Buffer): Promise<void> {
   const ended = finished(form)
-  // It is known to have failed when it is awaited.
+  // A failure is handled where the result is awaited.
   ended.catch(() => {})
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     if (form.destroyed) return
@@ -67,7 +67,7 @@ function openForm(contentType: string) {
   }
 }
 
-/** A copy of its own, because threads take the whole memory that a buffer is part of. */
+/** Makes a separate copy, because a transfer to a thread takes a buffer's whole underlying memory. */
 function joined(chunks: readonly Buffer[]): Buffer<ArrayBuffer> {
   const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, { length }) => sum + length, 0))
   let at = 0

@@ -43,7 +43,7 @@ function decoded(text: string, key: string | number): Uint8Array<ArrayBuffer> | 
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
     if (located.type !== 'bytes') return null
     const bytes = located.bytes as Uint8Array<ArrayBuffer>
-    // Node decodes shorter texts into memory that many share, which cannot be handed to another thread.
+    // Node decodes shorter texts into a shared pool, which cannot be transferred to another thread.
     return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
   } catch (error) {
     if (error instanceof ApiError) return null
@@ -59,7 +59,7 @@ interface MediaText {
   readonly path: Path
 }
 
-/** Every place where requests hold media. */
+/** Yields every place where requests contain media. */
 function* mediaTexts(body: object): Generator<MediaText> {
   const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
   const { input, questions, assets } = body as Fields
@@ -82,7 +82,7 @@ function* inContents(turns: unknown, path: Path, list = 'content'): Generator<Me
     yield* elements(fields, 'images', turn)
     const { [list]: content } = fields
     for (const [part, fields] of items(content, [...turn, list])) {
-      // In decisions and responses, the address itself is there.
+      // Decisions and responses have the URL itself here.
       for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
       for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
       yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
@@ -95,7 +95,7 @@ function* inContents(turns: unknown, path: Path, list = 'content'): Generator<Me
   }
 }
 
-/** A block of Anthropic's convention, which may be the result of a tool with blocks of its own. */
+/** Searches a block of Anthropic's convention, which may be a tool result with its own blocks. */
 function* inBlock({ source, content }: Fields, path: Path): Generator<MediaText> {
   yield* field(source, [...path, 'source'], 'data')
   for (const [inner, { source }] of items(content, [...path, 'content'])) {
@@ -103,7 +103,7 @@ function* inBlock({ source, content }: Fields, path: Path): Generator<MediaText>
   }
 }
 
-/** Base64 in a list of a holder, as Ollama's requests have it. */
+/** Searches a list of base64 texts, as in Ollama's requests. */
 function* elements(holder: Fields, key: string, path: Path): Generator<MediaText> {
   const list = holder[key]
   if (!Array.isArray(list)) return

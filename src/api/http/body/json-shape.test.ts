@@ -33,7 +33,7 @@ const json = fc.letrec((tie) => ({
 })).value
 
 describe('levels', () => {
-  test('a value may nest up to the limit and no deeper, whatever its strings hold', () => {
+  test('a value may nest up to the limit and no deeper, with any strings', () => {
     fc.assert(
       fc.property(json, fc.integer({ min: MOST_LEVELS - 8, max: MOST_LEVELS + 2 }), (value, wrapped) => {
         const text = `${'[ '.repeat(wrapped)}${JSON.stringify(value)}${']'.repeat(wrapped)}`
@@ -45,7 +45,7 @@ describe('levels', () => {
     )
   })
 
-  test('the error names the key, whatever surrounds it', () => {
+  test('the error names the key, with anything around it', () => {
     fc.assert(
       fc.property(fc.dictionary(tricky, json, { maxKeys: 4 }), json, (before, sibling) => {
         const deep = '['.repeat(MOST_LEVELS)

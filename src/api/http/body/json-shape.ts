@@ -22,7 +22,7 @@ function tooDeep(bytes: Buffer, at: number): ApiError {
 }
 
 function tooMany(bytes: Buffer, at: number): ApiError {
-  // Names the longest list on the path: it is the one to shorten.
+  // The error names the longest list on the path, which is the one to shorten.
   const keys = keysAt(bytes, at)
   const longest = Math.max(...keys.filter((key) => typeof key === 'number'), -1)
   const list = longest === -1 ? keys.slice(0, 1) : keys.slice(0, keys.indexOf(longest))
@@ -35,7 +35,7 @@ interface Level {
   key: string
 }
 
-/** How many levels of a path the contract defines, by its first key. Below them the structure is the client's own. */
+/** How many levels of a path the contract defines, by the first key. The structure below is the client's own. */
 const NAMED_LEVELS = new Map<unknown, number>([
   ['messages', 3],
   ['context', 3],
@@ -44,7 +44,7 @@ const NAMED_LEVELS = new Map<unknown, number>([
   ['prompts', 2],
 ])
 
-/** The first levels of the path to a byte. Runs only for a rejected body. */
+/** Returns the first levels of the path to a byte. Runs only for a rejected body. */
 function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
   const path: Level[] = []
   let below = 0

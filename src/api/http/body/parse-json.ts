@@ -8,15 +8,15 @@ import { checkShape } from './json-shape.ts'
 
 /** A body that its schema accepts. It can be sent between threads. */
 export interface ParsedBody<Fields = unknown> {
-  /** Output of the schema, without the media listed in `inline` and the parameters of tools, which are empty here. */
+  /** Output of the schema. The media listed in `inline` and the parameters of tools are empty here. */
   readonly value: Fields
-  /** The `parameters` or the `input_schema` of each tool as the client wrote them; null for a tool without any. */
+  /** The `parameters` or `input_schema` of each tool as the client wrote them; null for a tool without either. */
   readonly rawParameters: readonly (string | null)[]
   readonly inline: readonly InlineBytes[]
 }
 
 /**
- * Parses and validates a request body, in time proportional to its length, whatever it holds.
+ * Parses and validates a request body. The time is proportional to its length for any content.
  * @param takesInline whether to decode the media in the body.
  * @throws ApiError 400 naming the parameter at fault.
  */
@@ -34,7 +34,7 @@ export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, take
   return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
 }
 
-/** `__proto__` is a key like any other here, and stays one: nothing is assigned by keys of clients (`client-json.ts`). */
+/** `__proto__` is an ordinary key here and later: no code assigns by clients' keys (`client-json.ts`). */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -43,7 +43,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Drops `tool_choice` from a request without tools: the contract ignores it there, whatever it holds. */
+/** Drops `tool_choice` from a request without tools: the contract ignores any value of it there. */
 function withoutIdleChoice(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || !('tool_choice' in body) || hasTools(body)) return body
   const { tool_choice: _, ...rest } = body
@@ -61,8 +61,8 @@ function hasTools(value: unknown): value is { readonly tools: readonly unknown[]
 }
 
 /**
- * Parsing would lose what the model must see: the order of integer-like keys, and how numbers are written. A tool has its
- * parameters where its schema has found them: other keys of a client, of the same names, mean nothing.
+ * Reads the parameters of tools from the body's text. Parsing would lose details that the model must see: the order of
+ * integer-like keys and the spelling of numbers. Only the places that the schema defines count, not other keys of that name.
  */
 function rawParametersOf(tools: readonly Declared[], text: string): (string | null)[] {
   const texts = tools.length === 0 ? [] : rawItems(rawMember(text, 'tools')!)!
@@ -76,7 +76,7 @@ function rawParametersOf(tools: readonly Declared[], text: string): (string | nu
   })
 }
 
-/** They are handed over as text: an object of many keys takes the event loop longer than to parse it. */
+/** Parameters pass between threads as text: receiving an object with many keys takes longer than parsing it. */
 function emptyParameters(tools: readonly Declared[]): void {
   for (const tool of tools) {
     for (const declared of [tool, tool.function]) {

@@ -10,7 +10,7 @@ export class ClientDisconnected extends Error {
 
 /** A signal that fires when work on a request must stop: its response has closed, or the service shuts down. */
 export function requestSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
-  // It fires after a complete response too: `shutdown` would hold on to a signal that never fires.
+  // It fires after a complete response too: `shutdown` would keep a signal that never fires in memory.
   return AbortSignal.any([closedSignal(reply), shutdown])
 }
 

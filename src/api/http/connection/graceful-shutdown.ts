@@ -23,7 +23,7 @@ export class GracefulShutdown {
     return this.#draining.signal
   }
 
-  /** Fires when active requests are to be aborted. */
+  /** Fires when active requests must be aborted. */
   get shutdown(): AbortSignal {
     return this.#shutdown.signal
   }

@@ -2,20 +2,20 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
-/** Time after which a client is probed that has ended its side; each later pause is twice as long. */
+/** Delay before the first probe of a client that has ended its side. Each later delay is twice as long. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 15_000
-/** How every response begins, for any status and any version of the request. */
+/** The beginning of every response, for any status and any HTTP version of the request. */
 const BEGINNING = 'HTTP/1.1 '
 
 /**
- * Answers clients that end their side of the connection once they have sent their request, as `nc -N` does. A client that
- * has left looks the same until something is sent to it: its machine then resets the connection, and the response closes.
+ * Answers clients that end their side of the connection after sending their request, as `nc -N` does. A disconnected
+ * client looks the same until the server sends something: its machine then resets the connection, and the response closes.
  */
 export function answerHalfClosed(app: FastifyInstance): void {
-  // Node's types do not have it.
+  // Node's types lack it.
   Object.assign(app.server, { httpAllowHalfOpen: true })
-  // Each pipelined request listens.
+  // Each pipelined request adds a listener.
   app.server.on('connection', (socket: Socket) => socket.setMaxListeners(0))
   app.addHook('onRequest', (request, { raw }, done) => {
     if (request.line === null) probeHalfClosed(raw, beginningOf(raw))
@@ -23,7 +23,7 @@ export function answerHalfClosed(app: FastifyInstance): void {
   })
 }
 
-/** Calls `probe`, which sends something that changes no reply, at intervals once the client has ended its side. */
+/** Calls `probe` at intervals once the client has ended its side. A probe sends bytes that do not change the reply. */
 export function probeHalfClosed(response: ServerResponse, probe: () => void): void {
   const { socket } = response.req
   let timer: NodeJS.Timeout | null = null
@@ -42,12 +42,12 @@ export function probeHalfClosed(response: ServerResponse, probe: () => void): vo
   })
 }
 
-/** A probe that sends the response's first characters, one at a time, before its head. Interim responses would show. */
+/** Probes with the response's first characters, one at a time. Clients would see interim responses. */
 function beginningOf(response: ServerResponse & { _header?: string }): () => void {
   const { writeHead } = response
   let sent = 0
   return () => {
-    // Pipelined requests get the socket one after another.
+    // Pipelined requests get the socket in turn.
     if (response.headersSent || response.socket === null || sent === BEGINNING.length) return
     if (sent === 0) response.writeHead = writeRest
     response.socket.write(BEGINNING[sent]!)
@@ -56,7 +56,7 @@ function beginningOf(response: ServerResponse & { _header?: string }): () => voi
 
   function writeRest(...head: unknown[]): ServerResponse {
     Reflect.apply(writeHead, response, head)
-    // Node makes the whole head at once, and sends it with the first bytes of the body.
+    // Node builds the whole head at once, and sends it with the first bytes of the body.
     response._header = response._header!.slice(sent)
     return response
   }

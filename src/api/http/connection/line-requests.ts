@@ -5,21 +5,20 @@ import type { LineResponse } from '../../../batches/output-writer.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Null for a request that a client has sent; otherwise the line of a batch that it is. */
+    /** The line of a batch that the request stands for; null for a client's request. */
     line: LineCall | null
   }
 }
 
 /**
- * Has the lines of batches answered as requests: by the same handlers, with the same checks and metering, and without a
- * connection. A line is known by the context that it is called in, so there is nothing that a client could send to be taken
- * for one.
+ * Answers the lines of batches as requests: with the same handlers, checks and metering, but without a connection. The
+ * async context identifies a line, so no client can send a request that passes for one.
  */
 export class LineRequests {
   readonly #calls = new AsyncLocalStorage<LineCall>()
   #app: FastifyInstance | null = null
 
-  /** Register it before all other hooks. */
+  /** Registers the hook. Call it before all other hooks. */
   track(app: FastifyInstance): void {
     this.#app = app
     app.decorateRequest('line', null)
@@ -27,9 +26,9 @@ export class LineRequests {
       const line = this.#calls.getStore()
       if (line === undefined) return done()
       request.line = line
-      // Nothing is still to come of it, as of a request that has arrived.
+      // The request is complete, as if it had arrived.
       request.raw.complete = true
-      // The response has no connection that would have to take it.
+      // The response has no connection to wait for.
       response.once('finish', () => Object.defineProperty(response, 'writableFinished', { value: true }))
       const leave = () => response.destroy()
       line.signal.addEventListener('abort', leave, { once: true })

@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
-/** Most bytes of a rejected body to read and drop: more than any upload may have. */
+/** Maximum bytes of a rejected body to read and drop: more than any upload may have. */
 const MAX_BYTES = 256 * 2 ** 20
-/** As long as a JSON body may take to arrive. */
+/** The time limit of a JSON body. */
 const TOTAL_MS = 120_000
 const SILENCE_MS = 5_000
 const CHECK_MS = 250
@@ -50,14 +50,14 @@ function linger(request: IncomingMessage, silenceMs: number): void {
   const stop = () => clearInterval(check)
   request.once('end', () => {
     stop()
-    // The connection may live on, and see more of them.
+    // The connection may stay open and carry more requests.
     socket.off('close', stop)
     closing.release()
   })
   socket.once('close', stop)
 }
 
-/** Until it is released, ending the connection closes only the sending half. */
+/** Makes ending the connection close only the sending half, until it is released. */
 function holdOpen(socket: Socket): { release(): void } {
   let ended = false
   socket.destroySoon = () => {
@@ -66,7 +66,7 @@ function holdOpen(socket: Socket): { release(): void } {
   }
   return {
     release() {
-      // Uncovers the method of the prototype.
+      // Restores the prototype's method.
       Reflect.deleteProperty(socket, 'destroySoon')
       if (ended) socket.destroySoon()
     },

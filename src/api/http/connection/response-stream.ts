@@ -7,13 +7,13 @@ const KEEP_ALIVE_MS = 15_000
 /** A client that reads nothing for this long is disconnected. */
 const STALL_MS = 60_000
 
-/** How values are written one after the other. */
+/** How a sequence of values is written. */
 export interface Framing {
   readonly headers: OutgoingHttpHeaders
   frame(data: string, name?: string): string
-  /** What clients skip. */
+  /** Bytes that clients skip. */
   readonly filler: string
-  /** Whether fillers are sent while there is nothing else. */
+  /** Whether fillers keep an idle stream alive. */
   readonly keepsAlive: boolean
 }
 
@@ -29,16 +29,16 @@ export const EVENTS: Framing = {
   keepsAlive: true,
 }
 
-/** A value on each line. */
+/** One value per line. */
 export const JSON_LINES: Framing = {
   headers: { 'content-type': 'application/x-ndjson', 'cache-control': 'no-cache' },
   frame: (data) => `${data}\n`,
-  // Clients take a blank before a value, but not an empty line.
+  // Clients accept a blank before a value, but not an empty line.
   filler: ' ',
   keepsAlive: false,
 }
 
-/** A response that is sent value by value. It takes the response over from Fastify. */
+/** A response that is sent value by value. It takes over the response from Fastify. */
 export class ResponseStream {
   readonly #raw: ServerResponse
   readonly #framing: Framing
@@ -55,7 +55,7 @@ export class ResponseStream {
     this.#framing = framing
     this.#raw.writeHead(200, { ...headers, ...framing.headers })
     this.#raw.flushHeaders()
-    // Node would give the kernel each chunk in four parts, which costs twice as much as one.
+    // Node would write each chunk in four parts, which costs twice as much as one.
     this.#chunked = this.#raw.chunkedEncoding
     this.#raw.chunkedEncoding = false
     const fill = () => {
@@ -74,7 +74,7 @@ export class ResponseStream {
   /**
    * Sends one value, whether or not the client can take more.
    * @param data must not contain line breaks.
-   * @param name of the event, where the convention has one.
+   * @param name of the event, if the convention has one.
    */
   send(data: string, name?: string): void {
     this.#keepAlive?.refresh()

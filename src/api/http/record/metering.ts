@@ -11,10 +11,10 @@ import { CLIENT_CLOSED_REQUEST, closedSignal } from '../connection/abort-signal.
 import type { Examinations } from '../examinations.ts'
 import { FINGERPRINT, notesOf, warnIn } from './response-notes.ts'
 
-/** With `background`, a request gives way to those of others, as the lines of batches do. */
+/** With the value `background`, a request gives way to all others, as the lines of batches do. */
 const PRIORITY_HEADER = 'x-lookout-priority'
 
-/** Where the usage of requests is recorded. */
+/** The services that record the usage of requests. */
 export interface Metering {
   readonly ledger: Pick<UsageLedger, 'record'>
   readonly budgets: Pick<Budgets, 'state' | 'add'>
@@ -25,11 +25,11 @@ export interface Metering {
 export interface MeteredRequest {
   /** Its engine counts the tokens. */
   readonly caller: Caller
-  /** What its engine has counted so far. */
+  /** The tokens that its engine has counted so far. */
   readonly tokens: TokenCounts
-  /** What the numbers of the answer depend on; null where that is not known, or not yet. */
+  /** Identifies everything that the answer's numbers depend on; null where that is unknown, or not yet known. */
   readonly fingerprint: string | null
-  /** Call it before the last byte of a complete response is sent, so that the ledger holds what a client has seen. */
+  /** Call it before sending the last byte of a complete response, so that the ledger has everything that a client saw. */
   finish(reason: string): void
 }
 
@@ -48,7 +48,7 @@ export async function meter(
   const { trace } = request
   trace?.admitted(endpoint, model.id)
   const isBackground = request.line !== null || request.headers[PRIORITY_HEADER] === 'background'
-  // A server elsewhere says it with its answer, when the headers of a stream have been sent.
+  // A remote server reports it with its answer, after the headers of a stream are sent.
   const identify = () => {
     if (engine.fingerprint !== null && !reply.raw.headersSent) reply.header(FINGERPRINT, engine.fingerprint)
   }
@@ -85,7 +85,7 @@ export async function meter(
     budgets.add(row)
   }
   const { raw } = reply
-  // Without a `finish` before, the response was an error or the client disconnected.
+  // Without an earlier `finish`, the response was an error or the client disconnected.
   raw.once('close', () => {
     if (raw.writableFinished) record(raw.statusCode, 'error')
     else record(CLIENT_CLOSED_REQUEST, 'aborted')
@@ -122,7 +122,7 @@ async function checkBudget(budgets: Metering['budgets'], principal: Principal): 
   })
 }
 
-/** The cost of the tokens in credits. */
+/** Returns the cost of the tokens in credits. */
 function creditsFor({ promptTokens, cachedTokens, completionTokens }: TokenCounts, { served }: ServedModel): number {
   const { input, cacheRead, output } = served.credits
   const millionths = (promptTokens - cachedTokens) * input + cachedTokens * cacheRead + completionTokens * output

@@ -16,9 +16,9 @@ const IDS_AT_ONCE = 256
 let drawn = ''
 let used = 0
 
-/** Makes a new id for a request. No client chooses it: usage is counted by it. */
+/** Makes a new id for a request. Clients cannot choose it, because usage is recorded under it. */
 export function newTraceId(): string {
-  // Drawn in batches: one draw for each request would be a tenth of the cost of a small request.
+  // Drawn in batches: one draw per request would be a tenth of the cost of a small request.
   if (used === drawn.length) {
     drawn = randomBytes((ID_CHARACTERS / 2) * IDS_AT_ONCE).toString('hex')
     used = 0
@@ -28,16 +28,16 @@ export function newTraceId(): string {
 }
 
 const REQUEST_ID = 'x-request-id'
-/** An id is used as it is or not at all: one that was shortened would not be the one in the client's log. */
+/** An id is used unchanged or not at all: a shortened one would not match the client's log. */
 const USABLE_ID = /^[\x21-\x7e]{1,128}$/
 
-/** The id that the client gives its request, in `x-request-id`; null without one that is usable. */
+/** Returns the client's id for its request, from `x-request-id`; null without a usable one. */
 export function clientRequestId({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
   const id = headers[REQUEST_ID]
   return typeof id === 'string' && USABLE_ID.test(id) ? id : null
 }
 
-/** The headers with the ids of a response: the contract's and OpenAI's, which has the client's own id if there is one. */
+/** Returns the id headers of a response: the contract's, and OpenAI's, which holds the client's own id if there is one. */
 export function idHeaders(traceId: string, requestId: string | null = null) {
   return { 'x-trace-id': traceId, [REQUEST_ID]: requestId ?? traceId }
 }

@@ -6,13 +6,13 @@ import { clientRequestId } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Null where the request is not traced. */
+    /** Null if the request is not traced. */
     trace: RequestTrace | null
   }
 }
 
 /**
- * Traces requests that have a valid key and a path that exists: strangers cannot fill the collector. Register it after
+ * Traces requests with a valid key and an existing path, so that strangers cannot fill the collector. Register it after
  * authentication.
  */
 export function traceRequests(app: FastifyInstance, tracing: Pick<Tracing, 'begin'> | null): void {
@@ -34,7 +34,7 @@ export function traceRequests(app: FastifyInstance, tracing: Pick<Tracing, 'begi
     })
     request.trace = trace
     const { raw } = reply
-    // Others that listen for the end still add to the trace.
+    // Other listeners for the end still add to the trace.
     raw.once('close', () => queueMicrotask(() => trace.end(raw.statusCode, raw.writableFinished)))
     done()
   })

@@ -1,23 +1,23 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../../../conversation/call.ts'
 
-/** What of a request's media the model does not get. */
+/** The header that says which of a request's media the model does not get. */
 export const MEDIA_NOTES = 'x-lookout-note'
-/** Which keywords of a request's schemas have no effect. */
+/** The header that lists the keywords of a request's schemas that have no effect. */
 export const IGNORED_KEYWORDS = 'x-lookout-ignored-keywords'
 
-/** What clients of the model should know before they use its answer. */
+/** The header that warns clients about the model's answers. */
 export const WARNING = 'x-lookout-warning'
 
-/** What the numbers of an answer depend on. */
+/** The header that identifies everything that an answer's numbers depend on. */
 export const FINGERPRINT = 'x-lookout-fingerprint'
 
-/** Characters of names in a header. Some proxies refuse responses whose headers exceed 4 KiB. */
+/** Maximum characters of names in a header. Some proxies reject responses whose headers exceed 4 KiB. */
 const MOST_CHARACTERS = 1_000
 
 /**
- * Follows a request: shows its media in its trace; says in headers of the response and in the log what is left out of its
- * media, and which keywords of its schemas have no effect. What is found later than the headers are sent is only logged.
+ * Observes a request. It adds the media to the trace, and reports in response headers and in the log which media are left
+ * out and which schema keywords have no effect. After the headers are sent, it only logs.
  */
 export function notesOf(request: FastifyRequest, reply: FastifyReply): Required<Pick<Caller, 'trace' | 'onIgnored'>> {
   const notes = new Set<string>()
@@ -46,12 +46,12 @@ export function notesOf(request: FastifyRequest, reply: FastifyReply): Required<
   }
 }
 
-/** Warns of the model in a header of the response. The sentence is from a file. */
+/** Adds a warning about the model to the response's headers. The sentence comes from a file. */
 export function warnIn(reply: FastifyReply, warning: string): void {
   reply.header(WARNING, warning.replace(/[^ -~]/g, '?').slice(0, MOST_CHARACTERS))
 }
 
-/** The names with commas between them, as far as there is room. A header holds only ASCII, and clients split at commas. */
+/** Joins names with commas, as far as there is room. A header holds only ASCII, and clients split at commas. */
 function inHeader(names: Iterable<string>): string {
   let text = ''
   for (const name of names) {
@@ -62,7 +62,7 @@ function inHeader(names: Iterable<string>): string {
   return text
 }
 
-/** As in a JSON string; also commas, and blanks at the ends. A longer name than the header takes is not read to its end. */
+/** Escapes as in a JSON string, and also commas and outer blanks. Only the part of a name that may fit is read. */
 function escaped(name: string): string {
   return name
     .slice(0, MOST_CHARACTERS + 1)

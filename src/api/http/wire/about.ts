@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { responseSchemas } from './components.ts'
 
-/** Response of `GET /` to clients that are no browsers. */
+/** Response of `GET /` to clients other than browsers. */
 export const about = z
   .object({
     name: z.literal('Lookout'),

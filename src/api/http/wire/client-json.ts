@@ -1,18 +1,18 @@
-/** Schemas of what clients name and write themselves: maps with keys of theirs, and JSON of any shape. */
+/** Schemas of clients' own data: maps with their own keys, and JSON of any shape. */
 import { core, z } from 'zod'
 import { LONGEST_SCHEMA } from '../../../lib/json-depth.ts'
 
 interface MapLimits {
   readonly key?: z.ZodString | undefined
-  /** @returns what is wrong with so many keys; null when nothing is. It is checked before any key is. */
+  /** @returns the problem with this number of keys, or null. It is checked before the keys. */
   readonly sizeProblem?: (size: number) => string | null
 }
 
 const ANY_SIZE = () => null
 
 /**
- * A map with keys of the client's. Unlike `z.record`, it keeps the key `__proto__`, and it stops at the first issue instead
- * of listing one for each key.
+ * A map with the client's own keys. Unlike `z.record`, it keeps the key `__proto__`, and stops at the first issue instead
+ * of listing one per key.
  */
 export function clientMap<Value extends z.ZodType>(
   value: Value,
@@ -34,7 +34,7 @@ const ClientMap = core.$constructor<z.ZodRecord, ClientMapDef>('ClientMap', (ins
   const parseOther = inst._zod.parse
   inst._zod.parse = (payload, context) => {
     const { value: input } = payload
-    // It says what was received.
+    // The issue includes the received type.
     if (!core.util.isPlainObject(input)) return parseOther(payload, context)
     const entries = Object.entries(input)
     const message = sizeProblem(entries.length)
@@ -47,7 +47,7 @@ const ClientMap = core.$constructor<z.ZodRecord, ClientMapDef>('ClientMap', (ins
       if (resultOf(keyType, name, name) === FAULTY) return payload
       const result = resultOf(valueType, member, name)
       if (result === FAULTY) return payload
-      // Assigned, it would be the map's prototype.
+      // An assignment would set the map's prototype.
       if (name === '__proto__') Object.defineProperty(parsed, name, { ...OWN, value: result })
       else parsed[name] = result
     }
@@ -67,17 +67,17 @@ const FAULTY = Symbol()
 const OWN = { configurable: true, enumerable: true, writable: true }
 
 /**
- * JSON of the client's as text, which is what a model is shown. A large body is parsed in a thread, and handing an object
- * of many keys over to the event loop takes longer than to parse it.
+ * Converts the client's JSON to text, which the model is shown. A large body is parsed in a thread, and passing an object
+ * with many keys to the event loop takes longer than parsing it.
  */
 export function asText<Value extends z.ZodType>(json: Value) {
   return json.transform((value) => JSON.stringify(value))
 }
 
-/** A JSON schema, as an object. A longer one could not be enforced. */
+/** A JSON schema. A longer one could not be enforced. */
 export const jsonSchema = z.unknown().superRefine(checkLength)
 
-/** The same where nothing else than an object is a schema. */
+/** Checks the length of a schema, for fields that allow only objects. */
 export function checkLength(schema: unknown, context: z.core.$RefinementCtx<unknown>): void {
   const { length = 0 } = JSON.stringify(schema) ?? ''
   if (length <= LONGEST_SCHEMA) return

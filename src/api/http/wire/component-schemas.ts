@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { requestSchemas, responseSchemas } from './components.ts'
 
-/** A schema of JSON Schema, as far as zod writes it. */
+/** A JSON schema, with the keywords that zod writes. */
 interface Schema {
   readonly $ref?: string
   readonly type?: string
@@ -19,8 +19,8 @@ type Schemas = Readonly<Record<string, Schema>>
 const REFERENCE = '#/components/schemas/'
 
 /**
- * The named schemas that the paths of `openapi.json` refer to, and those that these refer to. What the generators of clients
- * have no type for is described more loosely.
+ * Returns the named schemas that the paths of `openapi.json` refer to, directly or indirectly. Schemas for which client
+ * generators have no type are described more loosely.
  */
 export function schemasOf(paths: object): Schemas {
   const exact = { ...generated(requestSchemas, 'input'), ...generated(responseSchemas, 'output') }
@@ -44,17 +44,17 @@ function generated(registry: typeof requestSchemas, io: 'input' | 'output'): Sch
     io,
     override: ({ jsonSchema }) => {
       widenNumber(jsonSchema)
-      // Responses may have further fields one day.
+      // Responses may get further fields later.
       if (io === 'output' && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties
     },
   })
   return Object.fromEntries(Object.entries(schemas).map(([id, { $schema, $id, ...schema }]) => [id, schema as Schema]))
 }
 
-/** Without a format, generated clients of some languages have numbers of 32 bits. */
+/** Adds a format: without one, generated clients in some languages use 32-bit numbers. */
 function widenNumber(schema: z.core.JSONSchema.BaseSchema): void {
   if (schema.type === 'number') schema.format = 'double'
-  // What zod writes for integers without limits are those of JavaScript.
+  // Zod writes JavaScript's limits for integers without limits.
   if (schema.type !== 'integer' || schema.maximum !== Number.MAX_SAFE_INTEGER) return
   delete schema.maximum
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
@@ -83,7 +83,7 @@ function adapted(value: unknown, all: Schemas): unknown {
   )
 }
 
-/** The names of properties are no keywords. */
+/** The names of properties are not keywords. */
 function adaptedProperties(properties: Schemas, all: Schemas): Schemas {
   return Object.fromEntries(
     Object.entries(properties).map(([name, schema]) => {
@@ -105,20 +105,20 @@ function adaptedSchema(schema: Schema, all: Schemas): Schema {
   return discriminator === null ? schema : { ...schema, ...discriminator }
 }
 
-/** Any value, with a description that says which. */
+/** Replaces a schema by one for any value, with a description of the types. */
 function described({ description }: Schema, note: string): Schema {
   return { description: description === undefined ? note : `${description} ${note}` }
 }
 
-/** Whether it is an object with any fields, which beside other types is a type in no client. */
+/** Whether it is an object with any fields. No client has a type for that in a union with other types. */
 function isAnyObject(schema: Schema, all: Schemas): boolean {
   const { type, properties, additionalProperties } = all[idOf(schema) ?? ''] ?? schema
   return type === 'object' && properties === undefined && additionalProperties !== undefined
 }
 
 /**
- * The field by which the members of a union differ, and the member for each of its values: with it, generated clients
- * read a reply as what it is, and not as the first member that it resembles.
+ * Finds the field by which the members of a union differ, and the member for each of its values. With it, generated clients
+ * read a reply as the right member instead of the first similar one.
  */
 function discriminatorOf(members: readonly Schema[], all: Schemas): { readonly discriminator: object } | null {
   const ids = members.map(idOf)
@@ -134,7 +134,7 @@ function discriminatorOf(members: readonly Schema[], all: Schemas): { readonly d
   return null
 }
 
-/** The values that a required field may have; none for a field that may have any. */
+/** Returns the values that a required field may have; none if it may have any. */
 function valuesOf({ properties, required }: Schema, name: string): readonly string[] {
   const field = required?.includes(name) ? properties?.[name] : undefined
   return field?.enum ?? (field?.const === undefined ? [] : [field.const])

@@ -1,6 +1,6 @@
-/** How a surface describes its paths for `openapi.json`. Schemas, headers and parameters are named, and referred to. */
+/** Helpers that describe a surface's paths for `openapi.json`. Schemas, headers and parameters are referred to by name. */
 
-/** The operations at paths, by their methods. */
+/** Operations by path and method. */
 export type Paths = Readonly<Record<string, Readonly<Record<string, object>>>>
 type Content = Readonly<Record<string, object>>
 
@@ -10,35 +10,35 @@ export interface Operation {
   readonly tag: Tag
   readonly summary: string
   readonly description?: string
-  /** A key in `Authorization` unless it says otherwise. */
+  /** By default, a key in `Authorization`. */
   readonly security?: readonly object[]
-  /** Beside those that every operation has. */
+  /** Parameters in addition to those of every operation. */
   readonly parameters?: readonly object[]
   readonly body?: Content
   /** Whether its requests count towards a rate limit. True by default. */
   readonly limited?: boolean
-  /** By their statuses. */
+  /** Successful responses by status. */
   readonly replies: Readonly<Record<number, Reply>>
   /** The statuses of its errors. */
   readonly errors: readonly number[]
-  /** The schema of its errors, and names of headers that its responses have under its convention. */
+  /** The schema of its errors, and the names of its convention's response headers. */
   readonly convention?: Convention
 }
 
 interface Reply {
   readonly description: string
-  /** None for a redirection. */
+  /** Absent for a redirect. */
   readonly content?: Content
   readonly headers?: readonly HeaderName[]
 }
 
 interface Convention {
-  /** One schema, or several where it depends on the client. */
+  /** One schema, or several if it depends on the client. */
   readonly errors: string | readonly string[]
   readonly headers?: readonly HeaderName[]
 }
 
-/** Groups of operations: a reference shows them together, and generated clients have a module or class of each. */
+/** Groups of operations. A reference shows them together, and generated clients have a module or class for each. */
 export const TAGS = {
   chat: ['Chat completions', 'Conversations about text, images, videos and audio, in OpenAI’s shape.'],
   responses: ['Responses', 'OpenAI’s Responses API, with conversations that the server remembers.'],
@@ -64,7 +64,7 @@ export function json(...ids: readonly [string, ...string[]]): Content {
   return { 'application/json': { schema: ids.length === 1 ? ref(ids[0]) : { anyOf: ids.map(ref) } } }
 }
 
-/** A stream; the schema is that of each event's data, or of each line. One that fails ends with an error. */
+/** Describes a stream. The schema is that of each event's data or of each line. A failing stream ends with an error. */
 export function stream(id: string, { errors = 'Error', type = 'text/event-stream' } = {}): Content {
   return { [type]: { schema: { anyOf: [ref(id), ref(errors)] } } }
 }
@@ -73,7 +73,7 @@ export function query(name: string, description: string, schema: object): object
   return { name, in: 'query', description, schema }
 }
 
-/** The query of a list that comes in pages. */
+/** Describes the query of a paged list. */
 export function paging(noun: string, limits: { readonly most: number; readonly usual: number }): object[] {
   const { most, usual } = limits
   return [
@@ -86,13 +86,13 @@ export function inPath(name: string, description: string): object {
   return { name, in: 'path', required: true, description, schema: { type: 'string' } }
 }
 
-/** What an operation may answer that reads a body and asks a model. */
+/** The error statuses of an operation that reads a body and runs a model. */
 export const MODEL_ERRORS = [400, 401, 403, 408, 413, 415, 429, 500, 503, 504] as const
 
 export const PRIORITY = { $ref: '#/components/parameters/Priority' }
 const REQUEST_ID = { $ref: '#/components/parameters/RequestId' }
 
-/** Parameters that several operations have. */
+/** Parameters of several operations. */
 export const PARAMETERS = {
   RequestId: {
     name: 'x-request-id',
@@ -108,7 +108,7 @@ export const PARAMETERS = {
   },
 }
 
-/** Headers of responses, by the names under which `openapi.json` has them. */
+/** Response headers by their names in `openapi.json`. */
 export const HEADERS = {
   'x-trace-id': header('The id of this response, as in the server’s log.', { type: 'string' }),
   'x-request-id': header('The id that the client gave its request, or else the same id.', { type: 'string' }),
@@ -157,14 +157,14 @@ const LIMITS: readonly HeaderName[] = [
   'x-ratelimit-remaining-requests',
   'x-ratelimit-reset-requests',
 ]
-/** Of operations that ask a model. */
+/** Headers of operations that run a model. */
 const ABOUT_ANSWERS: readonly HeaderName[] = [
   'x-lookout-note',
   'x-lookout-ignored-keywords',
   'x-lookout-warning',
   'x-lookout-fingerprint',
 ]
-/** Headers that errors have for their status. */
+/** Headers of errors by status. */
 const OF_STATUS: Readonly<Record<number, readonly HeaderName[]>> = {
   401: ['www-authenticate'],
   416: ['accept-ranges', 'content-range', 'etag'],
@@ -175,7 +175,7 @@ const OF_STATUS: Readonly<Record<number, readonly HeaderName[]>> = {
 
 const CONTRACT: Convention = { errors: 'Error' }
 
-/** What each status means, whatever the operation. */
+/** The meaning of each status in all operations. */
 const MEANINGS: Readonly<Record<number, string>> = {
   400: 'The request is invalid. The error names the parameter.',
   401: 'The API key is missing or invalid.',
@@ -197,7 +197,7 @@ const MEANINGS: Readonly<Record<number, string>> = {
   529: 'The server is overloaded.',
 }
 
-/** The description of an operation. */
+/** Builds the description of an operation. */
 export function operation(described: Operation): object {
   const { id, tag, summary, description, security, parameters = [], body, replies, errors } = described
   const { limited = true, convention = CONTRACT } = described

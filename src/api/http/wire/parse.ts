@@ -20,7 +20,7 @@ export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknow
   return payload.value as z.output<Schema>
 }
 
-/** Zod compares the `length` of any value in a string's place, which throws for some objects that JSON can hold. */
+/** Zod reads the `length` of any value where it expects a string, which throws for some objects that JSON can hold. */
 function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['run']> {
   try {
     return schema._zod.run({ value: body, issues: [] }, FIRST_ISSUE)
@@ -40,24 +40,24 @@ const CODES = new Map<unknown, ErrorCode>([
 
 function toApiError(first: Issue): ApiError {
   const found = deepest(first)
-  // What is wrong with an unknown key is the key itself.
+  // The error is at the unknown key itself.
   const issue = found.code === 'unrecognized_keys' ? { ...found, path: [...found.path, found.keys[0]!] } : found
   const path = issue.path.filter((key) => typeof key !== 'symbol')
   return invalidRequest(say`Invalid '${path}': ${reason(issue)}`, path, { code: codeFor(issue, path) })
 }
 
-/** An issue with a message of its own gets only the code that its schema names, not the code of its parameter. */
+/** An issue with its own message gets only the code that its schema names, not its parameter's. */
 function codeFor(issue: Issue, path: Path): ErrorCode | null {
   const named = issue.code === 'custom' ? ERROR_CODES.find((code) => code === issue.params?.code) : undefined
   return named ?? (hasOwnMessage(issue) ? null : parameterCode(path))
 }
 
-/** The code of errors about a parameter or about a field in it; null for most parameters. */
+/** Returns the code of errors about a parameter or a field in it; null for most parameters. */
 export function parameterCode(path: Path): ErrorCode | null {
   return CODES.get(nameOf(path)) ?? CODES.get(path[0]) ?? null
 }
 
-/** The issue of the union member that matched deepest: its error says best what is wrong. */
+/** Returns the issue of the union member that matched deepest, which describes the mistake best. */
 function deepest(issue: Issue): Issue {
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
   const entered = issue.errors
@@ -75,7 +75,7 @@ function hasOwnMessage({ message }: Issue): boolean {
 }
 
 function reason(issue: Issue): string {
-  // A message written in the schema says more than anything derived from the issue.
+  // A message in the schema is more specific than one derived from the issue.
   if (hasOwnMessage(issue)) return issue.message
   switch (issue.code) {
     case 'invalid_union':

@@ -5,7 +5,7 @@ import { json, operation, type Paths } from './describe.ts'
 
 const OPEN = { tag: 'server', limited: false, security: [], errors: [] } as const
 
-/** The server itself: what it is, whether it lives, and how busy it is. */
+/** Paths of the server itself: description, health and load. */
 export const SERVER_PATHS: Paths = {
   '/': {
     get: operation({

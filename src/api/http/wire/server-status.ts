@@ -18,7 +18,7 @@ const examinationFinding = z
   })
   .register(responseSchemas, { id: 'ExaminationFinding' })
 
-/** What the doctor found out about a model that was pulled. */
+/** The doctor's findings about a pulled model. */
 export const modelExamination = z
   .object({
     state: z

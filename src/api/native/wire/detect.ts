@@ -42,7 +42,7 @@ const annotation = z
   .superRefine(({ point, point_box: box }, context) => {
     if (!point && !box) context.addIssue({ code: 'custom', message: 'expected a point or a point_box' })
     if (!point || !box) return
-    // The contract allows both. They must agree, because the model is shown only one of them.
+    // The contract allows both. They must agree, because the model sees only one of them.
     for (const axis of ['x', 'y'] as const) {
       if (point[axis] >= box.top_left[axis] && point[axis] <= box.bottom_right[axis]) continue
       context.addIssue({ code: 'custom', path: ['point', axis], message: 'expected a point within point_box' })

@@ -6,9 +6,9 @@ import { replyOptions } from '../../surfaces/openai/wire/reply-options.ts'
 
 const MAX_PROMPTS = 16
 const MAX_N = 8
-/** For all prompts together. */
+/** Maximum completions of all prompts together. */
 const MAX_COMPLETIONS = 64
-/** For one completion. */
+/** Maximum tokens of one completion. */
 const MAX_TOKENS = 8192
 
 const nRange = `expected an integer between 1 and ${MAX_N}`

@@ -8,7 +8,7 @@ import { inPath, json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } f
 
 const MODEL_ID = inPath('model_id', 'The id under which the model is listed.')
 
-/** What is our own: multilook, detect, and fetching and examining models. */
+/** Lookout's own paths: multilook, detect, and fetching and examining models. */
 export const NATIVE_PATHS: Paths = {
   '/v1/chat/completions/multilook': {
     post: operation({

@@ -16,7 +16,7 @@ const UNIT_SECONDS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
 const WINDOW = /^([1-9]\d{0,6})([smhd])$/
 const LONGEST_WINDOW_SECONDS = 30 * 86_400
 
-/** The seconds of a window such as `24h`; null for anything else. */
+/** Returns the seconds of a window such as `24h`; null for other texts. */
 export function windowSeconds(window: string): number | null {
   const match = WINDOW.exec(window)
   const seconds = match && Number(match[1]) * UNIT_SECONDS[match[2] as keyof typeof UNIT_SECONDS]
@@ -28,7 +28,7 @@ const outputExpiry = z
   .register(requestSchemas, { id: 'BatchOutputExpiry' })
 
 const MOST_PAIRS = 16
-/** What a database can keep. */
+/** Text that a database can store. */
 const storable = z
   .string()
   .refine((text) => text.isWellFormed() && !text.includes('\0'), 'expected text without NUL and half characters')

@@ -56,7 +56,7 @@ export const modelList = z
   .object({ object: z.literal('list'), data: z.array(anyModel) })
   .register(responseSchemas, { id: 'ModelList' })
 
-/** Response of `DELETE /v1/models/{model_id}`: OpenAI's, and how much was freed. */
+/** Response of `DELETE /v1/models/{model_id}`: OpenAI's fields and the number of bytes freed. */
 export const deletedModel = z
   .object({
     id: z.string(),

@@ -19,16 +19,16 @@ const FOR_ANTHROPIC = {
   description: 'With any value, the response has Anthropic’s shape.',
   schema: { type: 'string' },
 }
-/** Of whoever sends `anthropic-version`; others get errors in the contract's shape. */
+/** Clients that send `anthropic-version` get Anthropic's errors, others the contract's. */
 const EITHER = { errors: ['Error', 'MessageError'], headers: ['request-id'] } as const
-/** Keys in either header. */
+/** Either header may hold the key. */
 const EITHER_KEY = [{ apiKey: [] }, { anthropicKey: [] }]
 
 const FILE_ID = inPath('file_id', 'The id of the file, which begins with `file-`.')
 const BATCH_ID = inPath('batch_id', 'The id of the batch, which begins with `batch_`.')
 const STORAGE_ERRORS = [401, 403, 404, 429, 503]
 
-/** What OpenAI's API has besides what a model answers. */
+/** The paths of OpenAI's API that run no model. */
 export const OPENAI_PATHS: Paths = {
   '/v1/models': {
     get: operation({

@@ -12,7 +12,7 @@ import { isCustom, type MessageRequestBody, type PromptBody } from './wire/messa
 
 type ReplyBody = Partial<Omit<MessageRequestBody, keyof PromptBody>>
 
-/** @throws ApiError for a tool that is to be called and cannot be. */
+/** @throws ApiError for a required tool that cannot be called. */
 export function toChatRequest(
   { value: body, rawParameters }: ReadBody<PromptBody & ReplyBody>,
   { served }: ServedModel,
@@ -32,7 +32,7 @@ export function toChatRequest(
     structure: format ? { type: 'json_schema', schema: format.schema } : null,
     stops: body.stop_sequences ?? [],
     streamed: body.stream === true,
-    // Anthropic's convention has forced calls.
+    // Anthropic's convention includes forced calls.
     compatibility: 'openai',
     maxTokens: body.max_tokens ?? null,
     maxTokensParam: 'max_completion_tokens',
@@ -52,7 +52,7 @@ export function toChatRequest(
 
 type Format = NonNullable<PromptBody['output_format']>
 
-/** The form of the reply, and the name that the client gives it. @throws ApiError 400 for two forms. */
+/** Returns the format of the reply, and the client's parameter for it. @throws ApiError 400 for two formats. */
 function formatOf({ output_config, output_format: older }: PromptBody): { format: Format | null; param: Path } {
   const { format } = output_config ?? {}
   if (!older) return { format: format ?? null, param: FORMAT }
@@ -65,7 +65,7 @@ function formatOf({ output_config, output_format: older }: PromptBody): { format
 const FORMAT: Path = ['output_config', 'format']
 const OLDER_FORMAT = 'output_format'
 
-/** Tools without a schema are left out: servers of Anthropic run them, or its models alone know them. */
+/** Leaves out tools without a schema: Anthropic's servers run them, or only its models know them. */
 function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): { tool: Tool; index: number }[] {
   return (tools ?? []).flatMap((tool, index) => {
     if (!isCustom(tool)) return []
@@ -90,7 +90,7 @@ function toolUseOf({ tool_choice: choice }: PromptBody, hasTools: boolean): Chat
 
 type Thinking = Pick<ReplyOptions, 'reasoningEffort' | 'thoughtBudget'>
 
-/** A model that is left to think as it sees fit need not be able to. */
+/** With adaptive thinking, a model need not support reasoning. */
 function thinkingOf({ thinking, output_config: config }: PromptBody, canThink: boolean): Thinking {
   const effort: ReasoningEffort = EFFORTS[config?.effort ?? 'medium']
   switch (thinking?.type) {

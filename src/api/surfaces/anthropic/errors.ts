@@ -23,7 +23,7 @@ export function toErrorBody(error: ApiError, requestId: string): MessageErrorBod
 
 type ErrorType = MessageErrorBody['error']['type']
 
-/** The status with which Anthropic's API says that it is overloaded. */
+/** The status for overload in Anthropic's API. */
 const OVERLOADED = 529
 const TYPES: Readonly<Record<number, ErrorType>> = {
   401: 'authentication_error',

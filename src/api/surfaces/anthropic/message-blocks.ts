@@ -2,8 +2,7 @@ import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
 import type { BlockBody, BlockEventBody } from './wire/message-response.ts'
 
 /**
- * Makes the events of a message's blocks of the pieces of a reply: each block is begun, continued and ended before the next
- * one.
+ * Converts the pieces of a reply to the events of a message's blocks. Each block ends before the next one begins.
  */
 export class MessageBlocks {
   readonly #signature: string
@@ -11,7 +10,7 @@ export class MessageBlocks {
   #open: BlockBody['type'] | null = null
   #index = -1
 
-  /** @param signature of thoughts; nobody reads it. */
+  /** @param signature of thoughts. Clients need one, but the server never checks it. */
   constructor({ signature, showsThinking }: { readonly signature: string; readonly showsThinking: boolean }) {
     this.#signature = signature
     this.#showsThinking = showsThinking
@@ -85,7 +84,7 @@ export class BlockCollector {
   }
 }
 
-/** Arguments that were cut off are not JSON: the reason for the end of the reply says so. */
+/** Truncated arguments are not JSON; the reply's stop reason then says that it was truncated. */
 function inputOf(json: string): Record<string, unknown> {
   try {
     return JSON.parse(json) as Record<string, unknown>

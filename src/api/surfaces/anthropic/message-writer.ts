@@ -32,7 +32,7 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
     this.#blocks = new MessageBlocks({ signature: this.#id, showsThinking: display !== 'omitted' })
   }
 
-  /** The message before its first block. */
+  /** Returns the message before its first block. */
   #begun(): MessageBody {
     const { promptTokens } = this.#context.metered.tokens
     return {

@@ -16,8 +16,8 @@ const ENDPOINT = 'messages'
 const COUNTED = bodiesOf(ENDPOINT, countTokensBody, modelNotFound)
 
 /**
- * `POST /v1/messages`, `POST /v1/messages/count_tokens`, and the models as Anthropic's clients list them. The contract has
- * none of them.
+ * `POST /v1/messages`, `POST /v1/messages/count_tokens`, and the models in Anthropic's shape. The contract has none of
+ * them.
  */
 export function addMessages(app: FastifyInstance, serving: Serving): void {
   const surface = messages(serving)

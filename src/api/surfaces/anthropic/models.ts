@@ -5,7 +5,7 @@ import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import type { ModelInfoBody, ModelInfoListBody } from './wire/message-response.ts'
 
-/** The most models in a page, and how many there are if the client does not say. */
+/** The maximum and the default number of models in a page. */
 const MOST = 1000
 const USUAL = 20
 
@@ -50,7 +50,7 @@ function page(
   const start = after === undefined ? 0 : placeOf(models, after, 'after_id') + 1
   const end = before === undefined ? models.length : placeOf(models, before, 'before_id')
   const left = models.slice(start, end)
-  // Those before a model are the nearest ones.
+  // A page before a model holds its nearest predecessors.
   const shown = before === undefined ? left.slice(0, size) : left.slice(-size)
   return {
     data: shown.map(toModelInfo),

@@ -1,22 +1,22 @@
 import { type Names, namesOf, type Path } from '../../../lib/param.ts'
 import type { MessagePlace } from './turns.ts'
 
-/** Options by their names here, where the conversation knows them by others. */
+/** Options whose names here differ from the conversation's. */
 const OPTIONS = namesOf([
   [['reasoning_effort'], ['thinking']],
   [['max_completion_tokens'], ['max_tokens']],
 ])
 
 /**
- * What a request calls the parameters of its chat.
- * @param messages where each message of the chat stands in the request.
- * @param tools of each tool of the chat, its index in the request.
- * @param format where the form of the reply stands, which has an older name too.
+ * Maps the parameters of a chat to those of its request.
+ * @param messages each chat message's place in the request.
+ * @param tools each chat tool's index in the request.
+ * @param format the parameter with the reply's format, which has an older name too.
  */
 export function paramNames(messages: readonly MessagePlace[], tools: readonly number[], format: Path): Names {
   const formatNames = namesOf([
     [['response_format', 'json_schema'], format],
-    // There is but one type, which errors need not tell.
+    // There is only one type, so errors need not name it.
     [['response_format', 'type'], format],
     [['response_format'], format],
   ])
@@ -34,11 +34,11 @@ function messagePath({ param, parts, calls }: MessagePlace, [key, index = 0, ...
   if (typeof index !== 'number') return param
   if (key === 'tool_calls') return [...calls[index]!, 'input']
   const part = parts[index] ?? param
-  // An image has one source, whose form a chat writes otherwise.
+  // An image has one source, which a chat writes in another form.
   return key === 'content' && rest.length > 0 ? [...part, 'source'] : part
 }
 
-/** A tool has the fields of its function; the schema goes by another name. */
+/** A tool has its function's fields; the schema has another name. */
 function toolPath(index: number, [, field, ...rest]: Path): Path {
   const named = field === undefined ? [] : [field === 'parameters' ? 'input_schema' : field]
   return ['tools', index, ...named, ...rest]

@@ -12,18 +12,18 @@ import type {
   UserBlockBody,
 } from './wire/message-request.ts'
 
-/** A conversation as the model sees it, and where its messages stand in the request. */
+/** A conversation as the model sees it, with its messages' places in the request. */
 export interface Turns {
   readonly messages: readonly Message[]
   readonly places: readonly MessagePlace[]
 }
 
-/** Where what a message holds stands in the request. */
+/** The places of a message's contents in the request. */
 export interface MessagePlace {
   readonly param: Path
-  /** The blocks that its parts are. */
+  /** The blocks of its parts. */
   readonly parts: readonly Path[]
-  /** The blocks that its calls are. */
+  /** The blocks of its calls. */
   readonly calls: readonly Path[]
 }
 
@@ -34,15 +34,15 @@ interface Draft<Part> {
 }
 
 /**
- * A line that Claude Code puts before its instructions. It differs with each request, so that no prefix would ever be found
- * in a cache.
+ * A line that Claude Code puts before its instructions. It differs in every request, so the cache would never find a
+ * prefix.
  */
 const BILLING_LINE = /^x-anthropic-billing-header:/
 
 /**
- * Converts the messages of a request. The instructions come first. Results of tools become messages of their own, before the
- * rest of their turn. Messages of the user that follow each other are one turn, as in Anthropic's API.
- * @throws ApiError 400 for messages of which the model sees nothing.
+ * Converts the messages of a request. The instructions come first. Tool results become separate messages before the rest of
+ * their turn. Consecutive user messages form one turn, as in Anthropic's API.
+ * @throws ApiError 400 for messages without anything that the model sees.
  */
 export function toTurns({ system, messages }: Pick<PromptBody, 'system' | 'messages'>): Turns {
   const turns = new TurnList()
@@ -57,7 +57,7 @@ export function toTurns({ system, messages }: Pick<PromptBody, 'system' | 'messa
 class TurnList implements Turns {
   readonly messages: Message[] = []
   readonly places: MessagePlace[] = []
-  /** The user's turn that may still go on. */
+  /** The user's turn that may still continue. */
   #user: Draft<ContentPart> | null = null
 
   add(message: MessageParamBody, place: Path): void {
@@ -126,7 +126,7 @@ class TurnList implements Turns {
     this.#push(message, draft.place)
   }
 
-  /** @param open the user's turn that this is, if it is one. */
+  /** @param open the current user turn, if the message belongs to one. */
   #push(message: Message, place: MessagePlace, open: Draft<ContentPart> | null = null): void {
     this.#user = open
     this.messages.push(message)

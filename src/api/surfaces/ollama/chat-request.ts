@@ -6,7 +6,7 @@ import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
-/** @returns null for a request without messages, which only has a model loaded. */
+/** @returns null for a request without messages, which only loads a model. */
 export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): ChatRequest | null {
   const messages = body.messages ?? []
   if (messages.length === 0) return null
@@ -22,7 +22,7 @@ export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): Ch
   }
 }
 
-/** @returns null for a request without a prompt, which only has a model loaded. */
+/** @returns null for a request without a prompt, which only loads a model. */
 export function fromGenerate({ value: body }: ReadBody<GenerateBody>): ChatRequest | null {
   const { prompt, system, images } = body
   if (!prompt && !images?.length) return null
@@ -36,7 +36,7 @@ export function fromGenerate({ value: body }: ReadBody<GenerateBody>): ChatReque
   }
 }
 
-/** The options by their names here, where the conversation knows them by others. */
+/** Options whose names here differ from the conversation's. */
 const OPTIONS = namesOf([
   [['response_format', 'json_schema', 'schema'], ['format']],
   [['response_format', 'type'], ['format']],
@@ -45,7 +45,7 @@ const OPTIONS = namesOf([
   [['max_completion_tokens'], ['options', 'num_predict']],
 ])
 
-/** What a chat calls its parameters. Its messages have images beside their text. */
+/** Maps the conversation's parameters to those of a chat, whose messages have images beside their text. */
 function paramNames(messages: readonly MessageBody[]): Names {
   return (path) => {
     const [list, index, ...rest] = path
@@ -54,7 +54,7 @@ function paramNames(messages: readonly MessageBody[]): Names {
   }
 }
 
-/** What a request to generate calls the parameters of its chat: there is no list of messages. */
+/** Maps the conversation's parameters to those of a generate request, which has no list of messages. */
 function generateNames(said: MessageBody, asked: number): Names {
   return (path) => {
     const [list, index, ...rest] = path
@@ -65,14 +65,14 @@ function generateNames(said: MessageBody, asked: number): Names {
   }
 }
 
-/** Images stand before the text, as Ollama's templates have it. */
+/** Images come before the text, as in Ollama's templates. */
 function pathWithin({ images }: MessageBody, path: Path): Path {
   const [key, index] = path
   if (key !== 'content' || typeof index !== 'number') return path
   return index < (images ?? []).length ? ['images', index] : ['content']
 }
 
-/** Leaves one token, as 0 does in Ollama. */
+/** A `top_p` that keeps only one token, as 0 does in Ollama. */
 const LEAST_TOP_P = 1e-6
 
 function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
@@ -131,7 +131,7 @@ function toMessage(message: MessageBody, param: Path, calls: Calls): Message {
   }
 }
 
-/** The ids of calls. In older versions neither calls nor results have any: then results answer the calls in their order. */
+/** Tracks the ids of calls. Older versions have no ids for calls and results: results then answer the calls in order. */
 class Calls {
   readonly #all = new OpenCalls()
   readonly #byId = new Map<string, OpenCalls>()
@@ -147,11 +147,11 @@ class Calls {
     return { id, function: { name, arguments: text } }
   }
 
-  /** @returns the id of the call that a result answers. */
+  /** Returns the id of the call that a result answers. */
   answer({ tool_call_id: id, tool_name: name }: MessageBody, param: Path): string {
     const open = id ? callsOf(this.#byId, id) : name ? callsOf(this.#byName, name) : this.#all
     const answered = open.takeFirst()
-    // One with an id is checked with the other messages.
+    // A result with an id is checked with the other messages.
     if (id) return id
     if (answered) return answered.id
     const [at, wanted] = name ? [within(param, 'tool_name'), `call of '${name.slice(0, 100)}'`] : [param, 'tool call']
@@ -166,7 +166,7 @@ interface OpenCall {
   isAnswered: boolean
 }
 
-/** Calls in their order. Those that were answered as others' are skipped. */
+/** Yields calls in order, and skips those that were answered by name. */
 class OpenCalls {
   readonly #calls: OpenCall[] = []
   #next = 0
@@ -199,7 +199,7 @@ function partsOf(content: string | null | undefined, images: MessageBody['images
   ]
 }
 
-/** The type of an image is read from its bytes. Large images are already decoded. */
+/** The bytes of an image show its type. Large images are already decoded. */
 function dataUrl<Data>(data: Data): Data | string {
   return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
 }

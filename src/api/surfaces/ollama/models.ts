@@ -9,7 +9,7 @@ import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } fr
 /** A tag that Ollama's clients add to names without one. */
 const LATEST = ':latest'
 
-/** @throws ApiError 404, and 400 for no name at all. */
+/** @throws ApiError 404 for an unknown name, 400 for an empty one. */
 export async function findModel(models: ModelCatalog, name: string): Promise<ServedModel> {
   if (name === '') throw invalidRequest(say`${['model']} is required`, 'model')
   const plain = name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name
@@ -29,13 +29,13 @@ export async function toModelBody(model: ServedModel): Promise<ModelBody> {
     model: id,
     modified_at: new Date(served.created * 1000).toISOString(),
     size: await sizeOf(model),
-    // Of the name: nobody fetches a model by it here.
+    // A digest of the name: clients cannot fetch a model by it here.
     digest: createHash('sha256').update(id).digest('hex'),
     details: detailsOf(model),
   }
 }
 
-/** A model that is loaded, as `/api/ps` lists it. It stays until the memory is needed. */
+/** Converts a loaded model for `/api/ps`. It stays loaded until the memory is needed. */
 export async function toRunning(model: ServedModel): Promise<RunningModelBody> {
   const { modified_at: _, ...body } = await toModelBody(model)
   return { ...body, expires_at: NEVER, size_vram: 0, context_length: model.contextTokens }
@@ -78,7 +78,7 @@ function detailsOf({ card }: ServedModel): ModelDetailsBody {
   return { parent_model: '', format, family, families: [family], parameter_size: '', quantization_level: '' }
 }
 
-/** Bytes of the files; 0 for a model that runs elsewhere. */
+/** Returns the bytes of the files; 0 for a model on another server. */
 async function sizeOf({ card: { engine, directory } }: ServedModel): Promise<number> {
   if (engine.type !== 'local') return 0
   const files = [engine.model, engine.projector].filter((file) => typeof file === 'string')

@@ -12,12 +12,12 @@ import { findModel, toModelBody, toRunning, toShown } from './models.ts'
 import { chatShape, generateShape, ReplyLines, type Shape, toErrorBody } from './reply-lines.ts'
 import { chatBody, generateBody, showBody } from './wire/requests.ts'
 
-/** The version of Ollama whose API this is: clients refuse older ones. */
+/** The version of Ollama whose API this is. Clients reject older ones. */
 const VERSION = '0.12.11'
 
 const NO_EMBEDDINGS = 'This server makes no embeddings'
 const NO_MANAGEMENT = 'Models are not managed here: use lookout pull, add and rm'
-/** What Ollama has and this server does not. */
+/** Paths of Ollama that this server rejects. */
 const ABSENT: Readonly<Record<string, string>> = {
   embed: NO_EMBEDDINGS,
   embeddings: NO_EMBEDDINGS,
@@ -30,7 +30,7 @@ const ABSENT: Readonly<Record<string, string>> = {
 }
 
 /**
- * Ollama's API at `/api`, for clients of this machine, which need no key. Whoever sends one is who the key says. The
+ * Ollama's API at `/api`, for clients on this machine. They need no key, but a key that they send identifies them. The
  * contract has none of it.
  */
 export function addOllama(app: FastifyInstance, serving: Serving): void {
@@ -39,7 +39,7 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
     scope.setErrorHandler((error, request, reply) =>
       answerError(error, request, reply, (shown) => ({ status: shown.status, body: toErrorBody(shown) })),
     )
-    // Its clients, and the examples of its documentation, may leave the type of a body out.
+    // Ollama's clients, and its documentation's examples, may omit the type of a body.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
     const add = (name: string, method: 'GET' | 'POST', handler: RouteHandlerMethod) =>
@@ -83,7 +83,7 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
 
 interface Asked {
   readonly model: string
-  /** Null for a request that says nothing. */
+  /** Null for a request without a prompt. */
   readonly chat: ChatRequest | null
   readonly shape: Shape
 }
@@ -93,7 +93,7 @@ async function answer(request: FastifyRequest, reply: FastifyReply, serving: Ser
   const writer = new ReplyLines(model, shape)
   if (chat === null) {
     await findModel(models, model)
-    // Models are loaded when they are needed and stay while there is memory, so there is nothing to do.
+    // Models are loaded on demand and stay while there is memory, so there is nothing to do.
     return writer.loaded()
   }
   const surface: ChatSurface<ChatRequest, ReplyEvent> = {

@@ -4,7 +4,7 @@ import { toLogProbs } from '../openai/log-probs.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'
 
-/** How what was said stands in a line: chats and completions differ in that alone. */
+/** Builds a line's fields for a piece of the reply. Chats and completions differ only in these. */
 export type Shape = (said: SaidBody) => object
 
 interface OpenCall {
@@ -13,7 +13,7 @@ interface OpenCall {
   json: string
 }
 
-/** Writes the lines of one reply. A call of a tool is written when it is complete. */
+/** Writes the lines of one reply. A tool call is written when it is complete. */
 export class ReplyLines implements ReplyWriter<ReplyEvent> {
   readonly #model: string
   readonly #shape: Shape
@@ -22,7 +22,7 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
   #call: OpenCall | null = null
   #calls = 0
   #finish: ReplyFinish | null = null
-  /** Of a reply that is one body. */
+  /** The contents of a reply in one body. */
   readonly #said = { text: '', thinking: '', toolCalls: [] as ToolCallBody[] }
   readonly #logProbs: LogProbBody[] = []
 
@@ -69,7 +69,7 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
     stream.send(JSON.stringify(toErrorBody(error)))
   }
 
-  /** The reply to a request that says nothing. */
+  /** The reply to a request without a prompt. */
   loaded(): object {
     return this.#line({}, { done: true, done_reason: 'load' })
   }
@@ -114,7 +114,7 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
     return toolCalls.length === 0 ? [] : [this.#line({ toolCalls }, { done: false })]
   }
 
-  /** A call that was cut off has no arguments that could be written, and is left out. */
+  /** A truncated call has no valid arguments, and is left out. */
   #takeCall(): ToolCallBody[] {
     const call = this.#call
     this.#call = null
@@ -161,7 +161,7 @@ function toLogProbBodies(tokens: NonNullable<ReplyEvent['logProbs']>): LogProbBo
   })
 }
 
-/** A line of `/api/chat`. */
+/** Builds the fields of a line of `/api/chat`. */
 export function chatShape({ text, thinking, toolCalls }: SaidBody): object {
   return {
     message: {
@@ -173,12 +173,12 @@ export function chatShape({ text, thinking, toolCalls }: SaidBody): object {
   }
 }
 
-/** A line of `/api/generate`. */
+/** Builds the fields of a line of `/api/generate`. */
 export function generateShape({ text, thinking }: SaidBody): object {
   return { response: text, ...(thinking === '' ? {} : { thinking }) }
 }
 
-/** Ollama's errors are a text. */
+/** Ollama's errors are plain texts. */
 export function toErrorBody({ sentence }: ApiError): object {
   return { error: sentence }
 }

@@ -48,7 +48,7 @@ function chatCompletions({
       const { value: body } = read
       const chat = toChatRequest(read)
       const count = chat.choices ?? 1
-      // Most requests are for one reply, whose events need no numbers.
+      // Most requests ask for one reply, whose events need no numbers.
       const events = await (count === 1
         ? conversations.startChat(chat, caller, signal)
         : conversations.startChoices(chat, caller, signal))

@@ -12,7 +12,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
   const { seed = null } = body
   return {
     ...options,
-    // Clients may send larger numbers than an engine takes.
+    // Clients may send larger numbers than an engine accepts.
     ...(seed === null ? {} : { sampling: { ...options.sampling, seed: seed >>> 0 } }),
     messages: body.messages,
     tools: tools.map(({ tool: { name, description = null }, index }) => ({
@@ -34,7 +34,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
 
 type DeclaredFunction = NonNullable<ChatRequestBody['tools']>[number]['function']
 
-/** The functions that the model may call, and their places among the tools. @throws ApiError 400 for one that is not there. */
+/** Returns the functions that the model may call, and their indices in `tools`. @throws ApiError 400 for an unknown name. */
 function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: DeclaredFunction; index: number }[] {
   const all = (tools ?? []).map(({ function: tool }, index) => ({ tool, index }))
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return all
@@ -45,9 +45,9 @@ function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: Decla
 const CHOICE = ['tool_choice']
 
 /**
- * The functions with the names that a request allows.
- * @param names null for what is no function.
- * @param at where the request has the names.
+ * Returns the functions with the names that a request allows.
+ * @param names null for an entry that is not a function.
+ * @param at the place of the names in the request.
  * @throws ApiError 400 for a name that no function has.
  */
 export function allowedOf<Placed extends { readonly tool: { readonly name: string } }>(
@@ -69,7 +69,7 @@ function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUs
   return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode
 }
 
-/** @param tools of each tool that the model may call, its index in the request. */
+/** @param tools the index in the request of each tool that the model may call. */
 function paramNames({ response_format: format, tools: all }: ChatRequestBody, tools: readonly number[]) {
   const names = format?.type === 'json_object' ? OBJECT_SCHEMA : undefined
   if (tools.length === (all ?? []).length) return names
@@ -80,12 +80,12 @@ function paramNames({ response_format: format, tools: all }: ChatRequestBody, to
   }
 }
 
-/** Any object, or what the schema says that other servers take beside `json_object`. */
+/** The structure of `json_object`: any object, or the schema that other servers accept with it. */
 export function structureOfObject(schema: unknown): Structure {
   return (schema ?? null) === null ? { type: 'json_object' } : { type: 'json_schema', schema }
 }
 
-/** Where a schema stands that comes with `json_object`. */
+/** The place of a schema that comes with `json_object`. */
 const OBJECT_SCHEMA = namesOf([
   [
     ['response_format', 'json_schema', 'schema'],

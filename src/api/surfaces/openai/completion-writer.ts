@@ -17,19 +17,19 @@ export interface Heading {
   readonly id: string
   readonly created: number
   readonly model: string
-  /** OpenAI's `system_fingerprint`; null where there is none, or not yet. */
+  /** OpenAI's `system_fingerprint`; null if there is none, or not yet. */
   readonly fingerprint: string | null
 }
 
 export interface CompletionForm {
-  /** Whether there are log-probabilities. */
+  /** Whether the reply has log-probabilities. */
   readonly rated: boolean
-  /** Whether a stream tells the usage. The contract's finish carries it, OpenAI sends a chunk without choices after it. */
+  /** Whether a stream includes usage: in the finish by the contract, in a later chunk without choices by OpenAI. */
   readonly tellsUsage: boolean
   readonly compatibility: Compatibility
 }
 
-/** Writes the replies to one chat as a completion. Events without a number are those of the only reply. */
+/** Writes the replies to one chat as a completion. Events without a number belong to the only reply. */
 export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
   readonly #heading: Heading
   readonly #form: CompletionForm
@@ -39,7 +39,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
   readonly #finishes: ReplyFinish[] = []
   #last = ''
 
-  /** @param count of the replies. */
+  /** @param count the number of replies. */
   constructor(heading: Heading, form: CompletionForm, count: number) {
     this.#heading = heading
     this.#form = form
@@ -88,7 +88,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
 
   body(): ChatCompletionBody {
     const { rated, compatibility } = this.#form
-    // The contract has no such fields; clients of OpenAI may expect a null.
+    // The contract has no such fields; OpenAI's clients may expect a null.
     const isOpenAi = compatibility === 'openai'
     const none = isOpenAi ? { logprobs: null } : {}
     const { id, created, model, fingerprint } = this.#heading
@@ -111,7 +111,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
 
 /** Writes the chunks of one reply as JSON: the role, the pieces, and the finish. */
 class ChunkWriter {
-  /** What is the same in all chunks stands around the delta, and is written once. */
+  /** The constant text of all chunks around the delta, written once. */
   #before = ''
   #after = ''
   #fingerprint: string | null = null
@@ -152,7 +152,7 @@ class ChunkWriter {
     return this.#write({}, { logProbs, finish: event.reason, usage })
   }
 
-  /** The chunk that follows all others, as OpenAI has it. */
+  /** The last chunk of all, as in OpenAI's API. */
   usage(usage: Usage): string {
     return JSON.stringify(this.#chunk([], toUsage(usage, 'openai')))
   }
@@ -185,7 +185,7 @@ interface ChunkRest {
 
 type Choice = ChatCompletionChunkBody['choices'][number]
 
-/** A delta that nothing else in a chunk looks like: the name of a model may be anything, but not an unescaped quote. */
+/** A delta that cannot occur elsewhere in a chunk: a model's name may be any text, but has no unescaped quote. */
 const SEAM: Choice['delta'] = { content: 'delta' }
 
 /** `image_tokens` is not in the contract, whose replies have no other fields. */

@@ -30,11 +30,11 @@ function userText(content: string): PlacedMessage {
   return { message: { role: 'user', content }, param: ['input'], places: [['input']] }
 }
 
-/** Calls that follow one another are those of one turn. @throws ApiError 400 for an output without its call. */
+/** Consecutive calls form one turn. @throws ApiError 400 for an output without its call. */
 function toMessages(items: readonly DecisionItemBody[]): PlacedMessage[] {
   const messages: PlacedMessage[] = []
   const calls = new Set<string>()
-  /** The calls of the turn that may still go on. */
+  /** The calls of the turn that may still continue. */
   let turn: ToolCall[] | null = null
   for (const [index, item] of items.entries()) {
     const param = ['input', index]
@@ -162,11 +162,11 @@ function toDescription(text: string | null | undefined, param: Path): Content {
   return text ? [{ part: { type: 'text', text }, param }] : []
 }
 
-/** What a request calls its parameters: calls are items of their own, and the address of an image is no object. */
+/** Maps the chat's parameters to the request's: calls are separate items, and an image's URL is a string. */
 function paramNames(body: DecisionRequestBody): Names {
   return (path) => {
     const [list, index, key, position] = path
-    // Where something is is rated by the log-probabilities of the reply.
+    // Log-probabilities of the reply rate the places found, so a model without them is at fault.
     if (list === 'logprobs') return ['model']
     if (key === 'tool_calls') return [list!, Number(index) + Number(position), 'arguments']
     return isImageAddress(path, body) ? path.slice(0, -1) : path

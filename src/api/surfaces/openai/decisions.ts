@@ -31,7 +31,7 @@ async function decide(request: FastifyRequest, reply: FastifyReply, serving: Ser
 function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, request: FastifyRequest) {
   return {
     answers: answers.map((answer, index) => {
-      // Only this one failed. The client is told that it has no answer, and the operator why.
+      // Only this question failed. The client learns that it has no answer, the operator learns why.
       if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), request)
       return toAnswer(answer, body.questions[index]!)
     }),
@@ -96,7 +96,7 @@ function toRead(
   }
 }
 
-/** The mean of 0, 1, 2 and so on with these probabilities. */
+/** Returns the mean of 0, 1, 2 and so on with these probabilities. */
 export function mean(probabilities: readonly number[]): number {
   return probabilities.reduce((sum, probability, value) => sum + value * probability, 0)
 }
@@ -125,13 +125,13 @@ function toFound(
   return { type: 'x_box', name, box: edgesOf(points), confidence, ...asset }
 }
 
-/** The edges of a box from its corners, as fractions of the picture's sides. */
+/** Converts the corners of a box to its edges, as fractions of the picture's sides. */
 export function edgesOf([from, to]: readonly { readonly x: number; readonly y: number }[]) {
   if (from === undefined || to === undefined) return null
   return { top: from.y / GRID, bottom: to.y / GRID, left: from.x / GRID, right: to.x / GRID }
 }
 
-/** The server writes no tokens of a request into a cache that outlives it for a price. */
+/** The server has no paid cache into which a request could write tokens. */
 function toUsage({ promptTokens, cachedTokens, completionTokens }: DecisionUsage): DecisionResponseBody['usage'] {
   return {
     input_tokens: promptTokens,

@@ -1,7 +1,7 @@
 import type { ChatMeasure } from '../../../conversation/chat.ts'
 import type { InputTokensBody } from './wire/input-tokens.ts'
 
-/** Converts what the prompt of a chat takes. */
+/** Converts the size of a chat's prompt. */
 export function toInputTokens({ promptTokens, imageTokens, audioTokens, exact }: ChatMeasure): InputTokensBody {
   return {
     object: 'response.input_tokens',

@@ -1,7 +1,7 @@
 import type { TokenLogProb } from '../../../inference/contract/generation.ts'
 import type { LogProbsBody } from './wire/chat-response.ts'
 
-/** What OpenAI writes for minus infinity, which JSON does not have. */
+/** OpenAI's number for minus infinity, which JSON lacks. */
 const LEAST = -9999
 
 /** Converts the log-probabilities of a reply, or of a piece of one. */

@@ -1,7 +1,7 @@
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import type { ReplyOptionsBody } from './wire/reply-options.ts'
 
-/** Converts the options of a request. Those that are missing or null get the defaults of the contract. */
+/** Converts the options of a request. Options that are missing or null get the contract's defaults. */
 export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
   const vision = body.vision_config
   const { max_completion_tokens, max_tokens } = body

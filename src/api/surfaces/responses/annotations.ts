@@ -8,8 +8,9 @@ type Part = Leaf | Clip
 type Common = Pick<AnnotationBody, 'start_index' | 'end_index' | 'mention' | 'asset_index'>
 
 /**
- * The places and times that an annotation names, one for each. Those of a collection or a track have its place in the text.
- * @param text up to its end, or longer.
+ * Returns one annotation per place or time that an annotation names. All parts of a collection or track have its position
+ * in the text.
+ * @param text the text at least up to the annotation's end.
  */
 export function toAnnotations({ annotation, start, end }: PlacedAnnotation, text: string): AnnotationBody[] {
   const start_index = charactersIn(text.slice(0, start))
@@ -20,7 +21,7 @@ export function toAnnotations({ annotation, start, end }: PlacedAnnotation, text
   })
 }
 
-/** Parts inherit what they do not have. */
+/** Parts inherit missing fields. */
 function partsOf(annotation: Annotation): Part[] {
   if (annotation.kind === 'track') return inherited(annotation, annotation.waypoints)
   if (annotation.kind !== 'collection') return [annotation]

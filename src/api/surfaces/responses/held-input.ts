@@ -9,14 +9,14 @@ import type { ItemBody, UserPartBody } from './wire/items.ts'
 type FileIds = ReadonlyMap<string, string>
 
 /**
- * The input of a request on its way into the store. Media in it is stored at once, before the conversation takes its bytes;
- * it becomes files when the response is kept.
+ * Holds the input of a request until it is stored. Media is stored at once, before the conversation takes its bytes, and
+ * becomes files when the response is kept.
  */
 export class HeldInput {
   readonly #items: readonly ItemBody[]
   readonly #organisation: string
   readonly #files: Files
-  /** Each with a hash of its own. */
+  /** Media by hash, each stored once. */
   readonly #held = new Map<string, HeldFile>()
   readonly #hashes = new Map<MediaUrl, string>()
   #owned = true
@@ -38,7 +38,7 @@ export class HeldInput {
     const held = await files.hold(organisation, [...contents.values()])
     for (const [index, media] of [...contents.keys()].entries()) {
       const file = held[index]
-      // What no file can be is rejected, with the reason, when it is loaded.
+      // Bytes that cannot be a file are rejected with the reason when they are loaded.
       if (!file) continue
       input.#hashes.set(media, file.hash)
       input.#held.set(file.hash, file)
@@ -46,18 +46,18 @@ export class HeldInput {
     return input
   }
 
-  /** Bytes that are not stored as files yet. */
+  /** Returns the number of bytes that are not yet stored as files. */
   get newBytes(): number {
     return [...this.#held.values()].reduce((sum, { id, bytes }) => (id === null ? sum : sum + bytes), 0)
   }
 
-  /** Hands over the files, to be attached. */
+  /** Hands over the files, which the caller attaches. */
   take(): HeldFile[] {
     this.#owned = false
     return [...this.#held.values()]
   }
 
-  /** The items as they are stored: each with an id, and with ids of files in place of media. */
+  /** Returns the items in their stored form: each with an id, and with file ids in place of media. */
   stored(response: string, ids: FileIds): ItemBody[] {
     const fileOf = (media: MediaUrl) => ids.get(this.#hashes.get(media) ?? '') ?? null
     return this.#items.map((item, index) => toStored(item, { response, index, fileOf }))
@@ -110,7 +110,7 @@ function* mediaIn(part: UserPartBody): Generator<MediaUrl> {
   }
 }
 
-/** Null for an address, and for what is no valid base64. */
+/** Returns null for a URL, and for invalid base64. */
 function bytesOf(media: MediaUrl, form: 'url' | 'base64'): Uint8Array | null {
   if (media instanceof InlineMedia) return media.bytes
   if (form === 'url' && !/^\s*data:/i.test(media)) return null
@@ -163,7 +163,7 @@ function textPart(text: string) {
   return { type: 'input_text' as const, text }
 }
 
-/** The part with the id of a file in place of the bytes that it came with. */
+/** Replaces the bytes of a part with the id of a file. */
 function withFile(part: UserPartBody, fileOf: Storing['fileOf']): UserPartBody {
   if (part.type === 'video_frames') return withFrames(part, fileOf)
   const [media] = mediaIn(part)
@@ -184,7 +184,7 @@ function withFile(part: UserPartBody, fileOf: Storing['fileOf']): UserPartBody {
   }
 }
 
-/** A frame can only have an address. That of a file's content works on any host. */
+/** A frame can only have a URL. The URL of a file's content works on any host. */
 function withFrames(part: Extract<UserPartBody, { type: 'video_frames' }>, fileOf: Storing['fileOf']): UserPartBody {
   const frames = part.video_frames.frames.map((frame) => {
     const file = fileOf(frame.image_url.url)

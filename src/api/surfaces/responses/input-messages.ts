@@ -2,28 +2,28 @@ import type { ContentPart, Message, ToolCall } from '../../../conversation/reque
 import type { Path } from '../../../lib/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
 
-/** An item of a conversation, and where errors say that it is. */
+/** An item of a conversation, and its place in errors. */
 export interface PlacedItem {
   readonly item: ItemBody
-  /** `input[2]`; for an item of an earlier response, the parameter that named that. */
+  /** `input[2]`; for an item of an earlier response, the parameter that names that response. */
   readonly place: Path
-  /** Whether the item stands in the request, so that its parts have places of their own. */
+  /** Whether the item is in the request itself, so that its parts have their own places. */
   readonly own: boolean
 }
 
-/** Where a message came from, by which errors name it. */
+/** The origin of a message, by which errors name it. */
 export interface MessagePlace {
   readonly param: Path
   readonly own: boolean
   /** The field that holds its content. */
   readonly field: 'content' | 'output'
-  /** Of a part that is written otherwise than in a chat, the field of its media. */
+  /** The media field of each part that differs from a chat's part; null for the others. */
   readonly sources: readonly (string | null)[]
   /** The items of its calls. */
   readonly calls: readonly Path[]
 }
 
-/** What the files of `input_file` parts are to a conversation. */
+/** The conversation's parts for `input_file` parts. */
 export type FileParts = ReadonlyMap<InputFileBody, ContentPart>
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>
@@ -31,18 +31,18 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>
 interface Turn {
   readonly message: Message
   readonly place: MessagePlace
-  /** Adds a call to a turn of the assistant; null for a turn of others. */
+  /** Adds a call to an assistant turn; null for other turns. */
   readonly addCall: ((call: ToolCall, place: Path) => void) | null
 }
 
 /**
- * The messages that items stand for. Items of the assistant that follow one another are one turn, as far as a turn has a
- * thought, then a text, then calls.
+ * Converts items to messages. Consecutive assistant items form one turn, as long as they are in the order thought, text,
+ * calls.
  */
 export function toMessages(items: readonly PlacedItem[], files: FileParts): Turn[] {
   const turns: Turn[] = []
   for (const placed of items) addItem(turns, placed, files)
-  // A thought that nothing followed says nothing to the model.
+  // A thought that nothing follows is of no use to the model.
   return turns.filter(({ message }) => !isThoughtAlone(message))
 }
 
@@ -129,7 +129,7 @@ function sourcesOf(parts: string | readonly UserPartBody[]): (string | null)[] {
   return typeof parts === 'string' ? [] : parts.map(sourceOf)
 }
 
-/** The field that has the media of a part; null where it is the one that a chat has. */
+/** Returns the field with the media of a part; null if it is the same as in a chat. */
 function sourceOf(part: UserPartBody): string | null {
   switch (part.type) {
     case 'input_image':

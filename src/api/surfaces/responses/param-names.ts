@@ -1,7 +1,7 @@
 import { type Names, namesOf, type Path } from '../../../lib/param.ts'
 import type { MessagePlace } from './input-messages.ts'
 
-/** Parameters of a chat that a response has under other names. */
+/** Parameters of a chat that have other names in a response. */
 const OPTIONS = namesOf([
   [
     ['response_format', 'json_schema'],
@@ -15,9 +15,9 @@ const OPTIONS = namesOf([
 ])
 
 /**
- * What a request for a response calls the parameters of its chat.
- * @param messages where each message of the chat stands in the request.
- * @param tools of each tool of the chat, its index in the request.
+ * Maps the parameters of a chat to those of a request for a response.
+ * @param messages each chat message's place in the request.
+ * @param tools each chat tool's index in the request.
  */
 export function paramNames(messages: readonly MessagePlace[], tools: readonly number[]): Names {
   return (path) => {
@@ -32,7 +32,7 @@ function messagePath({ param, own, field, sources, calls }: MessagePlace, [key, 
   if (!own || key === undefined) return param
   if (key === 'tool_call_id') return [...param, 'call_id']
   if (typeof index !== 'number') return [...param, field]
-  // What is behind `function` is the same here.
+  // The path after `function` is the same here.
   if (key === 'tool_calls') return [...calls[index]!, ...rest.slice(1)]
   const source = sources[index] ?? null
   return [...param, field, index, ...(source === null || rest.length === 0 ? rest : [source])]

@@ -5,7 +5,7 @@ import { choiceOf, toolsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'
 import type { ResponseRequestBody } from './wire/response-request.ts'
 
-/** What is known of a response from the beginning. */
+/** The fields of a response that are known from the beginning. */
 export interface ResponseHeading {
   readonly id: string
   /** Unix seconds. */
@@ -13,11 +13,11 @@ export interface ResponseHeading {
   /** Whether it will be stored. */
   readonly store: boolean
   readonly body: ResponseRequestBody
-  /** Of each tool of the body, as the client wrote them. */
+  /** The parameters of each tool of the body, as the client wrote them. */
   readonly rawParameters: readonly (string | null)[]
 }
 
-/** A response that has just begun. Every field is present: some clients reject a response that lacks one. */
+/** Returns a response that has just begun. It has every field, because some clients reject a response that lacks one. */
 export function begunResponse({ id, createdAt, store, body, rawParameters }: ResponseHeading): ResponseBody {
   const { verbosity } = body.text ?? {}
   return {
@@ -75,7 +75,7 @@ function shownChoice(body: ResponseRequestBody): ResponseBody['tool_choice'] {
   return typeof choice === 'object' ? { type: 'function', name: choice.name } : choice
 }
 
-/** How a reply ended, as a response says it. */
+/** The end of a reply. */
 export interface ResponseEnd {
   readonly reason: FinishReason
   readonly usage: ResponseUsageBody
@@ -94,7 +94,7 @@ export function endedResponse(begun: ResponseBody, { reason, usage, output }: Re
   }
 }
 
-/** Why a response is not complete. A thought that used up its budget is followed by a whole reply. */
+/** Returns why a response is incomplete. A thought that used up its budget is followed by a whole reply. */
 const CAUSES: Readonly<Partial<Record<FinishReason, string>>> = {
   length: 'max_output_tokens',
   tool_error: 'tool_error',
@@ -106,7 +106,7 @@ export function failedResponse(begun: ResponseBody, error: ApiError, output: rea
   return { ...begun, status: 'failed', error: { code: code ?? type, message }, output: [...output] }
 }
 
-/** @param cachedTokens those of the prompt that had been computed before, in all rounds of the request. */
+/** @param cachedTokens prompt tokens that had been computed before, in all rounds of the request. */
 export function toUsage(usage: Usage, cachedTokens: number): ResponseUsageBody {
   const { promptTokens, completionTokens, imageTokens, audioTokens, reasoningTokens } = usage
   return {

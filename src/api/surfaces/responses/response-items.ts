@@ -16,7 +16,7 @@ interface ItemOptions {
   readonly annotated: boolean
 }
 
-/** Turns the events of a reply into the items of a response, and into the events that tell of them. */
+/** Converts the events of a reply to the items of a response and their events. */
 export class ResponseItems {
   readonly #options: ItemOptions
   readonly #items: OutputItemBody[] = []
@@ -27,7 +27,7 @@ export class ResponseItems {
     this.#options = options
   }
 
-  /** Those so far. Those that are not complete are in progress. */
+  /** The items so far. Incomplete items are in progress. */
   get all(): readonly OutputItemBody[] {
     return this.#items
   }
@@ -74,7 +74,7 @@ export class ResponseItems {
     const events: ResponseEventBody[] = []
     if (!this.#items.some(({ type }) => type !== 'reasoning')) this.#message(events)
     const message = this.#items.findLast((item) => item.type === 'message')
-    // Those that no text has carried. Those of calls belong to no text.
+    // Log-probabilities that no text has carried. Those of calls belong to no text.
     if (logProbs !== undefined && message !== undefined && message === this.#open) {
       message.content[0]!.logprobs.push(...toLogProbs(logProbs).content)
     }
@@ -103,7 +103,7 @@ export class ResponseItems {
     }
   }
 
-  /** The message that is being written, or a new one. */
+  /** Returns the message that is being written, or a new one. */
   #message(events: ResponseEventBody[]): Message {
     if (this.#open?.type === 'message') return this.#open
     this.#scanner = new AnnotationScanner()
@@ -175,7 +175,7 @@ export class ResponseItems {
   }
 }
 
-/** Events are sent when the item has changed again. */
+/** Copies the item: it may change again before its event is sent. */
 function copyOf<Body extends OutputItemBody | OutputTextBody | Reasoning['content'][number]>(body: Body): Body {
   return structuredClone(body)
 }

@@ -56,7 +56,7 @@ export function toChat(
     })),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
-    // Whole texts would not tell how many tokens are reasoning.
+    // Whole texts would not show how many tokens are reasoning.
     streamed: body.stream === true || mayReason(effort, body.vision_config?.enable_thinking ?? null),
     names: paramNames(
       places,
@@ -69,7 +69,7 @@ function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig
   return enabled === true || (effort !== null && effort !== 'none')
 }
 
-/** The functions that the model may call. @throws ApiError 400 for one that is not there, and when none is left. */
+/** Returns the functions that the model may call. @throws ApiError 400 for an unknown name, and when none is left. */
 export function toolsOf({
   tools,
   tool_choice: choice,

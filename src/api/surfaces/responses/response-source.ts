@@ -12,7 +12,7 @@ import { type FileParts, type PlacedItem, sourceOfFile } from './input-messages.
 import type { InputFileBody, InputItemBody, ItemBody, UserPartBody } from './wire/items.ts'
 import type { ResponsePromptBody } from './wire/response-request.ts'
 
-/** As many as a request may hold of media. */
+/** The limit of media in one request. */
 const MOST_FILES = 256
 
 export interface SourceOptions {
@@ -20,17 +20,17 @@ export interface SourceOptions {
   readonly files: Files
 }
 
-/** The conversation that a request is about. */
+/** The conversation of a request. */
 export interface ResponseSource {
   /** The responses that it continues, oldest first. */
   readonly chain: readonly StoredResponse[]
-  /** The items of the request itself. Those that were referred to are in their place. */
+  /** The items of the request itself. References are replaced by their items. */
   readonly own: readonly ItemBody[]
   readonly items: readonly PlacedItem[]
   readonly files: FileParts
 }
 
-/** @throws ApiError 400 for what the request names and the organisation does not have. */
+/** @throws ApiError 400 for responses, items and files that the organisation does not have. */
 export async function sourceOf(
   body: ResponsePromptBody,
   { organisation }: Principal,
@@ -47,7 +47,7 @@ export async function sourceOf(
   return { chain, own: own.map(({ item }) => item), items, files: known }
 }
 
-/** The items of a stored response: those of its input, then those of its output. */
+/** Returns the items of a stored response: its input, then its output. */
 export function itemsOf({ input, body }: StoredResponse): ItemBody[] {
   const { output } = JSON.parse(body) as { output: ItemBody[] }
   return [...(JSON.parse(input) as ItemBody[]), ...output]
@@ -71,7 +71,7 @@ async function withoutReferences(
   })
 }
 
-/** @throws ApiError 400 for a file whose kind is unknown, or that is none of the kinds that a model may take. */
+/** @throws ApiError 400 for a file whose kind is unknown or that no model takes. */
 async function filePartsOf(
   items: readonly PlacedItem[],
   typesOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>,
@@ -131,7 +131,7 @@ const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   audio: /\.(wav|mp3|flac)$/i,
 }
 
-/** Nothing is fetched before it is known what for. */
+/** Derives the type from the name and the URL: nothing is fetched before its use is known. */
 function kindOfName(url: string, filename: string | null | undefined): MediaKind | null {
   const names = [filename ?? '', URL.canParse(url) ? new URL(url).pathname : '']
   const kinds = Object.entries(EXTENSIONS) as [MediaKind, RegExp][]

@@ -11,7 +11,7 @@ interface ResponseContext {
   /** Whether the texts may hold annotations. */
   readonly annotated: boolean
   readonly metered: MeteredRequest
-  /** Stores the response; null where it is not to be stored. */
+  /** Stores the response; null to store nothing. */
   readonly store: ((ended: ResponseBody) => Promise<void>) | null
 }
 

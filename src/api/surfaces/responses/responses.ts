@@ -23,7 +23,7 @@ const URL = '/v1/responses'
 const ENDPOINT = 'responses'
 const COUNTED = bodiesOf(ENDPOINT, responsePromptBody)
 
-/** `/v1/responses` and what is below it. The contract has no such paths. */
+/** `/v1/responses` and the paths below it. The contract has none of them. */
 export function addResponses(app: FastifyInstance, options: ResponsesApiOptions): void {
   const surface = responses(options)
   const shared = { bucket: 'chat', scope: 'inference' } as const
@@ -46,7 +46,7 @@ export function addResponses(app: FastifyInstance, options: ResponsesApiOptions)
   addStoredResponses(app, options)
 }
 
-/** The chat that a request is, with where it comes from. */
+/** Converts a request to its chat, with the chat's source. */
 async function chatOf(read: ReadBody<ResponseRequestBody>, request: FastifyRequest, options: ResponsesApiOptions) {
   const source = await sourceOf(read.value, principalOf(request), options)
   return { source, chat: toChat(read, { ...source, compatibility: options.compatibility }) }
@@ -73,9 +73,9 @@ function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<ResponseR
         input: (ids: ReadonlyMap<string, string>) => JSON.stringify(input.stored(ended.id, ids)),
       })
       const writer = new ResponseWriter({
-        // Only now, when the tools are known to fit the context: it shows them.
+        // After the check that the tools fit the context, because the response repeats them.
         begun: begunResponse(heading),
-        // Whether the model's replies may hold annotations.
+        // Whether the model's replies may contain annotations.
         annotated: caller.model.served.outputFormats.length > 0,
         metered,
         store: store ? (ended) => stored.keep(principal, toStored(ended)) : null,
@@ -85,7 +85,7 @@ function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<ResponseR
   }
 }
 
-/** Characters of what a response repeats of its request, but for what is short. */
+/** Counts the characters that a response repeats from its request, apart from short fields. */
 function mostOfResponse({ value: { instructions }, rawParameters }: ReadBody<ResponseRequestBody>): number {
   return rawParameters.reduce((sum, text) => sum + (text ?? '').length, (instructions ?? '').length)
 }

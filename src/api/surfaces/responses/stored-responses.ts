@@ -16,7 +16,7 @@ interface StoredOptions {
   readonly responses: Responses
 }
 
-/** `GET` and `DELETE /v1/responses/{response_id}`, and what is below it. */
+/** `GET` and `DELETE /v1/responses/{response_id}`, and the paths below it. */
 export function addStoredResponses(app: FastifyInstance, { responses }: StoredOptions): void {
   const shared = { bucket: 'stored_responses', scope: 'inference' } as const
   addEndpoint(app, {
@@ -65,7 +65,7 @@ interface ItemQuery {
   readonly order: 'asc' | 'desc'
 }
 
-/** The items that the response is an answer to, which for one that continues others are those of all of them. */
+/** The items that the response answers, including the items of earlier responses that it continues. */
 async function list(request: FastifyRequest, responses: Responses): Promise<InputItemListBody> {
   const query = readQuery(request.query)
   const id = idOf(request)
@@ -103,7 +103,7 @@ function readQuery(query: unknown): ItemQuery {
   return { after: after ?? null, limit: count, order: order ?? 'desc' }
 }
 
-/** Parts have all fields that clients expect. */
+/** Adds the fields that clients expect in every part. */
 function toShown(item: ItemBody): ItemBody {
   if (item.type === 'function_call_output') {
     return typeof item.output === 'string' ? item : { ...item, output: item.output.map(toShownPart) }

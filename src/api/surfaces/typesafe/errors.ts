@@ -5,7 +5,7 @@ import type { SystemOneErrorBody } from './wire/system-one.ts'
 
 export const REQUEST_ID = 'x-typesafe-request-id'
 
-/** Shows errors as TypeSafe's API does: mistakes in a body with status 422 and their place, others as a sentence. */
+/** Answers with errors in TypeSafe's shape: mistakes in a body have status 422 and a place, others are a sentence. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   reply.header(REQUEST_ID, request.id)
   answerError(error, request, reply, show)

@@ -7,19 +7,19 @@ import type { SystemOneContentBody, SystemOneRequestBody } from './wire/system-o
 
 export type Parts = ReadonlyMap<string, InlineMedia>
 
-/** Puts the assets of one request where their placeholders stand. */
+/** Puts the assets of one request in place of their placeholders. */
 export class AssetPlaces {
-  /** The images, by placeholder. An image that stands in several places is one part, which is loaded once. */
+  /** The images by placeholder. An image in several places is one part, which is loaded once. */
   readonly #images: ReadonlyMap<string, PlacedPart>
   /** Null without assets. */
   readonly #pattern: RegExp | null
 
   readonly #longest: number
-  /** Characters that have been searched. */
+  /** Characters searched so far. */
   searched = 0
 
   /**
-   * @param longest the most characters that a context can hold: a longer text will be refused, and is not searched.
+   * @param longest the maximum characters of a context: a longer text will be rejected, and is not searched.
    * @throws ApiError 400 for an asset without an image.
    */
   constructor(assets: NonNullable<SystemOneRequestBody['assets']>, parts: Parts, longest: number) {
@@ -29,16 +29,16 @@ export class AssetPlaces {
       const param = ['assets', placeholder]
       const url = part ? partNamed(part, parts, param) : urlOf(data!, format ?? 'png')
       const image: PlacedPart = { part: { type: 'image_url', image_url: { url } }, param }
-      // Within JSON, some characters are escaped.
+      // JSON escapes some characters.
       for (const form of [placeholder, JSON.stringify(placeholder).slice(1, -1)]) images.set(form, image)
     }
     this.#images = images
-    // The longer one first, where one begins with another.
+    // Longer ones first, because one may begin with another.
     const placeholders = [...images.keys()].sort((a, b) => b.length - a.length)
     this.#pattern = placeholders.length === 0 ? null : new RegExp(`(${placeholders.map(escaped).join('|')})`)
   }
 
-  /** Text and images. A value that is no text is written as JSON, with its images within it. */
+  /** Converts a value to text and images. A value other than text is written as JSON, with the images within it. */
   fill(value: SystemOneContentBody | undefined, param: Path): Content {
     if (value === null || value === undefined || value === '') return []
     const text = typeof value === 'string' ? value : value.json
@@ -52,7 +52,7 @@ export class AssetPlaces {
   }
 }
 
-/** The name of the asset at this place in the request; null for another place. */
+/** Returns the name of the asset at this place in the request; null for other places. */
 export function assetOf([first, name]: Path): string | null {
   return first === 'assets' ? String(name) : null
 }

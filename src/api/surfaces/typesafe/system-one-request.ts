@@ -6,10 +6,10 @@ import type { Path } from '../../../lib/param.ts'
 import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 
-/** Characters that are searched for placeholders before other requests get their turn: some milliseconds. */
+/** Characters that are searched for placeholders before other requests get their turn. They take a few milliseconds. */
 const SEARCHED_AT_ONCE = 128 * 1024
 
-/** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
+/** Converts a request, and keeps the order of its questions. @throws ApiError 400 for an asset without an image. */
 export async function toDecisionRequest(
   { state, questions, assets }: SystemOneRequestBody,
   parts: Parts,
@@ -28,7 +28,7 @@ export async function toDecisionRequest(
   return { input: shown.length === 0 ? [] : [userTurn(shown)], questions: asked, calibrated: true, names: paramName }
 }
 
-/** The names of the images in the state, in order. */
+/** Returns the names of the images in the state, in order. */
 export function assetsIn({ input }: DecisionRequest): string[] {
   return input.flatMap(({ places }) => (places ?? []).flatMap((param) => assetOf(param) ?? []))
 }
@@ -37,11 +37,11 @@ export function questionParam(id: string): Path {
   return ['questions', id]
 }
 
-/** What is wrong with an image is the asset as a whole. */
+/** Errors about an image name the asset as a whole. */
 function paramName(path: Path): Path {
   const [first, ...rest] = path
   if (first === 'input') return ['state', ...rest]
-  // Where something is is rated by the log-probabilities of the reply.
+  // Log-probabilities of the reply rate the places found, so a model without them is at fault.
   if (first === 'logprobs') return ['model']
   return first === 'assets' ? path.slice(0, 2) : path
 }
@@ -85,7 +85,7 @@ function toQuestion(question: SystemOneQuestionBody, param: Path, places: AssetP
   }
 }
 
-/** A level that is a text has it for its name. Others have a number, and what they hold describes them. */
+/** A level that is one text is its own label. Otherwise its content describes it, and an empty level is a number. */
 function toLevel(content: Content, index: number): Level {
   const [only] = content
   if (content.length === 1 && only?.part.type === 'text') return { label: only.part.text, description: [] }

@@ -20,11 +20,11 @@ import {
   systemOneBody,
 } from './wire/system-one.ts'
 
-/** Where TypeSafe's clients find both endpoints: the list of models has another shape than the contract's. */
+/** TypeSafe's clients use both endpoints below this prefix: their list of models differs from the contract's. */
 const PREFIX = '/typesafe'
 const NO_PARTS: Parts = new Map()
 
-/** `POST /v1/systemone`, and the same with `GET /typesafe/v1/models` below a prefix. The contract has neither. */
+/** `POST /v1/systemone`, also below the prefix, and `GET /typesafe/v1/models`. The contract has none of them. */
 export function addSystemOne(app: FastifyInstance, serving: Serving): void {
   app.register(async (scope) => {
     scope.setErrorHandler(handleError)
@@ -60,7 +60,7 @@ async function decide(request: FastifyRequest, reply: FastifyReply, serving: Ser
     metered.finish('stop')
     return response
   } finally {
-    // Those that no asset names are still held.
+    // Releases parts that no asset names.
     for (const part of parts.values()) part.release()
   }
 }
@@ -98,7 +98,7 @@ function toResponse(
   }
 }
 
-/** @throws the question's error: there is no answer that says that there is none. */
+/** @throws the question's error: the convention has no answer for a failed question. */
 function toAnswer(
   answer: Answer,
   id: string,
@@ -149,7 +149,7 @@ function toRead(
   }
 }
 
-/** As the client wrote it. */
+/** Returns the value as the client wrote it. */
 function shown(content: SystemOneContentBody) {
   return typeof content === 'object' && content !== null ? JSON.parse(content.json) : content
 }

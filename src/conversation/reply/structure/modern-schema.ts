@@ -4,12 +4,12 @@ import { KEYWORDS } from '../../../inference/constraints/schema/schema-keywords.
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** What stands elsewhere in the result, or has no effect. */
+/** Keywords that move elsewhere in the result or have no effect. */
 const LEFT_OUT = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable', 'dependencies']
 
 /**
- * A schema of any draft in the words of 2020-12, with references to its own `$defs` only and without what has no effect.
- * Equal alternatives are one: a validator would try each of them, at each of their levels.
+ * Converts a schema of any draft to 2020-12, with references only to its own `$defs` and without keywords of no effect.
+ * Equal alternatives become one: a validator would try each of them, at every level.
  */
 export function modernSchema(root: unknown): unknown {
   return new Modernizer(root).write()
@@ -70,7 +70,7 @@ class Modernizer {
     return `#/$defs/${name}`
   }
 
-  /** `dependencies` has names and schemas. */
+  /** Splits `dependencies`, which holds both names and schemas. */
   #split(dependencies: Schema, written: Record<string, unknown>, base: string): void {
     const entries = Object.entries(dependencies)
     const names = entries.filter(([, value]) => Array.isArray(value))
@@ -92,7 +92,7 @@ class Modernizer {
   }
 }
 
-/** References that are written twice are one. */
+/** Removes duplicate references. */
 function unique(schemas: readonly unknown[]): readonly unknown[] {
   const isReference = (schema: unknown) => isObject(schema) && Object.keys(schema).join() === '$ref'
   const seen = new Set<unknown>()

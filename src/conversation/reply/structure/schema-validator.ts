@@ -10,7 +10,7 @@ export function schemaValidator(schema: object | boolean, code?: Options['code']
     ...(code && { code }),
   })
   addFormats.default(ajv)
-  // Replies keep to the formats that the engine knows. Others have no effect.
+  // Replies follow the formats that the engine knows. Others have no effect.
   for (const name of Object.keys(ajv.formats)) if (!Object.hasOwn(FORMATS, name)) delete ajv.formats[name]
   // Ajv's own comparison calls `toString` and `valueOf` if a value has these keys.
   ajv.removeKeyword('enum').addKeyword({

@@ -1,4 +1,4 @@
-/** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
+/** The entry point of the threads that check replies against their structure. Ending the thread can abort a check. */
 import { parentPort } from 'node:worker_threads'
 import { parsePattern } from '../../../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../../../inference/constraints/regex/matcher.ts'
@@ -35,7 +35,7 @@ function problemOf({ text, structure }: Claim): string | null {
   }
 }
 
-/** The engine follows some schemas that the validator cannot compile or run: then its constraint is all there is. */
+/** The engine supports some schemas that the validator cannot compile or run. Its constraint is then the only check. */
 function schemaProblem(value: unknown, schema: unknown): string | null {
   try {
     const valid = schemaValidator(modernSchema(schema) as object | boolean, { regExp: patternEngine })

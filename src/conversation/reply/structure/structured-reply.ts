@@ -53,9 +53,9 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes one or several replies through and checks each, unless it calls tools, was truncated or has met a stop sequence.
-   * One that does not match fails all of them. Organisations take turns.
-   * @param structure null where nothing is to be checked.
+   * Passes one or several replies through and checks each, unless it calls tools, was truncated or met a stop sequence.
+   * A mismatch fails all of them. Organisations take turns.
+   * @param structure null to check nothing.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   checked<Event extends ReplyEvent | ChoiceEvent>(

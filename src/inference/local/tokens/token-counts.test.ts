@@ -61,7 +61,7 @@ describe('the tokens of texts', () => {
     expect(generation.computedTokens()).toBe(total)
   })
 
-  test('are known of an aborted work whose events nobody has read', async () => {
+  test('are known of an aborted work whose events were never read', async () => {
     const leaving = new AbortController()
     const before = (await engine.stats()).decodedTokens
     const generation = await generate(engine, chat, [endless(4)], { signal: leaving.signal })

@@ -6,9 +6,9 @@ import { requestSchemas } from '../../../http/wire/components.ts'
 import { limitCalls, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
 import { toolNameIssue } from '../../openai/wire/tool-names.ts'
 
-/** As many as one constraint supports. */
+/** The maximum that one constraint supports. */
 const MOST_TOOLS = 256
-/** Each of them is looked for in every piece of a reply. */
+/** A limit, because every piece of a reply is searched for each of them. */
 const MOST_STOPS = 32
 const LONGEST_STOP = 256
 
@@ -76,7 +76,7 @@ const redactedThinking = z
   .object({ type: z.literal('redacted_thinking'), data: z.string().nullish() })
   .register(requestSchemas, { id: 'MessageRedactedThinkingBlock' })
 
-/** What servers of Anthropic have done in an earlier turn. It is skipped, as the tools that do it are. */
+/** The work of Anthropic's servers in an earlier turn. It is skipped, as are the tools that do it. */
 const serverBlock = z
   .object({
     type: z.enum([
@@ -101,7 +101,7 @@ const assistantBlock = z
   .discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
   .register(requestSchemas, { id: 'MessageAssistantBlock' })
 
-/** One turn: texts and thoughts between its calls do not end it. */
+/** Limits the calls of one turn: texts and thoughts between them do not end it. */
 const assistantBlocks = z
   .array(assistantBlock)
   .max(MOST_PARTS)
@@ -149,7 +149,7 @@ const customTool = z
     input_schema: inputSchema,
   })
   .register(requestSchemas, { id: 'CustomTool' })
-/** A tool that Anthropic's servers run, or that only its models know: it has no schema. */
+/** A tool without a schema: Anthropic's servers run it, or only its models know it. */
 const typedTool = z
   .object({ type: z.string().refine((type) => type !== 'custom'), name: z.string().nullish() })
   .register(requestSchemas, { id: 'TypedTool' })
@@ -211,12 +211,12 @@ const prompt = {
   tools: tools.nullish(),
 }
 
-/** The code of the error that has the official client send the whole conversation with each request. */
+/** The error code that makes the official client send the whole conversation with each request. */
 export const THREADS_UNSUPPORTED = 'thread_unsupported_request'
 
 const metadata = z.object({ user_id: z.string().nullish() }).register(requestSchemas, { id: 'MessageMetadata' })
 
-/** Body of `POST /v1/messages`. Unknown keys are dropped, and so is `cache_control` wherever it stands. */
+/** Body of `POST /v1/messages`. Unknown keys are dropped, and so is `cache_control` everywhere. */
 export const messageRequest = z
   .object({
     ...prompt,

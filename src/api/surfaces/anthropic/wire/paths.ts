@@ -4,13 +4,13 @@ import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../
 
 const SHARED = {
   tag: 'messages',
-  /** Keys in either header. */
+  /** Either header may hold the key. */
   security: [{ apiKey: [] }, { anthropicKey: [] }],
   errors: [...MODEL_ERRORS, 404, 529],
   convention: { errors: 'MessageError', headers: ['request-id'] },
 } as const
 
-/** Anthropic's convention. */
+/** The paths of Anthropic's convention. */
 export const ANTHROPIC_PATHS: Paths = {
   '/v1/messages': {
     post: operation({

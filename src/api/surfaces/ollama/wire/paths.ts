@@ -4,14 +4,14 @@ import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../
 
 const SHARED = {
   tag: 'ollama',
-  /** Requests of this machine need no key. */
+  /** Requests from this machine need no key. */
   security: [{}, { apiKey: [] }],
   convention: { errors: 'OllamaError' },
 } as const
 const REPLY = 'The reply in lines as it is generated; with `stream: false`, whole.'
 const READ_ERRORS = [401, 403, 429, 503] as const
 
-/** Ollama's convention, where the setting is on. What it has and this server refuses is not described. */
+/** The paths of Ollama's convention, described if the setting is on. Paths that this server rejects are left out. */
 export const OLLAMA_PATHS: Paths = {
   '/api/version': {
     get: operation({

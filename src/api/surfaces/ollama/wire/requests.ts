@@ -85,7 +85,7 @@ export const chatRequest = z
   })
   .register(requestSchemas, { id: 'OllamaChatRequest' })
 
-/** Anything that is not empty is refused. */
+/** A field that is rejected unless it is empty. */
 const unsupported = (what: string) =>
   z
     .unknown()

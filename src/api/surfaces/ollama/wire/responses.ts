@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { responseSchemas } from '../../../http/wire/components.ts'
 
-/** What Ollama's clients read. `openapi.json` has it where the setting is on. */
+/** Responses that Ollama's clients read. `openapi.json` describes them if the setting is on. */
 
 const rankedToken = { token: z.string(), logprob: z.number(), bytes: z.array(z.int().min(0).max(255)) }
 const logProb = z
@@ -18,7 +18,7 @@ const toolCall = z
   .object({ id: z.string(), function: calledFunction })
   .register(responseSchemas, { id: 'OllamaReplyToolCall' })
 
-/** What one line, or the whole reply, holds. */
+/** The contents of one line or of the whole reply. */
 export interface SaidBody {
   readonly text: string
   readonly thinking: string

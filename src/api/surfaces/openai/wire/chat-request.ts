@@ -22,7 +22,7 @@ const tool = z
   .object({ type: z.literal('function'), function: declaredFunction })
   .register(requestSchemas, { id: 'Tool' })
 
-/** As many as one constraint supports. */
+/** The maximum that one constraint supports. */
 const MOST_TOOLS = 256
 
 const tools = z
@@ -43,7 +43,7 @@ const namedTool = z
   .register(requestSchemas, { id: 'NamedToolChoice' })
 const toolChoice = z.union([choiceMode, namedTool]).register(requestSchemas, { id: 'ToolChoice' })
 
-/** Of the tools, those that the model may call. */
+/** The subset of the tools that the model may call. */
 const allowedTools = z.object({
   type: z.literal('allowed_tools'),
   allowed_tools: z.object({
@@ -72,7 +72,7 @@ const responseFormat = z
   ])
   .register(requestSchemas, { id: 'ChatResponseFormat' })
 
-/** As many as the contract lets a prompt of a multilook have. */
+/** The contract's limit for one prompt of a multilook. */
 const MOST_CHOICES = 8
 
 const jsonObjectFormat = z.object({
@@ -102,8 +102,8 @@ export const chatRequest = z
   .register(requestSchemas, { id: 'ChatCompletionRequest' })
 
 /**
- * The same body with `compatibility: openai`: OpenAI's other fields as well. What cannot be kept is rejected, where the
- * contract ignores it.
+ * The same body with `compatibility: openai`, and OpenAI's other fields. It rejects fields that the server cannot honour,
+ * which the contract ignores.
  */
 export const openAiChatRequest = chatRequest
   .extend({

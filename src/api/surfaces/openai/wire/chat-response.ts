@@ -81,7 +81,7 @@ export const tokenLogProb = z
   })
   .register(responseSchemas, { id: 'TokenLogProb' })
 
-/** Of the model's own tokens, without those of its reasoning. */
+/** Log-probabilities of the model's own tokens, without its reasoning. */
 export const logProbs = z
   .object({ content: z.array(tokenLogProb), refusal: z.null() })
   .register(responseSchemas, { id: 'LogProbs' })

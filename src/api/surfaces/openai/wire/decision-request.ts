@@ -8,7 +8,7 @@ import { limitCalls, MOST_MESSAGES, MOST_PARTS, mediaUrl, userPart } from './mes
 const MOST_QUESTIONS = 400
 const MOST_CHOICES = 255
 const MOST_LEVELS = 10
-/** Of a question that counts; the replies to one question are at most a thousand. */
+/** Maximum `max` of a count: one question has at most a thousand replies. */
 const MOST_COUNTED = 999
 const LONGEST_NAME = 256
 
@@ -34,7 +34,7 @@ const json = z
   .strictObject({ type: z.literal('input_json'), data: asText(z.union([object, z.array(object)])) })
   .register(requestSchemas, { id: 'DecisionJson' })
 
-/** OpenAI's parts, and beside them those of chat messages, with video and audio. */
+/** OpenAI's parts, and those of chat messages, with video and audio. */
 const part = z
   .discriminatedUnion('type', [text, image, json, ...userPart.options])
   .register(requestSchemas, { id: 'DecisionPart' })
@@ -198,7 +198,7 @@ function isNotBlank(text: string): boolean {
   return text.trim() !== ''
 }
 
-/** The place of the first value that stands there for the second time; -1 for none. */
+/** Returns the index of the first repeated value; -1 for none. */
 function repeated(values: readonly unknown[]): number {
   const seen = new Set()
   return values.findIndex((value) => seen.size === seen.add(value).size)

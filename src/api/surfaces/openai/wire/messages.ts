@@ -4,17 +4,17 @@ import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
 
 /**
- * Limits for lists that the contract does not limit. They exceed what a context window holds and are checked before the
- * items are. The limits of each model are checked later.
+ * Limits for lists that the contract does not limit. They exceed the size of a context window, and are checked before the
+ * items. Each model's limits are checked later.
  */
 export const MOST_MESSAGES = 65_536
 export const MOST_PARTS = 16_384
-/** Calls of one turn. */
+/** Maximum calls of one turn. */
 export const MOST_CALLS = 1_024
 
 /**
- * Rejects a list of items in which a turn has too many calls, before anything is made of it. What is no call and does not
- * continue a turn ends it.
+ * Rejects a list of items in which a turn has too many calls, before any processing. An item that is not a call and does
+ * not continue a turn ends it.
  */
 export function limitCalls<Item>(isCall: (item: Item) => boolean, continuesTurn: (item: Item) => boolean = isCall) {
   return (items: readonly Item[], context: z.core.$RefinementCtx<unknown>): void => {
@@ -33,13 +33,13 @@ export function limitCalls<Item>(isCall: (item: Item) => boolean, continuesTurn:
 /** An HTTP(S) URL or a data URL. Large data URLs are replaced by their bytes (`http/body/inline-bytes.ts`). */
 export const mediaUrl: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected a URL')
 
-/** For parts whose shape the contract does not give, the object is under the key that `type` names. */
+/** In parts whose shape the contract leaves open, the object is under the key that `type` names. */
 const url = z.object({ url: mediaUrl }).register(requestSchemas, { id: 'MediaUrl' })
 const fileId = z
   .object({ file_id: z.string().min(1, 'expected a file id') })
   .register(requestSchemas, { id: 'FileReference' })
 
-/** Anything else counts as left out: the contract has clients' optional fields ignored, not refused. */
+/** Other values count as left out: the contract ignores invalid optional fields. */
 const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id: 'ImageUrl' })
 const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })

@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { clientMap } from '../../../http/wire/client-json.ts'
 
-/** OpenAI sets no limit. The text is searched for them with each token. */
+/** OpenAI sets no limit. Here, every token of the reply is searched for each of them. */
 const LONGEST_STOP = 500
 const stopSequence = z.string().min(1).max(LONGEST_STOP)
 
-/** Says about a request whom or what it is for. It changes no reply, and nothing is done with it. */
+/** A label that says whom or what a request is for. It is accepted and ignored. */
 const label = z.string().max(512).nullish()
 
-/** A field whose promise the server cannot keep. Clients may send its null. */
+/** A field that the server cannot honour. Clients may send null. */
 function refused(advice = 'it is not supported') {
   return z.null(advice).optional()
 }
@@ -22,7 +22,7 @@ const MOST_PAIRS = 16
 const LONGEST_KEY = 64
 const LONGEST_VALUE = 512
 
-/** What OpenAI's API calls metadata. */
+/** The metadata of OpenAI's API. */
 export function pairs() {
   return clientMap(z.string().max(LONGEST_VALUE), {
     key: z.string().max(LONGEST_KEY, `expected keys of at most ${LONGEST_KEY} characters`),

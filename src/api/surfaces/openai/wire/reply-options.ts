@@ -19,10 +19,10 @@ export const logprobs = z.boolean().nullish()
 export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
-/** Efforts that only some of OpenAI's models have. Here there is none above high. */
+/** Efforts that only some of OpenAI's models have. Here they mean `high`. */
 const HIGHER = ['xhigh', 'max'] as const
 
-/** An effort, as OpenAI's clients may name it. */
+/** An effort by any name that OpenAI's clients use. */
 export const anyEffort = z
   .enum([...EFFORTS, ...HIGHER])
   .transform((effort) => (effort === 'xhigh' || effort === 'max' ? 'high' : effort))
@@ -35,7 +35,7 @@ export const replyOptions = {
   max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
   reasoning_effort: z.enum(EFFORTS).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
-  // Anything else counts as left out: the contract has them ignored, not refused.
+  // Other values count as left out: the contract ignores them.
   logprobs: logprobs.catch(undefined),
   top_logprobs: topLogprobs.catch(undefined),
   top_k: z.int().min(0).nullish(),

@@ -27,7 +27,7 @@ function recipientOf(name: string): string {
   return /^[^.]+\../.test(whole) ? whole : `functions.${whole}`
 }
 
-/** Those around a name. A pattern would begin to look for its end at each of them, wherever they stand. */
+/** Removes underscores around a name. A regular expression would take quadratic time here. */
 function withoutUnderscores(name: string): string {
   let [start, end] = [0, name.length]
   while (name[start] === '_') start++

@@ -6,7 +6,7 @@ const part = z
   .register(responseSchemas, { id: 'ResponseItemPart' })
   .describe('Media that came with the request has the id of a file, whose bytes `/v1/files/{file_id}/content` has.')
 
-/** An item of the input, or of the output of an earlier response, as the request had it or the response has it. */
+/** An item of the request's input, or of an earlier response's output. */
 const item = z
   .looseObject({
     id: z.string(),
@@ -18,7 +18,7 @@ const item = z
   })
   .register(responseSchemas, { id: 'ResponseInputItem' })
 
-/** A page of the items that a response is an answer to. Both ids are null on an empty page. */
+/** A page of the items that a response answers. Both ids are null on an empty page. */
 export const inputItemList = z
   .object({
     object: z.literal('list'),

@@ -3,7 +3,7 @@ import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
 import { requestSchemas } from '../../../http/wire/components.ts'
 import { MOST_PARTS, mediaUrl, userPart } from '../../openai/wire/messages.ts'
 
-/** Anything else counts as left out, as in chats. */
+/** Other values count as left out, as in chats. */
 const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
@@ -50,7 +50,7 @@ const refusal = z
   .object({ type: z.literal('refusal'), refusal: z.string() })
   .register(requestSchemas, { id: 'ResponseEarlierRefusal' })
 
-/** The parts of the Responses API, and beside them those of chat messages, for frames and audio. */
+/** The parts of the Responses API, and those of chat messages for frames and audio. */
 const anyUserPart = z
   .discriminatedUnion('type', [text, image, file, video, ...userPart.options])
   .register(requestSchemas, { id: 'ResponseUserPart' })
@@ -137,7 +137,7 @@ export const inputItem = z
 
 export type InputItemBody = z.output<typeof inputItem>
 type ReferenceBody = z.output<typeof reference>
-/** An item that stands for itself. */
+/** An item that is not a reference. */
 export type ItemBody = Exclude<InputItemBody, ReferenceBody>
 export type UserPartBody = z.output<typeof userParts>[number]
 export type InputFileBody = z.output<typeof file>

@@ -16,7 +16,7 @@ import {
 const RESPONSE_ID = inPath('response_id', 'The id of the response, which begins with `resp_`.')
 const STORED_ERRORS = [401, 403, 404, 429, 503]
 
-/** `/v1/responses`. */
+/** `/v1/responses` and the paths below it. */
 export const RESPONSE_PATHS: Paths = {
   '/v1/responses': {
     post: operation({

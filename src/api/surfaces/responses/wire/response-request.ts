@@ -8,11 +8,11 @@ import { anyEffort, replyOptions, topLogprobs } from '../../openai/wire/reply-op
 import { toolNameIssue } from '../../openai/wire/tool-names.ts'
 import { type InputItemBody, inputItem } from './items.ts'
 
-/** As many as one constraint supports, and as many again that are skipped. */
+/** The maximum that one constraint supports, and the same number of skipped tools. */
 const MOST_TOOLS = 512
 const MOST_FUNCTIONS = 256
 
-/** A field that says nothing unless it is set, and then asks for what there is not. */
+/** A field for an unsupported feature: only null is accepted. */
 function unsupported(message: string) {
   return z
     .unknown()
@@ -109,7 +109,7 @@ const reasoning = z
   .register(requestSchemas, { id: 'ResponseReasoningOptions' })
 
 const LOG_PROBS = 'message.output_text.logprobs'
-/** The others are about tools that are skipped, or about what a response has anyway. */
+/** Other values concern skipped tools, or fields that a response always has. */
 const include = z
   .array(
     z.enum([
@@ -143,7 +143,7 @@ const items = z
   )
 const input = z.union([z.string(), items])
 
-/** Fields that decide about the prompt, which counting its tokens takes too. */
+/** Fields that determine the prompt. Requests that count its tokens take them too. */
 const promptFields = {
   model: z.string(),
   input,
@@ -161,7 +161,7 @@ const promptFields = {
   vision_config: replyOptions.vision_config,
   conversation: unsupported('conversations are not supported; use previous_response_id'),
   prompt: unsupported('stored prompts are not supported'),
-  // Not dropped as other unknown fields are: the answer would have no structure, and nothing would say so.
+  // Rejected, unlike other unknown fields: the answer would lack the structure without any notice.
   response_format: unsupported('it is a field of chat completions; use text.format'),
 }
 
@@ -209,7 +209,7 @@ export function isFunction(tool: ToolBody): tool is FunctionToolBody {
   return tool.type === 'function'
 }
 
-/** Whether a response is to have log-probabilities. */
+/** Whether the client asks for log-probabilities. */
 export function wantsLogProbs({ include, top_logprobs: top }: ResponseRequestBody): boolean {
   return (include ?? []).includes(LOG_PROBS) || (top ?? 0) > 0
 }

@@ -160,7 +160,7 @@ const anyPart = z
   .discriminatedUnion('type', [outputText, reasoningText])
   .register(responseSchemas, { id: 'ResponseContentPart' })
 
-/** What happens while a response is generated, without its number. */
+/** An event while a response is generated, without its number. */
 const lifecycle = z.object({
   type: z.enum([
     'response.created',

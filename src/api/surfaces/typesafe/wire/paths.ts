@@ -3,7 +3,7 @@ import { json, operation, type Paths, PRIORITY, ref } from '../../../http/wire/d
 
 const CONVENTION = { errors: 'SystemOneError', headers: ['x-typesafe-request-id'] } as const
 
-/** TypeSafe's convention, in which mistakes in a body have status 422. */
+/** The paths of TypeSafe's convention, in which mistakes in a body have status 422. */
 export const TYPESAFE_PATHS: Paths = {
   '/v1/systemone': systemOne('createSystemOne'),
   '/typesafe/v1/systemone': systemOne('createSystemOneBelowPrefix'),

@@ -7,16 +7,16 @@ import { mediaUrl } from '../../openai/wire/messages.ts'
 const MOST_QUESTIONS = 400
 const MOST_OPTIONS = 255
 const MOST_ASSETS = 256
-/** They are looked for at every place of every text. */
+/** A limit, because every position of every text is searched for each of them. */
 const LONGEST_PLACEHOLDER = 64
 const placeholder = z.string().min(1).max(LONGEST_PLACEHOLDER)
 
-/** Text, or JSON that the model is shown as it is. Placeholders of assets may stand in either. */
+/** Text, or JSON that the model is shown unchanged. Either may contain placeholders of assets. */
 const object = clientMap(z.unknown())
 object.register(requestSchemas, { id: 'SystemOneObject' })
 object.register(responseSchemas, { id: 'SystemOneObjectShown' })
 const shownContent = z.union([z.string(), object, z.array(z.unknown())]).nullable()
-/** What is no text is held as the text of its JSON. */
+/** Values other than text are kept as JSON text. */
 const content = z
   .union([z.string(), asText(object).transform(heldJson), asText(z.array(z.unknown())).transform(heldJson)])
   .nullable()
@@ -63,7 +63,7 @@ const question = z
   .discriminatedUnion('type', [noul, choice, score, box])
   .register(requestSchemas, { id: 'SystemOneQuestion' })
 
-/** The image in base64; with `part`, the part of the form with that name has it. */
+/** The image in base64; or, with `part`, in the part of the form with that name. */
 const asset = z
   .strictObject({
     type: z.literal('image').nullish(),
@@ -103,7 +103,7 @@ export const systemOneRequest = z
   })
   .register(requestSchemas, { id: 'SystemOneRequest' })
 
-/** The same in a form, whose other parts are the images that assets name. */
+/** The request in a form whose other parts are the images that assets name. */
 export const systemOneForm = z
   .looseObject({ request: systemOneRequest })
   .register(requestSchemas, { id: 'SystemOneForm' })
