@@ -19,15 +19,13 @@ const VOCABULARY: readonly (readonly [phrase: string, instead: string])[] = [
 const FOLDERS = ['bench', 'docs', 'reference', 'scripts', 'site', 'src', 'studio', 'test', '*.md', ':!CHANGELOG.md']
 /** Data, and this list. */
 const EXCLUDED = /^test\/fixtures\/|^scripts\/words\.ts$/
-/** Not rewritten yet. */
-const LATER = /^src\/inference\/local\//
 const TEXTS = /\.(?:c|cpp|css|cu|h|html|m?js|md|py|sh|tsx?)$/
 
 let hits = 0
 for (const file of execFileSync('git', ['ls-files', ...FOLDERS], { encoding: 'utf8' })
   .trim()
   .split('\n')) {
-  if (!TEXTS.test(file) || EXCLUDED.test(file) || LATER.test(file)) continue
+  if (!TEXTS.test(file) || EXCLUDED.test(file)) continue
   const text = readFileSync(file, 'utf8')
   for (const [phrase, instead] of VOCABULARY) {
     for (const { index, 0: found } of text.matchAll(new RegExp(`\\b${phrase}\\b`, 'gi'))) {

@@ -140,7 +140,7 @@ function askOf(number: number, vocabularySize: number): Ask {
     temperature: [0, 0.7, 1.3][number % 4] ?? 1,
     topK: number % 7 === 0 ? 20 : 0,
     topP: number % 2 === 0 ? 0.9 : 1,
-    place: Math.imul(number + 1, 0x9e3779b1) >>> 0,
+    drawSeed: Math.imul(number + 1, 0x9e3779b1) >>> 0,
     ranked: number % 6 === 0 ? 5 : null,
   }
 }

@@ -1,7 +1,7 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import type { EngineFailure } from './protocol.ts'
 
-/** An error whose cause the caller must know. Any other error in the engine process is a bug in the server. */
+/** An error that is reported to the caller. Any other error in the engine process is a bug in the server. */
 export class FailureError extends Error {
   readonly failure: EngineFailure
 

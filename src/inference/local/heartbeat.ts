@@ -2,21 +2,18 @@
 export const HEARTBEAT_MS = 500
 /** A shorter silence may be the machine's own, for example when a disk wakes up; in ms. */
 const SHORTEST_LIMIT_MS = 10_000
-/**
- * Upper limit of the extra time that steps get on a machine that is busy with other programs, where they slow down; in
- * ms.
- */
+/** Maximum extra time for steps on a machine that is busy with other programs, in ms. */
 const BUSY_LIMIT_MS = 30_000
 const LIMIT_IN_BUSY_STEPS = 100
-/** Steps are measured over an empty context; over a full one they take longer. */
+/** Limit as a multiple of the longest step. Steps are measured with an empty context; with a full one they take longer. */
 const LIMIT_IN_STEPS = 20
-/** The time of the encoder depends on the size of the image alone. */
+/** Limit as a multiple of the longest encoding, whose time depends on the size of the image alone. */
 const LIMIT_IN_ENCODINGS = 8
 
 /**
  * How long the main thread of a healthy engine may be silent, in ms.
  * @param longestStepMs the longest measured step.
- * @param longestEncodeMs what the encoder takes for the largest image.
+ * @param longestEncodeMs encoding time of the largest image.
  */
 export function silenceLimit(longestStepMs: number, longestEncodeMs: number): number {
   const busy = Math.min(BUSY_LIMIT_MS, LIMIT_IN_BUSY_STEPS * Math.max(longestStepMs, longestEncodeMs))

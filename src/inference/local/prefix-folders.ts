@@ -2,13 +2,13 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** The file with the secret from which folders get their names. */
+/** The file with the secret for the names of folders. */
 const SECRET_FILE = 'secret'
 const SECRET_BYTES = 32
 
 /**
- * Creates the folder of the prefix cache on disk, for the server's user alone, unless it is there.
- * @returns the secret from which the folders of organisations get their names.
+ * Creates the folder of the prefix cache on disk, unless it exists. Only the server's user has access.
+ * @returns the secret for the names of organisations' folders.
  */
 export async function openPrefixFolder(directory: string): Promise<Buffer> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
@@ -18,7 +18,7 @@ export async function openPrefixFolder(directory: string): Promise<Buffer> {
   if (known !== null) await rm(file, { force: true })
   const draft = `${file}-${randomBytes(8).toString('hex')}`
   await writeFile(draft, randomBytes(SECRET_BYTES), { flag: 'wx', mode: 0o600, flush: true })
-  // Of several servers that start at once, one makes the secret.
+  // If several servers start at once, one of them creates the secret.
   await link(draft, file).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
@@ -26,14 +26,13 @@ export async function openPrefixFolder(directory: string): Promise<Buffer> {
   return readFile(file)
 }
 
-/** Folder of an organisation. Its name says nothing without the secret. */
+/** Folder of an organisation. Its name reveals nothing without the secret. */
 export function organisationFolder(secret: Uint8Array, organisation: string): string {
   return createHmac('sha256', secret).update(organisation).digest('hex').slice(0, 32)
 }
 
 /**
- * Removes what the prefix cache on disk holds of an organisation, for good: a file takes the place of its folder, so that
- * nothing is kept there again.
+ * Removes an organisation's prefix cache on disk for good: a file replaces its folder, so that nothing is stored there again.
  */
 export async function removeFromPrefixFolder(directory: string, organisation: string): Promise<void> {
   const secret = await readFile(join(directory, SECRET_FILE)).catch(() => null)

@@ -13,7 +13,7 @@ import type { StoredValue } from './shared-file.ts'
 
 /**
  * Messages from the API process to the engine process. They are sent as structured clones, with pixels as typed arrays.
- * Content from clients is in an envelope: if it cannot be read, the id beside it says which request has failed.
+ * Content from clients is in an envelope: if it cannot be read, the id beside it names the failed request.
  */
 export type ToEngine =
   /** `compiledKernels`: whether to use the kernels that set-up has compiled, where there are any. */
@@ -39,14 +39,14 @@ export interface CountedPrompt {
   readonly parts: readonly PromptPart[]
 }
 
-/** Descriptor of the file that the engine process shares with the API process; see `Outbox`. */
+/** File descriptor of the file that both processes share; see `Outbox`. */
 export const SHARED_FILE = 5
 
 /** Messages from the engine process to the API process. */
 export type FromEngine =
   /**
-   * `longestStepMs`: longest duration of a step during warm-up. `longestEncodeMs`: what the encoder takes for the largest
-   * image. `times`: as calibration measured them.
+   * `longestStepMs`: longest step during warm-up. `longestEncodeMs`: encoding time of the largest image. `times`: from
+   * calibration.
    */
   | {
       readonly type: 'ready'
@@ -67,22 +67,22 @@ export type FromEngine =
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
   | { readonly type: 'measured'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'stats'; readonly id: number; readonly stats: LocalStats }
-  /** Of a traced work: its first completion has its place; and the encoder has just taken so long for media of it. */
+  /** For traced work: its first completion was admitted; or the encoder has completed a chunk of its media in `ms`. */
   | { readonly type: 'started'; readonly id: number }
   | { readonly type: 'encoded'; readonly id: number; readonly ms: number }
   /** All events of one step. */
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
-  /** Answers to some questions of a read. `last`: no further ones follow. */
+  /** Answers to some questions of a read. `last`: no further answers follow. */
   | {
       readonly type: 'answers'
       readonly id: number
       readonly answers: readonly SentAnswer[]
       readonly last: boolean
     }
-  /** The request is rejected or has failed; no further message follows for it. */
+  /** The request was rejected or has failed; no further message follows for it. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
 
-/** How long a loaded model takes, in ms. */
+/** Step times of a loaded model, in ms. */
 export interface StepTimes {
   /** One step of one sequence. */
   readonly stepMs: number
@@ -90,15 +90,15 @@ export interface StepTimes {
   readonly promptRowMs: number
 }
 
-/** The code that computes on the processor. */
+/** The kernels that the CPU runs. */
 export interface KernelsInUse {
-  /** Whether it is ours; otherwise it is the best of llama.cpp's prebuilt kernels. */
+  /** Whether they are ours; otherwise they are the best of llama.cpp's prebuilt kernels. */
   readonly compiled: boolean
   /** For which level of processors ours was compiled; null: for this machine's. */
   readonly level: string | null
-  /** What of the processor it uses, in ggml's words, such as `AVX512`. */
+  /** Instruction sets in use, as ggml names them, such as `AVX512`. */
   readonly features: readonly string[]
-  /** How many threads compute next tokens while the machine is idle. */
+  /** Number of threads for decoding on an idle machine. */
   readonly threads: number
 }
 
@@ -117,15 +117,15 @@ export interface RequestEvents {
   readonly last: boolean
 }
 
-/** What the engine process must know about the model card and the machine. */
+/** Settings of the engine process, from the model card and the machine. */
 export interface EngineSettings {
   readonly model: string
-  /** All files of the model where it is in several, `model` first. */
+  /** All files of a split model, `model` first. */
   readonly modelParts?: readonly string[]
   readonly projector: string | null
   /** KV cells shared by all sequences. */
   readonly cells: number
-  /** How keys and values are stored; `f16` when it is left out. */
+  /** Storage type of keys and values; `f16` by default. */
   readonly kvType?: 'f16' | 'q8_0'
   /** Maximum completions that run at the same time. */
   readonly maxSequences: number
@@ -135,25 +135,25 @@ export interface EngineSettings {
   readonly speculation: boolean
   /** Limits on repetition; null for none. */
   readonly repetition: RepetitionLimits | null
-  /** How images and frames are prepared; null when the model takes none. */
+  /** How images and frames are prepared; null if the model takes none. */
   readonly image: ImageLimits | null
-  /** How audio is counted; left out when the model takes none. */
+  /** How audio is counted; absent if the model takes none. */
   readonly audio?: AudioLimits
-  /** What may compute; left out, what the environment says. */
+  /** The backend; by default, the environment's. */
   readonly backend?: Backend
-  /** Null for as many as the CPU's share of the weights is worth. */
+  /** Null to derive it from the CPU's share of the weights. */
   readonly threads: number | null
-  /** What GPUs compute, where there are any; left out, as much as they have room for. */
+  /** Settings for GPUs; by default, as many layers as fit. */
   readonly gpu?: GpuSettings
-  /** Whether some weights are those of experts, of which each token uses a few. */
+  /** Whether the model is a mixture of experts. */
   readonly hasExperts?: boolean
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
-  /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
+  /** Size of the prefix cache, which keeps prefixes of finished work for later requests; 0 for none. */
   readonly prefixCacheBytes: number
   /** Size of the cache of encoded images and audio; 0 for none. */
   readonly encoderCacheBytes: number
-  /** Where the prefix cache outlives the process; absent for nowhere. */
+  /** The prefix cache on disk; absent for none. */
   readonly prefixDisk?: PrefixDiskSettings
   /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
@@ -161,21 +161,21 @@ export interface EngineSettings {
   readonly origin?: PromptOrigin
 }
 
-/** What the API process makes prompts with. */
+/** The code that renders prompts in the API process. */
 interface PromptOrigin {
-  /** Of Lookout. */
+  /** Version of Lookout. */
   readonly version: string
   readonly chatTemplate: string | null
 }
 
 export interface PrefixDiskSettings {
-  /** For all models and organisations. */
+  /** The directory for all models and organisations. */
   readonly directory: string
-  /** Most bytes that all files in it may take together. */
+  /** Maximum bytes of all files in it. */
   readonly limitBytes: number
-  /** Names the model, whatever its files are. */
+  /** Names the model, regardless of its files. */
   readonly model: string
-  /** Whether everything is kept and read, however little time that saves; for tests, whose models are small. */
+  /** Whether all pieces are written and read, even if that saves little time; for tests, whose models are small. */
   readonly keepsAll?: boolean
 }
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { libc } from '../../lib/libc.ts'
 import { type Envelope, pack, unpack } from './envelope.ts'
 
-/** A value whose views are in a shared file, one after the other. */
+/** A value whose views are in a shared file, one after another. */
 export interface StoredValue {
   readonly body: Uint8Array
   readonly position: number
@@ -13,19 +13,19 @@ export interface StoredValue {
 }
 
 export interface SharedFileOptions {
-  /** Whether it may be in memory. Tests say no, as some systems do. */
+  /** Whether it may be in memory. Tests disable this to match systems without such files. */
   readonly inMemory?: boolean
 }
 
 const MFD_CLOEXEC = 1
-/** Views that one system call transfers; it takes at most 1,024. */
+/** Views per system call, which takes at most 1,024. */
 const VIEWS_AT_ONCE = 64
 
 /**
  * A file that two processes share, so that pixels and samples need not pass through the channel between them, which copies
- * them several times in pieces of some ten KiB. A child inherits its descriptor. It has no name, so nothing is left when
- * both processes have ended. It is in memory where the system can do that, and otherwise in the folder for temporary
- * files. Other threads read and write it, with system calls: what is missing is an error then, and no fault.
+ * them several times in blocks of some ten KiB. A child inherits its descriptor. It has no name, so nothing is left when both
+ * processes have ended. It is in memory where the system can do that, and otherwise in the folder for temporary files. Other
+ * threads read and write it with system calls, so missing data is an error, not a fault.
  */
 export class SharedFile {
   readonly descriptor: number
@@ -67,7 +67,7 @@ export class SharedFile {
     })
   }
 
-  /** Frees the memory. What was put must have been taken. */
+  /** Frees the memory. All values must have been taken. */
   async clear(): Promise<void> {
     // If it cannot be shortened, it is overwritten.
     await this.#use(() => promisify(ftruncate)(this.descriptor, 0)).catch(() => {})
@@ -102,7 +102,7 @@ export class SharedFile {
   }
 }
 
-/** @returns null where the system has no files in memory. */
+/** @returns null if the system has no files in memory. */
 function openInMemory(): number | null {
   if (process.platform !== 'linux') return null
   try {

@@ -14,7 +14,7 @@ const operation = fc.record({
   which: fc.nat(),
 })
 
-test('the largest holder gives up what it has not used for longest', () => {
+test('evicts the least recently used item of the largest holder', () => {
   fc.assert(
     fc.property(fc.array(operation, { maxLength: 40 }), fc.nat(), (operations, spare) => {
       const lru = new FairLru<Item>()

@@ -5,8 +5,8 @@ interface Owner<Item> {
 }
 
 /**
- * The order in which a cache removes items: of the organisation that holds most, the item that was not used for longest.
- * So nobody can displace what others keep by using the cache more than they do. It owns that order and the sizes.
+ * The eviction order of a cache: the least recently used item of the organisation that holds most. So no organisation can
+ * evict the items of others by using the cache more than they do. It owns that order and the sizes.
  */
 export class FairLru<Item extends { readonly organisation: string }> {
   readonly #owners = new Map<string, Owner<Item>>()
@@ -25,7 +25,7 @@ export class FairLru<Item extends { readonly organisation: string }> {
     return this.#owners.get(item.organisation)?.items.has(item) === true
   }
 
-  /** Adds an item, as the one that was used last. */
+  /** Adds an item as the most recently used. */
   add(item: Item, size: number): void {
     this.delete(item)
     const owner = this.#owners.get(item.organisation) ?? { size: 0, items: new Map<Item, number>() }
@@ -36,7 +36,7 @@ export class FairLru<Item extends { readonly organisation: string }> {
     this.#count++
   }
 
-  /** Makes an item that it has the one that was used last. */
+  /** Marks an item as the most recently used. */
   touch(item: Item): void {
     const size = this.#owners.get(item.organisation)?.items.get(item)
     if (size !== undefined) this.add(item, size)
@@ -58,7 +58,7 @@ export class FairLru<Item extends { readonly organisation: string }> {
     for (const { items } of this.#owners.values()) yield* items.keys()
   }
 
-  /** The item to remove next; null when all are spared. */
+  /** The item to remove next; null if all are spared. */
   next(isSpared: (item: Item) => boolean = () => false): Item | null {
     for (const { items } of [...this.#owners.values()].sort((a, b) => b.size - a.size)) {
       for (const item of items.keys()) if (!isSpared(item)) return item

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { FakeContext } from '../../../../test/support/fake-context.ts'
 import { KvCache, type KvSequence, START } from './kv-cache.ts'
 
-test('counts every cell once, whatever is forked, cut, saved, restored, grown, shrunk and released, in whatever order', () => {
+test('counts every cell once after any order of forks, cuts, saves, restores, growth, shrinking and releases', () => {
   const operation = fc.record({
     kind: fc.constantFrom('fork', 'cut', 'grow', 'grow', 'shrink', 'release', 'empty', 'restore'),
     which: fc.nat(),
@@ -73,7 +73,7 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown, s
   )
 })
 
-test('nothing is left of a sequence that the library refuses to restore', () => {
+test('removes a sequence that the library refuses to restore', () => {
   const context = new FakeContext()
   const kv = new KvCache(context, 2)
   const sequence = kv.fork(null)
@@ -89,7 +89,7 @@ test('nothing is left of a sequence that the library refuses to restore', () => 
   expect([kv.usedCells, context.used, kv.freeSequences]).toEqual([20, 20, 1])
 })
 
-test('a sequence is released once, and not used after that', () => {
+test('a sequence is released once, and cannot be used afterwards', () => {
   const kv = new KvCache(new FakeContext(), 2)
   const sequence = kv.fork(null)
   kv.grow(sequence, 3, 3)
@@ -100,7 +100,7 @@ test('a sequence is released once, and not used after that', () => {
   expect([kv.usedCells, kv.usedSequences, kv.freeSequences]).toEqual([0, 0, 2])
 })
 
-test('cells that another sequence shares are never freed by shrinking, and state that cannot be cut is not shrunk', () => {
+test('shrinking never frees shared cells, nor state that cannot be cut', () => {
   const kv = new KvCache(new FakeContext(), 3, 10)
   const sequence = kv.fork(null)
   kv.grow(sequence, 6, 6)

@@ -1,8 +1,8 @@
 import type { Context } from '../native/context.ts'
 
-/** Cells that one or more sequences share. A sequence consists of its segment and all segments above it. */
+/** Cells that one or more sequences share. A sequence consists of its segment and all ancestors. */
 interface Segment {
-  /** Null at the start of a sequence; replaced when the segment above is split. */
+  /** Null at the start of a sequence; replaced when the parent is split. */
   parent: Segment | null
   cells: number
   /** Sequences that end here and segments that continue this one. */
@@ -14,7 +14,7 @@ export interface KvSequence {
   readonly id: number
   /** Position of the next token. Under M-RoPE an image takes fewer positions than cells. */
   readonly position: number
-  /** Cells that it consists of, shared ones included. */
+  /** Its cells, including shared ones. */
   readonly cells: number
 }
 
@@ -40,7 +40,7 @@ export interface SavedCells {
   readonly state: Uint8Array
 }
 
-/** Saved cells, of which those before `end` are wanted. */
+/** Saved cells, wanted up to `end`. */
 export interface WantedCells {
   readonly saved: SavedCells
   readonly end: Cut
@@ -52,22 +52,22 @@ type SequenceMemory = Pick<
 >
 
 /**
- * Owns the sequences of the KV cache and counts its cells: each once, however many sequences share it. The sequence
- * manager forks and releases sequences; prefill cursors and sequences of the scheduler fill them.
+ * Owns the sequences of the KV cache and counts its cells, shared ones once. The sequence manager forks and releases
+ * sequences; prefill cursors and sequences of the scheduler fill them.
  */
 export class KvCache {
   readonly #context: SequenceMemory
   readonly #freeIds: number[]
-  /** The id under which a part of a sequence is copied. */
+  /** The sequence id for copying a part of a sequence. */
   readonly #copyId: number
   readonly #cuttablePositions: number
-  /** Those that were not released. */
+  /** Sequences that were not released. */
   readonly #sequences = new Map<KvSequence, OwnedSequence>()
   readonly capacity: number
   #used = 0
 
   /**
-   * @param sequences that may be in use; the context must have one id more.
+   * @param sequences maximum number in use; the context must have one id more.
    * @param cuttablePositions see `Model.cuttablePositions`.
    */
   constructor(context: SequenceMemory, sequences: number, cuttablePositions = Number.POSITIVE_INFINITY) {
@@ -106,7 +106,7 @@ export class KvCache {
 
   /**
    * A new sequence that continues `parent`, or an empty one when it is null. Copies no cells.
-   * @param cut how much of the parent to take; all of it by default.
+   * @param cut the part of the parent to continue; all of it by default.
    */
   fork(parent: KvSequence | null, cut?: Cut): KvSequence {
     const source = parent === null ? null : this.#own(parent)
@@ -123,15 +123,15 @@ export class KvCache {
     return this.#select(sequence, from, to, (id) => this.#context.sequenceBytes(id))
   }
 
-  /** Copies cells out of the KV cache. Blocks: about 0.1 ms per MB, and 0.5 to 3 ms per MB where memory is new. */
+  /** Copies cells out of the KV cache. Blocks: about 0.1 ms per MB, and 0.5 to 3 ms per MB of new memory. */
   save(sequence: KvSequence, from: Cut, to: Cut): SavedCells {
     return { from, to, state: this.#select(sequence, from, to, (id) => this.#context.saveSequence(id)) }
   }
 
   /**
-   * A new sequence of saved cells: each part begins where what is wanted of the one before it ends. All cells of a part
-   * must fit, if only for a moment.
-   * @throws Error when the library cannot read a part. Nothing is left of the sequence then.
+   * A new sequence of saved cells: each part begins at the wanted end of the one before it. All cells of a part must fit for
+   * a moment.
+   * @throws Error if the library cannot read a part. The sequence is then removed.
    */
   restore(parts: readonly WantedCells[]): KvSequence {
     const sequence = this.fork(null)
@@ -168,12 +168,12 @@ export class KvCache {
     this.#used += cells
   }
 
-  /** Whether the last cells of a sequence could be removed again once it has so many more. */
+  /** Whether the last cells of a sequence can be removed again once it has grown by `cells`. */
   mayShrink(sequence: KvSequence, cells: number): boolean {
     return this.#own(sequence).position + cells <= this.#cuttablePositions
   }
 
-  /** Frees the last cells of a sequence, which hold text that it has grown by since it was last forked. */
+  /** Frees the last cells of a sequence. They must hold text that was added since the last fork. */
   shrink(sequence: KvSequence, cells: number): void {
     const owned = this.#own(sequence)
     if (cells > owned.segment.cells) throw new Error(`Sequence ${sequence.id} shares the cells that are to be freed.`)
@@ -209,7 +209,7 @@ export class KvCache {
     return cells
   }
 
-  /** @param use gets the id of a sequence that has these cells and no others. */
+  /** @param use receives the id of a sequence with exactly these cells. */
   #select<Result>(sequence: KvSequence, from: Cut, to: Cut, use: (id: number) => Result): Result {
     const { id, cells } = this.#own(sequence)
     if (from.cells === 0 && to.cells === cells) return use(id)
@@ -233,7 +233,7 @@ export class KvCache {
     return owned
   }
 
-  /** Makes the first cells of a sequence end at the end of a segment, and refers to that segment once more. */
+  /** Splits segments so that the first `cells` of a sequence end with a segment, and adds a reference to that segment. */
   #share(sequence: OwnedSequence, cells: number): Segment | null {
     if (cells === 0) return null
     let end = sequence.cells
@@ -247,7 +247,7 @@ export class KvCache {
       segment.references++
       return segment
     }
-    // What follows the cut, even if it is still empty, keeps the segment's identity: other sequences end there.
+    // The part after the cut, even if it is empty, keeps the segment's identity: other sequences end there.
     const upper: Segment = { parent: segment.parent, cells: cells - start, references: 2 }
     segment.parent = upper
     segment.cells = end - cells

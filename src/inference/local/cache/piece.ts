@@ -3,19 +3,19 @@ import type { PrefixKey } from './prefix-key.ts'
 import type { PrefixMatch } from './prefix-match.ts'
 
 /**
- * A piece of a saved sequence, in memory or on disk, after the first cells of its parent. Pieces form trees: the turns of
- * a chat follow each other, and prompts that begin alike share their beginning.
+ * A piece is a range of a saved sequence's cells, in memory or on disk. It follows the first cells of its parent. Pieces form
+ * trees: the turns of a chat follow each other, and prompts with a common prefix share its pieces.
  */
 export interface Piece<Self> {
   readonly organisation: string
   /** Null at the start of a sequence. */
   readonly parent: Self | null
-  /** Of all cells from the start to the end of this piece. */
+  /** Key of all cells from the start to the end of this piece. */
   readonly key: PrefixKey
   readonly saved: { readonly from: Cut; readonly to: Cut }
 }
 
-/** A piece and those before it, up to the start of the sequence. */
+/** A piece and its ancestors, up to the start of the sequence. */
 export function* chainOf<Item extends Piece<Item>>(piece: Item | null): Generator<Item> {
   for (let part = piece; part !== null; part = part.parent) yield part
 }
@@ -26,7 +26,7 @@ export function pieceAt<Item extends Piece<Item>>(piece: Item, cut: Cut): Item {
   return piece
 }
 
-/** The match itself, or the end of the piece before it where a piece can only be used whole. */
+/** The match itself, or the end of the parent if a piece can only be used whole. */
 export function whereCuttable<Item extends Piece<Item>>(
   kv: Pick<KvCache, 'canCut'>,
   source: Item,
@@ -34,6 +34,6 @@ export function whereCuttable<Item extends Piece<Item>>(
 ): PrefixMatch<Item> | null {
   const piece = pieceAt(source, cut)
   if (kv.canCut(piece.saved.to, cut)) return { source, cut }
-  // Where a piece continues another one, that one was cut when it was saved, so it can be.
+  // The parent was cut where the piece was saved, so it can be cut there again.
   return piece.parent === null ? null : { source: piece.parent, cut: piece.saved.from }
 }

@@ -12,7 +12,7 @@ const IMAGE_POSITIONS = 3
 
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
 const image = (name: string): PromptChunk => fakeMedia(name, { length: IMAGE_CELLS, positions: IMAGE_POSITIONS })
-/** So many cells of text that begin with another token for every name. */
+/** Text of `cells` cells; the first token depends on the name. */
 const words = (name: number, cells: number) => [text(...Array.from({ length: cells }, () => name))]
 
 function setUp(limitBytes: number) {
@@ -58,7 +58,7 @@ const chunks = fc.array(
   { minLength: 1, maxLength: 6 },
 )
 
-test('finds the longest beginning that was kept, and restores exactly that, however it was divided', () => {
+test('finds the longest cached prefix, and restores exactly that, however it was divided', () => {
   const kept = fc.record({
     chunks,
     organisation: fc.constantFrom('a', 'b'),
@@ -87,7 +87,7 @@ test('finds the longest beginning that was kept, and restores exactly that, howe
   )
 })
 
-test('never holds more bytes than it may, also during a copy', () => {
+test('never exceeds its limit in bytes, even during a copy', () => {
   const step = fc.record({
     chunks,
     organisation: fc.constantFrom('a', 'b'),
@@ -110,7 +110,7 @@ test('never holds more bytes than it may, also during a copy', () => {
   )
 })
 
-test('what is larger than the cache is not copied, and removes nothing', () => {
+test('does not copy a sequence larger than the cache, and removes nothing for it', () => {
   const { context, cache, keep, found } = setUp(100)
   keep(words(1, 60))
   keep(words(2, 40))
@@ -123,20 +123,20 @@ test('what is larger than the cache is not copied, and removes nothing', () => {
   expect([found(words(3, 100)), cache.entries]).toEqual([100, 1])
 })
 
-test('what was not used for longest goes first; to look is not to use', () => {
+test('evicts the least recently used piece first; a lookup is no use', () => {
   const { keep, found, use } = setUp(100)
   for (const name of [1, 2, 3]) keep(words(name, 30))
   use(words(1, 30))
   for (let i = 0; i < 5; i++) found(words(2, 30))
   keep(words(4, 30))
   expect([1, 2, 3, 4].map((name) => found(words(name, 30)))).toEqual([30, 0, 30, 30])
-  // To keep the same again is use.
+  // Saving the same cells again counts as use.
   keep(words(3, 30))
   keep(words(5, 30))
   expect([1, 3, 4, 5].map((name) => found(words(name, 30)))).toEqual([0, 30, 30, 30])
 })
 
-test('the turns of a chat are copied once, and lose their end before their beginning', () => {
+test('copies the turns of a chat once, and evicts their end before their beginning', () => {
   const { context, cache, keep, found } = setUp(120)
   const turns = [words(1, 40), words(2, 40), words(3, 30)].map((turn) => turn[0]!)
   let copied = 0
@@ -150,7 +150,7 @@ test('the turns of a chat are copied once, and lose their end before their begin
   expect(found(turns, 'b')).toBe(0)
 })
 
-test('a copy whose beginning was removed meanwhile ends', () => {
+test('ends a copy whose beginning was removed meanwhile', () => {
   const { kv, cache, compute, keep } = setUp(100)
   const key = PrefixKey.of(words(1, 90))
   const sequence = compute(words(1, 90))
@@ -162,7 +162,7 @@ test('a copy whose beginning was removed meanwhile ends', () => {
   kv.release(sequence)
 })
 
-test('takes pieces that were saved elsewhere, as long as there is what they continue, and forgets whole sequences', () => {
+test('adopts pieces that were saved elsewhere if it has their parents, and forgets whole sequences', () => {
   const [one, other] = [setUp(100), setUp(100)]
   const turns = [...words(1, 40), ...words(2, 40)]
   one.keep(turns, 'a', 40)
@@ -179,7 +179,7 @@ test('takes pieces that were saved elsewhere, as long as there is what they cont
   expect(adopt(first, source)).toBeNull()
 })
 
-test('pieces that are too short to be found by themselves are removed like others', () => {
+test('evicts pieces that are too short for a match like others', () => {
   const { cache, keep, found } = setUp(40)
   keep(words(1, 40), 'a', 5)
   expect([found(words(1, 40)), cache.entries]).toEqual([40, 8])
@@ -191,7 +191,7 @@ test('pieces that are too short to be found by themselves are removed like other
   }
 })
 
-test('an exact copy is found for its own sequence alone, which goes to any KV cache', () => {
+test('finds an exact copy only for its own sequence, and restores it to any KV cache', () => {
   const copied: CachedPrefix[] = []
   const context = new FakeContext()
   const kv = new KvCache(context, 10)

@@ -10,10 +10,10 @@ export interface CachedPrefix extends Piece<CachedPrefix> {
   readonly saved: SavedCells
 }
 
-/** Where sequences are copied from, or restored to; by default, the KV cache of completions. */
+/** The KV cache to copy from or restore to; by default, that of completions. */
 export interface CopyOptions {
   readonly kv?: KvCache
-  /** Whether numbers depend on how a sequence was computed, so that a copy is used whole, and for this sequence alone. */
+  /** Whether numbers depend on how a sequence was computed, so that a copy is only used whole and for the same sequence. */
   readonly isExact?: boolean
 }
 
@@ -22,49 +22,48 @@ export interface PrefixCopy extends Required<CopyOptions> {
   readonly organisation: string
   readonly key: PrefixKey
   readonly pieceCells: number
-  /** What is in the cache so far. */
+  /** The last piece in the cache so far. */
   last: CachedPrefix | null
   next: Cut
 }
 
 /**
- * Size of a piece, unless an image needs more. Copying it takes 5 ms on an idle machine, because the system must provide
- * new memory; 1 ms of that is the copy itself.
+ * Size of a piece, unless an image needs more. Copying it takes 5 ms on an idle machine: 1 ms for the copy, the rest for new
+ * memory.
  */
 const PIECE_BYTES = 8 * 2 ** 20
 
 /**
- * Owns copies of the sequences of ended work, so that a prompt with the same prefix need not compute it again: the next
- * turn of a chat, most of all. The copies lie outside the KV cache: they outlast the sequences that are retained there.
- * Organisations never share them: the time to the first token would tell one what another asked.
+ * Owns copies of the sequences of ended work, so that a prompt with the same prefix, above all the next turn of a chat, need
+ * not recompute it. The copies are outside the KV cache and outlast the retained sequences. Organisations never share them:
+ * the time to the first token would reveal the prompts of others.
  *
- * What it holds never exceeds its limit in bytes. Of the organisation that holds most, pieces that were not used for
- * longest are removed first, the end of a sequence before its beginning. Only `restore` and saving the same again count
- * as use.
+ * Its size never exceeds its limit in bytes. It evicts the least recently used pieces of the organisation that holds most,
+ * the end of a sequence before its beginning. Only `restore` and saving the same cells again count as use.
  */
 export class PrefixCache {
   readonly #kv: KvCache
   readonly #limitBytes: number
   readonly #copied: (piece: CachedPrefix) => void
-  /** With their sizes in bytes. A piece is always later than those that continue it. */
+  /** Pieces with their sizes in bytes. A piece is always more recent than its children. */
   readonly #pieces = new FairLru<CachedPrefix>()
   readonly #tree = new PrefixTree<CachedPrefix>()
   #cells = 0
   #version = 0
 
-  /** @param copied called for each piece that is copied into it, unless it is exact. */
+  /** @param copied called for each copied piece, unless it is exact. */
   constructor(kv: KvCache, limitBytes: number, copied: (piece: CachedPrefix) => void = () => {}) {
     this.#kv = kv
     this.#limitBytes = limitBytes
     this.#copied = copied
   }
 
-  /** Most bytes that it may hold. */
+  /** Maximum size in bytes. */
   get limitBytes(): number {
     return this.#limitBytes
   }
 
-  /** Pieces of saved sequences. */
+  /** Number of pieces. */
   get entries(): number {
     return this.#pieces.count
   }
@@ -77,7 +76,7 @@ export class PrefixCache {
     return this.#pieces.size
   }
 
-  /** Another number whenever another prefix may be found. */
+  /** Changes whenever `find` may return another prefix. */
   get version(): number {
     return this.#version
   }
@@ -99,7 +98,7 @@ export class PrefixCache {
     return this.find(organisation, key)?.cut.cells === key.length
   }
 
-  /** Cells that must be free to restore a match: all of each piece must fit, if only for a moment. */
+  /** Cells that must be free to restore a match: all cells of each piece must fit for a moment. */
   cellsToRestore({ source, cut }: PrefixMatch<CachedPrefix>): number {
     return Math.max(...wantedOf(source, cut).map(({ saved }) => saved.to.cells))
   }
@@ -111,9 +110,9 @@ export class PrefixCache {
   }
 
   /**
-   * Begins to copy a sequence. Copies nothing yet.
+   * Prepares the copy of a sequence. Copies nothing yet.
    * @param key what the sequence consists of.
-   * @returns null when all of it is in the cache, or when it does not fit.
+   * @returns null if all of it is in the cache, or if it does not fit.
    */
   begin(
     organisation: string,
@@ -143,7 +142,7 @@ export class PrefixCache {
    */
   copyNext(copy: PrefixCopy, sequence: KvSequence): boolean {
     const { organisation, key, last, next, kv, isExact } = copy
-    // Without its beginning, the rest is of no use.
+    // Without its beginning, the rest is useless.
     if (last !== null && !this.#pieces.has(last)) return false
     const to = key.cutAfter(next.cells + copy.pieceCells)
     if (!this.#makeRoom(kv.measure(sequence, next, to), last)) return false
@@ -156,8 +155,8 @@ export class PrefixCache {
   }
 
   /**
-   * Takes a piece that was saved before.
-   * @returns null when it does not fit, or when what it continues was removed.
+   * Adds a piece that was saved elsewhere.
+   * @returns null if it does not fit, or if its parent was removed.
    */
   adopt(organisation: string, parent: CachedPrefix | null, key: PrefixKey, saved: SavedCells): CachedPrefix | null {
     if (parent !== null && !this.#pieces.has(parent)) return null
@@ -167,7 +166,7 @@ export class PrefixCache {
     return piece
   }
 
-  /** Removes a sequence, from its start on, with all that continues it. */
+  /** Removes a piece's whole sequence, from its start, with all its continuations. */
   forget(piece: CachedPrefix): void {
     const [root] = [...chainOf(piece)].reverse()
     for (const other of [...this.#pieces.items()]) {
@@ -175,7 +174,7 @@ export class PrefixCache {
     }
   }
 
-  /** @param last the end of a sequence that stays. @returns false when there cannot be so much room. */
+  /** @param last the end of a sequence that stays. @returns false if `bytes` cannot be freed. */
   #makeRoom(bytes: number, last: CachedPrefix | null): boolean {
     if (bytesOf(last) + bytes > this.#limitBytes) return false
     const staying = new Set(chainOf(last))
@@ -198,13 +197,13 @@ export class PrefixCache {
     this.#version++
   }
 
-  /** Makes a piece the latest, and each of those before it later still. */
+  /** Marks a piece as used, and then its ancestors, so that they are more recent. */
   #touch(piece: CachedPrefix): void {
     for (const part of chainOf(piece)) this.#pieces.touch(part)
   }
 }
 
-/** Copies that are used whole are apart from others. */
+/** Exact copies are separate from others. */
 function shelfOf(organisation: string, isExact: boolean): string {
   return isExact ? `${organisation}\0exact` : organisation
 }

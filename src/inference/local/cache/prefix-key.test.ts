@@ -19,7 +19,7 @@ test('the common prefix ends at the first token that differs, however the text i
   expect(key.commonPrefix(PrefixKey.of([text(1, 7), image('a')]))).toEqual({ cells: 1, position: 1 })
 })
 
-test('another image of the same size is not common, nor is a part of an image', () => {
+test('the common prefix excludes a different image of the same size, and parts of an image', () => {
   expect(key.commonPrefix(PrefixKey.of([text(1, 2), image('b'), text(3)]))).toEqual({ cells: 2, position: 2 })
   expect(key.commonPrefix(PrefixKey.of([text(1, 2)]))).toEqual({ cells: 2, position: 2 })
   const two = PrefixKey.of([image('a'), image('b')])

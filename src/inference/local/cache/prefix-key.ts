@@ -3,22 +3,22 @@ import type { Cut } from './kv-cache.ts'
 
 /** An image, a tile of one, or a stretch of audio within a key. */
 export interface KeyMedia {
-  /** First of its cells. */
+  /** Index of its first cell. */
   readonly at: number
   readonly cells: number
   readonly positions: number
-  /** Same key, same embeddings. */
+  /** Media with the same key have the same embeddings. */
   readonly key: string
 }
 
-/** The symbol of every cell of an image or of audio but the first, which has a hash of its key. */
+/** The symbol of every media cell but the first, which has a hash of its key. */
 const MEDIA_CELL = -1
 /**
- * What a sequence consists of, cell by cell: text by its tokens, media by the hash of their content. The prefix cache
- * finds sequences by it. Never changes.
+ * Describes the content of a sequence, cell by cell: text by its tokens, media by the hash of their content. The prefix cache
+ * finds sequences by it. Immutable.
  */
 export class PrefixKey {
-  /** A number for every cell. Keys that begin alike begin with the same ones; those of other media may be the same. */
+  /** A number for every cell. Common prefixes have equal symbols; different media may also have equal symbols. */
   readonly symbols: Int32Array
   readonly #media: readonly KeyMedia[]
 
@@ -46,7 +46,7 @@ export class PrefixKey {
   }
 
   /**
-   * The key of the first cells of another one, with more behind them; or of these alone.
+   * A key that continues another one; or, with null, a key of these cells alone.
    * @param symbols of the cells that follow.
    * @param media within them.
    */
@@ -63,7 +63,7 @@ export class PrefixKey {
     return this.symbols.length
   }
 
-  /** The key of the same with text after it. */
+  /** This key with text after it. */
   concat(tokens: readonly number[]): PrefixKey {
     const longer = new Int32Array(this.length + tokens.length)
     longer.set(this.symbols)
@@ -71,7 +71,7 @@ export class PrefixKey {
     return new PrefixKey(longer, this.#media)
   }
 
-  /** The key of the first cells; null when that would cut an image. */
+  /** The key of the first cells; null if that would cut an image. */
   slice(cells: number): PrefixKey | null {
     if (this.#wholeCells(cells) !== cells) return null
     return new PrefixKey(
@@ -80,12 +80,12 @@ export class PrefixKey {
     )
   }
 
-  /** Media that begin from one cell on and before another one. */
+  /** Media that begin in the cells from `from` to below `to`. */
   mediaWithin(from: number, to: number): readonly KeyMedia[] {
     return this.#media.filter(({ at }) => at >= from && at < to)
   }
 
-  /** The longest prefix that both have. It never ends within an image. */
+  /** The longest common prefix. It never ends within an image. */
   commonPrefix(other: PrefixKey): Cut {
     const end = Math.min(this.length, other.length)
     let cells = 0
@@ -99,13 +99,13 @@ export class PrefixKey {
     return { cells, position: this.#positionAt(cells) }
   }
 
-  /** The cut after at most so many cells, not within an image. */
+  /** The cut after at most `cells` cells, not within an image. */
   cutBefore(cells: number): Cut {
     const whole = this.#wholeCells(Math.min(cells, this.length))
     return { cells: whole, position: this.#positionAt(whole) }
   }
 
-  /** The cut after at least so many cells, or all, not within an image. */
+  /** The cut after at least `cells` cells, or after all, not within an image. */
   cutAfter(cells: number): Cut {
     const cut = this.#media.find(({ at, cells: length }) => at < cells && at + length > cells)
     return this.cutBefore(cut === undefined ? cells : cut.at + cut.cells)
@@ -124,7 +124,7 @@ export class PrefixKey {
   }
 }
 
-/** Negative, so that it is no token. */
+/** Negative, so that it never equals a token. */
 function hashOf(text: string): number {
   let hash = 0
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)

@@ -1,19 +1,19 @@
 import type { Cut } from './kv-cache.ts'
 import type { PrefixKey } from './prefix-key.ts'
 
-/** Where a prompt's prefix has been computed already, and how much of it. */
+/** A computed prefix of a prompt and its source. */
 export interface PrefixMatch<Source> {
   readonly source: Source
   /** The part of the source that the prompt shares. */
   readonly cut: Cut
 }
 
-/** Shorter common prefixes, such as those that a template gives to all prompts, are faster to compute than to share. */
+/** Minimum cells of a match. Shorter common prefixes, such as those from a template, are faster to compute than to share. */
 export const SHORTEST_MATCH = 16
 
 /**
  * The longest match with sources in the order of `PrefixTree.find`.
- * @param use what a source offers for the part that it has in common with the key.
+ * @param use returns the match that a source offers for its common prefix with the key.
  */
 export function longestMatch<Source extends { readonly key: PrefixKey }>(
   sources: Iterable<Source>,

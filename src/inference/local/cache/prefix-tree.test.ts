@@ -14,7 +14,7 @@ const operation = fc.record({
   removes: fc.option(fc.nat(), { nil: null }),
 })
 
-test('finds an item that has most in common, then all prefixes, longest first, whatever was added and removed', () => {
+test('finds an item with the longest common prefix, then all prefixes, longest first, after any additions and removals', () => {
   fc.assert(
     fc.property(fc.array(operation, { maxLength: 30 }), tokens, (operations, wanted) => {
       const tree = new PrefixTree<{ readonly organisation: string; readonly key: PrefixKey }>()
@@ -46,7 +46,7 @@ test('finds an item that has most in common, then all prefixes, longest first, w
   )
 })
 
-test('a lookup compares no more cells than the key has, however many items begin alike', () => {
+test('a lookup compares no more cells than the key has, for any number of items with a common prefix', () => {
   let reads = 0
   const counted = (key: PrefixKey): PrefixKey => {
     const symbols = new Proxy(key.symbols, {

@@ -1,6 +1,6 @@
 import type { PrefixKey } from './prefix-key.ts'
 
-/** Cells that all items below have in common, after those of the node above. */
+/** Cells that all items below share, after those of the parent. */
 interface Node<Item> {
   /** Null for the start of all sequences. */
   parent: Node<Item> | null
@@ -9,25 +9,25 @@ interface Node<Item> {
   end: number
   /** By the first symbol of each. */
   readonly children: Map<number, Node<Item>>
-  /** Those whose key ends here. */
+  /** Items whose keys end here. */
   readonly items: Set<Item>
 }
 
-interface Place<Item> {
+interface Location<Item> {
   readonly organisation: string
   readonly node: Node<Item>
 }
 
 /**
- * Finds the items whose keys begin like another key, for each organisation: a radix tree over the cells of keys. A lookup
- * takes as long as the key that is looked up, however many items there are.
+ * Finds the items whose keys share a prefix with another key, per organisation: a radix tree over the cells of keys. The time
+ * of a lookup depends on the length of its key, not on the number of items.
  */
 export class PrefixTree<Item> {
   readonly #roots = new Map<string, Node<Item>>()
-  readonly #places = new Map<Item, Place<Item>>()
+  readonly #locations = new Map<Item, Location<Item>>()
 
   get size(): number {
-    return this.#places.size
+    return this.#locations.size
   }
 
   add(organisation: string, key: PrefixKey, item: Item): void {
@@ -44,21 +44,21 @@ export class PrefixTree<Item> {
       }
     }
     node.items.add(item)
-    this.#places.set(item, { organisation, node })
+    this.#locations.set(item, { organisation, node })
   }
 
   delete(item: Item): void {
-    const place = this.#places.get(item)
-    if (place === undefined) return
-    this.#places.delete(item)
-    place.node.items.delete(item)
-    const root = prune(place.node)
-    if (root !== null && root.children.size === 0 && root.items.size === 0) this.#roots.delete(place.organisation)
+    const location = this.#locations.get(item)
+    if (location === undefined) return
+    this.#locations.delete(item)
+    location.node.items.delete(item)
+    const root = prune(location.node)
+    if (root !== null && root.children.size === 0 && root.items.size === 0) this.#roots.delete(location.organisation)
   }
 
   /**
-   * One of the items that have most in common with the key, then those that are a prefix of it, longest first. Media count
-   * as equal when the hashes of their keys are: `PrefixKey.commonPrefix` is exact.
+   * An item with the longest common prefix, then the items that are prefixes of the key, longest first. Media count as equal
+   * if the hashes of their keys are: `PrefixKey.commonPrefix` is exact.
    */
   *find(organisation: string, key: PrefixKey): Generator<Item, void> {
     const { symbols } = key
@@ -84,13 +84,13 @@ function newNode<Item>(parent: Node<Item> | null, symbols: Int32Array): Node<Ite
   return { parent, symbols, end: (parent?.end ?? 0) + symbols.length, children: new Map(), items: new Set() }
 }
 
-/** Makes a node known to the one above. */
+/** Adds a node to its parent's children. */
 function attach<Item>(node: Node<Item>): Node<Item> {
   node.parent!.children.set(node.symbols[0]!, node)
   return node
 }
 
-/** How many of a node's symbols are those of a key. */
+/** Number of a node's symbols that equal those of a key. */
 function countAlike<Item>({ symbols, end }: Node<Item>, other: Int32Array): number {
   const start = end - symbols.length
   const most = Math.min(symbols.length, other.length - start)
@@ -108,7 +108,7 @@ function split<Item>(node: Node<Item>, at: number): Node<Item> {
   return upper
 }
 
-/** Removes what leads to no item any more. @returns the root, if all above was removed. */
+/** Removes a node and its ancestors as far as they lead to no item. @returns the root, if all of them were removed. */
 function prune<Item>(node: Node<Item>): Node<Item> | null {
   const { parent } = node
   if (parent === null) return node
@@ -121,7 +121,7 @@ function prune<Item>(node: Node<Item>): Node<Item> | null {
   return null
 }
 
-/** Replaces a node and its only child by one. */
+/** Merges a node with its only child. */
 function join<Item>(node: Node<Item>): void {
   const [child] = node.children.values()
   const symbols = new Int32Array(node.symbols.length + child!.symbols.length)
@@ -132,7 +132,7 @@ function join<Item>(node: Node<Item>): void {
   attach(child!)
 }
 
-/** An item that begins with all down to the node. Every node leads to one, unless the tree is empty. */
+/** Any item below the node. Every node leads to one, unless the tree is empty. */
 function anyItem<Item>(node: Node<Item>): Item | null {
   let below: Node<Item> | undefined = node
   while (below !== undefined) {

@@ -15,7 +15,7 @@ function setUp(cuttablePositions?: number) {
   const kv = new KvCache(context, SEQUENCES, cuttablePositions)
   const held = new Set<RetainedSequence>()
   const retained = new RetainedSequences(kv, (item) => held.delete(item))
-  /** Computes what is not retained yet, and retains it all. */
+  /** Computes the missing cells, and retains all. */
   const keep = (tokens: readonly number[], organisation = 'a') => {
     const key = keyOf(tokens)
     const match = retained.find(organisation, key)
@@ -44,7 +44,7 @@ const operation = fc.record({
   organisation: fc.constantFrom('a', 'b'),
 })
 
-test.each([undefined, 30, 0])('finds the longest beginning, and counts every cell once; cuttable: %s', (cuttable) => {
+test.each([undefined, 30, 0])('finds the longest prefix, and counts every cell once; cuttable: %s', (cuttable) => {
   fc.assert(
     fc.property(fc.array(operation, { maxLength: 30 }), (operations) => {
       const { context, kv, retained, held, keep, found } = setUp(cuttable)
@@ -55,7 +55,7 @@ test.each([undefined, 30, 0])('finds the longest beginning, and counts every cel
           return owner === organisation && kv.canCut(sequence, cut) ? [cut.cells] : []
         })
         const most = Math.max(0, ...longest)
-        // Where a sequence cannot be cut, one of many that continue a beginning decides for all.
+        // If sequences cannot be cut, one of many with a common prefix decides for all.
         if (cuttable === undefined) expect(match?.cut.cells ?? 0).toBe(most < 16 ? 0 : most)
         else expect(match?.cut.cells ?? 0).toBeLessThanOrEqual(most)
         if (kind === 'keep' && kv.freeSequences > 1) {
@@ -81,7 +81,7 @@ test.each([undefined, 30, 0])('finds the longest beginning, and counts every cel
   )
 })
 
-test('the turns of a chat are one sequence; an answer asked for again, where state can be cut, is part of it', () => {
+test('the turns of a chat are one sequence; a regenerated answer is part of it if state can be cut', () => {
   const { kv, retained, keep, found } = setUp()
   const chat = [...words(1, 20), ...words(2, 20), ...words(3, 20)]
   for (const cells of [20, 40, 60]) keep(chat.slice(0, cells))
@@ -92,14 +92,14 @@ test('the turns of a chat are one sequence; an answer asked for again, where sta
   expect([retained.count, kv.usedCells]).toEqual([2, 80])
 })
 
-test('every turn stays where state cannot be cut', () => {
+test('every turn stays if state cannot be cut', () => {
   const { retained, keep, found } = setUp(0)
   const chat = [...words(1, 20), ...words(2, 20), ...words(3, 20)]
   for (const cells of [20, 40, 60]) keep(chat.slice(0, cells))
   expect([retained.count, found(chat.slice(0, 50))]).toEqual([3, 40])
 })
 
-test('one organisation releases its own before it displaces others', () => {
+test('an organisation evicts its own sequences before those of others', () => {
   const { retained, keep } = setUp()
   keep(words(1, 20), 'quiet')
   for (const name of [2, 3]) keep(words(name, 20), 'busy')

@@ -7,20 +7,20 @@ import { PrefixTree } from './prefix-tree.ts'
 /** A sequence of ended work that stays in the KV cache. */
 export interface RetainedSequence {
   readonly organisation: string
-  /** Of all of its cells. */
+  /** Key of all its cells. */
   readonly key: PrefixKey
   readonly sequence: KvSequence
 }
 
 /**
- * Owns the sequences of ended work that stay in the KV cache while nothing else needs their cells: a prompt that begins
- * like one of them forks it, which copies nothing. Organisations never share them. Whoever needs room releases them, in
- * the order of `FairLru`.
+ * Owns the sequences of ended work that stay in the KV cache until their cells are needed. A prompt with a common prefix
+ * forks one, which copies nothing. Organisations never share them. The caller that needs cells releases them, in the order of
+ * `FairLru`.
  */
 export class RetainedSequences {
   readonly #kv: KvCache
   readonly #released: (item: RetainedSequence) => void
-  /** With the cells of each, whether shared or not. */
+  /** Sequences with the cells of each, shared or not. */
   readonly #items = new FairLru<RetainedSequence>()
   readonly #tree = new PrefixTree<RetainedSequence>()
   #version = 0
@@ -39,13 +39,13 @@ export class RetainedSequences {
     return this.#items.items()
   }
 
-  /** Cells that would be free without them, or without all but one. */
+  /** Cells that would become free by releasing all, or all but one. */
   cells(except: RetainedSequence | null = null): number {
     const items = [...this.#items.items()].filter((item) => item !== except)
     return this.#kv.cellsFreedBy(items.map(({ sequence }) => sequence))
   }
 
-  /** Another number whenever another one may be found. */
+  /** Changes whenever `find` may return another match. */
   get version(): number {
     return this.#version
   }
@@ -58,9 +58,10 @@ export class RetainedSequences {
   }
 
   /**
-   * Keeps what a sequence holds; it may be released afterwards. What it makes superfluous is released.
+   * Retains the cells of a sequence, which the caller may then release. Releases retained sequences that it makes
+   * superfluous.
    * @param key what the sequence consists of.
-   * @returns null when another one holds all of it, or when no sequence is free.
+   * @returns null if another one holds all of it, or if no sequence id is free.
    */
   add(organisation: string, key: PrefixKey, sequence: KvSequence): RetainedSequence | null {
     for (const item of [...this.#tree.find(organisation, key)]) {
@@ -74,12 +75,12 @@ export class RetainedSequences {
     return this.#kv.freeSequences === 0 ? null : this.#add(organisation, key, this.#kv.fork(sequence))
   }
 
-  /** It was used: it is released later than others. */
+  /** Marks a sequence as the most recently used. */
   touch(item: RetainedSequence): void {
     this.#items.touch(item)
   }
 
-  /** The one to release next. */
+  /** The sequence to release next. */
   next(except: RetainedSequence | null = null): RetainedSequence | null {
     return this.#items.next((item) => item === except)
   }
@@ -92,7 +93,7 @@ export class RetainedSequences {
     this.#released(item)
   }
 
-  /** Releases what comes after the match, if that can be cut off. @returns whether there was any. */
+  /** Frees the cells after the match, if they can be cut off. @returns whether it freed any. */
   trim({ source, cut }: PrefixMatch<RetainedSequence>): boolean {
     const { organisation, key, sequence } = source
     if (cut.cells === key.length || this.#kv.freeSequences === 0) return false

@@ -6,7 +6,7 @@ const keyOf = (...tokens: number[]) => PrefixKey.of([{ type: 'text', tokens: Int
 /** A text of 40 tokens of its own. */
 const text = (n: number) => keyOf(...Array.from({ length: 40 }, (_, i) => 1000 * n + i))
 
-test('the share grows where what has ended is continued, and falls where it is not', () => {
+test('the share grows when ended work is continued, and falls when it is not', () => {
   const returns = new Returns()
   for (let n = 0; n < 100; n++) returns.leaves('a', text(n))
   expect(returns.share).toBeLessThan(0.05)
@@ -17,7 +17,7 @@ test('the share grows where what has ended is continued, and falls where it is n
   expect(returns.share).toBeLessThan(0.2)
 })
 
-test('what left too soon counts when it comes back: once, for its organisation, and only if less was found', () => {
+test('work that was released too soon counts when it is continued: once, for its organisation, and only if less was found', () => {
   const returns = new Returns()
   const key = text(1)
   returns.leaves('a', key)
@@ -32,7 +32,7 @@ test('what left too soon counts when it comes back: once, for its organisation, 
   expect(returns.computed('a', next, 0)).toBe(false)
 })
 
-test('a limited number of texts that have left is remembered, and a limited number of cells', () => {
+test('remembers a limited number of released texts and cells', () => {
   const returns = new Returns()
   for (let n = 0; n < 300; n++) returns.leaves('a', text(n))
   expect(returns.computed('a', text(0), 0)).toBe(false)

@@ -2,43 +2,43 @@ import type { PrefixKey } from './prefix-key.ts'
 import { longestMatch } from './prefix-match.ts'
 import { PrefixTree } from './prefix-tree.ts'
 
-/** Something that has ended, and whether it is still held. */
+/** Ended work whose cells are still held. */
 interface Ended {
   readonly key: PrefixKey
 }
 
-/** Weight of what happened last. */
+/** Weight of the newest observation. */
 const WEIGHT = 1 / 8
-/** Before anything is known. */
+/** Prior of the share. */
 const FIRST = 0.1
-/** Never less: what comes back too late to be found is not seen. */
+/** Minimum share: work that is continued too late is not observed. */
 const LEAST = 0.02
-/** Ended work that has left and is remembered: this many texts, and cells of all of them together. Each cell takes a number. */
+/** Limits of released work that is remembered: keys, and their cells in total. Each cell takes a number. */
 const REMEMBERED = { texts: 256, cells: 2 ** 20 }
 
 /**
- * Knows which share of ended work is continued: nearly all of it where clients chat, hardly any where each request has a
- * new text. The copies derive from it how long cells are kept. It also remembers what has left lately, because work that
- * was dropped too soon is continued as well.
+ * Estimates the share of ended work that is continued: nearly all in chats, hardly any if each request has a new text.
+ * `PrefixCopies` derives from it how long cells are kept. It also remembers recently released work, because that may be
+ * continued too.
  */
 export class Returns {
   #share = FIRST
   readonly #left = new Set<Ended>()
   readonly #tree = new PrefixTree<Ended>()
-  /** Of all that has left and is remembered. */
+  /** Cells of all remembered work. */
   #cells = 0
 
-  /** The chance that what has ended is continued, from 0 to 1. */
+  /** The probability that ended work is continued, from 0 to 1. */
   get share(): number {
     return Math.max(LEAST, this.#share)
   }
 
-  /** What is still held of ended work was continued. @param cells of it that were of use. */
+  /** Records that held work was continued. @param cells of it that were reused. */
   continued({ key }: Ended, cells: number): void {
     this.#learn(cells / key.length)
   }
 
-  /** It was given up, and nothing had continued it. */
+  /** Records that work was released without being continued. */
   leaves(organisation: string, key: PrefixKey): void {
     this.#learn(0)
     const ended = { key }
@@ -52,9 +52,9 @@ export class Returns {
   }
 
   /**
-   * A prompt is computed, at least in part.
-   * @param found cells of it that are not.
-   * @returns whether more had been there.
+   * Records that a prompt is computed, at least in part.
+   * @param found cells of it that were reused.
+   * @returns whether released work had more of its cells.
    */
   computed(organisation: string, key: PrefixKey, found: number): boolean {
     const match = longestMatch(this.#tree.find(organisation, key), key, (source, cut) => ({ source, cut }))

@@ -8,9 +8,9 @@ import { hashState, nameOf } from './piece-file.ts'
 import type { PieceStore, StoredHead } from './piece-store.ts'
 import { bytesOf, keysOf, lackingOf, type StoredPiece, spared } from './stored-piece.ts'
 
-/** What is known of an organisation's pieces. */
+/** The known pieces of an organisation. */
 interface Shelf {
-  /** Of the folder, when it was last read. */
+  /** Version of the folder when it was last read. */
   version: string | null
   readonly pieces: Map<string, StoredPiece>
   readonly tree: PrefixTree<StoredPiece>
@@ -18,63 +18,66 @@ interface Shelf {
   refreshing: Promise<void> | null
 }
 
-/** Files are marked as used so long after that, in ms: the pieces of one sequence together. */
+/** Delay before files are marked as used, in ms, so that the pieces of one sequence are marked together. */
 const TOUCH_MS = 2000
-/** A prompt waits no longer to learn what is on disk, in ms. */
+/** Maximum time that a prompt waits for the list of files, in ms. */
 const REFRESH_MS = 1000
 
 /** Pieces whose states are being read. */
 export interface DiskRead {
-  /** From the start of the sequence on. */
+  /** In order, from the start of the sequence. */
   readonly parts: readonly StoredPart[]
-  /** After so long, computing is faster; in ms. */
+  /** Time after which prefill is faster, in ms. */
   readonly limitMs: number
 }
 
 interface StoredPart {
   readonly piece: StoredPiece
-  /** Null when the file is missing or damaged. */
+  /** Null if the file is missing or damaged. */
   readonly saved: Promise<SavedCells | null>
 }
 
 export interface DiskPrefixesOptions {
   readonly kv: Pick<KvCache, 'canCut'>
-  /** Opened already, or about to be. Where that fails, nothing is kept. */
+  /** Opened already, or being opened. If that fails, nothing is stored. */
   readonly store: PieceStore
   readonly opening: Promise<void>
-  /** Time that the cells of a key take to compute, from one to another; in ms. */
+  /** Prefill time of the cells `from` to `to` of a key, in ms. */
   readonly costOf: (key: PrefixKey, from: number, to: number) => number
-  /** Whether everything is kept and read, however little time that saves. */
+  /** Whether all pieces are written and read, even if that saves little time. */
   readonly keepsAll?: boolean
 }
 
-/** What is written together must have taken so long to compute, in ms. Texts are asked about again more rarely than images. */
+/** Minimum compute time of pieces that are written together, in ms. Texts are reused more rarely than images. */
 const LEAST_MS = { withMedia: 250, textOnly: 2000 }
-/** Computing must take so many times longer than reading. */
+/** Computing must take at least this many times as long as reading. */
 const WORTHWHILE = 2
 /** Larger states are not written: one call could not read them. */
 const MOST_STATE_BYTES = 2 ** 30
-/** Before anything was read: half of what a plain SSD reads, in bytes per ms. */
+/** Assumed speed before the first read, in bytes per ms: half that of a plain SSD. */
 const FIRST_SPEED = 200_000
-/** Smaller reads say nothing about the speed. */
+/** Minimum bytes of a read that measures the speed. */
 const MEASURED_BYTES = 2 ** 20
-/** What is not read because the disk seemed slow makes it seem a little faster, or one slow moment would count for ever. */
+/**
+ * Factor on the estimated speed for each read that is skipped because the disk seems slow. Otherwise one slow moment would
+ * count for ever.
+ */
 const FORGIVENESS = 1.05
 
 /**
- * Keeps pieces of the prefix cache on disk, so that a process that starts later need not compute them. Writes those that
- * took long to compute, and finds them for prompts that begin alike. It owns what it knows of the files; several processes
- * may use the same ones. Files are read and written on other threads. Errors of the file system cost only the copy.
+ * Keeps pieces of the prefix cache on disk, so that a later process need not recompute them. It writes those that took long
+ * to compute, and finds them for prompts with the same prefix. It owns an index of the files, which several processes may
+ * share. Other threads read and write the files. An error of the file system only loses the copy.
  */
 export class DiskPrefixes {
   readonly #options: DiskPrefixesOptions
   readonly #shelves = new Map<string, Shelf>()
-  /** Of the pieces in memory, those that were written, or are about to be. */
+  /** Names of the pieces in memory that were written or will be. */
   readonly #names = new WeakMap<CachedPrefix, string>()
-  /** Names of those that wait, with their organisation. */
+  /** Names of pieces that wait to be written, with their organisation. */
   readonly #waiting = new Set<string>()
   readonly #reading = new Map<string, Promise<SavedCells | null>>()
-  /** Used lately, of each sequence the last piece. */
+  /** The last piece of each recently used sequence. */
   readonly #used = new Set<CachedPrefix>()
   #timer: NodeJS.Timeout | null = null
   #writing: Promise<void> = Promise.resolve()
@@ -91,7 +94,7 @@ export class DiskPrefixes {
     return { diskBytes: bytes, diskSequences: files, diskHits: this.#hits }
   }
 
-  /** Writes a piece, and those that it continues, once they have taken long enough to compute. */
+  /** Writes a piece and its ancestors, once they have taken long enough to compute. */
   offer(piece: CachedPrefix, cache: PrefixCache): void {
     this.touch(piece)
     const unsaved: CachedPrefix[] = []
@@ -110,7 +113,7 @@ export class DiskPrefixes {
     }
   }
 
-  /** A piece in memory was used: what is on disk of it stays for longer. */
+  /** Marks a piece in memory as used, so that its file stays longer. */
   touch(piece: CachedPrefix): void {
     if (piece.parent !== null) this.#used.delete(piece.parent)
     this.#used.add(piece)
@@ -124,18 +127,18 @@ export class DiskPrefixes {
     this.#used.clear()
     this.#writing = this.#writing.then(async () => {
       for (const piece of used) {
-        // The end of a sequence is to go before its beginning.
+        // The end of a sequence is removed before its beginning.
         const names = [...chainOf(piece)].filter((part) => this.#isSaved(part)).map((part) => this.#names.get(part)!)
         if (names.length > 0) await this.#options.store.touch(piece.organisation, names).catch(() => {})
       }
     })
   }
 
-  /** Looks at what there is of an organisation: other processes may have written or removed some of it. Never rejects. */
+  /** Reads the list of an organisation's files, which other processes may have changed. Never rejects. */
   async refresh(organisation: string): Promise<void> {
     const shelf = this.#shelfOf(organisation)
     shelf.refreshing ??= this.#refresh(organisation, shelf)
-      // Then nothing more is found.
+      // Then no new pieces are found.
       .catch(() => {})
       .finally(() => {
         shelf.refreshing = null
@@ -150,10 +153,10 @@ export class DiskPrefixes {
   }
 
   /**
-   * Begins to read what is on disk of a prompt, if that is faster than to compute it. Call `refresh` first.
-   * @param cached cells of it that the prefix cache has.
-   * @param found cells of it that are found in memory at all.
-   * @param mostBytes of states that may be read.
+   * Begins to read a prompt's prefix from disk, if that is faster than prefill. Call `refresh` first.
+   * @param cached cells of it in the prefix cache.
+   * @param found cells of it anywhere in memory.
+   * @param mostBytes maximum bytes of states to read.
    */
   begin(
     { organisation, key }: { readonly organisation: string; readonly key: PrefixKey },
@@ -180,12 +183,12 @@ export class DiskPrefixes {
     return { parts, limitMs }
   }
 
-  /** A piece that was read is in the prefix cache now. */
+  /** Records that a piece from disk is in the prefix cache now. */
   adopted(piece: CachedPrefix, { name }: StoredPiece): void {
     this.#names.set(piece, name)
   }
 
-  /** A prompt has got a piece from disk. */
+  /** Counts a prompt that reused a piece from disk. */
   countHit(): void {
     this.#hits++
   }
@@ -198,7 +201,7 @@ export class DiskPrefixes {
     }
   }
 
-  /** Waits until all that waits is written. */
+  /** Waits until all queued pieces are written. */
   async flush(): Promise<void> {
     await this.#writing
     this.#touchUsed()
@@ -228,13 +231,13 @@ export class DiskPrefixes {
     const { organisation, key, saved } = piece
     let isWritten = false
     try {
-      // Nothing is kept in memory only to be written.
+      // No piece is kept in memory only to be written.
       if (!cache.has(piece)) return
       await this.refresh(organisation)
       const { pieces } = this.#shelfOf(organisation)
-      // Another process has written it, or an earlier one.
+      // This or another process may have written it before.
       isWritten = pieces.has(name)
-      // Nothing is of use without what it continues.
+      // A piece is useless without its parent.
       const before = parent === null ? null : pieces.get(parent)
       if (isWritten || before === undefined) return
       const { store } = this.#options
@@ -255,10 +258,10 @@ export class DiskPrefixes {
       this.#add({ ...about, organisation, name, parent: before, key, saved: { from, to }, headBytes })
       isWritten = true
     } catch {
-      // A disk that is full or broken.
+      // The disk is full or broken.
     } finally {
       this.#waiting.delete(placeOf(organisation, name))
-      // It is offered again with what continues it.
+      // It is offered again with its next child.
       if (!isWritten) this.#names.delete(piece)
     }
   }
@@ -270,7 +273,7 @@ export class DiskPrefixes {
     )
   }
 
-  /** Reads a state once, also for several prompts that want it at the same time. */
+  /** Reads a state once, even if several prompts want it at the same time. */
   #read(piece: StoredPiece): Promise<SavedCells | null> {
     const { organisation, name, saved } = piece
     const place = placeOf(organisation, name)
@@ -309,10 +312,10 @@ export class DiskPrefixes {
     shelf.version = listed.version
   }
 
-  /** Adds pieces after those that they continue. Those that lack their beginning are removed. */
+  /** Adds pieces after their parents. Pieces without a parent are removed. */
   #addAll(organisation: string, heads: ReadonlyMap<string, StoredHead>): void {
     const { pieces } = this.#shelfOf(organisation)
-    // The keys of a sequence's pieces share the memory of its last one.
+    // The keys of a sequence's pieces share the memory of the last one's key.
     const deepestFirst = [...heads].sort(([, a], [, b]) => b.to.cells - a.to.cells)
     for (const [name] of deepestFirst) {
       if (pieces.has(name)) continue
@@ -339,7 +342,7 @@ export class DiskPrefixes {
     tree.add(piece.organisation, piece.key, piece)
   }
 
-  /** Forgets a piece and those that continue it. */
+  /** Forgets a piece and its descendants. */
   #forget(piece: StoredPiece): void {
     const { pieces, tree } = this.#shelfOf(piece.organisation)
     for (const other of [...pieces.values()]) {

@@ -5,11 +5,11 @@ import type { EngineSettings } from '../protocol.ts'
 import { FORMAT } from './piece-file.ts'
 
 /**
- * Names everything that determines the content of a saved sequence: what its numbers depend on, the times of change of the
- * weights, and how it is stored. What is on disk is of use to an engine with the same fingerprint only.
+ * Identifies everything that determines the content of a saved sequence: what its numbers depend on, the modification times
+ * of the weights, and the storage format. Only an engine with the same fingerprint can use the files.
  */
 export function fingerprint(settings: EngineSettings, numerics: Pick<Numerics, 'fingerprint'>): string {
-  // All settings count, but for those that are listed here: a new one then counts until somebody finds that it need not.
+  // All settings count except those listed here, so a new one counts by default.
   const {
     model,
     modelParts = [model],
@@ -26,7 +26,7 @@ export function fingerprint(settings: EngineSettings, numerics: Pick<Numerics, '
     seed: _seed,
     ...determining
   } = settings
-  // Samples of the weights may miss a change.
+  // The samples in `numerics` may miss a change of the weights.
   const changed = [...modelParts, ...(projector === null ? [] : [projector])].map(
     (file) => `${statSync(file, { bigint: true }).mtimeNs}`,
   )

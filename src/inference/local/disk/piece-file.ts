@@ -2,20 +2,20 @@ import { createHash, subtle } from 'node:crypto'
 import type { Cut } from '../cache/kv-cache.ts'
 import type { KeyMedia, PrefixKey } from '../cache/prefix-key.ts'
 
-/** Increase it when the files change, or what their cells mean. */
+/** Increase it when the file format or the meaning of its cells changes. */
 export const FORMAT = 1
 
-/** What a file says about the cells in it. */
+/** The description of a file's cells. */
 export interface PieceHead {
   readonly fingerprint: string
   /** Name of the piece that it continues; null at the start of a sequence. */
   readonly parent: string | null
   readonly from: Cut
   readonly to: Cut
-  /** Of the cells in it, as in `PrefixKey`. */
+  /** Symbols of its cells, as in `PrefixKey`. */
   readonly symbols: Int32Array
   readonly media: readonly KeyMedia[]
-  /** Time that it took to compute them, in ms. */
+  /** Time to compute them, in ms. */
   readonly costMs: number
   readonly stateBytes: number
   /** Hash of the state. */
@@ -23,15 +23,15 @@ export interface PieceHead {
 }
 
 /**
- * A file is the mark, the length of the head, the head's hash, the head and the state. The head is the length of a JSON
- * text, the text, and the symbols. Numbers are of 32 bits, little-endian.
+ * A file consists of the mark, the length of the head, the head's hash, the head and the state. The head consists of the
+ * length of a JSON text, the text, and the symbols. Numbers have 32 bits, little-endian.
  */
 const MARK = Buffer.from(`LKPREF${String(FORMAT).padStart(2, '0')}`)
 const HASH_BYTES = 32
-/** What comes before the head. */
+/** Bytes before the head. */
 export const PREAMBLE_BYTES = MARK.length + 4 + HASH_BYTES
 const MOST_HEAD_BYTES = 64 * 2 ** 20
-/** Large states are hashed in pieces of this size, on several threads. */
+/** Large states are hashed in blocks of this size, on several threads. */
 const HASHED_BYTES = 8 * 2 ** 20
 
 /** The start of a file, before the state. */
@@ -54,7 +54,7 @@ export function headBytes(preamble: Uint8Array): number | null {
   return length >= 4 && length <= MOST_HEAD_BYTES ? length : null
 }
 
-/** @param start preamble and head. @returns null when it is damaged. */
+/** @param start preamble and head. @returns null if it is damaged. */
 export function readHead(start: Uint8Array): PieceHead | null {
   const bytes = Buffer.from(start.buffer, start.byteOffset, start.length)
   const length = headBytes(bytes)
@@ -71,10 +71,10 @@ export function readHead(start: Uint8Array): PieceHead | null {
   return symbols.length === about.to.cells - about.from.cells ? { ...about, symbols } : null
 }
 
-/** What of a head is in its JSON text. */
+/** The fields of a head in its JSON text. */
 type About = Omit<PieceHead, 'symbols'>
 
-/** Checked by hand: a library for it would take 5 MiB of the engine's process. */
+/** Checked by hand: a library would take 5 MiB of the engine process. */
 function parse(text: string): About | null {
   try {
     const about = JSON.parse(text)
@@ -113,7 +113,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
-/** Fields whose types nobody has checked. */
+/** Fields of unchecked types. */
 type Unread<Type> = { readonly [Field in keyof Type]?: unknown }
 
 /** Hashes a state on other threads. */
@@ -127,10 +127,7 @@ export async function hashState(state: Uint8Array): Promise<string> {
   return hash.digest('hex')
 }
 
-/**
- * The name of a piece: a hash of what it consists of and what it continues. The same cells have the same name, whoever
- * writes them.
- */
+/** The name of a piece: a hash of its content and its parent. The same cells have the same name in every process. */
 export function nameOf(
   key: PrefixKey,
   { from, to }: { readonly from: Cut; readonly to: Cut },

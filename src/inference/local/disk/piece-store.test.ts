@@ -37,7 +37,7 @@ async function onlyFile(): Promise<string> {
   return join(directory, entries.find((name) => name.endsWith('.prefix'))!)
 }
 
-test('what a head says is read again', () => {
+test('reads a head as it was written', () => {
   const cut = fc.record({ cells: fc.nat(1000), position: fc.nat(1000) })
   const head = fc.record({
     fingerprint: fc.string(),
@@ -58,7 +58,7 @@ test('what a head says is read again', () => {
   )
 })
 
-test('no change of a file goes unnoticed, and a file that was changed is removed', async () => {
+test('detects any change of a file, and removes a changed file', async () => {
   const store = await openStore()
   const { name, head } = await pieceOf(state)
   await store.write('a', name, head, state)
@@ -89,7 +89,7 @@ test('no change of a file goes unnoticed, and a file that was changed is removed
   )
 })
 
-test('files of another fingerprint are not found, and removed', async () => {
+test('removes files of another fingerprint and does not find them', async () => {
   const { name, head } = await pieceOf(state)
   await (await openStore()).write('a', name, head, state)
   const other = await openStore({ fingerprint: 'others' })
@@ -98,7 +98,7 @@ test('files of another fingerprint are not found, and removed', async () => {
   expect((await (await openStore()).list('a', null))?.names).toEqual([])
 })
 
-test('the organisation with most bytes loses what it has not used for longest', async () => {
+test('removes the least recently used files of the organisation with most bytes', async () => {
   const one = await pieceOf(state)
   const store = await openStore({ limitBytes: 5.5 * (writeHead(one.head).length + state.length) })
   const add = (organisation: string, name: string) => store.write(organisation, name, one.head, state)
@@ -115,7 +115,7 @@ test('the organisation with most bytes loses what it has not used for longest', 
   expect((await namesOf('a')).length).toBe(2)
 })
 
-test('a fingerprint tells apart numbers, times of change, and every setting that is not known to make no difference', async () => {
+test('a fingerprint depends on numerics, modification times, and every setting that is not listed as irrelevant', async () => {
   const weights = join(directory, 'weights')
   await writeFile(weights, 'weights')
   await utimes(weights, 1e9, 1e9)

@@ -5,17 +5,17 @@ import { openPrefixFolder, organisationFolder } from '../prefix-folders.ts'
 import { hashState, headBytes, type PieceHead, PREAMBLE_BYTES, readHead, writeHead } from './piece-file.ts'
 
 export interface PieceStoreOptions {
-  /** For all models and organisations. */
+  /** The directory for all models and organisations. */
   readonly directory: string
-  /** Most bytes that all files in the directory may take together. */
+  /** Maximum bytes of all files in the directory. */
   readonly limitBytes: number
-  /** Names the model, whatever its files are. */
+  /** Names the model, regardless of its files. */
   readonly model: string
-  /** Names what determines the content of a state; see `fingerprint`. */
+  /** Identifies what determines the content of a state; see `fingerprint`. */
   readonly fingerprint: string
 }
 
-/** A file of the directory, of whatever model. */
+/** A file of the directory, of any model. */
 interface StoredFile {
   readonly path: string
   readonly folder: string
@@ -24,36 +24,36 @@ interface StoredFile {
   readonly usedAt: number
 }
 
-/** What of the directory belongs to this model. */
+/** This model's files in the directory. */
 export interface StoreUsage {
   readonly bytes: number
   readonly files: number
 }
 
 export interface StoredHead extends PieceHead {
-  /** Where the state begins in the file. */
+  /** Offset of the state in the file. */
   readonly headBytes: number
 }
 
 const ENDING = '.prefix'
 const DRAFT_ENDING = '.draft'
-/** A draft that is older was left by a process that has ended. */
+/** An older draft was left by a process that has ended. */
 const DRAFT_LIFE_MS = 10 * 60_000
 const CLOCK_TICK_MS = 20
-/** When the limit is reached, files are removed until so much of it is taken. */
+/** When the limit is reached, files are removed down to this fraction of it. */
 const KEPT_SHARE = 15 / 16
-/** Share of the disk that must stay free: the rest of the server needs it. */
+/** Fraction of the disk that must stay free for the rest of the server. */
 const FREE_SHARE = 1 / 20
 /**
- * The files of saved pieces. Each organisation has a folder with a folder for each model. A file gets its name when all of
- * it is on disk, and the name says what is in it, so any number of processes can use one directory. It owns what it knows
- * of the sizes.
+ * The files of saved pieces. Each organisation has a folder with a folder for each model. A file gets its name once all of it
+ * is on disk, and the name identifies its content, so any number of processes can share one directory. It owns the counted
+ * sizes.
  */
 export class PieceStore {
   readonly #options: PieceStoreOptions
   readonly #ownFolder: string
   #secret: Buffer | null = null
-  /** What was counted in each folder, and in which version of it. */
+  /** The files of each folder, with the folder's version when they were counted. */
   #counted: ReadonlyMap<string, { readonly version: string; readonly files: readonly StoredFile[] }> = new Map()
 
   constructor(options: PieceStoreOptions) {
@@ -65,14 +65,14 @@ export class PieceStore {
     return this.#options.fingerprint
   }
 
-  /** As last counted: with every file that is written. */
+  /** The usage as last counted; every write counts again. */
   get usage(): StoreUsage {
     const own = [...this.#counted].filter(([path]) => basename(path) === this.#ownFolder)
     const files = own.flatMap(([, counted]) => counted.files)
     return { bytes: sizeOf(files), files: files.length }
   }
 
-  /** Creates the directory and removes what nobody can use. @throws Error when it cannot be written to. */
+  /** Creates the directory and removes unusable files. @throws Error if it is not writable. */
   async open(): Promise<void> {
     this.#secret = await openPrefixFolder(this.#options.directory)
     await this.#count()
@@ -87,8 +87,8 @@ export class PieceStore {
 
   /**
    * Names of an organisation's pieces.
-   * @param known the version that is known already.
-   * @returns null when nothing has changed since.
+   * @param known the version of the previous list.
+   * @returns null if nothing has changed since.
    */
   async list(organisation: string, known: string | null): Promise<{ version: string; names: string[] } | null> {
     const folder = this.#folderOf(organisation)
@@ -101,7 +101,7 @@ export class PieceStore {
     }
   }
 
-  /** What a file says about itself; null when it is missing or useless, and then it is removed. */
+  /** The head of a file; null if it is missing or unusable. An unusable file is removed. */
   async readHead(organisation: string, name: string): Promise<StoredHead | null> {
     const head = await using(this.#path(organisation, name), async (file) => {
       const preamble = await readExactly(file, Buffer.alloc(PREAMBLE_BYTES), 0)
@@ -117,7 +117,7 @@ export class PieceStore {
     return head
   }
 
-  /** The state in a file; null when it is missing or damaged, and then it is removed. */
+  /** The state in a file; null if it is missing or damaged. A damaged file is removed. */
   async readState(
     organisation: string,
     name: string,
@@ -136,8 +136,8 @@ export class PieceStore {
   }
 
   /**
-   * Writes a piece, unless it is there.
-   * @returns where the state begins in the file; null when there is no room for it.
+   * Writes a piece, unless it exists.
+   * @returns offset of the state in the file; null if there is no room for it.
    * @throws Error of the file system.
    */
   async write(organisation: string, name: string, head: PieceHead, state: Uint8Array): Promise<number | null> {
@@ -159,7 +159,7 @@ export class PieceStore {
         await file.close()
       }
       await rename(draft, path)
-      // Another process may have written something meanwhile.
+      // Another process may have written files meanwhile.
       await this.#makeRoom(0)
     } catch (error) {
       await rm(draft, { force: true }).catch(() => {})
@@ -168,7 +168,7 @@ export class PieceStore {
     return start.length
   }
 
-  /** Marks pieces as used. @param names in the order in which they may be removed. */
+  /** Marks pieces as used. @param names in the order of removal. */
   async touch(organisation: string, names: readonly string[]): Promise<void> {
     const now = Date.now()
     await Promise.all(
@@ -192,7 +192,7 @@ export class PieceStore {
     return join(this.#folderOf(organisation), name + ENDING)
   }
 
-  /** Removes what an older version of the model's files has left. */
+  /** Removes the pieces of older versions of the model's files. */
   async #removeOutdated(): Promise<void> {
     for (const folder of await subfolders(this.#options.directory)) {
       for (const path of await subfolders(folder)) {
@@ -204,14 +204,14 @@ export class PieceStore {
   }
 
   /**
-   * Removes files until so many bytes fit: of the organisation with most bytes, what was not used for longest.
-   * @returns false when they do not fit.
+   * Removes files until `bytes` fit: the least recently used ones of the organisation with most bytes.
+   * @returns false if they do not fit.
    */
   async #makeRoom(bytes: number): Promise<boolean> {
     const { directory, limitBytes } = this.#options
     if (bytes > limitBytes) return false
     if ((await this.#count()) + bytes > limitBytes) {
-      // Now it matters when each was used.
+      // The order of removal needs current times of use.
       this.#counted = new Map()
       await this.#count()
       await this.#evict(KEPT_SHARE * limitBytes - bytes)
@@ -229,7 +229,7 @@ export class PieceStore {
       owner.bytes += file.bytes
       owner.files.push(file)
     }
-    // Latest first, so that the next to go is at the end.
+    // Most recent first, so that the next to remove is at the end.
     for (const owner of owners.values()) owner.files.sort((a, b) => b.usedAt - a.usedAt)
     const removed: StoredFile[] = []
     let left = files.reduce((sum, file) => sum + file.bytes, 0)
@@ -244,9 +244,9 @@ export class PieceStore {
   }
 
   /**
-   * Counts all files in the directory, which other processes use as well. Only folders are read in which files were added
-   * or removed since; when files were used is as it was then.
-   * @returns the bytes of all.
+   * Counts all files in the directory, which other processes use too. Reads only folders in which files were added or removed
+   * since; other folders keep the times of use from their last read.
+   * @returns the total bytes.
    */
   async #count(): Promise<number> {
     const known = this.#counted
@@ -273,11 +273,11 @@ function sizeOf(files: readonly StoredFile[]): number {
   return files.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
-/** Changes when files are added to a folder or removed from it. */
+/** The version of a folder: it changes when files are added or removed. */
 async function versionOf(folder: string): Promise<string> {
   const found = await stat(folder, { bigint: true }).catch(() => null)
   if (found === null) return 'none'
-  // Another change at the same tick of the system's clock would look like none.
+  // Another change in the same tick of the system's clock would be invisible.
   const isSettled = Date.now() - Number(found.mtimeNs / 1_000_000n) > CLOCK_TICK_MS
   return isSettled ? `${found.ino} ${found.mtimeNs}` : randomBytes(8).toString('hex')
 }
@@ -299,7 +299,7 @@ async function filesOf(directory: string, folder: string): Promise<StoredFile[]>
   return files.filter((file) => file !== null)
 }
 
-/** @returns null when the file cannot be opened or read. */
+/** @returns null if the file cannot be opened or read. */
 async function using<Result>(path: string, read: (file: FileHandle) => Promise<Result | null>): Promise<Result | null> {
   const file = await open(path, 'r').catch(() => null)
   if (file === null) return null
@@ -312,7 +312,7 @@ async function using<Result>(path: string, read: (file: FileHandle) => Promise<R
   }
 }
 
-/** Fills the buffer; null when the file ends before. */
+/** Fills the buffer; null if the file is too short. */
 async function readExactly(file: FileHandle, buffer: Buffer, at: number): Promise<Buffer | null> {
   const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
   return bytesRead === buffer.length ? buffer : null

@@ -17,7 +17,7 @@ export interface NamedHead {
   readonly head: StoredHead
 }
 
-/** What is still to be added before a piece can be, from the start of the sequence on; null when there is not all of it. */
+/** The ancestors that must be added before a piece, in order from the start of the sequence; null if some are missing. */
 export function lackingOf(
   name: string,
   heads: ReadonlyMap<string, StoredHead>,
@@ -35,7 +35,7 @@ export function lackingOf(
   return { after: null, heads: lacking.reverse() }
 }
 
-/** Keys of pieces that follow each other; null when they do not, or when one is not what its name says. */
+/** Keys of consecutive pieces; null if they are not consecutive, or if the name of one does not match its content. */
 export function keysOf(heads: readonly NamedHead[], after: StoredPiece | null): PrefixKey[] | null {
   const keys: PrefixKey[] = []
   let before = after?.key ?? null
@@ -58,7 +58,7 @@ export function bytesOf(pieces: readonly StoredPiece[]): number {
   return pieces.reduce((sum, { stateBytes }) => sum + stateBytes, 0)
 }
 
-/** Time that it would take to compute the cells of a piece between two others, in ms. */
+/** Time to compute the cells of a piece from `start` to `end`, in ms. */
 export function spared({ saved: { from, to }, costMs }: StoredPiece, start: number, end: number): number {
   const cells = Math.max(0, Math.min(end, to.cells) - Math.max(start, from.cells))
   return (costMs * cells) / Math.max(1, to.cells - from.cells)

@@ -10,7 +10,7 @@ beforeAll(async () => {
   card = await loadLocalCard(CARD)
 })
 
-test('with plenty of memory they go by the model: two KV caches, and 128 of the largest images', () => {
+test('with plenty of memory, the model decides: two KV caches, and 128 images of the largest size', () => {
   const needs = { kvCache: GIB, withoutCaches: 3 * GIB, embedding: 1024 }
   expect(cacheSizes(card, needs, {}, 100 * GIB)).toEqual({
     prefixCacheBytes: 2 * GIB,
@@ -18,7 +18,7 @@ test('with plenty of memory they go by the model: two KV caches, and 128 of the 
   })
 })
 
-test('a model of 2B on a small machine gets a quarter and a sixteenth of what it leaves', () => {
+test('a model of 2B on a small machine gets a quarter and a sixteenth of the memory that it leaves free', () => {
   const needs = { kvCache: 4 * GIB, withoutCaches: 7 * GIB, embedding: 32_768 }
   expect(cacheSizes(card, needs, {}, 8 * GIB)).toEqual({ prefixCacheBytes: GIB / 4, encoderCacheBytes: GIB / 16 })
   // A limit is for all models together.
@@ -29,7 +29,7 @@ test('a model of 2B on a small machine gets a quarter and a sixteenth of what it
   expect(cacheSizes(card, needs, {}, 7 * GIB)).toEqual({ prefixCacheBytes: 0, encoderCacheBytes: 0 })
 })
 
-test('with what the model takes itself, they always fit the memory, where it does', () => {
+test('model and caches together fit the memory whenever the model does', () => {
   const size = fc.nat(100 * GIB)
   fc.assert(
     fc.property(size, size, size, fc.nat(100_000), fc.option(size), (available, kvCache, others, embedding, limit) => {

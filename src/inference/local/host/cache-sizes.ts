@@ -15,7 +15,7 @@ export type CacheSettings = Partial<{ readonly [Name in keyof CacheSizes]: numbe
   readonly memoryLimitBytes?: number | null
 }
 
-/** What of a model decides the sizes, in bytes. */
+/** The sizes of a model that decide those of its caches, in bytes. */
 export interface ModelNeeds {
   readonly kvCache: number
   /** All that the model takes without these caches. */
@@ -24,14 +24,14 @@ export interface ModelNeeds {
   readonly embedding: number
 }
 
-/** Two of the longest conversations, so that one alone does not displace all others. */
+/** Room for two conversations of the maximum length, so that one does not evict all others. */
 const PREFIX_CACHE_PER_KV_CACHE = 2
-/** Shares of the memory that would be left beside the model. */
+/** Fractions of the memory that the model leaves free. */
 const PREFIX_CACHE_SHARE = 1 / 4
 const ENCODER_CACHE_SHARE = 1 / 16
-/** Share of what would be left of the limit, which other models need as well; of each cache. */
+/** Fraction of the remaining limit for each cache; other models share the limit. */
 const LIMIT_SHARE = 1 / 16
-/** The encoder cache needs room for no more images or stretches of audio of the largest size than this. */
+/** Maximum entries of the largest size, images or audio windows, for which the encoder cache has room. */
 const ENCODED_MEDIA = 128
 /** Encoders without a window of their own take sound in windows of 30 s. */
 const AUDIO_WINDOW_SECONDS = 30

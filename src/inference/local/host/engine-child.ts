@@ -10,7 +10,7 @@ import { Outbox } from './outbox.ts'
 export interface EngineChildEvents {
   message(message: Exclude<FromEngine, { readonly type: 'received' }>): void
   /**
-   * The process has ended. `reason` says how, with the last lines of its log; `signal` is null when none ended it. Called
+   * The process has ended. `reason` says how, with the last lines of its log; `signal` is null if no signal ended it. Called
    * once, and never after `close`.
    */
   exit(reason: string, signal: NodeJS.Signals | null): void
@@ -23,10 +23,10 @@ export interface EngineChildOptions extends EngineChildEvents {
 }
 
 const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
-/** Time that the process has to end by itself before SIGKILL, in ms. */
+/** Grace period before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
-/** A frame of a backtrace: a file or nothing, then addresses. One is longer than all that may be kept. */
+/** A frame of a backtrace: a file or nothing, then addresses. A backtrace is longer than the log lines that are kept. */
 const FRAME = /^\S*(\(\S*\))?\[0x[0-9a-f]+\]$/
 
 /** One engine process, from its start to its end. */
@@ -90,7 +90,7 @@ export class EngineChild {
     return this.#process.pid
   }
 
-  /** @param isBackground whether nobody waits for the answer. */
+  /** @param isBackground whether no client waits for the answer. */
   send(message: ToEngine, isBackground = false): void {
     this.#outbox.send(message, isBackground)
   }
@@ -100,7 +100,7 @@ export class EngineChild {
     this.#process.kill('SIGKILL')
   }
 
-  /** Ends the process: asks it first, then kills it. */
+  /** Asks the process to end, then kills it. */
   async close(): Promise<void> {
     this.#closing = true
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
@@ -112,7 +112,7 @@ export class EngineChild {
     }
   }
 
-  /** Kills the process when it no longer runs at all, because it is stopped or starved. */
+  /** Kills the process when it is stopped or starved and sends no pulse. */
   #keepPulse(): void {
     this.#pulse ??= new HeartbeatMonitor(PULSE_LIMIT_MS, () => {
       this.#keepLog(`The engine process has not run for ${PULSE_LIMIT_MS} ms; killing it.`)
@@ -129,7 +129,7 @@ export class EngineChild {
   }
 }
 
-/** @returns null when there are no descriptors left: the process may then still start. */
+/** @returns null when no descriptors are left; the process can start without the file. */
 function makeFile(): SharedFile | null {
   try {
     return SharedFile.create()

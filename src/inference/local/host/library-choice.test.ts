@@ -13,13 +13,13 @@ test('the compiled kernels are given up after two crashes in a row', () => {
   expect(choice.ended('SIGSEGV', EARLY)).toBeNull()
 })
 
-test('and at once when no process was ever ready', () => {
+test('the compiled kernels are given up at once if no process was ever ready', () => {
   const choice = new LibraryChoice(['kernels'])
   expect(choice.ended('SIGABRT', null)).toBe('kernels')
   expect(choice.uses('kernels')).toBe(false)
 })
 
-test('the GPU is given up before them when no process was ever ready', () => {
+test('the GPU is given up before them if no process was ever ready', () => {
   const choice = new LibraryChoice(['gpu', 'kernels'])
   expect(choice.ended('SIGABRT', null)).toBe('gpu')
   expect([choice.uses('gpu'), choice.uses('kernels')]).toEqual([false, true])
@@ -34,7 +34,7 @@ test('a GPU that has computed is kept', () => {
   expect(choice.uses('gpu')).toBe(true)
 })
 
-test('a process that was killed, or ended otherwise, says nothing about them', () => {
+test('a process that was killed, or exited otherwise, changes nothing', () => {
   const choice = new LibraryChoice(['gpu', 'kernels'])
   for (const signal of ['SIGKILL', null] as const) {
     for (const life of [EARLY, EARLY, null]) expect(choice.ended(signal, life)).toBeNull()
@@ -42,7 +42,7 @@ test('a process that was killed, or ended otherwise, says nothing about them', (
   expect(choice.uses('kernels')).toBe(true)
 })
 
-test('without any of them there is nothing to give up', () => {
+test('without optional libraries, there is nothing to give up', () => {
   const choice = new LibraryChoice([])
   expect(choice.ended('SIGSEGV', null)).toBeNull()
 })

@@ -176,7 +176,7 @@ describe('LocalEngine', () => {
     await expect(generate(engine, [], [branch()])).rejects.toEqual(apiError({ status: 400 }))
   })
 
-  // To their end, they have 24,000 tokens.
+  // Together, they would have 24,000 tokens.
   test('an abort ends the generation at once and frees the engine', async () => {
     const before = (await engine.stats()).decodedTokens
     const controller = new AbortController()
@@ -210,7 +210,7 @@ describe('LocalEngine', () => {
   })
 
   test.each(['frequencyPenalty', 'presencePenalty'])('%s counts the tokens of the completion', async (penalty) => {
-    // Far below zero, the penalty makes the first token repeat, whatever the weights.
+    // Far below zero, the penalty makes the first token repeat with any weights.
     const sampling = { ...RANDOM, [penalty]: -1000 }
     const { texts } = await run(engine, question, branch({ n: 16, maxTokens: 8, sampling }))
     // Tokens that are part of a character give no text of their own.
@@ -252,7 +252,7 @@ describe('LocalEngine with a small KV cache', () => {
       const { texts, finishes } = await run(engine, prefix, ...greedy.slice(0, 2), long, ...greedy.slice(2))
       expect(finishes).toHaveLength(16)
       expect((await engine.stats()).preemptions).toBeGreaterThan(0)
-      // Each is the same as alone, although some were preempted and computed again.
+      // Each is the same as alone, although some were preempted and recomputed.
       for (const [index, i] of [0, 1, null, 2, 3, 4].entries()) {
         if (i === null) continue
         const alone = await run(engine, [...prefix, ...suffix(i)], branch({ maxTokens: 80 }))
@@ -424,7 +424,7 @@ describe('libraries that crash', () => {
   })
 })
 
-test('signals to the whole service do not end the engine process: that is up to its parent', async () => {
+test('signals to the whole service do not end the engine process, only its parent does', async () => {
   const engine = await LocalEngine.start(await loadLocalCard(CARD))
   try {
     const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
@@ -487,7 +487,7 @@ describe('LocalEngine.start', () => {
     )
   })
 
-  test('a card that promises more context than there is', async () => {
+  test('a card that promises more context than the model has', async () => {
     const card = await loadLocalCard(CARD)
     const broken = { ...card, engine: { ...card.engine, contextTokens: 1024 } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(/promises 32768 context tokens/)

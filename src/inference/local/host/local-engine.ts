@@ -25,13 +25,13 @@ import { PendingCalls } from './pending-calls.ts'
 import { type Life, RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions extends CacheSettings {
-  /** Where prefixes outlive the process; null for nowhere. */
+  /** The prefix cache on disk; null for none. */
   readonly prefixDisk?: Omit<PrefixDiskSettings, 'model'> | null
-  /** What may compute; by default, what LOOKOUT_BACKEND says. */
+  /** The backend; LOOKOUT_BACKEND by default. */
   readonly backend?: Backend
   /** Threads for encoding and decoding; the default depends on the weights that the CPU computes with. */
   readonly threads?: number
-  /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
+  /** Maximum requests in the queue. The card's number takes precedence. */
   readonly maxWaiting?: number
   /** Silence after which the engine process counts as hung and is restarted, in ms. */
   readonly silenceLimitMs?: number
@@ -41,9 +41,9 @@ export interface LocalEngineOptions extends CacheSettings {
   readonly seed?: number
   /** Receives log lines. They contain no text from users. */
   readonly logger?: EngineLogger
-  /** Called when the process has been started; it then loads the model. */
+  /** Called when a process has started, before it loads the model. */
   readonly onLaunch?: () => void
-  /** Called whenever the process has ended by itself and will be restarted. */
+  /** Called when the process has ended by itself and will be restarted. */
   readonly onRestart?: () => void
   /** Cancels the start. */
   readonly signal?: AbortSignal
@@ -57,7 +57,7 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/** What ggml's GPU backends log before they end the process. */
+/** The line that ggml's GPU backends log before they abort. */
 const DEVICE_ERROR = /\b(CUDA|ROCm|Vulkan|Metal) error: .*?(?=\.?$)/im
 /** CUDA's errors where the backend has no machine code for the GPU and the driver cannot make it. */
 const OLD_DRIVER = /unsupported toolchain|no kernel image/
@@ -122,7 +122,7 @@ export class LocalEngine implements Engine {
     return this.#info
   }
 
-  /** As calibration measured them when the model was loaded last. */
+  /** Step times from the calibration of the last load. */
   get stepTimes(): StepTimes {
     if (this.#times === null) throw new Error('The engine is not ready.')
     return this.#times
@@ -220,7 +220,7 @@ export class LocalEngine implements Engine {
     return modelOverloaded(`${message} ${tryAgainIn(seconds)}`, seconds)
   }
 
-  /** As `#launch`, and again without libraries that crash the process. */
+  /** Calls `#launch`, and retries without the libraries that crash the process. */
   async #launchFirst(signal?: AbortSignal): Promise<ModelInfo> {
     for (;;) {
       const { count } = this.#libraries
@@ -359,17 +359,17 @@ export class LocalEngine implements Engine {
 interface LoadSettings {
   readonly engine: EngineSettings
   readonly weightBytes: number
-  /** The template as the files have it. */
+  /** The chat template of the model's files. */
   readonly template: Pick<ModelInfo, 'chatTemplate' | 'templateTraits'>
 }
 
 async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
-  // What is wrong with the files is found, and said more clearly, before llama.cpp reads them.
+  // This check reports problems of the files more clearly than llama.cpp does.
   const { info, caches, sizes, hasExperts, warnings } = await describeModel(card, options)
   for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
-  // An encoder that no id is served with may be one that the library does not know.
+  // If no served id takes media, the encoder may be one that the library does not support.
   const usesEncoder = card.serves.some(({ modalities }) => modalities.some((modality) => modality !== 'text'))
   const engine: EngineSettings = {
     model: model.path,

@@ -53,7 +53,7 @@ const CASES: readonly (readonly [string, Partial<Branch>])[] = [
   ['JSON', { constraint: { type: 'json_schema', schema: { enum: ['a long text', { key: [1, 2, 3] }] } } }],
 ]
 
-test.each(CASES)('%s: every token has one, and is the same as without', async (_, fields) => {
+test.each(CASES)('%s: every token has one, and the tokens are the same as without', async (_, fields) => {
   const { text, entries, finish } = await complete({ ...fields, topLogProbs: 20 })
   const plain = await complete(fields)
   expect({ text, finish }).toEqual({ text: plain.text, finish: plain.finish })
@@ -66,7 +66,7 @@ test.each(CASES)('%s: every token has one, and is the same as without', async (_
       entry.top.map(({ logProb }) => logProb).toSorted(descending),
     )
     expect(mass(entry.top)).toBeLessThanOrEqual(1 + 1e-9)
-    // An equally likely one may have the lower number.
+    // An equally likely token may have the lower id.
     if (fields.sampling === undefined) expect(entry.top[0]!.logProb).toBe(entry.logProb)
     const same = entry.top.find((other) => isSame(other, entry))
     if (same !== undefined) expect(same.logProb).toBe(entry.logProb)
@@ -74,7 +74,7 @@ test.each(CASES)('%s: every token has one, and is the same as without', async (_
   }
 })
 
-test('they are told before temperature, top_k, top_p and penalties', async () => {
+test('are computed before temperature, top_k, top_p and penalties', async () => {
   const [first] = (await complete({ topLogProbs: 20 })).entries
   for (const sampling of [RANDOM, HARD, { ...RANDOM, topK: 1 }]) {
     const { top } = (await complete({ topLogProbs: 20, sampling, maxTokens: 1 })).entries[0]!
@@ -82,7 +82,7 @@ test('they are told before temperature, top_k, top_p and penalties', async () =>
   }
 })
 
-test('under a constraint they are those among the tokens that it allows', async () => {
+test('under a constraint, are those among the allowed tokens', async () => {
   const constraint = { type: 'regex', pattern: '[xy]' } as const
   const { text, entries } = await complete({ topLogProbs: 20, constraint })
   const [entry] = entries
@@ -95,7 +95,7 @@ test('under a constraint they are those among the tokens that it allows', async 
   expect(other).toEqual({ ...other, text: entry!.top[1]!.text, logProb: 0 })
 })
 
-test('forced tokens are certain, and have no others beside them', async () => {
+test('forced tokens are certain, and have no alternatives', async () => {
   const constraint = { type: 'regex', pattern: 'Exactly these words\\.' } as const
   for (const topLogProbs of [0, 1, 5]) {
     const { text, entries } = await complete({ topLogProbs, constraint })
@@ -122,7 +122,7 @@ function untilTie(one: readonly TokenLogProb[], other: readonly TokenLogProb[]):
   return other.slice(0, end)
 }
 
-test('as many as are asked for, the same ones; a whole reply and n completions have them too', async () => {
+test('the requested number is reported, always the same; a whole reply and n completions have them too', async () => {
   const { entries } = await complete({ topLogProbs: 20 })
   for (const topLogProbs of [0, 1, 7]) {
     const fewer = await complete({ topLogProbs }, true)
@@ -141,7 +141,7 @@ test('as many as are asked for, the same ones; a whole reply and n completions h
   }
 })
 
-test('half of a character at the end is not in the text', async () => {
+test('an incomplete character at the end is not in the text', async () => {
   const constraint = { type: 'regex', pattern: '\u{1F600}{20}' } as const
   for (const maxTokens of [1, 2, 3, 4, 5]) {
     const { text, entries, finish } = await complete({ maxTokens, topLogProbs: 1, constraint })
@@ -151,7 +151,7 @@ test('half of a character at the end is not in the text', async () => {
   }
 })
 
-/** Without half of a character at the end. */
+/** Without an incomplete character at the end. */
 function printed(entries: readonly TokenLogProb[]): string {
   const bytes = Buffer.from(entries.flatMap((entry) => entry.bytes))
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })

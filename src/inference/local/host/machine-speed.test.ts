@@ -14,7 +14,7 @@ const speedOf = (isBusy: boolean, onMeasure?: () => void, directory = dataDirect
   machineSpeed({ dataDirectory: directory, backend: 'cpu', isBusy: () => isBusy, ...(onMeasure && { onMeasure }) })
 const stored = () => join(dataDirectory, 'machine-speed.json')
 
-test('measures once, for all calls at the same time, and keeps the result until the machine is another', async () => {
+test('measures once for all simultaneous calls, and keeps the result until the machine changes', async () => {
   const onMeasure = vi.fn()
   const [speed, again] = await Promise.all([speedOf(false, onMeasure), speedOf(false, onMeasure)])
   expect(onMeasure).toHaveBeenCalledTimes(1)
@@ -36,12 +36,12 @@ test('measures once, for all calls at the same time, and keeps the result until 
   expect(await speedOf(false)).toEqual(speed)
 })
 
-test('a measurement on a busy machine is told and not kept', async () => {
+test('a measurement on a busy machine is returned but not stored', async () => {
   expect(await speedOf(true)).toMatchObject({ bytesPerSecond: expect.any(Number) })
   await expect(readFile(stored())).rejects.toThrow('ENOENT')
 })
 
-test('where there is no room for the model, it is unknown', async () => {
+test('without room for the model, the speed is unknown', async () => {
   vi.stubEnv('TMPDIR', join(dataDirectory, 'missing'))
   expect(await speedOf(false)).toBeNull()
 })

@@ -11,22 +11,22 @@ import { LocalEngine } from './local-engine.ts'
 import { writeMeasuredModel } from './measured-model.ts'
 
 export interface MachineSpeedOptions {
-  /** Keeps what was measured. */
+  /** Where the measurement is stored. */
   readonly dataDirectory: string
-  /** What local models may run on. */
+  /** The backend for local models. */
   readonly backend: Backend
-  /** Whether other programs take so much of this machine that the result is not worth keeping. */
+  /** Whether other programs slow this machine down, so that the result is not stored. */
   readonly isBusy?: () => boolean
   /** Called before this machine is measured. */
   readonly onMeasure?: () => void
 }
 
 const FILE = 'machine-speed.json'
-/** On a machine that takes longer, a model is shown without its speed. */
+/** Time limit. Beyond it, models are listed without their speed. */
 const LIMIT_MS = 30_000
 
 const stored = z.object({
-  /** Of what the speed depends on. */
+  /** Everything that the speed depends on. */
   machine: z.record(z.string(), z.unknown()),
   speed: z.object({ bytesPerSecond: z.number().positive(), multiplyAddsPerSecond: z.number().positive() }).nullable(),
 })
@@ -35,9 +35,9 @@ const stored = z.object({
 const measurements = new Map<string, Promise<MachineSpeed | null>>()
 
 /**
- * How fast this machine computes with weights in Q4_K_M: measured once, in a process of its own, within about three
- * seconds, and again when the processor or the libraries are others. Null where it cannot be measured, and where a GPU
- * computes: a model that is small enough to be written in a moment says nothing about a GPU.
+ * The speed of this machine with weights in Q4_K_M. A process of its own measures it once, within about three seconds, and
+ * again when the processor or the libraries change. Null where it cannot be measured, or where a GPU computes: a model small
+ * enough to be written quickly says nothing about a GPU.
  */
 export async function machineSpeed(options: MachineSpeedOptions): Promise<MachineSpeed | null> {
   const { dataDirectory, backend } = options

@@ -14,22 +14,22 @@ import {
   writeGguf,
 } from '../../../models/read/gguf-writer.ts'
 
-/** The layers of a model of 2B, but fewer, so that all of it is read and computed within a second. */
+/** A model of 2B has the same layers, but more of them: this one is read and computed within a second. */
 const LAYERS = 8
 const WIDTH = 2048
 const FEED_FORWARD = 6144
 const HEAD = 128
 const HEADS = 16
 const KEY_HEADS = 8
-/** The output matrix has an eighth of the parameters, as in models of 2B: it computes only the last row of a prompt. */
+/** The output matrix has an eighth of the parameters, as in models of 2B. Only the last row of a prompt goes through it. */
 const TOKENS = 27_648
 const CONTEXT_TOKENS = 512
 const RANDOM_BLOCKS = 4096
 
-/** A model to measure this machine with. */
+/** A model for measuring this machine. */
 export interface MeasuredModel {
   readonly card: string
-  /** Of its file. */
+  /** Size of its file. */
   readonly bytes: number
   readonly parameters: number
 }
@@ -83,7 +83,7 @@ export async function writeMeasuredModel(folder: string): Promise<MeasuredModel>
 
 function layerOf(layer: number): Tensor[] {
   const name = (part: string) => `blk.${layer}.${part}.weight`
-  // Q4_K_M keeps these in more bits in about half of the layers.
+  // Q4_K_M uses more bits for these tensors in about half of the layers.
   const finer = layer % 2 === 0 ? 'Q6_K' : 'Q4_K'
   return [
     ones(name('attn_norm')),

@@ -57,7 +57,7 @@ test('keys and values of 8 bits count as such', async () => {
   expect(full.memoryBytes - half.memoryBytes).toBe(card.engine.contextTokens * 6 * 2 * 128 * (2 - 34 / 32))
 })
 
-test('keys and values of 8 bits are refused where heads are no whole blocks', async () => {
+test('keys and values of 8 bits are rejected if heads are not whole blocks', async () => {
   const { metadata } = await readGguf(join(card.directory, card.engine.model))
   const model = join(directory, 'odd-heads.gguf')
   await writeGguf(model, {
@@ -70,7 +70,7 @@ test('keys and values of 8 bits are refused where heads are no whole blocks', as
   )
 })
 
-test('the caches count as they are set', async () => {
+test('the caches count with their configured sizes', async () => {
   const none = await describeModel(card, { prefixCacheBytes: 0, encoderCacheBytes: 0 })
   const settings = { prefixCacheBytes: 2 ** 30, encoderCacheBytes: 2 ** 20 }
   const both = await describeModel(card, settings)

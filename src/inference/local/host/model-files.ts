@@ -14,21 +14,21 @@ import type { WeightSizes } from '../../contract/offload.ts'
 import { BATCH_ROWS } from '../native/compute.ts'
 import { type CacheSettings, type CacheSizes, cacheSizes } from './cache-sizes.ts'
 
-/** What the headers of a model's files say. The model is not loaded. */
+/** Properties of a model, read from the headers of its files without loading it. */
 export interface ModelDescription {
   readonly info: ModelInfo
   /** Estimated memory of the loaded model, its caches included, in bytes. */
   readonly memoryBytes: number
   readonly caches: CacheSizes
-  /** What its parts take. */
+  /** Sizes of its parts. */
   readonly sizes: WeightSizes
   /** Size of its files. */
   readonly fileBytes: number
-  /** In which form its weights are, e.g. `Q4_K_M`; null where the file does not say. */
+  /** Quantisation of its weights, e.g. `Q4_K_M`; null if the file does not name it. */
   readonly quantisation: string | null
-  /** Whether some weights are those of experts, of which each token uses a few. */
+  /** Whether it is a mixture of experts. */
   readonly hasExperts: boolean
-  /** What the operator should know of, in one line each. */
+  /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]
 }
 
@@ -53,7 +53,7 @@ export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
 export async function describeModel(given: ModelCard, settings: CacheSettings = {}): Promise<ModelDescription> {
   const card = localCard(given)
   const { model, projector } = await findModelFiles(card)
-  /** @param message names files by their paths, and for clients by their last names. */
+  /** @param message names files by their paths; for clients, by their base names. */
   const refusal = (field: string, message: (name: (path: string) => string) => string) =>
     new CardError(card.file, `engine.${field}`, message(String), { told: message((path) => basename(path)) })
   const headers = new ModelHeaders(card.engine, card)
@@ -140,7 +140,7 @@ function tokenText(header: GgufMetadata, tokens: GgufArray, name: 'bos' | 'eos')
 }
 
 const F32_BYTES = 4
-/** Node and llama.cpp's libraries in an engine process. */
+/** Memory of Node and llama.cpp's libraries in an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
 /** Each row of the largest batch has a mask over all cells and its logits. */
 function scratchBytes(card: LocalModelCard, vocabularySize: number): number {

@@ -18,7 +18,7 @@ class Connection implements Disposable {
   /** Complete messages, in order of arrival. */
   readonly arrived: ToEngine[] = []
   readonly lost: number[] = []
-  /** Messages in the file that a busy engine has not looked at. */
+  /** Messages in the file that a busy engine has not read. */
   readonly unread: Extract<ToEngine, { readonly type: 'shared' }>[] = []
   readonly file: SharedFile | null
   readonly outbox: Outbox
@@ -51,7 +51,7 @@ class Connection implements Disposable {
     }
   }
 
-  /** Resolves when nothing is left in the file. */
+  /** Resolves when the file has no unread messages. */
   async isDrained(): Promise<void> {
     await until(() => this.sharedBytes).toBe(0)
   }
@@ -134,7 +134,7 @@ test('an engine that does not read has little to read', async () => {
   expect(connection.arrived).toHaveLength(20)
 })
 
-test('what is aborted does not arrive, and leaves nothing in the file', async () => {
+test('aborted messages do not arrive, and leave nothing in the file', async () => {
   using connection = new Connection()
   const { outbox, arrived } = connection
   outbox.send(generate(1, 1_000_000))
@@ -151,7 +151,7 @@ test('what is aborted does not arrive, and leaves nothing in the file', async ()
   expect(arrived.map(({ type }) => type)).toEqual(['generate', 'abort'])
 })
 
-test('a message whose file has been shortened is lost alone', async () => {
+test('only the message whose file was truncated is lost', async () => {
   using connection = new Connection({ isSlow: true })
   const { outbox, unread, lost, arrived, file } = connection
   outbox.send(generate(1, 1_000_000))

@@ -2,12 +2,12 @@ import type { ChildProcess } from 'node:child_process'
 import type { ToEngine } from '../protocol.ts'
 import type { SharedFile } from '../shared-file.ts'
 
-/** Less than the channel holds. Larger messages are sent through the shared file. */
+/** Messages larger than this go through the shared file. It is less than the channel holds. */
 const SMALL_BYTES = 64 * 1024
 /** The most bytes of messages in the shared file, unless one message alone is larger: some ten large images. */
 const SHARED_BYTES = 32 * 2 ** 20
 
-/** A large message that waits. */
+/** A large message in the queue. */
 interface Parcel {
   readonly id: number
   readonly message: ToEngine
@@ -16,10 +16,10 @@ interface Parcel {
 }
 
 /**
- * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so what
- * is behind the pixels of an image would arrive many steps late. Therefore large messages go through a shared file, as far
- * as it has room. All other messages overtake them, and of the large ones, those in the background come last. A message that is
- * aborted while it waits is not sent.
+ * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so a message
+ * behind the pixels of an image would arrive many steps late. Large messages therefore go through a shared file, as far as it
+ * has room. All other messages overtake them, and large background messages come last. A message that is aborted in the queue
+ * is not sent.
  */
 export class Outbox {
   readonly #process: ChildProcess
@@ -27,9 +27,9 @@ export class Outbox {
   readonly #onLost: (id: number, error: Error) => void
   readonly #parcels = new Map<number, Parcel>()
   #isSending = false
-  /** Where the last message in the file ends. The file is filled once, and begun again when the process has read all. */
+  /** End of the last message in the file. Writing restarts at the beginning once the process has read all messages. */
   #end = 0
-  /** Messages in the file that the process has not read. */
+  /** Unread messages in the file. */
   #unread = 0
 
   /**
@@ -43,7 +43,7 @@ export class Outbox {
   }
 
   /**
-   * @param isBackground whether nobody waits for the answer.
+   * @param isBackground whether no client waits for the answer.
    * @throws Error when the message cannot be sent. A large one is reported to `onLost` instead.
    */
   send(message: ToEngine, isBackground = false): void {
@@ -57,7 +57,7 @@ export class Outbox {
     void this.#sendParcels()
   }
 
-  /** The process has read a message from the file, or found that it cannot. */
+  /** Called when the process has read a message from the file, or failed to. */
   received(): void {
     this.#unread--
     void this.#sendParcels()
@@ -88,7 +88,7 @@ export class Outbox {
     this.#isSending = false
   }
 
-  /** The next large message, if there is room for it. */
+  /** The next large message, if the file has room for it. */
   #next(): Parcel | undefined {
     const parcels = [...this.#parcels.values()]
     const next = parcels.find(({ isBackground }) => !isBackground) ?? parcels[0]
@@ -99,7 +99,7 @@ export class Outbox {
     const { id, message, bytes } = parcel
     const start = this.#end
     this.#end += bytes
-    // Where memory or the disk is full, the channel is slow, but works.
+    // If memory or the disk is full, the slower channel still works.
     const stored = await this.#file?.put(message, start).catch(() => null)
     // It may have been aborted in the meantime.
     if (this.#parcels.get(id) !== parcel) return

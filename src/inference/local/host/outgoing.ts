@@ -19,7 +19,7 @@ export function packWork(work: Work): Envelope {
   return pack(work)
 }
 
-/** Packs a work for measuring it: as a work, but without pixels. */
+/** Packs a work without its pixels, for measuring it. */
 export function packSizes(work: Work): Envelope {
   return packWork({
     ...work,

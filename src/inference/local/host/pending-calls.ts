@@ -68,7 +68,7 @@ export class PendingCalls {
     return { id, admitted }
   }
 
-  /** Registers a read, as `addGeneration` does a generation. */
+  /** Registers a read; see `addGeneration`. */
   addReading(
     signal: AbortSignal,
     abort: (id: number) => void,
@@ -121,7 +121,7 @@ export class PendingCalls {
     return { id, tokens: answer }
   }
 
-  /** Registers a work that is measured. @param abort as for a count. */
+  /** Registers a measurement. @param abort see `addCount`. */
   addMeasurement(
     signal: AbortSignal,
     abort: (id: number) => void,
@@ -137,7 +137,7 @@ export class PendingCalls {
     return { id, stats: answer }
   }
 
-  /** @param caller leaves by its signal. */
+  /** @param caller signal that aborts when the caller leaves. */
   #addCall<T>(
     read: (message: Answer) => T | null,
     caller?: { readonly signal: AbortSignal; abort(id: number): void },

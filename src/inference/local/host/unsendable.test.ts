@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => engine?.close())
 
-/** Generates and aborts at once. Nothing may be left behind that could cause an unhandled rejection. */
+/** Generates and aborts at once. It must not leave a promise that could reject unhandled. */
 async function rejection(constraint: Constraint): Promise<unknown> {
   const leaving = new AbortController()
   const error = await generate(engine, chat, [branch({ constraint })], { signal: leaving.signal }).catch(
@@ -26,7 +26,7 @@ function nested(levels: number): unknown {
   return schema
 }
 
-test('schemas too deep to send are rejected by name, in tags too', async () => {
+test('schemas too deep to send are rejected by the name of their field, in tags too', async () => {
   const { pid } = engine
   for (const levels of [101, 3000, 100_000]) {
     const content = { type: 'json_schema', schema: nested(levels), lenient: true } as const

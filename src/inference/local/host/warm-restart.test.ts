@@ -40,7 +40,7 @@ afterEach(async () => {
 interface StartOptions {
   readonly folder?: string
   readonly limitBytes?: number
-  /** What the shipped model computes is rarely worth keeping. */
+  /** Prefixes of the shipped model are rarely worth storing. */
   readonly keepsAll?: boolean
   readonly prefixCacheBytes?: number
   readonly card?: LocalModelCard
@@ -112,7 +112,7 @@ test('after a restart, or a crash, the next turn of a chat computes only what is
   expect(next.text).toBe(expected.text)
   expect(next.cached).toBeGreaterThan(IMAGE_TOKENS)
   expect(await engine.stats()).toMatchObject({ diskHits: 1, prefixHits: 1, prefixMisses: 0 })
-  // Nothing of it for others, although they ask the same.
+  // Other organisations find none of it, although they send the same prompt.
   expect(await ask(engine, secondTurn(1, reply.text), 'other')).toEqual({ text: expected.text, cached: 0 })
 
   // The second turn continues the first one, which is on disk already.
@@ -132,7 +132,7 @@ test('after a restart, or a crash, the next turn of a chat computes only what is
   expect(new Set(modes)).toEqual(new Set([0o600, 0o700]))
 })
 
-test('other weights find nothing, and what the earlier ones have left is removed', async () => {
+test('other weights find nothing, and the files of the earlier ones are removed', async () => {
   const folder = await mkdtemp(join(directory, 'weights-'))
   const model = join(folder, basename(card.engine.model))
   await copyFile(join(card.directory, card.engine.model), model)
@@ -191,11 +191,11 @@ test('damaged files are ignored, and never change a reply', async () => {
   expect(engine.pid).toBe(pid)
 })
 
-test('the limit is kept, by several engines as well, and what was used last stays', async () => {
+test('the limit holds for several engines too, and the most recently used files stay', async () => {
   const probe = await start()
   await ask(probe, firstTurn(0))
   await probe.close()
-  // Room for three conversations, and for what tells one from another.
+  // Room for three conversations, and for their distinct parts.
   const added = newPieces()
   await added()
   const limitBytes = Math.round(3.5 * (await bytesOnDisk()))
@@ -208,7 +208,7 @@ test('the limit is kept, by several engines as well, and what was used last stay
     await until(async () => (await added()) !== null)
     expect(await bytesOnDisk()).toBeLessThanOrEqual(limitBytes)
   }
-  // What one has written is found by the other.
+  // Each engine finds the files of the other.
   expect((await ask(both[1]!, firstTurn(6))).cached).toBeGreaterThan(IMAGE_TOKENS)
   await Promise.all(both.map((engine) => engine.close()))
   expect(await bytesOnDisk()).toBeLessThanOrEqual(limitBytes)
@@ -228,7 +228,7 @@ function newPieces(): () => Promise<string | null> {
   }
 }
 
-test('what is quick to compute is not written', async () => {
+test('prefixes that are quick to compute are not written', async () => {
   const engine = await start({ keepsAll: false })
   await ask(engine, [trusted('<|im_start|>user\n'), untrusted('What is a circle? '.repeat(20)), assistant])
   await until(async () => (await engine.stats()).cachedSequences > 0)
@@ -236,7 +236,7 @@ test('what is quick to compute is not written', async () => {
   expect(await pieces()).toEqual([])
 })
 
-test('what was removed of an organisation is not written again', async () => {
+test('removed prefixes of an organisation are not written again', async () => {
   const engine = await start()
   await ask(engine, firstTurn(1), 'gone')
   await ask(engine, firstTurn(1), 'other')
@@ -254,7 +254,7 @@ test('what was removed of an organisation is not written again', async () => {
 
 const mounted = await mountSmallDisk()
 const title = mounted ? 'on a full disk' : 'on a full disk (skipped: mounting one requires root on Linux)'
-test.skipIf(mounted === null)(`${title}, requests are answered, and what is computed later is kept`, async () => {
+test.skipIf(mounted === null)(`${title}, requests are answered, and later prefixes are stored`, async () => {
   const folder = join(mounted!, 'prefixes')
   const engine = await start({ folder })
   try {

@@ -10,12 +10,12 @@ const logit = fc.oneof(
 const cases = fc.record({
   logits: fc.array(logit, { minLength: 1, maxLength: 100 }).map((values) => Float32Array.from(values)),
   most: fc.nat(20),
-  /** Of the tokens, by their rest modulo some number. */
+  /** Mask of the tokens by their remainder modulo a number. */
   modulus: fc.option(fc.integer({ min: 1, max: 40 }), { nil: null }),
   chosen: fc.nat(99),
 })
 
-/** As the definition says, with the logits in ascending order. */
+/** Computed by the definition, with the logits in ascending order. */
 function logSoftmax(logits: Float32Array, isAllowed: (token: number) => boolean): number[] {
   const values = [...logits].map((value, token) => (isAllowed(token) ? value : Number.NEGATIVE_INFINITY))
   const largest = Math.max(...values)
@@ -23,7 +23,7 @@ function logSoftmax(logits: Float32Array, isAllowed: (token: number) => boolean)
   return values.map((value) => value - largest - Math.log(sum))
 }
 
-test('log-probabilities are those of the softmax among the tokens that are allowed, and the likeliest come first', () => {
+test('log-probabilities are those of the softmax over the allowed tokens, the likeliest first', () => {
   fc.assert(
     fc.property(cases, ({ logits, most, modulus, chosen }) => {
       const isAllowed = (token: number) => modulus === null || token % modulus === 0
@@ -51,7 +51,7 @@ test('log-probabilities are those of the softmax among the tokens that are allow
   )
 })
 
-test('a row that has what is not a number has no log-probabilities', () => {
+test('a row with a NaN has no log-probabilities', () => {
   const none = Number.NEGATIVE_INFINITY
   expect(rankTokens(PLAIN_OPERATIONS, Float32Array.of(1, Number.NaN, 2), 2, 1)).toEqual({
     logProb: none,

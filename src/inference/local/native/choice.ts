@@ -13,7 +13,7 @@ export interface Ask {
   /** Nucleus sampling: only the likeliest tokens whose probabilities add up to this may be drawn. */
   readonly topP: number
   /** Seed of this draw: 32 random bits. */
-  readonly place: number
+  readonly drawSeed: number
   /** Number of top log-probabilities beside that of the chosen token; null for no log-probabilities. */
   readonly ranked: number | null
 }
@@ -41,7 +41,7 @@ export interface TokenRanking {
 export const NO_PENALTIES: ReadonlyMap<number, number> = new Map()
 
 /** Greedy sampling, without penalties. */
-export const LIKELIEST: Ask = { penalties: NO_PENALTIES, temperature: 0, topK: 0, topP: 1, place: 0, ranked: null }
+export const LIKELIEST: Ask = { penalties: NO_PENALTIES, temperature: 0, topK: 0, topP: 1, drawSeed: 0, ranked: null }
 
 /** Whether two requests have the same answer. */
 export function isSame(one: Ask, other: Ask): boolean {
@@ -52,7 +52,7 @@ export function isSame(one: Ask, other: Ask): boolean {
     one.temperature === other.temperature &&
     one.topK === other.topK &&
     one.topP === other.topP &&
-    one.place === other.place &&
+    one.drawSeed === other.drawSeed &&
     one.ranked === other.ranked &&
     penalties.size === other.penalties.size &&
     (penalties === other.penalties || [...penalties].every(([token, amount]) => other.penalties.get(token) === amount))
@@ -82,7 +82,7 @@ function penalised(logits: Float32Array, penalties: ReadonlyMap<number, number>,
 }
 
 function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: Ask): number {
-  const { temperature, topK, topP, place, allowed } = ask
+  const { temperature, topK, topP, drawSeed, allowed } = ask
   if (temperature > 0 && topK > 0) {
     const tokens = operations.topK(logits, topK, allowed)
     const own = new Float32Array(tokens.length)
@@ -91,7 +91,7 @@ function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: As
     if (drawn !== null) return drawn
   } else if (temperature > 0) {
     const minLogit = topP < 1 ? operations.topPCutoff(logits, topP, allowed) : Number.NEGATIVE_INFINITY
-    const drawn = operations.sample(logits, { temperature, minLogit, drawSeed: place }, allowed)
+    const drawn = operations.sample(logits, { temperature, minLogit, drawSeed }, allowed)
     if (drawn !== null) return drawn
   }
   return operations.argmax(logits, allowed)
@@ -105,7 +105,7 @@ function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: As
 export function sampleFromTopK(tokens: Int32Array, logits: Float32Array, ask: Ask): number | null {
   if (tokens.length === 0) return null
   const count = nucleusSize(logits, ask.topP)
-  return sampleAmong(tokens.subarray(0, count), logits, { temperature: ask.temperature, drawSeed: ask.place })
+  return sampleAmong(tokens.subarray(0, count), logits, { temperature: ask.temperature, drawSeed: ask.drawSeed })
 }
 
 /**

@@ -85,12 +85,12 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
  * Up to some hundred rows, a GPU is memory-bound: a step of 64 prompt rows takes hardly longer than one of a single row, so its
  * time per row would overestimate a large step several times. Its attention has no tiles that grow with the batch.
  *
- * A retained cell costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below
- * the last one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in
- * batches of 1,024 rows. A cell of a model of 2 billion parameters has 112 KB, which an H100 reads in about 30 ns. To
- * copy it takes 56 transfers for each piece, through memory that is new to the process: 7 us at 16 GB/s, and as much
- * again when it is restored. To compute it takes 44 us. So a copy of text hardly pays, and a cell may stay for some 1,500
- * steps if it is sure to be needed again, and for 30 if that happens once in fifty times.
+ * A retained cell costs a GPU more than it costs a CPU, and so does a copy of it. Attention reads all cells below the last
+ * one in use and masks those of other sequences: CUDA's kernels skip masked cells only at the end, and only in batches of
+ * 1,024 rows. A cell of a model of 2 billion parameters has 112 KB, which an H100 reads in about 30 ns. Copying it takes 56
+ * transfers per piece, through memory that is new to the process: 7 us at 16 GB/s, and as much again to restore it. Computing
+ * it takes 44 us. So a copy of text hardly pays off. A cell may stay for some 1,500 steps if it will certainly be needed
+ * again, and for 30 if the probability is 2%.
  *
  * A call with embeddings costs the CPU 6 ms, however few they are: on an H200, 64 took 6 ms and 1,024 took 29.
  */
@@ -108,15 +108,15 @@ const DEVICE: Compute = {
 }
 
 /**
- * @param layers number that devices compute, `ofLayers` that the model has.
- * @param hasKernels whether the CPU has those that set-up compiles.
+ * @param layers number of layers on devices; `ofLayers`: of the model.
+ * @param hasKernels whether the kernels that set-up compiles are in use.
  */
 export function computeOf(
   { layers, ofLayers }: { readonly layers: number; readonly ofLayers: number },
   hasKernels: boolean,
 ): Compute {
   if (layers > 0 && layers >= ofLayers) return DEVICE
-  // Where the two share a model, the CPU's layers take most of the time.
+  // If the CPU and a device share a model, the CPU's layers take most of the time.
   const ofCpu = hasKernels ? OWN_KERNELS : PREBUILT_KERNELS
   return { ...ofCpu, compilesAtFirst: layers > 0 }
 }
@@ -126,26 +126,28 @@ export function computeOf(
  * waits for the operating system's scheduler.
  */
 const BYTES_PER_THREAD = {
-  /** One more thread is faster on every machine. */
+  /** At this size, one more thread is faster on every machine. */
   tokens: 32 * 2 ** 20,
   /**
-   * On some machines: with the shipped model, a second thread made next tokens 1.4 times as fast on an AMD EPYC with
-   * AVX2, and no faster on one with AVX-512. `ThreadCount` tries it.
+   * At this size, one more thread is faster on some machines: with the shipped model, a second thread made next tokens 1.4
+   * times as fast on an AMD EPYC with AVX2, and no faster on one with AVX-512. `ThreadCount` tries it.
    */
   tokensAtMost: 8 * 2 ** 20,
   /**
-   * Where every weight is multiplied with some hundred rows, as in encoders. With the shipped model, a second thread made
-   * 1.2 times as many images a second on an idle machine, and .9 times as many beside a busy program.
+   * For products with some hundred rows, as in encoders. With the shipped model, a second thread made 1.2 times as many
+   * images a second on an idle machine, and .9 times as many beside a busy program.
    */
   media: 2 * 2 ** 20,
 }
 
-/** Threads per row of logits, where the CPU is free for sampling. More would only wait for memory. */
+/** Threads per row of logits if the CPU is free for sampling. More would only wait for memory. */
 export function choosingThreads({ leavesCpu }: Compute, cores: number): number {
   return leavesCpu ? Math.max(1, Math.min(8, Math.floor(cores / 2))) : 1
 }
 
-/** Number of threads that is worth the synchronisation. @param weightBytes of weights that the CPU multiplies. */
+/**
+ * Number of threads that outweighs the cost of synchronisation. @param weightBytes bytes of weights that the CPU multiplies.
+ */
 export function usefulThreads(weightBytes: number, cores: number, work: keyof typeof BYTES_PER_THREAD): number {
   const bytesPerThread = BYTES_PER_THREAD[work]
   return Math.max(1, Math.min(cores, Math.ceil(weightBytes / bytesPerThread)))

@@ -12,7 +12,7 @@ import { loadNativeLibraries, type NativeLibraries } from './libraries.ts'
 import { Model } from './model.ts'
 import { locateNativeLibraries } from './native-paths.ts'
 
-/** What rounding keys and values to 8 bits may change in a logit; other tokens in the prompt change it by far more. */
+/** Permitted change of a logit by 8-bit keys and values; other tokens in the prompt change it far more. */
 const ROUNDING = 0.5
 const STEPS = 24
 
@@ -66,14 +66,14 @@ test('keys and values of 8 bits give the same answer, in half of the memory', ()
   const [full, half] = [open('f16'), open('q8_0')]
   try {
     let [a, b] = [decode(full, tokens, 0), decode(half, tokens, 0)]
-    // The two compute differently, so that the comparison is of two things.
+    // The results differ, so both types were really used.
     expect(distance(a, b)).toBeGreaterThan(0)
     const other = Int32Array.from(tokens).fill(tokens[5]!, 10, 20)
     expect(distance(a, decode(full, other, 0, 1))).toBeGreaterThan(ROUNDING)
     for (let step = 0; step < STEPS; step++) {
       expect(distance(a, b)).toBeLessThan(ROUNDING)
       const token = likeliest(a)
-      // Where the two best are as good as equal, either may win.
+      // If the two best are nearly equal, either may win.
       expect(b[token]).toBeGreaterThan(Math.max(...b) - ROUNDING)
       ;[a, b] = [decode(full, [token], tokens.length + step), decode(half, [token], tokens.length + step)]
     }
@@ -86,7 +86,7 @@ test('keys and values of 8 bits give the same answer, in half of the memory', ()
   }
 })
 
-test.each(['f16', 'q8_0'] as const)('a sequence of %s goes on from where it was saved', (kvType) => {
+test.each(['f16', 'q8_0'] as const)('a restored sequence of %s continues where it was saved', (kvType) => {
   const context = open(kvType)
   try {
     decode(context, tokens, 0)
@@ -102,7 +102,7 @@ test.each(['f16', 'q8_0'] as const)('a sequence of %s goes on from where it was 
   }
 })
 
-/** Those that keep the order of cells in different ways: one list, and one for each kind of layer. */
+/** Models that track the order of cells differently: in one list, and in one per kind of layer. */
 const SUBJECTS: [what: string, kvType: KvType, hasWindows: boolean][] = [
   ['f16', 'f16', false],
   ['q8_0', 'q8_0', false],
@@ -113,7 +113,7 @@ describe.skipIf(locateNativeLibraries().kernels === null).each(SUBJECTS)(
   'a sequence of %s computes the same, bit for bit,',
   (_, kvType, hasWindows) => {
     const start = () => open(kvType, hasWindows ? withWindows : shipped)
-    /** What a sequence computes that is alone. */
+    /** The result of a sequence alone. */
     let expected: Run
 
     beforeAll(() => {

@@ -16,12 +16,12 @@ const FLASH_ATTENTION = 1
 export interface ContextOptions {
   /** KV cells shared by all sequences; one cell holds one token. */
   readonly cells: number
-  /** How keys and values are stored; `f16` when it is left out. */
+  /** Storage type of keys and values; `f16` by default. */
   readonly kvType?: keyof typeof KV_TYPES
   /** Number of sequences; their ids are below it. */
   readonly sequences: number
   readonly threads: number
-  /** Rows of tokens that one decode call takes at most. */
+  /** Maximum token rows of one decode call. */
   readonly batchRows: number
   /** Embeddings that one decode call must be able to take. */
   readonly mediaRows?: number
@@ -66,7 +66,7 @@ export class Context {
       ...llama.context_default_params(),
       type_k: KV_TYPES[kvType],
       type_v: KV_TYPES[kvType],
-      // Only this attention reads values in blocks.
+      // Quantised values require flash attention.
       ...(kvType === 'f16' ? {} : { flash_attn_type: FLASH_ATTENTION }),
       n_ctx: options.cells,
       n_batch: rows,
@@ -83,7 +83,7 @@ export class Context {
     this.operations = kernels?.operations ?? PLAIN_OPERATIONS
     this.#vocabularySize = model.vocabularySize
     this.#isRecurrent = model.isRecurrent
-    // Of models with recurrent layers, llama.cpp may compute rows in another order.
+    // For models with recurrent layers, llama.cpp may reorder rows.
     this.#deviceRows =
       deviceChoice == null || model.isRecurrent ? null : new DeviceRows(deviceChoice, model.vocabularySize)
     this.handle = handle

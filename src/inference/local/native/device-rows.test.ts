@@ -28,7 +28,7 @@ const asks = fc.record({
   temperature: fc.constantFrom(0, 0, 0.01, 0.7, 1, 2),
   topK: fc.constantFrom(0, 0, 1, 4, 20, 64, 65),
   topP: fc.constantFrom(1, 0.9, 0.5, 0.01),
-  place: fc.nat(2 ** 32 - 1),
+  drawSeed: fc.nat(2 ** 32 - 1),
   ranked: fc.constantFrom(null, null, 0, 1, 5, 20),
 })
 const cases = fc
@@ -99,11 +99,11 @@ test.skipIf(!hasAvx2())('a device chooses what the CPU chooses, or leaves it to 
     deviceRows.close()
   }
   fc.assert(fc.property(cases, check), { numRuns: 100 })
-  // Rows of what is no number, long lists, and nuclei that end between logits that are all alike.
+  // Rows of NaN, long lists, and nuclei that end between equal logits.
   expect(left).toBeLessThan(answered)
 })
 
-test.skipIf(!hasAvx2())('logits are kept only for who waits for them', () => {
+test.skipIf(!hasAvx2())('logits stay on the device only for a waiting caller', () => {
   const logits = new Float32Array(64)
   const [one, other] = [new DeviceRows(device.choice, 32), new DeviceRows(device.choice, 32)]
   const fetch = () => device.keeps('result_output', logits, logits, logits.byteLength)

@@ -133,12 +133,12 @@ export class DeviceRows {
         tokens.push(token)
         amounts.push(amount)
       }
-      const { allowed, temperature, topK, topP, place, ranked } = ask
+      const { allowed, temperature, topK, topP, drawSeed, ranked } = ask
       if (allowed !== undefined && !masks.has(allowed)) masks.set(allowed, masks.size)
       const mask = allowed === undefined ? -1 : masks.get(allowed)!
       const kind = temperature === 0 ? ARGMAX : topK > 0 ? TOP_K : SAMPLE
       numbers.set(
-        [this.#indices.get(row)!, kind, mask, first, tokens.length, temperature, topP, place, topK, ranked ?? -1],
+        [this.#indices.get(row)!, kind, mask, first, tokens.length, temperature, topP, drawSeed, topK, ranked ?? -1],
         at * ASK_NUMBERS,
       )
     }

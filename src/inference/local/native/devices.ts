@@ -20,9 +20,9 @@ export interface Device {
 export interface Devices {
   /** Those that models may use. */
   readonly list: readonly Device[]
-  /** Why there are none although the settings ask for one, in one sentence or two; null where all is as wanted. */
+  /** Why there are none although the settings ask for one, in one or two sentences; else null. */
   readonly problem: string | null
-  /** Whether the settings want none. */
+  /** Whether the settings disable devices. */
   readonly isOff: boolean
 }
 
@@ -41,7 +41,7 @@ export function openDevices(
 ): Devices {
   if (wanted === 'cpu') return { list: [], problem: null, isOff: true }
   const list = bindDevices(ggml)
-  // Where a backend came with the CPU's, as Metal does, its devices are there.
+  // A backend that is part of the CPU's, such as Metal, has its devices already.
   let devices = list()
   const failed: string[] = []
   for (const { name, path } of libraries) {
@@ -75,7 +75,7 @@ function bindDevices(ggml: LibraryHandle): () => readonly Device[] {
       return { handle, type: type(handle), name: name(handle), description: description(handle) }
     })
     const separate = all.filter((device) => device.type === TYPE_GPU)
-    // As llama.cpp does, which uses integrated GPUs only where there is no other.
+    // Like llama.cpp, use integrated GPUs only if there is no other.
     const gpus = separate.length > 0 ? separate : all.filter((device) => device.type === TYPE_INTEGRATED_GPU)
     return gpus.map(({ type: _type, ...device }) => {
       const [free, total]: [[number], [number]] = [[0], [0]]

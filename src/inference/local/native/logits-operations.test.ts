@@ -28,7 +28,7 @@ interface Row {
   readonly allowed: readonly number[]
 }
 
-/** A row, the length of which need be no multiple of 32, and the tokens among which to choose. */
+/** A row, whose length need not be a multiple of 32, and the allowed tokens. */
 function rowsOf(logit: fc.Arbitrary<number>): fc.Arbitrary<Row> {
   const tokens = fc.array(fc.tuple(logit, fc.boolean()), { minLength: 1, maxLength: 200 })
   return fc.tuple(tokens, fc.boolean()).map(([tokens, isMasked]) => {
@@ -39,7 +39,7 @@ function rowsOf(logit: fc.Arbitrary<number>): fc.Arbitrary<Row> {
   })
 }
 
-/** Of which many are alike, and some are no numbers. */
+/** Logits with many equal values and some NaN. */
 const oddRows = rowsOf(fc.constantFrom(-2, -0, 0, 1, 1.5, NONE, NEGATIVE_INFINITY, POSITIVE_INFINITY))
 const numbers = fc.oneof(
   fc.float({ min: -20, max: 20, noNaN: true }),
@@ -89,7 +89,7 @@ describe.each(VERSIONS)('%s', (_, operations) => {
     expect(logSumExp(Float32Array.of(3.5, NONE), Int32Array.of(1))).toBe(3.5)
   })
 
-  test.skipIf(operations === null)('a nucleus has the likeliest tokens, as many as its share takes', () => {
+  test.skipIf(operations === null)('a nucleus has the likeliest tokens that add up to its probability', () => {
     fc.assert(
       fc.property(plainRows, fc.double({ min: 0, max: 0.999, noNaN: true }), ({ logits, mask, allowed }, share) => {
         const sorted = allowed.map((token) => logits[token]!).toSorted((a, b) => b - a)
@@ -97,7 +97,7 @@ describe.each(VERSIONS)('%s', (_, operations) => {
         const total = masses.reduce((sum, mass) => sum + mass)
         const least = topPCutoff(logits, share, mask)
         expect(sorted).toContain(least)
-        // Whole, as it must be, and without its least logits not whole any more; but for rounding.
+        // Complete, and incomplete without its smallest logits, up to rounding.
         const massOf = (isIn: (logit: number) => boolean) =>
           sorted.reduce((sum, logit, at) => sum + (isIn(logit) ? masses[at]! : 0), 0) / total
         expect(massOf((logit) => logit >= least)).toBeGreaterThanOrEqual(share - 1e-9)
@@ -107,7 +107,7 @@ describe.each(VERSIONS)('%s', (_, operations) => {
     expect(topPCutoff(Float32Array.of(NONE, NEGATIVE_INFINITY), 0.5)).toBeNaN()
   })
 
-  test.skipIf(operations === null)('what is drawn may be drawn', () => {
+  test.skipIf(operations === null)('every drawn token is allowed', () => {
     const draws = fc.record({
       temperature: fc.constantFrom(0.001, 0.5, 1, 2, 100),
       minLogit: fc.constantFrom(NEGATIVE_INFINITY, -1, 0.5),

@@ -40,7 +40,7 @@ export class Model {
   readonly beginToken: number | null
   /** Whether tokens may span words (SentencePiece), so that adjacent texts must be tokenised together. */
   readonly readsAsOne: boolean
-  /** Whether the tokeniser first splits text into words or smaller pieces (BPE). */
+  /** Whether the tokeniser first splits text into words or smaller units (BPE). */
   readonly cutsAtWords: boolean
   /** Maximum bytes of text in a token; infinite if unknown. */
   readonly longestTokenBytes: number

@@ -16,7 +16,7 @@ export interface NativePaths extends PrebuiltLibraries {
   readonly mtmd: string | null
   /** Our kernels; null where llama.cpp's prebuilt ones are used. */
   readonly kernels: string | null
-  /** For which level of processors the kernels were compiled; null: for this machine's. */
+  /** Processor level of the compiled kernels; null for this machine's. */
   readonly kernelLevel: string | null
   readonly gpu: GpuPaths
 }
@@ -26,13 +26,13 @@ export interface GpuPaths {
   readonly wanted: Backend
   /** The preferred one first. */
   readonly libraries: readonly { readonly name: string; readonly path: string }[]
-  /** What to do about the wanted backend where it is not installed, in one sentence; else null. */
+  /** How to install the wanted backend if it is missing, in one sentence; else null. */
   readonly missing: string | null
 }
 
 /**
- * @param backend as the settings have it; by default the environment's.
- * @throws Error that says what to install when llama.cpp is missing.
+ * @param backend from the settings; by default, the environment's.
+ * @throws Error that says what to install if llama.cpp is missing.
  */
 export function locateNativeLibraries(backend: Backend = wantedBackend()): NativePaths {
   const prebuilt = locatePrebuilt()
@@ -48,7 +48,7 @@ export function locateNativeLibraries(backend: Backend = wantedBackend()): Nativ
   }
 }
 
-/** What this machine lacks to encode images and audio, and what to do about it, in two sentences; null: nothing. */
+/** What this machine lacks to encode images and audio, and how to fix it, in two sentences; null if nothing. */
 export function encoderProblem(): string | null {
   const { platform } = locatePrebuilt()
   if (findLibrary(MTMD, platform) !== null) return null

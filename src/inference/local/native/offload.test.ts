@@ -45,7 +45,7 @@ test('without devices, or with layers of 0, the CPU computes everything', () => 
   expect(planOffload(NONE, settings)).toMatchObject({ devices: [], layers: 0, encoder: null, problem: null })
 })
 
-test('whatever fits is put on all devices, the encoders on the main one', () => {
+test('all layers that fit are on the devices, the encoders on the main one', () => {
   expect(told(TWO)).toEqual({ devices: [1n, 2n, 0n], n_gpu_layers: 11, split_mode: 1, main_gpu: 0, tensor_split: null })
   const { encoder, problem } = planOffload(TWO, { ...settings, mainDevice: 1 })
   expect([encoder?.name, problem]).toEqual(['CUDA1', null])
@@ -68,7 +68,7 @@ test('one CUDA device that computes all layers reads the token embeddings too', 
   expect(overrides(having({ ...device(0, 24 * GIB), name: 'Vulkan0' }), 2048)).toBeUndefined()
 })
 
-test('a model larger than the memory of the devices is shared with the CPU, and said to be', () => {
+test('a model larger than the memory of the devices is shared with the CPU, with a warning', () => {
   const offload = planOffload(having(device(0, 8 * GIB)), settings)
   expect(offload.layers).toBe(6)
   expect(offload.problem).toBe(
@@ -81,7 +81,7 @@ test('a model larger than the memory of the devices is shared with the CPU, and 
   })
 })
 
-test('no device gets more layers than have room', () => {
+test('no device gets more layers than fit', () => {
   const bytes = fc.integer({ min: 1, max: 100 * GIB })
   fc.assert(
     fc.property(
@@ -99,7 +99,7 @@ test('no device gets more layers than have room', () => {
   )
 })
 
-test('the card chooses devices by name, and how they share', () => {
+test('the card chooses devices by name, and the split between them', () => {
   const change = {
     devices: ['CUDA1', 'CUDA0'],
     splitMode: 'row',
@@ -114,18 +114,18 @@ test('the card chooses devices by name, and how they share', () => {
   expect([devices.map(({ name }) => name), encoder?.name]).toEqual([['CUDA1'], 'CUDA1'])
 })
 
-describe('a card that asks for what is not there', () => {
+describe('a card that asks for missing devices', () => {
   const plan = (devices: Devices, change: Partial<GpuSettings>) => () =>
     planOffload(devices, { ...settings, ...change })
 
-  test('is refused where it names devices', () => {
+  test('is rejected if it names them', () => {
     const both = 'CUDA0 (a card), CUDA1 (a card)'
     expect(plan(TWO, { devices: ['CUDA2'] })).toThrow(`engine.gpu.devices names CUDA2, but the devices are: ${both}.`)
     expect(plan(TWO, { mainDevice: 2 })).toThrow(`engine.gpu.mainDevice is 2, but there are 2 devices: ${both}.`)
     expect(plan(TWO, { tensorSplit: [1] })).toThrow('engine.gpu.tensorSplit has 1 numbers, but there are 2 devices')
   })
 
-  test('runs on the CPU where there is no GPU, and says so unless the settings want it', () => {
+  test('runs on the CPU without a GPU, with a warning unless the settings ask for the CPU', () => {
     expect(plan(NONE, { layers: 4 })().problem).toBe(
       'engine.gpu.layers is 4, but there is no GPU; the model runs on the CPU.',
     )
@@ -136,7 +136,7 @@ describe('a card that asks for what is not there', () => {
   })
 })
 
-test('an error in allocating memory says how to use less of a device', () => {
+test('an allocation error says how to use less of a device', () => {
   const allocate = () => {
     throw new Error('Cannot load the model m.gguf.')
   }
@@ -146,14 +146,14 @@ test('an error in allocating memory says how to use less of a device', () => {
   )
 })
 
-test('the report names the place of the encoders', () => {
+test('the report names the device of the encoders', () => {
   const on = planOffload(TWO, settings)
   expect(reportOf(on, true)).toMatchObject({ layers: 11, ofLayers: 11, encoder: 'CUDA0' })
   expect(reportOf(on, false).encoder).toBeNull()
   expect(reportOf(planOffload(NONE, settings), true).encoder).toBe('CPU')
 })
 
-test('only a model that is all on devices is taken for theirs', () => {
+test('only a model that is entirely on devices counts as theirs', () => {
   expect(computeOf({ layers: 11, ofLayers: 11 }, false)).toMatchObject({ tileRows: null, compilesAtFirst: true })
   expect(computeOf({ layers: 10, ofLayers: 11 }, false)).toMatchObject({ tileRows: 64, compilesAtFirst: true })
   expect(computeOf({ layers: 0, ofLayers: 11 }, true)).toMatchObject({ tileRows: null, compilesAtFirst: false })

@@ -22,13 +22,13 @@ export interface Offload {
   readonly encoder: Device | null
   /** Fields of `llama_model_params`. */
   readonly modelParams: Readonly<StructValue>
-  /** What the operator should know, in one sentence or two; null when all is as wanted. */
+  /** Warning for the operator, in one or two sentences; else null. */
   readonly problem: string | null
 }
 
 /**
  * Decides what runs where.
- * @throws Error that names the card's field when the devices that it names are not there.
+ * @throws Error that names the card's field if its devices do not exist.
  */
 export function planOffload({ list, problem, isOff }: Devices, settings: GpuSettings): Offload {
   const { layers: asked, splitMode, mainDevice, tensorSplit, devices: names, weights } = settings
@@ -83,7 +83,9 @@ export function planOffload({ list, problem, isOff }: Devices, settings: GpuSett
   }
 }
 
-/** Calls what allocates memory on the devices. @throws its error, with what to do where they may be the cause. */
+/**
+ * Calls `allocate`, which allocates memory on the devices. @throws its error, with advice if the devices may be the cause.
+ */
 export function withHint<Result>({ devices, layers, ofLayers }: Offload, allocate: () => Result): Result {
   try {
     return allocate()
@@ -126,7 +128,7 @@ function named(devices: readonly Device[]): string {
 /** Estimated number of layers that fit into the devices' memory. */
 function fitting(devices: readonly Device[], weights: WeightSizes): number {
   const free = devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0)
-  // Some drivers do not say.
+  // Some drivers do not report free memory.
   if (free === 0) return weights.layers + 1
   const scratch = weights.scratchBytes * (DEVICE_BATCH_ROWS / BATCH_ROWS)
   const room = MEMORY_SHARE * free - weights.encoderBytes - scratch

@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-/** Calls `use` with the pieces of a picture. @param change changes the encoder's file. */
+/** Calls `use` with the chunks of a picture. @param change changes the encoder's file. */
 async function withPieces(
   tiny: TinyModel,
   mtmd: Mtmd,
@@ -96,7 +96,7 @@ test("a picture's embeddings are what the library makes of it", async () => {
   }
   await withPieces(qwen3Vl, watched, ([piece], model) => {
     const embeddings = piece!.encode(Number.POSITIVE_INFINITY)!
-    // It may pause at every place where it can.
+    // It pauses at every possible point.
     let paused = piece!.encode(0)
     for (let calls = 0; paused === null; calls++) paused = piece!.encode(calls)
     expect(mtmd.encode_chunk(context!, handle!)).toBe(0)

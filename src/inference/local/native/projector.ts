@@ -8,9 +8,9 @@ import type { Pointer } from './structs.ts'
 
 export interface ProjectorOptions {
   readonly threads: number
-  /** Limits of the size to which the library resizes images; left out, they are its own. */
+  /** Limits of the size to which the library resizes images; by default, its own. */
   readonly image: { readonly minTokens: number; readonly maxTokens: number } | undefined
-  /** The device that runs the encoders; the CPU where there is none. */
+  /** The device that runs the encoders; by default, the CPU. */
   readonly device?: Pointer | null
 }
 
@@ -35,7 +35,7 @@ export class Projector {
   readonly usesMrope: boolean
   /** Whether the tokens of an image attend to each other, so that one call must decode them all. */
   readonly attendsWithinImages: boolean
-  /** Whether a device runs the encoders, so that the CPU can prepare what comes next meanwhile. */
+  /** Whether a device runs the encoders, so that the CPU can prepare the next chunks meanwhile. */
   readonly usesDevice: boolean
 
   /** @throws Error when the file is not a projector of this model; the library's log says why. */
@@ -134,12 +134,12 @@ export class Projector {
     return bitmaps
   }
 
-  /** The memory of what a chunk's `encode` has returned may be used for other chunks. */
+  /** Returns the buffer of a chunk's embeddings for reuse. */
   recycle(embeddings: Float32Array): void {
     this.#encoder.recycle(embeddings)
   }
 
-  /** Waits for calls on other threads: they read the context, and the model. Without any, it is closed at once. */
+  /** Waits for calls on other threads, which read the context and the model, and closes. Without any, it closes at once. */
   async close(): Promise<void> {
     if (this.#background.size > 0) await Promise.allSettled(this.#background)
     await this.#encoder.close()
@@ -173,7 +173,7 @@ export class MediaChunks {
     })
   }
 
-  /** What another thread encodes is freed once that has ended. */
+  /** Chunks that another thread encodes are freed once that has ended. */
   close(): void {
     const media = this.items.filter((item) => item.type === 'media')
     for (const item of media) item.abandon()
@@ -211,9 +211,9 @@ export class EncodableChunk {
   }
 
   /**
-   * Begins to encode, or goes on with it. Another chunk that is paused is given up. Blocks.
+   * Starts to encode, or resumes. Abandons another chunk that is paused. Blocks.
    * @param ms after which the encoder pauses, if it can.
-   * @returns the embeddings, `length` x embedding size floats; null while they are not complete.
+   * @returns the embeddings, `length` x embedding size floats; null while they are incomplete.
    */
   encode(ms: number): Float32Array | null {
     return this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
@@ -229,12 +229,12 @@ export class EncodableChunk {
     }
   }
 
-  /** What another thread does with it; null where none does. */
+  /** The call that encodes it on another thread, or null. */
   get encoding(): Promise<Float32Array> | null {
     return this.#encoding
   }
 
-  /** Gives up what has been encoded so far. */
+  /** Abandons a paused encoding. */
   abandon(): void {
     this.#encoder.abandon(this.#handle)
   }

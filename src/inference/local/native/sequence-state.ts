@@ -11,7 +11,7 @@ interface CellArray {
   readonly bytes: number
 }
 
-/** What is saved of one cache. A model with sliding windows has two. */
+/** The saved state of one cache. A model with sliding windows has two. */
 interface SavedCache {
   readonly cells: number
   readonly records: CellArray

@@ -3,8 +3,8 @@ import { loadNativeLibraries } from './libraries.ts'
 import { locateNativeLibraries } from './native-paths.ts'
 import { limitSpinning } from './spin.ts'
 
-describe('how often threads look for each other', () => {
-  test('depends on how long a look takes', () => {
+describe('the spin count', () => {
+  test('depends on the duration of an iteration', () => {
     const [slow, fast, unknown]: NodeJS.ProcessEnv[] = [{}, {}, {}]
     limitSpinning(50, slow)
     limitSpinning(12.5, fast)
@@ -12,7 +12,7 @@ describe('how often threads look for each other', () => {
     expect([slow, fast, unknown].map((env) => env?.GOMP_SPINCOUNT)).toEqual(['500', '2000', '1000'])
   })
 
-  test('is up to the operator who has set it', () => {
+  test('stays as the operator has set it', () => {
     const env = { GOMP_SPINCOUNT: '5' }
     limitSpinning(50, env)
     expect(env.GOMP_SPINCOUNT).toBe('5')
@@ -21,7 +21,7 @@ describe('how often threads look for each other', () => {
   test.runIf(locateNativeLibraries().mtmd !== null)('is measured on this machine', () => {
     delete process.env.GOMP_SPINCOUNT
     loadNativeLibraries(locateNativeLibraries())
-    // A look takes 1 to 200 ns on every processor that we know.
+    // An iteration takes 1 to 200 ns on every known processor.
     expect(Number(process.env.GOMP_SPINCOUNT)).toBeGreaterThanOrEqual(125)
     expect(Number(process.env.GOMP_SPINCOUNT)).toBeLessThanOrEqual(25_000)
   })

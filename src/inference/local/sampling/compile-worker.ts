@@ -1,4 +1,4 @@
-/** Compiles the constraints of clients, in a thread that can be ended. */
+/** Compiles the constraints of clients in a thread that can be terminated. */
 import { parentPort } from 'node:worker_threads'
 import { READY } from '../../../lib/guarded/guarded-worker.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
@@ -7,10 +7,10 @@ import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.
 import type { Constraint } from '../../contract/constraint.ts'
 
 export type CompileResult =
-  /** The grammar as the automaton follows it: smaller than its rules. */
+  /** The grammar in the form that the automaton uses, which is smaller than its rules. */
   | { readonly type: 'compiled'; readonly graph: NodeData }
   | { readonly type: 'unsupported'; readonly message: string; readonly path: readonly (string | number)[] }
-  /** A fault of the server's own. */
+  /** A bug in the server. */
   | { readonly type: 'failed'; readonly message: string }
 
 parentPort!.on('message', (constraint: Constraint) => parentPort!.postMessage(compile(constraint)))

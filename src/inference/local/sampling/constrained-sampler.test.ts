@@ -30,11 +30,11 @@ function forced(regex: string, most = 100): string[] {
   return constrained.forced(most).map((token) => PIECES[token]!)
 }
 
-test('forced text ends where a token of the model may hold more than that', () => {
+test('forced text ends where a token of the model may extend beyond it', () => {
   expect(forced('arguments": \\{("at"|)\\}')).toEqual(['arguments', '":'])
 })
 
-test('where the constraint allows no such token, all but the last one is forced', () => {
+test('if the constraint allows no such token, all but the last one is forced', () => {
   expect(forced('arguments": \\{(at|0)\\}')).toEqual(['arguments', '":', ' '])
   expect(forced('arguments": \\{(at|0)\\}', 2)).toEqual(['arguments', '":'])
 })

@@ -4,7 +4,7 @@ import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
-/** Bytes of forced text that a token may begin with and go on from. */
+/** Maximum bytes of forced text that one token may share with the free text after it. */
 const LONGEST_OVERLAP = 16
 
 /** Lets a sampler choose among the tokens that a constraint allows. */
@@ -20,7 +20,7 @@ export class ConstrainedSampler implements TokenSampler {
     this.#model = model
   }
 
-  /** Which tokens it allows after others shows only when those have come. */
+  /** The mask after tokens ahead is known only once they are accepted, so there is no request for them. */
   ask(ahead: readonly number[] = []): Ask | null {
     if (ahead.length > 0) return null
     const mask = this.#matcher.nextTokens()
@@ -32,15 +32,14 @@ export class ConstrainedSampler implements TokenSampler {
     const forced = onlyToken(mask)
     const token = forced ?? this.#sampler.sample(rows, row, mask)
     if (forced !== null) this.#sampler.accept(forced)
-    // Not even a fault of the sampler's may let a token through that breaks the promise.
+    // Not even a bug in the sampler may emit a token that violates the constraint.
     if (!this.#matcher.accept(token)) throw new Error('A token was sampled that the constraint does not allow.')
     return token
   }
 
   /**
-   * The forced text as the model's own tokeniser writes it, as in the texts that the model learnt from. Its end is left
-   * to the model from where a token may hold what follows, too: after ` ` and `{` a model that has always read ` {"`
-   * takes an object for empty.
+   * The forced text as the model's tokeniser writes it, as in training. The model samples the end of the text, from where a
+   * token may also contain the text after it: after the tokens ` ` and `{`, a model trained on ` {"` assumes an empty object.
    */
   forced(most: number): readonly number[] {
     const text = this.#matcher.forcedText()
@@ -57,7 +56,7 @@ export class ConstrainedSampler implements TokenSampler {
     return tokens
   }
 
-  /** Whether some token that may come next is longer than this. */
+  /** Whether any allowed next token is longer than this. */
   #mayReachBeyond(bytes: number): boolean {
     return someToken(this.#matcher.nextTokens(), (token) => this.#model.piece(token).length > bytes)
   }

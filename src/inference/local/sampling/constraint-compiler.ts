@@ -13,23 +13,26 @@ import type { Model } from '../native/model.ts'
 import type { CompileResult } from './compile-worker.ts'
 import { readVocabulary } from './vocabulary.ts'
 
-/** A constraint that is ready to be followed, any number of times. */
+/** A compiled constraint, for any number of completions. */
 export interface CompiledConstraint {
   createMatcher(): Matcher
 }
 
 const WORKER_FILE = new URL('./compile-worker.ts', import.meta.url)
 const THREADS = 2
-/** Time that a constraint may take to compile, in ms. */
+/** Maximum time to compile a constraint, in ms. */
 const LIMIT_MS = 3_000
-/** As JSON. Up to here the worst takes some 40 ms, unless automata are intersected: that may take a second. */
+/**
+ * Maximum length, as JSON, of constraints that are compiled on this thread. The slowest take some 40 ms; intersections of
+ * automata may take a second.
+ */
 const LONGEST_INLINE = 2048
 const MAY_INTERSECT = /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|multipleOf)"/
-/** Constraints of one organisation that may wait. */
+/** Maximum waiting constraints of one organisation. */
 const MOST_WAITING = 64
 const KEPT_CONSTRAINTS = 64
 
-/** Compiles constraints, long ones in threads of their own. Those used last are kept. */
+/** Compiles constraints, long ones on other threads. Keeps the most recently used. */
 export class ConstraintCompiler {
   readonly #model: Model
   readonly #kept = new Map<string, Promise<CompiledConstraint>>()
@@ -42,9 +45,9 @@ export class ConstraintCompiler {
   }
 
   /**
-   * Compiles a constraint for `prepared` to give.
-   * @param organisation whose turn it is when it takes long.
-   * @throws FailureError that names the input at fault when it is not supported.
+   * Compiles a constraint, which `prepared` then returns.
+   * @param organisation takes turns with others if compilation is slow.
+   * @throws FailureError that names the input if it is not supported.
    */
   async prepare(constraint: Constraint, organisation: string): Promise<void> {
     try {
@@ -54,7 +57,7 @@ export class ConstraintCompiler {
     }
   }
 
-  /** @param constraint the very object that was prepared. */
+  /** @param constraint the same object that was prepared. */
   prepared(constraint: Constraint): CompiledConstraint {
     const compiled = this.#prepared.get(constraint)
     if (compiled === undefined) throw new Error('A constraint was not prepared.')
@@ -64,7 +67,7 @@ export class ConstraintCompiler {
   #compiled(constraint: Constraint, organisation: string): Promise<CompiledConstraint> {
     const key = JSON.stringify({ ...constraint, param: undefined })
     let compiled = this.#kept.get(key)
-    // A Map keeps insertion order: the first is the one unused for longest.
+    // A Map keeps insertion order, so the first is the least recently used.
     this.#kept.delete(key)
     compiled ??= this.#compile(constraint, key, organisation)
     this.#kept.set(key, compiled)
@@ -84,7 +87,7 @@ export class ConstraintCompiler {
     return new Automaton(grammar, this.#trie)
   }
 
-  /** A short constraint takes less time than it would take to another thread. */
+  /** A short constraint compiles faster than it would reach another thread. */
   async #grammarOf(constraint: Constraint, key: string, organisation: string): Promise<Grammar | NodeData> {
     if (key.length <= LONGEST_INLINE && !MAY_INTERSECT.test(key)) return grammarOf(constraint)
     if (this.#threads.waiting(organisation) >= MOST_WAITING) {

@@ -36,7 +36,7 @@ test.each<[string, Constraint]>([
     'two hundred tools in a notation of their own',
     tools({ without: ['</value>', '</call>'], member: { begin: '<value ', between: '>', end: '</value>' } }),
   ],
-])('%s holds up nobody', async (_, constraint) => {
+])('%s delays no other request', async (_, constraint) => {
   const pause = await longestPause(engine, async () => {
     const work = await generate(engine, chat, [branch({ constraint, maxTokens: 40 })])
     expect((await collect(work)).finishes).toHaveLength(1)
@@ -45,7 +45,7 @@ test.each<[string, Constraint]>([
   expect(pause).toBeLessThan(1500)
 })
 
-test('what a long constraint may not hold is refused by name, as in a short one', async () => {
+test('an unsupported part of a long constraint is rejected by name, as in a short one', async () => {
   const properties = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`name${i}`, { type: 'string' }]))
   const schema = { type: 'object', properties: { ...properties, last: { pattern: '(a)\\1' } } }
   const refused = generate(engine, chat, [

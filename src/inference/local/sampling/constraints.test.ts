@@ -35,7 +35,7 @@ interface Completion {
   text: string
   reason: 'stop' | 'length' | null
   tokens: number
-  /** Text of the first event, which is sent at once; how much the later ones hold is a matter of time. */
+  /** Text of the first event, which is sent at once; the size of later ones depends on timing. */
   first: string | null
 }
 
@@ -82,7 +82,7 @@ test.each([
   expect([text, valid(detection, text)]).toEqual([text, true])
 })
 
-test('lengths hold, in the thousands too, and are no reason to wait', async () => {
+test('length limits hold, even in the thousands, without a delay', async () => {
   const schema = {
     type: 'object',
     properties: {
@@ -111,11 +111,11 @@ test('forced text costs its tokens and nothing else', async () => {
   expect(tokens).toBeGreaterThan(0)
 })
 
-test('an empty text may be all that is allowed', async () => {
+test('a constraint may allow only the empty text', async () => {
   expect(await complete(regex('()'))).toMatchObject({ text: '', reason: 'stop', tokens: 0 })
 })
 
-test('text is free up to a trigger, and a tag is one of those that begin so', async () => {
+test('text is free up to a trigger, which only its tags may follow', async () => {
   const tag = (name: string) => ({
     begin: `<${name}>`,
     content: regex('\\d{1,3}') as Constraint & { type: 'regex' },
@@ -138,7 +138,7 @@ test('maxTokens cuts a constrained text', async () => {
   expect('{"label": "circle", "box": ['.startsWith(text) || '{"label": "square", "box": ['.startsWith(text)).toBe(true)
 })
 
-test('a constraint binds its own branch, each of its completions apart, and no other branch', async () => {
+test('a constraint applies to each completion of its own branch, and to no other branch', async () => {
   const free = branch(null, { sampling: GREEDY, maxTokens: 12 })
   const { first: _, ...alone } = (await run(free))[0]![0]!
   const [before, digits, letters, after] = await run(
@@ -155,7 +155,7 @@ test('a constraint binds its own branch, each of its completions apart, and no o
   expect(new Set(digits!.map(({ text }) => text)).size).toBeGreaterThan(1)
 })
 
-test('what is not supported is refused by name', async () => {
+test('unsupported parts are rejected by name', async () => {
   expect(
     await refusalOf(json({ type: 'object', properties: { a: { pattern: '(a)\\1' } }, required: ['a'] })),
   ).toMatchObject({
@@ -167,8 +167,8 @@ test('what is not supported is refused by name', async () => {
   expect(await refusalOf(regex('a(?=b)'))).toMatchObject({ status: 400, code: 'invalid_regex', param: 'regex' })
 })
 
-test('while a constraint of much work is compiled, the engine serves', async () => {
-  // Short, and refused only when the automata have grown to their limit.
+test('the engine serves requests while an expensive constraint is compiled', async () => {
+  // Short, and rejected only when the automata have reached their limit.
   const password = { pattern: '^(?=.*a)(?=.*[b-d]{2})(?!.*x).{20,90}$', format: 'email' }
   const schema = { type: 'object', properties: { a: { type: 'string', ...password } }, required: ['a'] }
   const refused = refusalOf(json(schema))
@@ -194,7 +194,7 @@ test('text that a constraint forces is computed in one step, and counted', async
   }
 })
 
-test('forced text may hold any characters', async () => {
+test('forced text may contain any characters', async () => {
   const schema = { type: 'object', properties: { 'größe "😀"': { const: 'naïve 東京\n' } }, required: ['größe "😀"'] }
   const { text } = await complete(json(schema))
   expect(JSON.parse(text)).toEqual({ 'größe "😀"': 'naïve 東京\n' })
@@ -208,7 +208,7 @@ test('repetitions that ruin a backtracking engine do no harm', async () => {
 test('an abort while the constraint is compiled is no error', async () => {
   const controller = new AbortController()
   const work = { organisation: 'test', prefix: [{ type: 'text', text: PROMPT, trusted: true } as const] }
-  // So long that it is compiled in another thread.
+  // Long enough to be compiled on another thread.
   const pending = engine.generate({ ...work, branches: [branch(regex('ab?'.repeat(1000)))] }, controller.signal)
   controller.abort(new Error('gone'))
   await expect(pending).rejects.toThrow('gone')

@@ -31,7 +31,7 @@ describe.each([
   ['top_p', { topP: 0.5 }, [0, 7]],
   ['top_k before top_p', { topK: 3, topP: 0.8 }, [0, 7, 1]],
 ] as const)('%s', (_, sampling, among) => {
-  test('each token comes as often as it is likely', () => {
+  test('each token is drawn with its probability', () => {
     const draws = 20_000
     const counts = new Map<number, number>()
     for (let seed = 0; seed < draws; seed++) {
@@ -51,7 +51,7 @@ describe.each([
   })
 })
 
-test('a seed gives the same tokens, another one others, and each place its own', () => {
+test('the same seed draws the same tokens, another seed others, and each position has its own noise', () => {
   const flat = () => Array.from({ length: 100 }, () => 0)
   expect(sequence(flat, 5)).toEqual(sequence(flat, 5))
   expect(sequence(flat, 5)).not.toEqual(sequence(flat, 6))

@@ -4,16 +4,16 @@ import { fmix32 } from '../native/logits-operations.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
 
 /**
- * Chooses tokens with penalties, or draws them with random numbers that belong to the seed, to the place in the completion
- * and to the token. A logit that is rounded differently, as beside other sequences, then changes the token only where two
- * come as close as that. If one random number were held against all tokens in turn, it would move the bounds of them all.
+ * Chooses tokens with penalties, or draws them with noise that depends on the seed, the position in the completion and the
+ * token. A rounding difference of a logit, as in another batch, then changes the token only if two candidates are that close.
+ * A single random number compared with cumulative probabilities would be sensitive to the rounding of all of them.
  */
 export class DrawingSampler implements FreeSampler {
   readonly #sampling: Sampling
   readonly #seed: number
-  /** How often the completion has each of its tokens. */
+  /** Number of occurrences of each token in the completion. */
   readonly #counts = new Map<number, number>()
-  #place = 0
+  #position = 0
 
   constructor(sampling: Sampling, seed: number) {
     this.#sampling = sampling
@@ -22,8 +22,8 @@ export class DrawingSampler implements FreeSampler {
 
   ask(ahead: readonly number[] = [], allowed?: Int32Array): Ask {
     const { temperature, topK, topP } = this.#sampling
-    const place = fmix32(this.#seed ^ fmix32(this.#place + ahead.length))
-    return { allowed, penalties: this.#penalties(ahead), temperature, topK, topP, place, ranked: null }
+    const drawSeed = fmix32(this.#seed ^ fmix32(this.#position + ahead.length))
+    return { allowed, penalties: this.#penalties(ahead), temperature, topK, topP, drawSeed, ranked: null }
   }
 
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
@@ -33,7 +33,7 @@ export class DrawingSampler implements FreeSampler {
   }
 
   accept(token: number): void {
-    this.#place++
+    this.#position++
     count(this.#counts, token)
   }
 

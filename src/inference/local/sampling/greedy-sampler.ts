@@ -1,7 +1,7 @@
 import { type Ask, LIKELIEST } from '../native/choice.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
 
-/** Chooses the likeliest token, the lowest of those that are equally likely. What was chosen before does not matter. */
+/** Chooses the likeliest token; of equally likely ones, the lowest. Earlier tokens do not matter. */
 export class GreedySampler implements FreeSampler {
   ask(_ahead?: readonly number[], allowed?: Int32Array): Ask {
     return allowed === undefined ? LIKELIEST : { ...LIKELIEST, allowed }

@@ -5,16 +5,16 @@ import type { FreeSampler, Rows } from './sampler.ts'
 
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Tells of the tokens that a completion gets how likely they were. */
+/** Reports the log-probabilities of a completion's tokens. */
 export interface LogProbs {
   /**
-   * Of the tokens that the last call of the completion's sampler has given, and those that were forced after it. All that
-   * this sampler has not chosen itself were forced.
+   * Log-probabilities of the tokens of the last `sample` call and of the tokens forced after it. Tokens that this sampler has
+   * not chosen count as forced.
    */
   of(tokens: readonly number[]): TokenLogProb[]
 }
 
-/** Asks what another sampler asks, and how likely the tokens were. It changes nothing else. */
+/** Adds log-probabilities to the requests of another sampler. It changes nothing else. */
 export class LogProbSampler implements FreeSampler, LogProbs {
   readonly #sampler: Pick<FreeSampler, 'ask' | 'accept'>
   readonly #model: Pick<Model, 'piece' | 'name'>
@@ -23,7 +23,7 @@ export class LogProbSampler implements FreeSampler, LogProbs {
 
   /**
    * Takes over the sampler.
-   * @param most how many of the likeliest tokens are told beside each.
+   * @param most number of top log-probabilities per token.
    */
   constructor(sampler: Pick<FreeSampler, 'ask' | 'accept'>, model: Pick<Model, 'piece' | 'name'>, most: number) {
     this.#sampler = sampler

@@ -21,8 +21,8 @@ import { Scheduler } from '../scheduler/scheduler.ts'
 import { DrawingSampler } from './drawing-sampler.ts'
 
 /**
- * The logits of every token, however it came to be computed, must be those of the same prompt computed alone. Texts
- * tell less: a model that is sure of its answer gives the same one from a picture in a wrong place.
+ * The logits of every token must equal those of the same prompt computed alone, on any path. Texts show less: a confident
+ * model gives the same answer even if the picture has the wrong position.
  */
 
 /**
@@ -59,7 +59,7 @@ function load(cells: number): LoadedModel {
     printedTokens: [],
     repetition: null,
     speculation: false,
-    // Small ones, since what is computed does not hang on their size.
+    // Small pictures, because the computation does not depend on their size.
     image: { ...card.image!, minTokens: 36 },
     threads: 1,
     maxWaiting: 100,
@@ -104,7 +104,7 @@ function distance(a: readonly Float32Array[], b: readonly Float32Array[]): numbe
   return most
 }
 
-/** Tells apart what must be the same from what must not, by the distance to each. */
+/** Distinguishes equal from different logits by their distance. */
 function nearest(logits: readonly Float32Array[], candidates: readonly (readonly Float32Array[])[]): number {
   const near = candidates.flatMap((candidate, index) => (distance(logits, candidate) < NOISE ? [index] : []))
   expect(near).toHaveLength(1)
@@ -113,7 +113,7 @@ function nearest(logits: readonly Float32Array[], candidates: readonly (readonly
 
 const user = trusted('<|im_start|>user\n')
 const assistant = trusted('<|im_end|>\n<|im_start|>assistant\n')
-/** The first token only: at the same prompt it has the same logits, whatever is sampled. */
+/** The first token only: after the same prompt it has the same logits under any sampling. */
 const first = branch({ maxTokens: 1 })
 
 test('a turn after cached ones, with pictures in both', () => {

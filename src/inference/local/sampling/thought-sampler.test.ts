@@ -33,7 +33,7 @@ describe('the sampler', () => {
       this.#script = script.map((piece) => (piece === null ? END : this.#add(piece)))
     }
 
-    /** What is written: the thought's samples, then what it is closed with, then R for the reply. */
+    /** The output: the thought's samples, then its closing tokens, then R for the reply. */
     run(budget: number, maxTokens = Number.POSITIVE_INFINITY): { text: string; interrupted: boolean } {
       const sampler = new ThoughtSampler({
         thought: { ...thought, budget },
@@ -88,25 +88,25 @@ describe('the sampler', () => {
     },
   )
 
-  test('what a token holds behind the mark stays', () => {
+  test('text behind the mark in the same token stays', () => {
     expect(new Script([Buffer.from('a</think>b')]).run(9).text).toBe('a</think>b')
   })
 
-  test('the budget closes it, and what closes it counts as sampled', () => {
+  test('the budget closes the thought, and the closing tokens count as sampled', () => {
     const script = new Script(cut('never ending', []))
     expect(script.run(5)).toEqual({ text: 'never\n</think>\n\n', interrupted: true })
     expect(script.accepted).toHaveLength('\n</think>\n\n'.length)
     expect(new Script([]).run(0)).toEqual({ text: '\n</think>\n\n', interrupted: true })
   })
 
-  test('no character is cut, and no endless one waited for', () => {
+  test('no character is cut, and an endless one is not awaited', () => {
     expect(new Script(cut('äöü', [])).run(3).text).toBe('äö\n</think>\n\n')
     expect(new Script(cut('a😀b', [])).run(2).text).toBe('a😀\n</think>\n\n')
     const broken = Array.from({ length: 20 }, () => Uint8Array.of(0xf0))
     expect(new Script(broken).run(2).text).toHaveLength(6 + '\n</think>\n\n'.length)
   })
 
-  test.each([40, 20, 18, 17])('of %i tokens there are enough for what closes it and one of the reply', (most) => {
+  test.each([40, 20, 18, 17])('%i tokens leave room for the closing tokens and one of the reply', (most) => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 60 }), fc.nat(60), (text, budget) => {
         const written = new Script(cut(text.replaceAll('<', ''), [])).run(budget, most)
@@ -116,7 +116,7 @@ describe('the sampler', () => {
     )
   })
 
-  test('a turn that ends within its thought goes on with the reply', () => {
+  test('a turn that ends within its thought continues with the reply', () => {
     expect(new Script([Buffer.from('Hm'), null]).run(9)).toEqual({ text: 'Hm\n</think>\n\n', interrupted: false })
   })
 })
@@ -128,7 +128,7 @@ describe('the engine', () => {
   })
   afterAll(() => engine?.close())
 
-  test('a thought is free, the reply behind it bound', async () => {
+  test('a thought is free, and the constraint applies to the reply after it', async () => {
     const work = [
       branch({ n: 2, maxTokens: 60, sampling: RANDOM, thought, constraint: { type: 'regex', pattern: '[0-9]{3}' } }),
       branch({ n: 1, maxTokens: 60, sampling: RANDOM, constraint: { type: 'regex', pattern: '[0-9]{3}' } }),

@@ -3,35 +3,35 @@ import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
-/** No character has more bytes; a token has at least one. */
+/** Maximum bytes of a character; a token has at least one. */
 const LONGEST_CHARACTER = 4
 
 export interface ThoughtSamplerParts {
   readonly thought: Thought
-  /** Of the completion. What the thought ends with and a token of the reply have room in it, where it has any. */
+  /** Limit of the completion. It leaves room for the end of the thought and one token of the reply, if possible. */
   readonly maxTokens: number
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
   readonly free: Pick<FreeSampler, 'ask' | 'sample' | 'accept'>
-  /** Samples what follows it; may be the same. */
+  /** Samples the reply; may be the same. */
   readonly reply: TokenSampler
 }
 
 /**
- * Lets a model think freely until it ends its thought or has used up the budget, and hands over to the sampler of the
- * reply. What the thought ends with is written token by token as if it had been sampled.
+ * Lets a model think freely until it ends its thought or the budget is used up, then hands over to the sampler of the reply.
+ * The end of the thought is emitted token by token as if it were sampled.
  */
 export class ThoughtSampler implements TokenSampler {
   readonly #parts: ThoughtSamplerParts
   /** The last bytes of the thought, one character per byte: enough to find the end mark. */
   #tail = ''
   readonly #end: string
-  /** Tokens of the thought, without and with those that finish its last character. */
+  /** Budgets of the thought in tokens, without and with those that complete its last character. */
   readonly #budget: number
   readonly #most: number
   #thinking = true
   #tokens = 0
-  /** Tokens still to be written. */
+  /** Tokens still to be emitted. */
   #pending: number[] = []
   #interrupted = false
   #isEnded = false
@@ -48,7 +48,7 @@ export class ThoughtSampler implements TokenSampler {
     return this.#interrupted
   }
 
-  /** As if the thought went on: where it ends within what is ahead, what was asked is of no use. */
+  /** Assumes that the thought continues: if it ends within `ahead`, the answer is unused. */
   ask(ahead?: readonly number[]): Ask | null {
     if (this.#pending.length > 0) return null
     if (!this.#thinking) return this.#parts.reply.ask(ahead)
@@ -80,7 +80,7 @@ export class ThoughtSampler implements TokenSampler {
     return goesOn
   }
 
-  /** A character that has begun may be finished. */
+  /** A character that has begun may be completed. */
   #isUsedUp(): boolean {
     const over = this.#isEnded ? this.#tokens : this.#tokens - this.#budget
     return this.#tokens >= this.#most || over >= LONGEST_CHARACTER || (over >= 0 && !endsWithinCharacter(this.#tail))
@@ -95,7 +95,7 @@ export class ThoughtSampler implements TokenSampler {
       return
     }
     this.#thinking = false
-    // The token that ends the mark may hold some of what follows it.
+    // The token that ends the mark may also contain text after it.
     const written = this.#tail.slice(at + this.#end.length)
     const separator = thought.closing.slice(thought.closing.indexOf(thought.end) + thought.end.length)
     const left = bytesOf(separator)

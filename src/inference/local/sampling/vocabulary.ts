@@ -3,8 +3,8 @@ import { isPartOfUtf8 } from '../../constraints/utf8.ts'
 import type { Model } from '../native/model.ts'
 
 /**
- * Reads the vocabulary off what the tokens print, so it does not matter how the model's own vocabulary is written: control tokens
- * print nothing, and tokens that the model's maker added are text like any other.
+ * Derives the vocabulary from the text that tokens print, so the encoding of the model's own vocabulary does not matter:
+ * control tokens print nothing, and added tokens are ordinary text.
  */
 export function readVocabulary(model: Model): Vocabulary {
   const tokens: string[] = []

@@ -6,9 +6,9 @@ import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
 import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
-/** Work that fits the model: tokenised, and cut so that the last token of every branch is still to be decoded. */
+/** Work that fits the model, tokenised. Each branch keeps its last token to decode. */
 export interface AdmittedWork {
-  /** What all branches share. */
+  /** The prefix that all branches share. */
   readonly prefix: readonly PromptChunk[]
   readonly branches: readonly AdmittedBranch[]
   readonly usage: readonly PromptUsage[]
@@ -27,7 +27,7 @@ export interface AdmittedBranch {
   readonly sampling: Sampling
   readonly constraint: CompiledConstraint | null
   readonly thought: Thought | null
-  /** How many of the likeliest tokens are reported beside each token; null where nobody asks for log-probabilities. */
+  /** Number of top log-probabilities per token; null if the request asks for no log-probabilities. */
   readonly topLogProbs: number | null
 }
 
@@ -36,7 +36,7 @@ export const DEFAULT_PARAM = 'messages'
 
 /**
  * Tokenises the work and checks that it fits; the scheduler calls it before it queues anything.
- * @param options `sizesOnly`: its pictures have no pixels, so that nothing of it can be computed.
+ * @param options `sizesOnly`: its pictures have no pixels, so it cannot be computed.
  * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
  */
 export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {}): AdmittedWork {
@@ -86,14 +86,17 @@ export class Prompts {
   readonly #sizesOnly: boolean
   readonly #read: TokenisedPrompt[] = []
 
-  /** @param sizesOnly whether pictures have no pixels, so that nothing can be computed. */
+  /** @param sizesOnly whether pictures have no pixels, so the prompts cannot be computed. */
   constructor(loaded: LoadedModel, organisation: string, sizesOnly = false) {
     this.#loaded = loaded
     this.#organisation = organisation
     this.#sizesOnly = sizesOnly
   }
 
-  /** Tokenises a prompt. @param before what it continues. @throws FailureError when the model does not support a part of it. */
+  /**
+   * Tokenises a prompt. @param before the prompt that it continues. @throws FailureError when the model does not support a
+   * part of it.
+   */
   read(parts: Work['prefix'], param: string, before?: TokenisedPrompt): TokenisedPrompt {
     const { reader, context } = this.#loaded
     const prompt = reader[this.#sizesOnly ? 'size' : 'read'](parts, this.#organisation, param, before)
@@ -116,7 +119,9 @@ export function usageOf(prefix: TokenisedPrompt, suffix: TokenisedPrompt, cached
   }
 }
 
-/** @throws FailureError for media whose tokens attend to each other, so that one call must decode them, and do not fit one. */
+/**
+ * @throws FailureError for media that one call must decode, because their tokens attend to each other, and that do not fit.
+ */
 export function checkMedia(chunks: readonly PromptChunk[], capacity: number, param: string): void {
   for (const chunk of chunks) {
     if (chunk.type === 'text' || chunk.encodable.causal || chunk.encodable.length <= capacity) continue
@@ -171,7 +176,7 @@ export function splitText(
   return { rest: kept.slice(0, start), text }
 }
 
-/** All tokens of text. */
+/** All text tokens. */
 export function textOf(chunks: readonly PromptChunk[]): Int32Array {
   const parts = chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : []))
   const [only] = parts

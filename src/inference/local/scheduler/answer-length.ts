@@ -1,4 +1,4 @@
-/** Assumed before any answer has ended: long answers, with so little weight that the first real ends count for more. */
+/** Prior before any answer has ended: long answers, with less weight than the first real ends. */
 const FIRST_GUESS = { tokens: 128, ends: 0.1 }
 /** Weight that an answer keeps each time a later one ends. */
 const MEMORY = 0.98
@@ -18,9 +18,9 @@ export class AnswerLength {
   }
 
   /**
-   * Tokens until an answer ends, however many it has already.
-   * @param most tokens that it may still get.
-   * @param part share of answers that end sooner, at least 0 and below 1.
+   * Tokens until an answer ends, regardless of its length so far.
+   * @param most maximum of further tokens.
+   * @param part fraction of answers that end sooner, at least 0 and below 1.
    */
   quantile(most: number, part: number): number {
     const mean = this.#tokens / Math.max(this.#ends, Number.MIN_VALUE)

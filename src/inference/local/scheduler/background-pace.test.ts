@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { BackgroundPace } from './background-pace.ts'
 
-test('beside other work, short steps have a fiftieth of the time and long ones a hundredth', () => {
+test('beside other work, short steps get a fiftieth of the time and long ones a hundredth', () => {
   const pace = new BackgroundPace()
   expect(pace.isDue(0)).toBe(true)
   pace.stepped(true, 10, 10)

@@ -20,7 +20,7 @@ let loaded: LoadedModel
 let sequences: number
 
 beforeAll(async () => {
-  // So few cells that sequences are preempted.
+  // Few enough cells that sequences are preempted.
   loaded = await loadExact({ cells: 192, maxSequences: SEQUENCES, prefixCacheBytes: 2 ** 20 })
   sequences = loaded.kv.freeSequences
   await loaded.constraints.prepare(CONSTRAINT, 'test')
@@ -31,7 +31,7 @@ afterAll(() => loaded?.close())
 /** Steps are computed by hand. */
 const byHand = () => new Promise<void>(() => {})
 
-/** With an empty KV cache: what an earlier one retained is still in the other. */
+/** With an empty KV cache: the other one still has sequences that an earlier scheduler retained. */
 function createScheduler(send: (message: FromEngine) => void, options: Partial<SchedulerOptions> = {}): Scheduler {
   loaded.context.clear()
   Object.assign(loaded, { kv: new KvCache(loaded.context, sequences) })
@@ -59,7 +59,7 @@ interface Told {
   readonly hasFailed: boolean
 }
 
-/** What each request was told. Nothing may follow its last event, its error or its abort. */
+/** The messages of each request. None may follow its last event, its error or its abort. */
 class Client {
   readonly #told = new Map<number, Told>()
   readonly #aborted = new Set<number>()
@@ -160,7 +160,7 @@ const request = fc.record({
 
 type Drawn = typeof request extends fc.Arbitrary<infer T> ? T : never
 
-/** More than there is room for. */
+/** More requests than fit. */
 const BUSY = Array.from(
   { length: 5 },
   (_, i): Drawn => ({
@@ -231,7 +231,7 @@ describe('while a device computes a step', () => {
   }
   const take = () => log.splice(0)
 
-  test('what the step before gave is sent, and requests enter the queue', () =>
+  test('the results of the previous step are sent, and requests enter the queue', () =>
     computesApart(
       loaded,
       () => {
@@ -275,7 +275,7 @@ describe('while a device computes a step', () => {
       hooks,
     ))
 
-  test('nothing that it gives is lost when the engine closes', () =>
+  test('none of its results are lost when the engine closes', () =>
     computesApart(
       loaded,
       async () => {
@@ -288,7 +288,7 @@ describe('while a device computes a step', () => {
       hooks,
     ))
 
-  test('a request that arrives is answered, and one that is aborted is left', async () => {
+  test('an arriving request is answered, and an aborted one is dropped', async () => {
     const client = new Client()
     let turns = 0
     const ended = Promise.withResolvers<void>()
@@ -323,7 +323,7 @@ describe('while a device computes a step', () => {
   })
 })
 
-test('with arrivals, failures and aborts, each request is told what it would be told on a CPU', async () => {
+test('with arrivals, failures and aborts, each request gets the same messages as on a CPU', async () => {
   const total = { ended: 0, failed: 0, cut: 0, preemptions: 0 }
   const failures = fc.array(fc.nat(40), { maxLength: 2 })
   const property = fc.asyncProperty(

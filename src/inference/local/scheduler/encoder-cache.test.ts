@@ -29,7 +29,7 @@ async function load(encoderCacheBytes: number): Promise<void> {
 
 afterEach(() => loaded.close())
 
-test('what is larger than the encoder cache is kept while it is used, and removes nothing', async () => {
+test('output larger than the encoder cache is kept while it is used, and removes nothing', async () => {
   // A token takes 1 KiB.
   await load(50 * 1024)
   const read = (part: PromptPart) => {

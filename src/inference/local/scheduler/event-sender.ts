@@ -5,14 +5,14 @@ import type { QueueForecast } from './queue-forecast.ts'
 import type { SequenceGroup } from './sequences/sequence-group.ts'
 
 /**
- * Text may wait this long for more of it: with a small model, a message for every token costs time on both sides. A model
- * whose steps take this long has each sent at once.
+ * Maximum time to hold text, in ms: with a small model, a message for every token costs time on both sides. With steps of
+ * this length or more, text is sent at once.
  */
 const HOLD_MS = 5
 
 /**
- * Sends the events of groups, those of all groups in one message. It owns which groups have text that waits for more. The
- * scheduler calls it after each step.
+ * Sends the events of all groups in one message. It owns the groups whose text is held. The scheduler calls it after each
+ * step.
  */
 export class EventSender {
   readonly #send: (message: FromEngine) => void
@@ -31,7 +31,7 @@ export class EventSender {
     this.#ended = ended
   }
 
-  /** Sends the events of a step, or holds them for a moment. Nobody waits for a group's first event, or its last. */
+  /** Sends the events of a step, or holds them for a moment. A group's first and last events are sent at once. */
   hold(groups: ReadonlySet<SequenceGroup>, stepMs: number): void {
     if (groups.size === 0 && this.#held.size === 0) return
     const now = performance.now()
@@ -41,7 +41,7 @@ export class EventSender {
     if (isDue) this.flush()
   }
 
-  /** Sends what is held. */
+  /** Sends the held events. */
   flush(): void {
     this.sendNow([...this.#held])
   }
@@ -62,13 +62,13 @@ export class EventSender {
     if (batch.length > 0) this.#send({ type: 'events', requests: batch })
   }
 
-  /** Sends nothing more for a group. */
+  /** Drops the held events of a group. */
   forget(group: SequenceGroup): void {
     this.#held.delete(group)
   }
 }
 
-/** Whether somebody waits for these events: the first of a group, its last, anything but text. */
+/** Whether to send these events at once: the first of a group, its last, and all but text. */
 function isUrgent({ isFinished, hasSpoken, events }: SequenceGroup): boolean {
   return isFinished || !hasSpoken || events.some(({ type }) => type !== 'text')
 }

@@ -17,8 +17,8 @@ import { LoadedModel } from './loaded-model.ts'
 import { Scheduler, type SchedulerDisk } from './scheduler.ts'
 
 /**
- * What a device does with ended work, with the CPU in its place: by the test's clock, a copy takes as long as it says, and
- * nothing else takes any time.
+ * Simulates on the CPU how a device handles ended work: by the test's clock, a copy takes as long as it says, and nothing
+ * else takes any time.
  */
 
 const DEVICE = computeOf({ layers: 1, ofLayers: 1 }, true)
@@ -67,7 +67,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  // Nothing may be computed, or copied, once the model is closed.
+  // No step or copy may run once the model is closed.
   for (const id of submitted) scheduler?.abort(id)
   while (scheduler?.step());
   clock += REST_MS
@@ -138,7 +138,7 @@ test('a second question about a picture computes its own tokens, and neither enc
   expect([encoded, copied, restored]).toEqual([encodings, 0, 0])
 })
 
-test('each turn of a chat computes what is new in it, and copies nothing', () => {
+test('each turn of a chat computes only its new tokens, and copies nothing', () => {
   const { scheduler, ask } = createScheduler()
   const chat = user(words(200))
   for (let turn = 1; turn <= 5; turn++) {
@@ -151,7 +151,7 @@ test('each turn of a chat computes what is new in it, and copies nothing', () =>
   expect(scheduler.stats).toMatchObject({ prefixHits: 4, cachedSequences: 0 })
 })
 
-test('copies wait until nothing has run for a while, and then the cells stay all the same', () => {
+test('copies wait until the engine has been idle for a while, and the cells stay after that', () => {
   const { scheduler, ask, submit, finish } = createScheduler()
   ask(1, user(words(200)))
   while (scheduler.step());
@@ -159,7 +159,7 @@ test('copies wait until nothing has run for a while, and then the cells stay all
   clock += REST_MS - 1
   expect(scheduler.step()).toBe(false)
   expect(copied).toBe(0)
-  // Whoever comes meanwhile waits for nothing, and the rest begins again.
+  // A request that arrives meanwhile does not wait, and the idle time begins again.
   submit(2, user(words(40, 'other')))
   finish(2)
   clock += REST_MS - 1
@@ -171,7 +171,7 @@ test('copies wait until nothing has run for a while, and then the cells stay all
   expect(scheduler.stats.retainedCells).toBeGreaterThan(retainedCells)
 })
 
-test('beside a stream, ended work leaves soon unless it is continued', () => {
+test('beside a stream, ended work is released soon unless it is continued', () => {
   const { scheduler, ask, submit } = createScheduler()
   submit(0, user(words(4, 'stream')), 1200)
   const stepsUntilGone = () => {
@@ -184,7 +184,7 @@ test('beside a stream, ended work leaves soon unless it is continued', () => {
   for (let id = 2; id < 8; id++) ask(id, user(words(100, `b${id}`)))
   const fresh = stepsUntilGone()
   expect(fresh).toBeLessThan(atFirst)
-  // What has left comes back, time and again.
+  // Released work is continued again and again.
   for (let id = 10; id < 18; id++) {
     ask(id, user(words(100, 'c')))
     ask(id + 10, user(words(100, 'c')))
@@ -194,11 +194,11 @@ test('beside a stream, ended work leaves soon unless it is continued', () => {
   scheduler.abort(0)
 })
 
-test('when cells run short, what is retained is copied first if that is quick, and nothing of it is lost', () => {
+test('when cells run short, retained sequences are first copied if that is quick, and not lost', () => {
   const { scheduler, ask, submit, finish } = createScheduler({ takesMs: 0.01 })
   const long = user(words(300))
   const first = ask(1, long)
-  // One that runs needs nearly all cells.
+  // A running sequence needs nearly all cells.
   submit(2, user(words(800, 'much')), 100)
   finish(2)
   expect(copied).toBeGreaterThan(0)
@@ -207,7 +207,7 @@ test('when cells run short, what is retained is copied first if that is quick, a
   expect(scheduler.stats.preemptions).toBe(0)
 })
 
-test('with copies that take longer than computing, cells are given up without any', () => {
+test('if copies take longer than prefill, cells are released without a copy', () => {
   const { scheduler, ask, submit, finish } = createScheduler()
   ask(1, user(words(100)))
   clock += REST_MS
@@ -220,7 +220,7 @@ test('with copies that take longer than computing, cells are given up without an
   expect(scheduler.stats.retainedSequences).toBeLessThan(3)
 })
 
-test('what a cell costs that no row sees is measured, and all of it is freed', () => {
+test('measures the cost of a cell that no row attends to, and frees all cells', () => {
   vi.spyOn(performance, 'now').mockImplementation(() => clock)
   vi.spyOn(loaded.context, 'decodeBatch').mockImplementation(() => {
     clock += 2 + loaded.kv.usedCells * IDLE_CELL_MS
@@ -230,7 +230,7 @@ test('what a cell costs that no row sees is measured, and all of it is freed', (
   expect([loaded.kv.usedCells, loaded.kv.usedSequences]).toEqual([0, 0])
 })
 
-test('the disk gets what has ended when nothing runs, or at the latest when the process ends', async () => {
+test('ended work is written to disk when the engine is idle, or at the latest when the process ends', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-kept-'))
   try {
     const settings = await shippedSettings({ encoder: true, cells: 1536, prefixCacheBytes: 64 * 2 ** 20 })

@@ -17,9 +17,11 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
-/** Encoded images of the largest size that are kept where a device computes: one may take 32 MB (1,024 x 8,192 floats). */
+/**
+ * Maximum encoded images of the largest size in the cache if a device computes: one may take 32 MB (1,024 x 8,192 floats).
+ */
 const DEVICE_ENCODED_IMAGES = 4
-/** Without the sizes of its parts, a model is taken to fit into whatever devices there are. */
+/** If the sizes of its parts are unknown, a model is assumed to fit the devices. */
 const ALL_LAYERS: GpuSettings = {
   layers: 1000,
   splitMode: 'layer',
@@ -31,8 +33,8 @@ const ALL_LAYERS: GpuSettings = {
 }
 
 /**
- * A model ready for work. It owns the native memory of weights, encoders and KV cache, and the one instance of everything
- * that reads prompts and constraints. The engine process opens it; everything that computes borrows it.
+ * A loaded model. It owns the native memory of weights, encoders and KV cache, and the readers of prompts and constraints.
+ * The engine process opens it; its parts borrow it.
  */
 export class LoadedModel {
   readonly llama: Llama
@@ -42,27 +44,27 @@ export class LoadedModel {
   readonly reader: PromptReader
   readonly constraints: ConstraintCompiler
   readonly usesMrope: boolean
-  /** Most threads for next tokens: those of the context, or more that are worth a trial. */
+  /** Maximum threads for decoding: those of the context, or more that are worth a trial. */
   readonly mostThreads: number
-  /** Threads that encode media, and prefill them and prompts. */
+  /** Threads for encoding media and for prefill. */
   readonly mediaThreads: number
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
   readonly maxRunning: number
-  /** What to take for granted about the hardware that computes the layers. */
+  /** Assumptions about the hardware that computes the layers. */
   readonly compute: Compute
   readonly offload: OffloadReport
   readonly repetition: RepetitionLimits | null
   /** Whether encoders run on a device, beside the steps. */
   readonly encodesAside: boolean
-  /** Bytes of the weights that each token is multiplied with; 0 where the files do not say. */
+  /** Bytes of the weights that each token is multiplied with; 0 if unknown. */
   readonly weightBytes: number
   readonly #projector: Projector | null
   readonly #libraries: Pick<NativeLibraries, 'llama' | 'kernels' | 'deviceChoice'>
   readonly #contextSettings: Pick<ContextOptions, 'kvType' | 'mediaRows'>
 
   /**
-   * @param begins called before each stage of loading; the stage then blocks.
+   * @param begins called before each stage of loading, which blocks.
    * @throws Error that names the file that does not load.
    */
   constructor(
@@ -74,15 +76,15 @@ export class LoadedModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    // ggml multiplies experts' weights by code of its own, which is faster if it may rearrange them.
+    // ggml's own code multiplies experts' weights, and is faster with repacked ones.
     const rearranges = kernels?.computesProducts !== true || settings.hasExperts === true
     const params = { ...offload.modelParams, use_extra_bufts: rearranges }
     this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
     this.compute = computeOf(offload, kernels !== null)
-    // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
-    // alone may need three. A sequence that finds none free waits.
+    // One id for each sequence and each shared prefix: 64 completions of 16 prompts take 81, and one completion alone may
+    // need three. A sequence that finds no free id waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
-    // Ended work stays in the KV cache under ids of its own. Recurrent state takes memory for each id, used or not.
+    // Retained sequences have ids of their own. Recurrent state takes memory for each id, used or not.
     const keeps = settings.prefixCacheBytes > 0 && this.model.cuttablePositions > 0
     const retained = keeps ? Math.min(this.compute.retainedSequences, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
@@ -130,7 +132,7 @@ export class LoadedModel {
     this.usesMrope = this.#projector?.usesMrope ?? false
     this.encodesAside = this.#projector?.usesDevice ?? false
     const encoderCache = this.#createEncoderCache(settings)
-    // With few cores, a text would wait longer for other threads than it takes this one.
+    // With few cores, waiting for other threads takes longer than reading a text on this one.
     const readsAside = choosingThreads(this.compute, cores) > 1
     this.reader = new PromptReader(this.model, this.#projector, settings, encoderCache, readsAside)
     this.constraints = new ConstraintCompiler(this.model)
@@ -156,7 +158,7 @@ export class LoadedModel {
     return new Context(this.#libraries, this.model, { ...size, ...this.#contextSettings })
   }
 
-  /** Where a device computes, memory of results is used again, and few of them are kept: the KV cache has the cells of more. */
+  /** If a device computes, result buffers are reused and few results are kept: the KV cache has the cells of more media. */
   #createEncoderCache({ encoderCacheBytes, image }: EngineSettings): EncoderCache {
     const projector = this.#projector
     if (projector === null || !this.compute.keepsCells) return new EncoderCache(encoderCacheBytes)
@@ -174,7 +176,7 @@ export class LoadedModel {
   }
 }
 
-/** What the library is to keep to. Where it cuts or enlarges images, limits would make it do so in another way. */
+/** Limits for the library. None for families whose images it cuts or enlarges: limits would change how it does so. */
 function libraryLimits(image: EngineSettings['image']): ProjectorOptions['image'] {
   return image === null || image.tiles || image.enlarges ? undefined : image
 }

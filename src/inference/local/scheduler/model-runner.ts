@@ -11,14 +11,14 @@ export interface StepResult {
   readonly decodeMs: number
 }
 
-/** From so many rows on, threads have more to do between two barriers, and more of them are worth a trial of its own. */
+/** From this many rows on, threads have more work between two barriers, and more of them are worth a separate trial. */
 const SEVERAL_ROWS = 4
-/** Prompts and media have more rows: what is worth it for media is worth it for them. */
+/** Prompts and media have more rows than this: both use the threads for media. */
 const MANY_ROWS = 64
 
 /** A step that has begun. A device may still compute it. */
 export interface BegunStep {
-  /** Blocks until the step is computed, and has its sequences sample. To be called once. @throws StepError */
+  /** Blocks until the step is computed, then samples for its sequences. Call it once. @throws StepError */
   finish(): StepResult
 }
 
@@ -27,9 +27,8 @@ const NOTHING: StepResult = { generated: [], decodeMs: 0 }
 export const DONE: BegunStep = { finish: () => NOTHING }
 
 /**
- * Computes steps: fills the native batch, decodes it, and has the sequences sample from it. It decides nothing and keeps
- * nothing from one step to the next but the number of threads. The scheduler calls it with what the batch builder has
- * decided.
+ * Computes steps: fills the native batch, decodes it, and has the sequences sample from it. It makes no decisions, and its
+ * only state between steps is the number of threads. The scheduler calls it with the step from the batch builder.
  */
 export class ModelRunner {
   readonly #loaded: LoadedModel
@@ -49,8 +48,8 @@ export class ModelRunner {
   }
 
   /**
-   * Begins a step. Where the CPU computes, it blocks for the whole step; a device goes on with text after the call has
-   * returned. No other step may begin before this one is finished. @throws StepError
+   * Begins a step. On the CPU, it blocks for the whole step; a device still computes text after the call has returned. Finish
+   * the step before the next one begins. @throws StepError
    */
   begin(step: Step): BegunStep {
     if (step.type === 'text') return this.#beginText(step)
@@ -70,7 +69,7 @@ export class ModelRunner {
     return DONE
   }
 
-  /** For media and prompts. Fewer where fewer are faster for tokens. */
+  /** Threads for media and prompts: fewer if fewer are faster for decoding. */
   get #manyThreads(): number {
     const { mediaThreads } = this.#loaded
     for (const counts of [this.#severalRows, this.#fewRows])
@@ -104,7 +103,7 @@ export class ModelRunner {
       }
     }
     guarded(() => context.launchBatch())
-    // While a device computes: masks of constraints take their time.
+    // Constraint masks take time, so they are made while the device computes.
     if (context.keepsLogits) guarded(() => context.ask(rows.flatMap(({ running, row }) => running.sequence.asks(row))))
     const finish = () => {
       guarded(() => context.wait())

@@ -18,7 +18,7 @@ const SIZE = 256
 const AT_ONCE = { ms: 0, isBackground: false }
 
 let loaded: LoadedModel
-/** What happened, in order: calls of the encoder, and tokens of requests, by their ids. */
+/** The events in order: encoder calls, and tokens of requests by their ids. */
 let log: string[] = []
 let hurries = false
 
@@ -87,7 +87,7 @@ test('two images that take turns are encoded one after the other, and neither tw
   for (const prompt of prompts) prompt.close()
 })
 
-test('an image that is no longer needed is given up, and the next one is encoded', () => {
+test('an image that is no longer needed is abandoned, and the next one is encoded', () => {
   const expected = whole(5)
   const left = read(4)
   expect(mediaOf(left).encode(AT_ONCE)).toBeNull()
@@ -98,7 +98,7 @@ test('an image that is no longer needed is given up, and the next one is encoded
   prompt.close()
 })
 
-test('an image that nobody waits for gives way to one that somebody waits for', () => {
+test('an image of background work yields to one of other work', () => {
   const expected = [whole(6), whole(7)]
   const [background, other] = [read(6), read(7)]
   expect(mediaOf(background).encode({ ms: 0, isBackground: true })).toBeNull()

@@ -15,8 +15,8 @@ const forecast = () =>
     ),
   )
 const chats = (count: number, mostTokens: number): Ahead[] =>
-  Array.from({ length: count }, () => ({ promptTokens: 0, mostTokens, leavesPlace: true }))
-/** Cut at their limits, as answers of a model that would go on for ever. */
+  Array.from({ length: count }, () => ({ promptTokens: 0, mostTokens, freesPlace: true }))
+/** Cut at their limits, like answers of a model that never ends. */
 function limited(): QueueForecast {
   const forecasts = forecast()
   for (let i = 0; i < 1000; i++) forecasts.ended(100, false)
@@ -24,43 +24,43 @@ function limited(): QueueForecast {
 }
 const load = (): Load => ({ running: chats(4, 20), waiting: chats(8, 20) })
 
-test('places are promised one after another, each a quarter later than it should become free', () => {
+test('places are reserved one after another, each a quarter later than it should become free', () => {
   const forecasts = limited()
-  const times = Array.from({ length: 12 }, () => forecasts.promisePlace(load, 0))
+  const times = Array.from({ length: 12 }, () => forecasts.reserveRetryAfter(load, 0))
   expect(times.slice(0, 4).map(Math.round)).toEqual([250, 250, 250, 250])
   expect(times.slice(4, 8).map(Math.round)).toEqual([500, 500, 500, 500])
   expect(times.slice(8, 12).map(Math.round)).toEqual([750, 750, 750, 750])
 })
 
-test('a promise is over when its time has come', () => {
+test('a reservation ends at its time', () => {
   const forecasts = limited()
-  for (let i = 0; i < 12; i++) forecasts.promisePlace(load, 0)
-  expect(forecasts.promisePlace(load, 300)).toBeCloseTo(750)
-  expect(forecasts.promisePlace(load, 5000)).toBeCloseTo(250)
+  for (let i = 0; i < 12; i++) forecasts.reserveRetryAfter(load, 0)
+  expect(forecasts.reserveRetryAfter(load, 300)).toBeCloseTo(750)
+  expect(forecasts.reserveRetryAfter(load, 5000)).toBeCloseTo(250)
 })
 
-test('a slower machine makes all wait longer', () => {
+test('a slower machine makes all requests wait longer', () => {
   const forecasts = limited()
   for (let i = 0; i < 2000; i++) forecasts.stepped(30, 4, 0)
-  expect(forecasts.promisePlace(load, 0)).toBeCloseTo(750, -1)
+  expect(forecasts.reserveRetryAfter(load, 0)).toBeCloseTo(750, -1)
 })
 
-test('answers that end by themselves leave places one by one', () => {
+test('answers that end by themselves free places one by one', () => {
   const forecasts = forecast()
   for (let i = 0; i < 1000; i++) forecasts.ended(50, true)
   const endless = { running: chats(4, 8000), waiting: chats(8, 8000) }
-  const times = Array.from({ length: 40 }, () => forecasts.promisePlace(() => endless, 0))
+  const times = Array.from({ length: 40 }, () => forecasts.reserveRetryAfter(() => endless, 0))
   // Four at a time, 50 tokens each: a place every 125 ms.
   expect(times.at(-1)! / 40).toBeGreaterThan(100)
   expect(times.at(-1)! / 40).toBeLessThan(200)
   expect(times[0]).toBeLessThan(300)
 })
 
-test('very many are told times that go on at the same rate', () => {
+test('times for very many refusals continue at the same rate', () => {
   const forecasts = limited()
   let last = 0
   for (let i = 0; i < 4000; i++) {
-    const ms = forecasts.promisePlace(load, 0)
+    const ms = forecasts.reserveRetryAfter(load, 0)
     expect(ms).toBeGreaterThanOrEqual(last)
     last = ms
   }

@@ -1,19 +1,19 @@
 import { AnswerLength } from './answer-length.ts'
 import type { BatchSplitter } from './batch/batch-splitter.ts'
 
-/** A sequence that runs or waits: what decides how long others wait for it. */
+/** A running or waiting sequence: what decides how long others wait for it. */
 export interface Ahead {
   /** Prompt tokens still to be computed. */
   readonly promptTokens: number
-  /** Most tokens that it may still get. */
+  /** Maximum of further tokens. */
   readonly mostTokens: number
   /** Whether a place in the queue becomes free when it starts. */
-  readonly leavesPlace: boolean
+  readonly freesPlace: boolean
 }
 
 export interface Load {
   readonly running: readonly Ahead[]
-  /** In the order of the queue. */
+  /** In queue order. */
   readonly waiting: readonly Ahead[]
 }
 
@@ -31,26 +31,26 @@ const TRUST_MS = 50
 const FRESH_MS = 50
 /** Places that are forecast one by one; later ones follow at the same rate. */
 const FORECAST_PLACES = 1024
-/** Most sequences that are simulated for that: a request may have many. */
+/** Maximum simulated sequences: a request may have many. */
 const MOST_STARTS = 8 * FORECAST_PLACES
-/** A client that comes a little late is admitted; one that comes a little early is refused again. */
+/** Safety factor: a client that returns a little late is admitted, one that returns a little early is refused again. */
 const MARGIN = 1.25
-/** Multiples of the golden ratio modulo 1 are spread evenly, however many there are. */
+/** Multiples of the golden ratio modulo 1 are evenly spread for any count. */
 const GOLDEN = (Math.sqrt(5) - 1) / 2
 
 /**
- * Predicts when places in a full queue become free: it simulates what runs and waits, at the speed of the last steps. It
- * owns that speed, the lengths of answers and the promises. Each place is promised once: of many requests that are refused
- * at the same moment, each is told a later time. The scheduler calls it for each refusal, and after each step.
+ * Predicts when places in a full queue become free: it simulates the running and waiting sequences at the speed of recent
+ * steps. It owns that speed, the lengths of answers and the reservations. Each place is reserved once, so simultaneous
+ * refusals get different times. The scheduler calls it for each refusal, and after each step.
  */
 export class QueueForecast {
   readonly #splitter: BatchSplitter
   readonly #lengths = new AnswerLength()
-  /** How long recent steps took, and how long they should have taken by the times measured during warm-up. */
+  /** Duration of recent steps, measured and by calibration. */
   #tookMs = TRUST_MS
   #expectedMs = TRUST_MS
-  /** When clients that were refused are to come back, by the clock of `now`. */
-  #promised: number[] = []
+  /** When refused clients are told to retry, by the clock of `now`. */
+  #reserved: number[] = []
   #latest: Forecast = { at: Number.NEGATIVE_INFINITY, places: [] }
 
   constructor(splitter: BatchSplitter) {
@@ -69,16 +69,16 @@ export class QueueForecast {
     this.#lengths.ended(tokens, byItself)
   }
 
-  /** Promises the next place that was not promised yet. @returns milliseconds until it is free. */
-  promisePlace(load: () => Load, now = performance.now()): number {
-    this.#promised = this.#promised.filter((due) => due > now)
+  /** Reserves the next place that is not reserved yet. @returns milliseconds until it is free. */
+  reserveRetryAfter(load: () => Load, now = performance.now()): number {
+    this.#reserved = this.#reserved.filter((due) => due > now)
     if (now - this.#latest.at > FRESH_MS) this.#latest = { at: now, places: this.#simulate(load()) }
     const { at, places } = this.#latest
-    const place = this.#promised.length
+    const place = this.#reserved.length
     const last = places.at(-1) ?? 0
     const ms = places[place] ?? (last * (place + 1)) / Math.max(1, places.length)
     const due = Math.max(now, at + ms)
-    this.#promised.push(due)
+    this.#reserved.push(due)
     return due - now
   }
 
@@ -98,7 +98,7 @@ export class QueueForecast {
       ends.splice(before + 1, 0, end)
     }
     for (const ahead of running) start(ahead)
-    // By then, requests that are refused now wait as well; they are taken to be like those that wait already.
+    // By then, requests that are refused now wait too; they are assumed to be like those that wait already.
     for (let next = 0; waiting.length > 0 && places.length < FORECAST_PLACES && started < MOST_STARTS; next++) {
       const end = ends.pop()
       if (end !== undefined) {
@@ -107,7 +107,7 @@ export class QueueForecast {
       }
       const ahead = waiting[next % waiting.length]!
       start(ahead)
-      if (ahead.leavesPlace) places.push(clock)
+      if (ahead.freesPlace) places.push(clock)
     }
     return places
   }

@@ -34,14 +34,14 @@ import { Scheduler } from './scheduler.ts'
 import { seedOf } from './sequences/sequence-sampler.ts'
 
 /**
- * No bit of a log-probability depends on what the scheduler does: with which others a reply is computed, where its prompt is
- * cut, what of it a cache has, and from where; whether it is preempted, drafted, or shares its prompt; on how many threads.
+ * No bit of a log-probability depends on the scheduler: on the batch, on the bounds of prefill steps, on cached prefixes and
+ * their source, on preemption, drafts or shared prompts, or on the number of threads.
  */
 
 const SEQUENCES = 16
 const MOST_THREADS = 4
 const BATCH_ROWS = 512
-/** For each token of a reply, as many are compared. The sum over the vocabulary is in each of them. */
+/** Log-probabilities compared for each token of a reply. Each of them includes the sum over the vocabulary. */
 const RANKED = 5
 const CACHE_BYTES = 2 ** 24
 /** By the first, further rows cost nothing, so every draft is verified. By the second, a step has four rows at most. */
@@ -170,7 +170,7 @@ interface Ways {
   readonly room: number
   /** Threads of the next step. */
   threads(): number
-  /** Rows of the next piece of a prompt. */
+  /** Rows of the next part of a prompt. */
   rows(): number
   readonly pausesEncoder: boolean
 }
@@ -207,7 +207,7 @@ async function play(
   const { context, model } = loaded
   const { speculation, prefixCacheBytes, stepTimes, room } = ways
   context.clear()
-  // Ended work stays in the one before.
+  // Ended work stays in the previous one.
   const { usedSequences, freeSequences } = loaded.kv
   const kv = new KvCache(context, usedSequences + freeSequences, model.cuttablePositions)
   Object.assign(kv, { capacity: Math.floor(room * context.cells) })
@@ -255,7 +255,7 @@ async function play(
   return { replies, stats }
 }
 
-/** What each reply is alone, with a prompt that it shares with no other. */
+/** Each reply computed alone, without a shared prompt. */
 class Alone {
   readonly #known = new Map<string, Reply>()
   readonly #loaded: LoadedModel
@@ -278,7 +278,7 @@ class Alone {
     return reply
   }
 
-  /** Expects all replies to be as they are alone. */
+  /** Expects all replies to equal those computed alone. */
   async expect(requests: readonly Request[], { replies }: Played): Promise<void> {
     const count = requests.reduce((sum, { branches }) => sum + branches.reduce((all, { n }) => all + n, 0), 0)
     expect(replies.size).toBe(count)
@@ -297,7 +297,7 @@ function words(seed: number, count: number): string {
   return Array.from({ length: count }, () => WORDS[Math.floor(random() * WORDS.length)]).join('')
 }
 
-/** What prompts may have in common. The second repeats itself, so that replies are drafted. */
+/** Common prefixes of prompts. The second repeats itself, so that replies are drafted. */
 const BEGINNINGS = [words(1, 640), words(2, 16).repeat(40), words(3, 640)]
 const LETTERS_OF_WORD = WORDS[0]!.length
 
@@ -336,7 +336,7 @@ const drawnWays = fc.record({
 })
 type DrawnWays = typeof drawnWays extends fc.Arbitrary<infer Drawn> ? Drawn : never
 
-/** More than there is room for, of which much is shared, again and again. */
+/** More requests than fit, with many shared prefixes. */
 const BUSY: readonly [DrawnRequest[], DrawnWays] = [
   Array.from({ length: 10 }, (_, at) => ({
     organisation: 'a',

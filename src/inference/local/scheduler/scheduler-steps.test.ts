@@ -55,7 +55,7 @@ function eventsOf(sent: readonly FromEngine[], id: number): EngineEvent[] {
 const textOf = (events: readonly EngineEvent[]) =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 
-test('a step that fails takes the requests that it computes with it, and no others', () => {
+test('a failed step fails the requests that it computes, and no others', () => {
   const { scheduler, sent } = createScheduler()
   for (const id of [1, 2, 3]) {
     scheduler.submit(id, {
@@ -74,12 +74,12 @@ test('a step that fails takes the requests that it computes with it, and no othe
   expect(scheduler.stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
 })
 
-test('text may wait for more of it, but a first token and an end do not', () => {
+test('text may be held, but a first token and an end are not', () => {
   const work = { organisation: ORGANISATION, prefix: prompt(5), branches: [answer(20)] }
   const atOnce = createScheduler()
   atOnce.scheduler.submit(1, work)
   while (atOnce.scheduler.step());
-  // With the clock at rest, all text is held that may be.
+  // While the clock stands still, all text is held as far as allowed.
   vi.spyOn(performance, 'now').mockReturnValue(1000)
   const held = createScheduler()
   held.scheduler.submit(1, work)
@@ -95,7 +95,7 @@ test('text may wait for more of it, but a first token and an end do not', () => 
   expect(atOnce.sent.length).toBeGreaterThan(10)
 })
 
-test('held text is sent once, whatever is sent in between, and not after an abort', () => {
+test('held text is sent once, regardless of other messages, and not after an abort', () => {
   const { scheduler, sent } = createScheduler()
   vi.spyOn(performance, 'now').mockReturnValue(1000)
   scheduler.submit(1, { organisation: ORGANISATION, prefix: prompt(5), branches: [answer(12)] })
@@ -122,7 +122,7 @@ describe('work in the background', () => {
   const tokensOf = (sent: readonly FromEngine[], id: number) =>
     eventsOf(sent, id).reduce((sum, event) => sum + (event.type === 'text' ? event.tokens : 0), 0)
 
-  test('leaves its places to other work, and has the same text in the end', () => {
+  test('yields its places to other work, and has the same text in the end', () => {
     const alone = createScheduler()
     alone.scheduler.submit(1, work(5, 30))
     while (alone.scheduler.step());
@@ -143,7 +143,7 @@ describe('work in the background', () => {
     expect(scheduler.stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
   })
 
-  test('leaves its cells to other work, which no preemption holds up', () => {
+  test('yields its cells to other work, which no preemption delays', () => {
     const { scheduler, sent } = createScheduler()
     scheduler.submit(1, work(900, 200))
     scheduler.submit(2, work(901, 200))
@@ -160,8 +160,8 @@ describe('work in the background', () => {
     expect([tokensOf(sent, 1), tokensOf(sent, 2)]).toEqual([200, 200])
   })
 
-  test('has a small part of the time while other work runs, and all of it afterwards', () => {
-    // Every look at the clock takes a millisecond, so that steps take about as long as one another.
+  test('gets a small part of the time while other work runs, and all of it afterwards', () => {
+    // Every reading of the clock advances it by a millisecond, so that steps take about equally long.
     let now = 0
     vi.spyOn(performance, 'now').mockImplementation(() => now++)
     const { scheduler, sent } = createScheduler()

@@ -54,7 +54,7 @@ describe('several requests at once', () => {
     await expectAllFreed(engine)
   })
 
-  test('greedy answers are the same in any company', async () => {
+  test('greedy answers are the same in any batch', async () => {
     const prompts = Array.from({ length: 12 }, (_, i) =>
       i % 2 === 0
         ? turn(picture(256, 256, i % 3), untrusted(`How many squares of colour ${i}?`))
@@ -75,7 +75,7 @@ describe('several requests at once', () => {
     expect(together.map(({ texts }) => texts['0.0'])).toEqual(alone)
   })
 
-  test('a long prompt that comes later hardly delays those that run, nor a short one that comes after it', async () => {
+  test('a later long prompt hardly delays running requests, nor a short one after it', async () => {
     const controller = new AbortController()
     const { signal } = controller
     const running = await generate(engine, turn(untrusted('Go on.')), [endless(1)], { signal })
@@ -167,7 +167,7 @@ describe('several requests at once', () => {
     await expectAllFreed(engine)
   })
 
-  describe('an abort frees all that the request held', () => {
+  describe('an abort frees all resources of the request', () => {
     const manyPictures = turn(
       ...Array.from({ length: 40 }, (_, i) => picture(256, 256, 100 + i)),
       untrusted('Compare.'),
@@ -234,7 +234,7 @@ describe('several requests at once', () => {
     })
   })
 
-  test('pictures of one request do not hold up another', async () => {
+  test('pictures of one request do not delay another', async () => {
     const controller = new AbortController()
     const running = await generate(engine, turn(untrusted('Go on.')), [endless(1)], { signal: controller.signal })
     let events = 0
@@ -267,11 +267,11 @@ describe('several requests at once', () => {
   })
 })
 
-test('who is refused for a full queue is told when there will be a place', async () => {
+test('a request that is refused for a full queue is told when to retry', async () => {
   const engine = await LocalEngine.start(await smallCard(2048, 4), { maxWaiting: 8 })
   const busy = [branch({ maxTokens: 200, sampling: REPEATING })]
   const told: number[] = []
-  /** Asks again when it is told to. */
+  /** Retries when it is told to. */
   const insist = async (organisation: string, isRetry = false): Promise<void> => {
     try {
       const { finishes } = await collect(await generate(engine, turn(untrusted('Go on.')), busy, { organisation }))
@@ -286,7 +286,7 @@ test('who is refused for a full queue is told when there will be a place', async
     }
   }
   try {
-    // How fast this machine is just now.
+    // The current speed of this machine.
     const started = performance.now()
     await Promise.all(Array.from({ length: 4 }, (_, i) => insist(`${i}`)))
     const seconds = (performance.now() - started) / 1000
@@ -320,8 +320,8 @@ test.concurrent('a process that hangs is restarted', async () => {
   }
 })
 
-test.concurrent('a process that does not run any more is found within seconds', async () => {
-  // A silent main thread alone would never be found.
+test.concurrent('a process that no longer runs is detected within seconds', async () => {
+  // The silence of the main thread alone would never be detected.
   const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 3_600_000 })
   try {
     const generation = await generate(engine, chat, [endless()])
@@ -341,7 +341,7 @@ test.concurrent('a process that does not run any more is found within seconds', 
   }
 })
 
-test('whoever ends the process again and again does not keep it away, as long as it serves in between', async () => {
+test('repeated crashes do not keep the process down, as long as it serves requests in between', async () => {
   let restarts = 0
   const engine = await LocalEngine.start(await loadCard(CARD), { onRestart: () => void restarts++ })
   try {
@@ -374,7 +374,7 @@ describe('with room for two completions', () => {
 
   afterAll(() => engine?.close())
 
-  test('organisations take turns, however much one of them asks for', async () => {
+  test('organisations take turns, for any load from one of them', async () => {
     const controller = new AbortController()
     const running = await generate(engine, turn(untrusted('Busy?')), [busy(2)], { signal: controller.signal })
     await firstEvent(running)
@@ -391,7 +391,7 @@ describe('with room for two completions', () => {
     expect(order).toEqual(['one', 'other', 'many', 'many'])
   })
 
-  test('nobody overtakes a request that waits for room', async () => {
+  test('no request overtakes one that waits for cells', async () => {
     const controller = new AbortController()
     const running = await generate(engine, turn(untrusted('a b c '.repeat(100))), [busy(1)], {
       signal: controller.signal,
@@ -401,7 +401,7 @@ describe('with room for two completions', () => {
     expect(await countTokens(engine, [prompt])).toBeGreaterThan(1800)
     const large = await generate(engine, [prompt], [branch({ maxTokens: 2 })])
     const small = await generate(engine, [untrusted('Hi')], [branch({ maxTokens: 2 })], { organisation: 'other' })
-    // A sequence is free, and there would be cells for the small one.
+    // A sequence id is free, and the small request would fit.
     expect(await engine.stats()).toMatchObject({ running: 1, waiting: 2 })
     controller.abort()
     for (const { finishes } of await Promise.all([large, small].map(collect))) expect(finishes).toHaveLength(1)
@@ -409,7 +409,7 @@ describe('with room for two completions', () => {
   })
 })
 
-test('a prefix whose completions were all preempted gives way to an older request', async () => {
+test('a prefix whose completions were all preempted is evicted for an older request', async () => {
   const engine = await LocalEngine.start(await smallCard(512, 4), { prefixCacheBytes: 0 })
   try {
     const older = await generate(engine, turn(untrusted('Old?')), [branch({ maxTokens: 480, sampling: REPEATING })])
@@ -443,7 +443,7 @@ describe('the prefix cache', () => {
     await uncached?.close()
   })
 
-  test('a second turn computes only what is new, also after a picture, and answers as if it had computed all', async () => {
+  test('a second turn computes only its new tokens, also after a picture, and answers as if it had computed all', async () => {
     const first = turn(picture(256, 192, 1), untrusted('What is in the picture, and where?'))
     const { texts } = await run(engine, first, branch({ maxTokens: 20 }))
     const firstTokens = await countTokens(engine, first)
@@ -569,7 +569,7 @@ describe('any schedule', () => {
   let engine: LocalEngine
 
   beforeAll(async () => {
-    // So small that requests get in each other's way.
+    // Small enough that requests compete for cells.
     engine = await LocalEngine.start(await smallCard(320, 6), { maxWaiting: 100, prefixCacheBytes: 200 * CELL_BYTES })
   })
 
@@ -621,7 +621,7 @@ describe('any schedule', () => {
       await expectAllFreed(engine)
     }
     await fc.assert(fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), play), { numRuns: 8 })
-    // Whether the drawn requests got in each other's way depends on the machine; these always do.
+    // Whether the drawn requests compete depends on the machine; these always do.
     await run(engine, turn(untrusted('Go.')), branch({ n: 6, maxTokens: 150, sampling: REPEATING }))
     expect((await engine.stats()).preemptions).toBeGreaterThan(0)
   })

@@ -27,44 +27,44 @@ import { SequenceManager } from './sequences/sequence-manager.ts'
 
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
 
-/** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
+/** Maximum time for copies into the prefix cache after a step, in ms, and as a fraction of the step. */
 const COPY_MS = 8
-/** The same after a step that makes way. */
+/** The same after a short background step, in ms. */
 const SHORT_COPY_MS = 2
 const COPY_SHARE = 0.1
-/** The same while nothing runs: a request that arrives meanwhile waits for it. */
+/** The same while the engine is idle, in ms: a request that arrives meanwhile waits for it. */
 const IDLE_COPY_MS = 2
 
-/** How long a step of scoring should take beside completions, in ms. It has half of the time. */
+/** Target duration of a scoring step beside completions, in ms. Scoring gets half of the time. */
 const SCORING_STEP_MS = 20
 
-/** A device may be this much faster than the scheduler expects; messages are let in for no longer than that leaves. */
+/** Messages are received for at most this fraction of a device's expected step: the device may be faster than expected. */
 const SURE_SHARE = 0.8
 
-/** A device is known to have computed until it was waited for if that took at least this share of the step. */
+/** A device was still computing when `finish` was called if the wait took at least this fraction of the step. */
 const WAITED_SHARE = 0.05
 
-/** What is being computed, from its beginning until its results are settled. */
+/** A step that has begun and whose results are not settled. */
 interface Flight {
-  /** Null when what was to be computed was preempted. */
+  /** Null if its sequences were preempted. */
   readonly step: Step | null
   readonly begun: BegunStep
   readonly isBackground: boolean
   readonly makesWay: boolean
-  /** Whether a device computes it, and the CPU is free meanwhile. */
+  /** Whether a device computes it while the CPU is free. */
   readonly goesOn: boolean
-  /** When its turn began, with the admission of others, and when it was planned. */
+  /** When its turn began, before admission, and when it was planned. */
   readonly started: number
   readonly planned: number
 }
 
-/** The prefix cache on disk, and what measures for it. */
+/** The prefix cache on disk, and the measured costs for it. */
 export interface SchedulerDisk {
   readonly prefixes: DiskPrefixes
   readonly costs: PrefillCosts
 }
 
-/** What gets steps beside completions. It has a KV cache of its own. */
+/** Scoring, which gets steps beside completions and has a KV cache of its own. */
 export type Scorer = Pick<
   ReplyScorer,
   'isIdle' | 'isBackground' | 'running' | 'waiting' | 'waitingBackground' | 'prefilledTokens' | 'step' | 'abort'
@@ -72,16 +72,16 @@ export type Scorer = Pick<
 
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
-  /** Lets in the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
+  /** Receives the messages that have arrived, and those that arrive until a time by the clock of `performance`. */
   readonly receive?: (until: number) => Promise<void>
   /** Whether encoders run beside the steps, on a device. By default, encoding takes steps. */
   readonly encodesAside?: boolean
 }
 
 /**
- * Takes requests, has them computed one step per turn of the event loop, and has the results sent. It owns the groups that
- * are not closed and the token counts; each step it asks the sequence manager who runs, the batch builder what to compute
- * and the model runner to compute it. The engine process calls it. See `docs/contributing/scheduler.md`.
+ * Accepts requests, computes one step per turn of the event loop and sends the results. It owns the open groups and the token
+ * counts. In each step, the sequence manager decides which sequences run, the batch builder decides what to compute, and the
+ * model runner computes it. The engine process calls it. See `docs/contributing/scheduler.md`.
  */
 export class Scheduler {
   readonly #loaded: LoadedModel
@@ -94,18 +94,18 @@ export class Scheduler {
   readonly #forecast: QueueForecast
   readonly #sender: EventSender
   readonly #costs: PrefillCosts | null
-  /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
+  /** Groups whose prompts are being read from disk. They are not in the queue. */
   readonly #reading = new Set<SequenceGroup>()
   #scorer: Scorer | null = null
   readonly #receive: (until: number) => Promise<void>
   readonly #splitter: BatchSplitter
-  /** While a device computes. The KV cache and what runs stay as they are until it ends. */
+  /** The step that a device computes. The KV cache and the running sequences do not change until it ends. */
   #flight: Flight | null = null
-  /** Requests that were aborted meanwhile. */
+  /** Requests that were aborted during the step. */
   readonly #aborted = new Set<number>()
-  /** Groups with events that the sender has not been given. */
+  /** Groups with events that the sender has not received. */
   readonly #touched = new Set<SequenceGroup>()
-  /** Time by which the last step of scoring was longer than all other steps since, in ms. */
+  /** Time by which the last scoring step exceeded all other steps since, in ms. */
   #scoringLeadMs = 0
   readonly #pace = new BackgroundPace()
   #prefilledTokens = 0
@@ -113,10 +113,10 @@ export class Scheduler {
   #draftedTokens = 0
   #acceptedTokens = 0
   #isRunning = false
-  /** Until copies go on. */
+  /** Pause before copies continue. */
   #rest: NodeJS.Timeout | undefined
   #isClosed = false
-  /** When the last step ended, if the next one follows it. */
+  /** When the last step ended; null if the engine was idle since. */
   #lastStepEnd: number | null = null
   #lastStepMs = 0
 
@@ -146,7 +146,7 @@ export class Scheduler {
     return this.#manager.reuse
   }
 
-  /** Gives scoring steps too. */
+  /** Adds the scorer, which then gets steps too. */
   attach(scorer: Scorer): void {
     this.#scorer = scorer
   }
@@ -170,8 +170,8 @@ export class Scheduler {
   }
 
   /**
-   * Answers with `admitted`, then `events`; or with `error`.
-   * @param traced whether `started` and `encoded` are among the answers.
+   * Replies with `admitted`, then `events`; or with `error`.
+   * @param traced whether to send `started` and `encoded` too.
    */
   submit(id: number, work: Work, traced = false): void {
     try {
@@ -209,12 +209,12 @@ export class Scheduler {
     this.wake()
   }
 
-  /** Computes steps until there is nothing to do: for what was submitted to the scorer. */
+  /** Runs steps until there is nothing to do. The scorer's submissions call it. */
   wake(): void {
     if (!this.#isRunning) void this.#run()
   }
 
-  /** Frees what the request holds before the next step. Nothing more is sent for it. */
+  /** Frees the request's resources before the next step. No further messages are sent for it. */
   abort(id: number): void {
     const group = this.#groups.get(id)
     if (group !== undefined) this.#forget(group)
@@ -228,14 +228,14 @@ export class Scheduler {
     const group = this.#groups.get(id)
     if (group === undefined) return
     this.#forget(group)
-    // Its last step may have ended it.
+    // The last step may have finished it.
     if (!group.isFinished) this.#manager.drop(group, true)
     this.#close(group)
   }
 
   /**
-   * Copies what has ended, for at most so long, and waits until that is on disk, if anything is kept there. Nothing may be
-   * submitted any more.
+   * Copies retained sequences for at most `copyMs`, and waits until the copies are on disk, if there is a disk cache. Submit
+   * nothing after this call.
    */
   async close(copyMs: number): Promise<void> {
     this.#isClosed = true
@@ -258,10 +258,10 @@ export class Scheduler {
   }
 
   /**
-   * Computes one step: decides what it computes, has it computed and sends what it gave. A device computes after the call
-   * that begins it. There, this ends the step before, begins the next one and only then sends what the other gave, so that
-   * the device does not wait for that, nor for what happens until the next call.
-   * @param hold whether text may wait for that of the next steps.
+   * Runs one step: plans it, computes it and sends its results. On a device, this finishes the previous step, begins the next
+   * one and only then sends the results of the previous one. So the device waits neither for the sending nor for the work
+   * between two calls.
+   * @param hold whether text may be held for that of the next steps.
    * @returns false when there is nothing to do.
    */
   step(hold = false): boolean {
@@ -282,7 +282,7 @@ export class Scheduler {
       if (this.#manager.restMs === 0 && this.#manager.continueCopies(IDLE_COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
-      // Work that passed admission fits by itself, so this is no client's fault.
+      // Admitted work fits the empty cache, so this is not the client's fault.
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
@@ -291,21 +291,24 @@ export class Scheduler {
     return this.#flight !== null || !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
   }
 
-  /** What else there is to do while all completions wait for an encoder. Its end wakes the scheduler. @returns false for nothing. */
+  /**
+   * Does other work while all completions wait for an encoder, whose end wakes the scheduler. @returns false if there is
+   * none.
+   */
   #besideEncoder(makesWay: boolean): boolean {
     if (this.#scorer === null || this.#scorer.isIdle) return false
     this.#scoringStep(makesWay)
     return true
   }
 
-  /** Begins a step. A failure shows when it is finished. @returns whether a device goes on with it. */
+  /** Begins a step. `#finish` handles its failure. @returns whether a device still computes it. */
   #begin(started: number, isBackground: boolean, makesWay: boolean): boolean {
     const planned = performance.now()
     let step: Step | null = null
     let begun: BegunStep
     try {
       step = this.#builder.next(isBackground, makesWay)
-      // Media block until they are computed.
+      // Media steps block until they are computed.
       if (step !== null && step.type !== 'text') this.#tellBeforeOthers()
       begun = step === null ? DONE : this.#runner.begin(step)
     } catch (error) {
@@ -319,7 +322,7 @@ export class Scheduler {
     return goesOn
   }
 
-  /** Finishes the step that has begun, if any, settles what it gave, and does what had to wait for its end. */
+  /** Finishes the step that has begun, if any, settles its results, and does the work that waited for its end. */
   #finish(): void {
     const flight = this.#flight
     if (flight === null) return
@@ -351,7 +354,7 @@ export class Scheduler {
     this.#touched.clear()
   }
 
-  /** The same before what may take long, or when nothing follows. */
+  /** The same before work that may take long, or when no step follows. */
   #tellBeforeOthers(): void {
     if (this.#touched.size > 0) this.#tell()
   }
@@ -366,17 +369,17 @@ export class Scheduler {
     return this.#manager.hasRunning(true) || this.#scorer?.isBackground === true
   }
 
-  /** Work in the background has all of the time that others leave, and a small part of the rest, so that it ends some day. */
+  /** Background work gets all idle time and a small fraction of the rest, so that it ends eventually. */
   #isBackgroundTurn(now: number): boolean {
     return !this.#hasForeground || (this.#hasBackground && this.#pace.isDue(now))
   }
 
-  /** Beside completions of its class, scoring has half of the time. */
+  /** Beside completions of its class, scoring gets half of the time. */
   #isScoringTurn(isBackground: boolean): boolean {
     if (this.#scorer === null || this.#scorer.isIdle || this.#scorer.isBackground !== isBackground) return false
     if (this.#manager.hasRunning(isBackground)) return this.#scoringLeadMs <= 0
     if (this.#manager.running.length > 0) return true
-    // What can never run is told so at once.
+    // A request that can never run fails at once.
     return this.#manager.next === undefined
   }
 
@@ -400,7 +403,7 @@ export class Scheduler {
       for (const one of generated) this.#settle(one)
     }
     const ms = performance.now() - planned
-    // A step that had ended before it was asked for says nothing about its time.
+    // If the device had finished before the wait, the duration of its step is unknown.
     const isTimed = !goesOn || decodeMs - (asked - planned) > WAITED_SHARE * decodeMs
     this.#builder.learn(step, isTimed ? decodeMs : null, ms)
     if (step !== null && isTimed) this.#costs?.learn(step, ms)
@@ -413,25 +416,25 @@ export class Scheduler {
     this.#decodedTokens += tokens
     this.#acceptedTokens += agreed
     group.emit(...events)
-    // A constraint that cannot be followed concerns this branch alone.
+    // A constraint that cannot be satisfied fails this branch only.
     if (error !== null) group.emit({ type: 'error', branch: sequence.branchIndex, error })
     if (error !== null || sequence.isFinished) this.#manager.finish(generated)
     if (events.length > 0 || error !== null) this.#touched.add(group)
   }
 
   /**
-   * Work in the background takes no place from others.
+   * Background work takes no places from other work.
    * @throws FailureError when the queue is full.
    */
   checkQueue(isBackground = false): void {
     const waiting = isBackground ? this.#waitingBackground : this.#waiting - this.#waitingBackground
     if (waiting < this.#settings.maxWaiting) return
-    const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
+    const retryAfter = this.#forecast.reserveRetryAfter(() => this.#load) / 1000
     const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
     throw new FailureError({ kind: 'overloaded', message, retryAfter })
   }
 
-  /** @throws FailureError when the queue is full or the work does not fit. */
+  /** @throws FailureError if the queue is full or the work does not fit. */
   #admit(id: number, work: Work): SequenceGroup {
     this.checkQueue(work.isBackground)
     const admitted = admit(this.#loaded, work)
@@ -440,7 +443,7 @@ export class Scheduler {
     return new SequenceGroup({ id, organisation, isBackground }, admitted, this.#loaded, seed)
   }
 
-  /** What a request that is refused would wait for. */
+  /** The work that a refused request would wait for. */
   get #load(): Load {
     const { running, queued } = this.#manager
     return {
@@ -453,7 +456,7 @@ export class Scheduler {
     }
   }
 
-  /** With several branches, a branch's cached tokens are those of the shared prefix, whoever computed them. */
+  /** With several branches, a branch's cached tokens are those of the shared prefix, even if this request computed them. */
   #usage(group: SequenceGroup): readonly PromptUsage[] {
     const { usage } = group.work
     if (usage.length > 1) return usage
@@ -463,7 +466,7 @@ export class Scheduler {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // Aborts may be among the messages.
+    // The messages may include aborts.
     do await this.#receive(this.#busyUntil)
     while (this.step(true))
     this.#sender.flush()
@@ -474,7 +477,7 @@ export class Scheduler {
     if (restMs > 0 && !this.#isClosed) this.#rest = setTimeout(() => this.wake(), restMs).unref()
   }
 
-  /** A time before which a device will not have ended its step, by what was measured during warm-up. */
+  /** A time before which the device's step will not have ended, by the calibrated times. */
   get #busyUntil(): number {
     if (this.#flight?.goesOn !== true || this.#flight.step?.type !== 'text') return 0
     const { planned, step } = this.#flight
@@ -490,7 +493,7 @@ export class Scheduler {
     if (!this.#aborted.has(group.id)) this.#send({ type: 'error', id: group.id, error: toFailure(error) })
   }
 
-  /** Sends nothing more of what a group was given. */
+  /** Drops the unsent events of a group. */
   #forget(group: SequenceGroup): void {
     this.#touched.delete(group)
     this.#sender.forget(group)
@@ -503,11 +506,11 @@ export class Scheduler {
 }
 
 function ahead(sequence: Sequence): Ahead {
-  return { promptTokens: sequence.remaining, mostTokens: sequence.tokensLeft, leavesPlace: false }
+  return { promptTokens: sequence.remaining, mostTokens: sequence.tokensLeft, freesPlace: false }
 }
 
-/** Of a group that has not started: its first sequence waits for the shared prefixes, and leaves a place in the queue. */
+/** For a group that has not started: its first sequence waits for the shared prefixes, and frees a place in the queue. */
 function aheadOfAll({ prefixes }: SequenceGroup, sequence: Sequence): Ahead {
   const shared = prefixes.reduce((sum, { cells }) => sum + cells, 0)
-  return { ...ahead(sequence), promptTokens: shared + sequence.remaining, leavesPlace: true }
+  return { ...ahead(sequence), promptTokens: shared + sequence.remaining, freesPlace: true }
 }

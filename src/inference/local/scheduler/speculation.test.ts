@@ -53,7 +53,7 @@ const CONSTRAINTS: readonly (Constraint | undefined)[] = [
 ]
 
 async function load(libraries: NativeLibraries = native): Promise<LoadedModel> {
-  // So few cells that sequences are preempted.
+  // Few enough cells that sequences are preempted.
   const model = await loadExact({ cells: 256, maxSequences: SEQUENCES, prefixCacheBytes: CACHE_BYTES }, libraries)
   for (const constraint of CONSTRAINTS) if (constraint) await model.constraints.prepare(constraint, 'test')
   return model
@@ -82,7 +82,7 @@ interface Played {
   readonly steps: number
 }
 
-/** Computes works that arrive some steps apart. */
+/** Computes requests that arrive some steps apart. */
 function play(model: LoadedModel, works: readonly TimedWork[], speculation: boolean, prefixCacheBytes = 0): Played {
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter(FREE_ROWS, SEQUENCES, model.context.batch.capacity)
@@ -146,7 +146,7 @@ const request = fc.record({
 
 type DrawnRequest = typeof request extends fc.Arbitrary<infer Drawn> ? Drawn : never
 
-/** More than there is room for, and replies that repeat the prompt, whatever else is drawn. */
+/** More requests than fit, and replies that repeat the prompt, in every run. */
 const BUSY = Array.from(
   { length: 5 },
   (_, i): DrawnRequest => ({
@@ -240,7 +240,7 @@ describe.skipIf(!hasAvx2())('where a device keeps the logits', () => {
       { numRuns: 8 },
     )
     expect(counts.answered).toBeGreaterThan(100)
-    // What is constrained after a draft, for the most part.
+    // Mostly rows with a constraint after a draft.
     expect(counts.fetched).toBeLessThan(counts.answered / 2)
   })
 })
@@ -264,7 +264,7 @@ function countRows(context: Context): { answered: number; fetched: number } {
   return counts
 }
 
-/** Sums are added up in another order. */
+/** Sums are computed in another order. */
 function roundedLogProbs({ logProbs }: Played): unknown {
   const rounded = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e9) / 1e9 + 0 : value)
   return JSON.parse(JSON.stringify([...logProbs].sort(), rounded))

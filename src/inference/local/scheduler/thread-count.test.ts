@@ -81,7 +81,7 @@ describe('number of threads', () => {
     expect(slow).toBeGreaterThan((0.85 * 16 * 1000) / (6 * splitter.roundMs(16)))
   })
 
-  test('what was seen is forgotten while nothing is computed, and prompts take no part in trials', () => {
+  test('observations are discarded while the engine is idle, and prompts take no part in trials', () => {
     const threads = new ThreadCount(splitter, 2)
     const step = (ms: number, now: number) => {
       threads.next(true, now)

@@ -1,30 +1,32 @@
 import type { BatchSplitter } from './batch/batch-splitter.ts'
 
 /**
- * A step that takes this many times as long as during calibration is slow. In deep contexts all are: then a trial shows
+ * A step that takes this many times as long as during calibration is slow. In deep contexts all steps are: a trial then shows
  * nothing, and costs little.
  */
 const SLOW = 1.7
-/** Of a trial of another number of threads. */
+/** Steps of a trial of another number of threads. */
 interface TrialSteps {
-  /** The mean of so many steps before it counts: beside another program, some are slow and some are not. */
+  /**
+   * The baseline is the mean of this many steps before it: beside another program, some steps are slow and others are not.
+   */
   readonly before: number
   readonly during: number
 }
 
 const SHORT_STEPS: TrialSteps = { before: 4, during: 3 }
-/** A step of many rows takes so long that other programs hold it up as much as the next one. */
+/** Steps of many rows take so long that other programs delay each of them equally. */
 export const LONG_STEPS: TrialSteps = { before: 1, during: 1 }
-/** Another number must take less than this share of the time. */
+/** Another number must take less than this fraction of the time. */
 const WORTHWHILE = 0.9
-/** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
+/** Minimum pause before the next trial, in ms. The pause doubles with each trial without a result. */
 const SHORTEST_PAUSE_MS = 500
 const DOUBLED_UP_TO_MS = 4000
-/** After a trial that has shown nothing new, the pause is at least so many times as long as the trial took. */
+/** After a trial without a result, the pause is at least this many times as long as the trial. */
 const TIMES_TRIAL = 20
-/** But never longer, in ms. */
+/** Maximum pause, in ms. */
 const LONGEST_PAUSE_MS = 16_000
-/** What was seen so long ago says nothing about the machine any more, in ms. */
+/** Observations older than this are discarded, in ms. */
 const STALE_MS = 2000
 
 interface Trial {
@@ -32,31 +34,30 @@ interface Trial {
   /** Duration of steps before it, in multiples of the calibrated time. */
   readonly before: number
   readonly durations: number[]
-  /** Of its steps, all together, and of those of the trial that it repeats. */
+  /** Total duration of its steps, and of those of the trial that it repeats. */
   ms: number
-  /** Whether it repeats one that was left in doubt. */
+  /** Whether it repeats an inconclusive trial. */
   readonly isRepeated: boolean
 }
 
 /**
- * Chooses the number of threads for steps of a kind. Beside another busy program, a thread that has lost its core holds up
- * all others for as long as the system lets that program run, so fewer threads are faster. With the prebuilt kernels, whose
- * threads never sleep, they are many times as fast. When steps take longer than they did during calibration, it tries half
- * of the threads, and from time to time more again. It learns from steps of one kind alone, such as next tokens: others
- * cannot be compared.
+ * Chooses the number of threads for steps of a kind. Beside another busy program, a thread that has lost its core delays all
+ * others for a time slice of that program, so fewer threads are faster. With the prebuilt kernels, whose threads never sleep,
+ * they are many times as fast. When steps take longer than during calibration, it tries half of the threads, and from time to
+ * time more again. It learns from steps of one kind only, such as decode steps, because other steps are not comparable.
  */
 export class ThreadCount {
   readonly #times: Pick<BatchSplitter, 'roundMs'>
   readonly #steps: TrialSteps
   readonly #most: number
   readonly #first: number
-  /** What is used while nothing is known of the machine. */
+  /** The number without recent observations. */
   #usual: number
   #current: number
   #trial: Trial | null = null
   /** Durations of the last steps, in multiples of the calibrated time; the newest last. */
   #recent: number[] = []
-  /** The smallest number that was tried in vain since the current one was chosen. */
+  /** The smallest number that was tried without success since the current one was chosen. */
   #lowest: number
   #pauseMs = SHORTEST_PAUSE_MS
   #nextTrial = Number.NEGATIVE_INFINITY
@@ -65,7 +66,7 @@ export class ThreadCount {
   /**
    * @param times expected by calibration.
    * @param first threads during calibration.
-   * @param most threads that may be tried.
+   * @param most maximum number to try.
    */
   constructor(times: Pick<BatchSplitter, 'roundMs'>, first: number, most = first, steps = SHORT_STEPS) {
     this.#times = times
@@ -78,20 +79,20 @@ export class ThreadCount {
   }
 
   /**
-   * Whether the machine seems to have fewer cores to spare than usual. One thread more than at first may be faster now and
-   * slower then for steps of few rows, which says nothing about others.
+   * Whether the machine seems to have fewer free cores than usual. Numbers above the first do not count: for steps of few
+   * rows they are sometimes faster and sometimes slower, which says nothing about other steps.
    */
   get isLow(): boolean {
     return this.#current < this.#first
   }
 
-  /** For the next step. @param isComparable whether it is of the kind that `learn` is told of; trials are made with such steps. */
+  /** Threads for the next step. @param isComparable whether `learn` is called for it; only such steps are trials. */
   next(isComparable: boolean, now = performance.now()): number {
     if (now - this.#lastSeen > STALE_MS) this.#forget()
     return isComparable ? (this.#trial?.threads ?? this.#current) : this.#current
   }
 
-  /** Learns from a step that took so many ms and ended at `now`. */
+  /** Learns from a step that took `ms` and ended at `now`. */
   learn(rows: number, ms: number, now = performance.now()): void {
     this.#lastSeen = now
     const duration = ms / this.#times.roundMs(rows)
@@ -105,7 +106,7 @@ export class ThreadCount {
     if (this.#recent.length < this.#steps.before || now < this.#nextTrial) return
     const before = mean(this.#recent)
     if (before > SLOW && this.#current > 1) {
-      // Where half of them still lose cores to other programs, a quarter may not.
+      // If half of them still lose cores to other programs, a quarter may not.
       if (this.#lowest === 1) this.#lowest = this.#current
       this.#lowest = Math.ceil(this.#lowest / 2)
       this.#try(this.#lowest, before)
@@ -125,7 +126,7 @@ export class ThreadCount {
 
   #judge({ threads, before, durations, ms, isRepeated }: Trial, now: number): void {
     const isBetter = mean(durations) < WORTHWHILE * before
-    // One pause of the machine spoils the mean, and the next trial may be many seconds away.
+    // One pause of the machine distorts the mean, and the next trial may be many seconds away.
     if (!isBetter && !isRepeated && Math.min(...durations) < WORTHWHILE * before) {
       this.#trial = { threads, before, durations: [], ms, isRepeated: true }
       return

@@ -4,16 +4,16 @@ interface Queued {
   readonly id: number
   readonly organisation: string
   readonly isBackground: boolean
-  /** Whether any of it was ever computed. */
+  /** Whether a step has computed any of it. */
   readonly hasStarted: boolean
 }
 
-/** Requests in fair order, apart from those in the background, which have their turn when no other is there. */
+/** Two fair queues: background requests get their turn when no other request waits. */
 export class WorkQueue<T extends Queued> {
   readonly foreground = new FairQueue<T>()
   readonly background = new FairQueue<T>()
 
-  /** Where a request has its place. */
+  /** The queue of a request's class. */
   of({ isBackground }: Pick<Queued, 'isBackground'>): FairQueue<T> {
     return isBackground ? this.background : this.foreground
   }
@@ -30,7 +30,7 @@ export class WorkQueue<T extends Queued> {
     return [...this.foreground.items, ...this.background.items]
   }
 
-  /** Requests of which nothing was computed. */
+  /** Requests that have not started. */
   get waiting(): number {
     return waitingIn(this.foreground) + this.waitingBackground
   }

@@ -3,9 +3,9 @@ import type { AudioPart } from '../../contract/parts.ts'
 import type { MediaChunks, Projector } from '../native/projector.ts'
 import type { ContentKeys } from './content-keys.ts'
 
-/** A sound as its encoder takes it. Its native memory is freed when it is neither used nor recent. */
+/** Audio in the form that the encoder takes. Its native memory is freed when it is neither used nor recent. */
 export interface Sound {
-  /** Names it by its content, within its organisation. */
+  /** Identifies the content within its organisation. */
   readonly key: string
   readonly chunks: MediaChunks
   release(): void
@@ -18,22 +18,22 @@ interface Entry {
   isRecent: boolean
 }
 
-/** Most bytes of recent spectra, so that a sound that was just counted or asked about is not computed again. */
+/** Maximum bytes of recent spectra, so that audio that was just counted or used is not recomputed. */
 const RECENT_BYTES = 64 * 2 ** 20
 /** A spectrum has 80 floats for every 160 samples. */
 const BYTES_PER_SAMPLE = 2
 
 /**
- * Makes sounds ready for the encoder. The spectrum of ten minutes takes seconds, so it is computed on another thread
- * while answers go on.
+ * Prepares audio for the encoder. The spectrum of ten minutes takes seconds, so another thread computes it while steps
+ * continue.
  */
 export class AudioFeatureCache {
   readonly #projector: Projector
   readonly #keys: ContentKeys
   readonly #recent = new LRUCache<string, Entry>({
     maxSize: RECENT_BYTES,
-    // Audio larger than the cache counts as all of it: it was prepared to be taken next, and would be lost otherwise. The
-    // cache takes no entry of size 0.
+    // Audio larger than the cache counts as the whole cache: it will be taken next and would otherwise be lost. The cache
+    // takes no entry of size 0.
     sizeCalculation: ({ bytes }) => Math.min(Math.max(bytes, 1), RECENT_BYTES),
     dispose: (entry) => {
       entry.isRecent = false
@@ -47,7 +47,7 @@ export class AudioFeatureCache {
     this.#keys = keys
   }
 
-  /** After it, `take` of the same sound does not block for a while. */
+  /** Computes it on another thread, so that `take` does not block for a while. */
   async prepare(part: AudioPart, organisation: string): Promise<void> {
     const key = this.#keys.of(part, organisation)
     if (this.#recent.has(key)) return
@@ -62,7 +62,7 @@ export class AudioFeatureCache {
     await pending
   }
 
-  /** Computes it now, unless it was prepared. The caller must release it. */
+  /** Returns the audio; computes it now unless it was prepared. The caller must release it. */
   take(part: AudioPart, organisation: string): Sound {
     const key = this.#keys.of(part, organisation)
     const entry = this.#recent.get(key) ?? this.#add(key, part, this.#projector.tokenize([part], true))

@@ -6,9 +6,9 @@ interface Use {
 }
 
 /**
- * Keeps what the encoders computed, by the key of the media, so that a prompt that shows an image in another place need not
- * encode it again. What a prompt in the engine uses stays, whatever its size; beyond that, the least recently used are
- * removed when the limit is reached, and what is larger than the limit is not kept and removes nothing.
+ * Caches encoder output by the key of the media, so that another prompt with the same image need not encode it again. Output
+ * in use by a prompt stays, regardless of its size. Of the rest, the least recently used is removed when the limit is
+ * reached; output larger than the limit is not cached and removes nothing.
  */
 export class EncoderCache {
   readonly #recent: LRUCache<string, Float32Array>
@@ -16,8 +16,8 @@ export class EncoderCache {
   readonly #free: (embeddings: Float32Array) => void
 
   /**
-   * @param limitBytes for what no prompt uses; 0 for none.
-   * @param free called for what has left the cache and no prompt uses: its memory may be written again.
+   * @param limitBytes for output that no prompt uses; 0 for none.
+   * @param free called for output that is neither cached nor used: its memory may be reused.
    */
   constructor(limitBytes: number, free: (embeddings: Float32Array) => void = () => {}) {
     this.#free = free
@@ -26,7 +26,7 @@ export class EncoderCache {
       maxSize: Math.max(1, limitBytes),
       sizeCalculation: ({ byteLength }) => byteLength,
       dispose: (embeddings, key, reason) => {
-        // What was encoded twice may still be read by the prompt that had it first.
+        // If media were encoded twice, the first prompt may still read the old output.
         if (reason === 'evict' && this.#used.get(key)?.embeddings !== embeddings) free(embeddings)
       },
     })
@@ -42,7 +42,7 @@ export class EncoderCache {
     this.#recent.set(key, embeddings)
   }
 
-  /** Keeps what is cached of the media, or will be, until the use is over. @returns called once, when it is. */
+  /** Keeps the present or future output of the media until the use ends. @returns a function to end the use; call it once. */
   use(key: string): () => void {
     const use = this.#used.get(key) ?? { users: 0, embeddings: this.#recent.get(key) ?? null }
     this.#used.set(key, use)

@@ -1,12 +1,12 @@
-/** How far an encoder may get in one step. */
+/** The encoder's part of one step. */
 export interface EncodeTurn {
-  /** After which it pauses, if it can. */
+  /** Time after which it pauses, if it can. */
   readonly ms: number
-  /** Whether nobody waits for the result. */
+  /** Whether the result is for background work. */
   readonly isBackground: boolean
 }
 
-/** All at once. */
+/** Encodes without a pause. */
 export const WHOLE: EncodeTurn = { ms: Number.POSITIVE_INFINITY, isBackground: false }
 
 interface Begun {
@@ -15,21 +15,21 @@ interface Begun {
   readonly run: Run
 }
 
-/** Runs the encoder for about so many ms. @returns its output; null while that is not complete. */
+/** Runs the encoder for about `ms`. @returns its output; null while that is incomplete. */
 type Run = (ms: number) => Float32Array | null
 
 /**
- * Who has the encoder. It holds one piece of media at a time: what was begun is completed first, whoever has the turn, so
- * that two that take turns do not undo each other's work. Only what nobody waits for gives way, and begins again later.
+ * Arbitrates the encoder, which holds one media chunk at a time. A chunk that has begun is completed first, even in another
+ * owner's turn, so that two owners do not undo each other's work. Only background chunks yield, and begin again later.
  */
 export class EncoderTurns {
   #begun: Begun | null = null
 
   /**
-   * Has the encoder run for a turn. Blocks.
+   * Runs the encoder for a turn. Blocks.
    * @param owner of the media.
-   * @param run goes on with the media of the owner, and keeps its output.
-   * @returns the output of `run`; null also when the turn was spent on what had been begun.
+   * @param run continues with the owner's media, and stores the output.
+   * @returns the output of `run`; null also if the turn went to the chunk that had begun.
    */
   take(owner: object, { ms, isBackground }: EncodeTurn, run: Run): Float32Array | null {
     const other = this.#begun?.owner === owner ? null : this.#begun
@@ -52,7 +52,7 @@ export class EncoderTurns {
     try {
       if (run(ms) === null) return false
     } catch {
-      // Its owner begins again, and gets the error.
+      // Its owner begins again and gets the error.
     }
     this.#begun = null
     return true

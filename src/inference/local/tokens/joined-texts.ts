@@ -4,9 +4,9 @@ import type { Model } from '../native/model.ts'
 type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl' | 'isMark'>
 
 /**
- * Reads texts that follow each other as one, for the vocabularies where that matters: SentencePiece puts a blank before
- * each text, and its tokens may reach from one text into the next. So the tokens are those of the whole prompt, as in
- * training. Where a client's text would complete a control token, or a mark that was cut, each text is read by itself.
+ * Tokenises adjacent texts as one, for vocabularies where that matters: SentencePiece adds a space before each text, and its
+ * tokens may span texts. So the tokens are those of the whole prompt, as in training. If a client's text would complete a
+ * control token or a split mark, each text is tokenised separately.
  */
 export class JoinedTexts {
   readonly #model: Tokeniser
@@ -22,8 +22,8 @@ export class JoinedTexts {
   }
 
   /**
-   * The same prompt with the texts between media in one part each, or in several of which none starts the prompt again.
-   * @param continues whether the first part follows text that ends in text, not in a control token.
+   * The same prompt with one part for the texts between media, or several parts that are marked as continuations.
+   * @param continues whether the first part follows ordinary text, not a control token.
    */
   join(parts: readonly PromptPart[], continues: boolean): readonly PromptPart[] {
     if (!this.#model.readsAsOne) return parts
@@ -69,7 +69,7 @@ export class JoinedTexts {
     })
   }
 
-  /** Whether the whole has the control tokens of the trusted texts and the marks of all, and no others. */
+  /** Whether the joined text has exactly the control tokens of the trusted texts and the marks of all texts. */
   #isHarmless(run: readonly TextPart[], tokens: Int32Array): boolean {
     const wanted: number[] = []
     for (const { text, trusted } of run) {
@@ -86,7 +86,7 @@ export class JoinedTexts {
     return continues ? this.#model.tokenizeContinuation(text, trusted) : this.#model.tokenize(text, trusted)
   }
 
-  /** Tokens that stand for a text as a whole. */
+  /** The control tokens and marks among the tokens. */
   #whole(tokens: Int32Array): number[] {
     return [...tokens].filter((token) => this.#model.isControl(token) || this.#model.isMark(token))
   }

@@ -4,13 +4,13 @@ import { type ContentKeys, picturesOf } from './content-keys.ts'
 
 export type PicturePart = ImagePart | FramesPart
 
-/** The most bytes of prepared pictures that may wait for the encoder: about five of 1,024 tokens. */
+/** Maximum bytes of prepared pictures that wait for the encoder: about five of 1,024 tokens. */
 const AHEAD_BYTES = 64 * 2 ** 20
 /** Three channels as floats. */
 const BYTES_PER_PIXEL = 12
 /**
- * Time after which a picture that no prompt has claimed is freed, in ms: a prompt is read right after its pictures are
- * prepared, unless the request is refused.
+ * Time after which an unclaimed picture is freed, in ms: a prompt is read right after its pictures are prepared, unless the
+ * request is rejected.
  */
 const CLAIM_MS = 10_000
 
@@ -22,16 +22,15 @@ interface Ahead {
 }
 
 /**
- * Pictures in the form that the encoder takes: pieces, cut by the library, with their pixels as floats. Where a device
- * computes, other threads prepare pictures ahead, up to `AHEAD_BYTES`. All others are prepared when the encoder gets to
- * them. Cutting takes a notable share of the time to encode one piece, so a picture's pieces are kept until the last one
- * is encoded. Of pictures that were not prepared ahead, only one is kept, because pieces take several times the memory of
- * the pixels.
+ * Pictures in the form that the encoder takes: chunks, cut by the library, with their pixels as floats. If a device computes,
+ * other threads prepare pictures ahead, up to `AHEAD_BYTES`. Others are prepared when the encoder reaches them. Cutting takes
+ * a considerable fraction of the time to encode one chunk, so a picture's chunks are kept until the last one is encoded. Of
+ * pictures that were not prepared ahead, only one is kept, because chunks take several times the memory of the pixels.
  */
 export class PreparedPictures {
   readonly #projector: Projector
   readonly #ahead = new Map<PicturePart, Ahead>()
-  /** Those that other threads are preparing. */
+  /** Pictures that other threads are preparing. */
   readonly #begun = new Set<PicturePart>()
   #aheadBytes = 0
   #isClosed = false
@@ -48,7 +47,7 @@ export class PreparedPictures {
    */
   async prepare(part: PicturePart, signal: AbortSignal): Promise<void> {
     const bytes = picturesOf(part).reduce((sum, { width, height }) => sum + width * height * BYTES_PER_PIXEL, 0)
-    // A request may have the same picture twice.
+    // A request may contain the same picture twice.
     const isKnown = this.#ahead.has(part) || this.#begun.has(part)
     if (isKnown || this.#aheadBytes + bytes > AHEAD_BYTES) return
     this.#aheadBytes += bytes
@@ -66,7 +65,7 @@ export class PreparedPictures {
     if (signal.aborted || this.#isClosed) this.release(part)
   }
 
-  /** A prompt takes over the picture, and will release it. */
+  /** Hands the picture over to a prompt, which will release it. */
   claim(part: PicturePart): void {
     const ahead = this.#ahead.get(part)
     if (ahead === undefined || ahead.timer === null) return
@@ -84,7 +83,7 @@ export class PreparedPictures {
     return this.#chunks
   }
 
-  /** Frees the pieces of a part, if they are kept. */
+  /** Frees the chunks of a part, if they are kept. */
   release(part: PicturePart): void {
     if (this.#part === part) this.#releaseLast()
     const ahead = this.#ahead.get(part)
@@ -108,7 +107,7 @@ export class PreparedPictures {
   }
 }
 
-/** What the pictures of prompts share. */
+/** Resources that all pictures share. */
 export interface PictureOwner {
   readonly projector: Projector
   readonly keys: ContentKeys
@@ -142,16 +141,16 @@ export class PictureSource {
   }
 
   /**
-   * Begins to encode one of the chunks, or goes on with it. Blocks.
+   * Starts to encode one of the chunks, or resumes it. Blocks.
    * @param ms after which the encoder pauses, if it can.
    * @returns null while it is paused.
    */
   encode(index: number, ms: number): Float32Array | null {
     let isNeeded = false
     try {
-      const pieces = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
-      const embeddings = pieces[index]!.encode(ms)
-      isNeeded = embeddings === null || index < pieces.length - 1
+      const chunks = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
+      const embeddings = chunks[index]!.encode(ms)
+      isNeeded = embeddings === null || index < chunks.length - 1
       return embeddings
     } finally {
       if (!isNeeded) this.close()
@@ -162,21 +161,21 @@ export class PictureSource {
   async encodeAside(index: number): Promise<Float32Array> {
     let isNeeded = false
     try {
-      const pieces = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
-      const embeddings = await pieces[index]!.encodeAside()
-      isNeeded = index < pieces.length - 1
+      const chunks = mediaChunks(this.#owner.pictures.chunksOf(this.#part))
+      const embeddings = await chunks[index]!.encodeAside()
+      isNeeded = index < chunks.length - 1
       return embeddings
     } finally {
       if (!isNeeded) this.close()
     }
   }
 
-  /** Notes that another prompt has encoded one of the chunks. They are encoded in order. */
+  /** Records that another prompt has encoded one of the chunks. They are encoded in order. */
   know(index: number): void {
     if (index === this.#chunks - 1) this.close()
   }
 
-  /** No more of it is encoded. */
+  /** Ends its encoding. */
   close(): void {
     this.#owner.pictures.release(this.#part)
   }

@@ -18,7 +18,7 @@ const LARGE = 1280
 let model: Model
 let projector: Projector
 let reader: PromptReader
-/** How often the library has prepared pictures on this thread, and on others; and freed prompts and pictures. */
+/** Counts of pictures prepared on this thread and on others, and of freed prompts and pictures. */
 const calls = { here: 0, elsewhere: 0, open: 0 }
 /** Called when another thread is about to prepare one. */
 let begins = () => {}
@@ -93,7 +93,7 @@ test('a picture that was prepared ahead gives the same embeddings, and is prepar
   expect(calls.open).toBe(0)
 })
 
-test('what its organisation has encoded already need not be prepared, and is freed', async () => {
+test('a picture that its organisation has encoded need not be prepared, and is freed', async () => {
   const first = read(image(2))
   mediaOf(first).encode()
   first.close()

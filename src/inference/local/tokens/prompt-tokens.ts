@@ -19,7 +19,7 @@ export interface TokenisedPrompt {
   readonly chunks: readonly PromptChunk[]
   /** All tokens, each one KV cell. */
   readonly tokens: number
-  /** Those of images; and what the audio counts for, which encoders may pad to more. */
+  /** Tokens of images; and of audio as counted, which encoders may pad. */
   readonly imageTokens: number
   readonly audioTokens: number
   close(): void
@@ -32,18 +32,18 @@ interface TextTokens {
   readonly tokens: Int32Array
 }
 
-/** An image or a tile of one, two video frames in one, or a stretch of audio. */
+/** An image, a tile of one, a pair of video frames, or a segment of audio. */
 export interface MediaTokens {
   readonly type: 'media'
-  /** Knows size and positions, but holds no pixels and no samples. */
+  /** Its size and positions, without pixels or samples. */
   readonly encodable: EncodableChunk
   /** Identifies the content within its organisation. */
   readonly key: string
-  /** Output of the encoder, if it encoded the same content lately, or for a prompt that is still in use. */
+  /** Cached encoder output for the same content, or undefined. */
   knownEmbeddings(): Float32Array | undefined
-  /** Has the encoder begin, or go on, for a turn. Blocks. @returns its output; null while that is not complete. */
+  /** Runs the encoder for a turn. Blocks. @returns its output; null while that is incomplete. */
   encode(turn?: EncodeTurn): Float32Array | null
-  /** Encodes all of it on another thread, for encoders on a device; `knownEmbeddings` has the output then. */
+  /** Encodes all of it on another thread, for encoders on a device; `knownEmbeddings` then returns the output. */
   encodeAside(): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export class PromptReader {
   readonly #pictures: PreparedPictures | null
   readonly #turns = new EncoderTurns()
 
-  /** @param readsAside whether other threads read texts. */
+  /** @param readsAside whether other threads tokenise texts. */
   constructor(
     model: Model,
     projector: Projector | null,
@@ -81,16 +81,16 @@ export class PromptReader {
   }
 
   /**
-   * @param organisation owner of the request. Encoded images are shared only within it: timing would tell others.
+   * @param organisation owner of the request. Encoded images are shared only within it: timing would reveal them to others.
    * @param param name of the input, for errors.
-   * @param before what the parts follow; left out for the beginning of a prompt.
+   * @param before the prompt that the parts continue; absent at the beginning.
    */
   read(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
     return this.#inUse(this.size(parts, organisation, param, before))
   }
 
-  /** The same for what only its sizes are asked of: pictures need no pixels, and nothing can be encoded. */
+  /** The same for measuring sizes only: pictures need no pixels, and nothing can be encoded. */
   size(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     const last = before?.chunks.at(-1)
     const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
@@ -99,7 +99,7 @@ export class PromptReader {
     return before === undefined || before.tokens === 0 ? this.#begin(prompt) : prompt
   }
 
-  /** Has the embeddings of a prompt's media kept until it is closed. */
+  /** Keeps the embeddings of a prompt's media until it is closed. */
   #inUse(prompt: TokenisedPrompt): TokenisedPrompt {
     const keys = prompt.chunks.flatMap((chunk) => (chunk.type === 'media' ? [chunk.key] : []))
     if (keys.length === 0) return prompt
@@ -112,7 +112,7 @@ export class PromptReader {
     return { ...prompt, close }
   }
 
-  /** Puts the token before a prompt that its model must see first, unless the template has written it. */
+  /** Prepends the BOS token if the model needs it and the template has not written it. */
   #begin(prompt: TokenisedPrompt): TokenisedPrompt {
     const { beginToken } = this.#model
     const first = prompt.chunks.find((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
@@ -127,27 +127,27 @@ export class PromptReader {
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     this.#checkCapable(inputs, param)
     for (const part of inputs) this.#check(part)
-    const pieces = groups(parts, (part) => this.#tokensOf(part) !== undefined).map((group) => {
+    const prompts = groups(parts, (part) => this.#tokensOf(part) !== undefined).map((group) => {
       if (group.type === 'audio') return this.#readAudio(group, organisation)
       return group.type === 'text' ? this.#readText([group]) : this.#readTextAndImages(group.parts, organisation)
     })
-    const chunks = pieces.flatMap((piece) => piece.chunks)
+    const chunks = prompts.flatMap((prompt) => prompt.chunks)
     const close = () => {
-      for (const piece of pieces) piece.close()
+      for (const prompt of prompts) prompt.close()
     }
     const audioTokens = inputs.reduce((sum, part) => sum + this.#audioTokensOf(part), 0)
     return { chunks, ...countTokens(chunks), audioTokens, close }
   }
 
-  /** Whether the parts of a prompt take long to read, so that `prepare` should run first. */
+  /** Whether reading the parts of a prompt is slow, so that `prepare` should run first. */
   needsPreparation(parts: readonly PromptPart[]): boolean {
     return parts.some(isMedia) || this.#texts.areLong(parts.filter(isText))
   }
 
   /**
-   * Does the slow part of reading a prompt, without holding up the steps.
-   * @param most tokens that its text may have.
-   * @returns false when it has more.
+   * Does the slow part of reading a prompt without delaying steps.
+   * @param most maximum tokens of its text.
+   * @returns false if it has more.
    */
   async prepare(
     parts: readonly PromptPart[],
@@ -159,7 +159,7 @@ export class PromptReader {
     const media = parts.filter(isMedia)
     for (let first = 0; first < media.length; first += HASHES_AT_ONCE) {
       const some = media.slice(first, first + HASHES_AT_ONCE)
-      // Not before the others have ended: they still use the pixels.
+      // Wait for all of them even after an error: they still use the pixels.
       const ends = await Promise.allSettled(some.map((part) => this.#prepareMedia(part, organisation, signal)))
       for (const end of ends) if (end.status === 'rejected') throw end.reason
       signal.throwIfAborted()
@@ -175,11 +175,11 @@ export class PromptReader {
       this.#check(part)
       await this.#audio!.prepare(part, organisation)
     } else if (this.#projector?.usesDevice && this.#projector.supportsImages && picturesOf(part).every(hasPixels)) {
-      // Either takes some milliseconds on another thread. Most pictures are new; one that is known need not wait.
+      // Both take some milliseconds on another thread. Most pictures are new; a known one need not wait.
       const prepared = this.#preparePixels(part, signal)
       prepared.catch(() => {})
       await hashed
-      const isKnown = this.#cache.get(pieceKey(0, this.#keys.of(part, organisation))) !== undefined
+      const isKnown = this.#cache.get(chunkKey(0, this.#keys.of(part, organisation))) !== undefined
       if (isKnown) prepared.then(() => this.#pictures!.release(part)).catch(() => {})
       else await prepared
     } else await hashed
@@ -207,7 +207,7 @@ export class PromptReader {
     let index = 0
     const read = chunks.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
-      const name = pieceKey(index++, key)
+      const name = chunkKey(index++, key)
       return this.#mediaTokens(item, () => name, item)
     })
     return { chunks: read, close: release }
@@ -221,7 +221,7 @@ export class PromptReader {
     const encodables = mediaChunks(tokenised)
     const owner = { projector, keys: this.#keys, pictures: this.#pictures! }
     const sources = inputs.map((part) => new PictureSource(owner, part, organisation))
-    // Families that cut images into tiles make several chunks of one image.
+    // Some families cut an image into tiles, which are separate chunks.
     const owners =
       encodables.length === inputs.length
         ? sources.map((source) => ({ source, index: 0 }))
@@ -232,7 +232,7 @@ export class PromptReader {
       const { source, index } = owners[next++]!
       return this.#mediaTokens(
         item,
-        () => pieceKey(index, source.contentKey),
+        () => chunkKey(index, source.contentKey),
         { encode: (ms) => source.encode(index, ms), encodeAside: () => source.encodeAside(index) },
         () => source.know(index),
       )
@@ -258,8 +258,8 @@ export class PromptReader {
 
   /**
    * @param key computed only when needed.
-   * @param encoding how it is encoded.
-   * @param know called when it need not be encoded.
+   * @param encoding encodes it.
+   * @param know called if it need not be encoded.
    */
   #mediaTokens(
     encodable: EncodableChunk,
@@ -290,7 +290,7 @@ export class PromptReader {
     }
   }
 
-  /** @throws FailureError when the model cannot take a part. */
+  /** @throws FailureError if the model does not support a part. */
   #checkCapable(inputs: readonly MediaPart[], param: string): void {
     const projector = this.#projector
     const lacks = (words: string) =>
@@ -322,7 +322,7 @@ export class PromptReader {
   }
 }
 
-/** Media that are hashed and prepared at once: as many as there are threads for that. */
+/** Media that are hashed and prepared at once: the number of threads for that. */
 const HASHES_AT_ONCE = 4
 
 /** The library does not support less. */
@@ -330,7 +330,7 @@ const MIN_SAMPLES = 1600
 
 type PartGroup = AudioPart | TextPart | { readonly type: 'text-and-images'; readonly parts: PromptPart[] }
 
-/** Whatever lies between audio and prepared texts is tokenised together. */
+/** Groups of parts that are tokenised together: those between audio and prepared texts. */
 function groups(parts: readonly PromptPart[], isTokenised: (part: TextPart) => boolean): PartGroup[] {
   const result: PartGroup[] = []
   for (const part of parts) {
@@ -354,8 +354,8 @@ function isPicture(part: PromptPart): part is PicturePart {
   return part.type === 'image' || part.type === 'frames'
 }
 
-/** Names one of the pieces of some media. */
-function pieceKey(index: number, contentKey: string): string {
+/** The key of one chunk of a media part. */
+function chunkKey(index: number, contentKey: string): string {
   return `${index} ${contentKey}`
 }
 

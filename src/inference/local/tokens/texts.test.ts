@@ -26,7 +26,7 @@ const word = fc.constantFrom(
   '<|im_end|>\n',
   '😀',
 )
-/** Up to more slices than are read at once. */
+/** Texts with up to more slices than threads. */
 const texts = fc.array(
   fc.record({
     type: fc.constant('text' as const),
@@ -36,7 +36,7 @@ const texts = fc.array(
   { minLength: 1, maxLength: 3 },
 )
 
-test('other threads read what this one would', async () => {
+test('other threads produce the same tokens as this one', async () => {
   const { model } = loaded
   await fc.assert(
     fc.asyncProperty(texts, async (parts) => {
@@ -48,7 +48,7 @@ test('other threads read what this one would', async () => {
   )
 })
 
-test('so do they of a text with more slices than are read at once', async () => {
+test('they do so for a text with more slices than threads', async () => {
   const { model } = loaded
   const text = Array.from({ length: 5000 }, (_, i) => `word${i}`).join(' ')
   const part = { type: 'text', text, trusted: false } as const

@@ -3,35 +3,35 @@ import type { TextPart } from '../../contract/parts.ts'
 import type { Model } from '../native/model.ts'
 import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
-/** Time that tokenisation may take in one turn of the event loop, in ms. Steps run between turns. */
+/** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
-/** Slices that other threads read at the same time. Node has four. */
+/** Slices that other threads tokenise at the same time. Node has four threads. */
 const AT_ONCE = 4
 /**
- * Texts of fewer characters, and slices of them, are not worth a turn on another thread. 500 words have 2,500 characters and take
- * a millisecond; four threads take a third of it.
+ * Minimum characters of a slice for another thread. 500 words have 2,500 characters and take a millisecond; four threads take
+ * a third of it.
  */
 const LEAST_ASIDE = 512
 
 type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
 
 /**
- * Owns the tokens of long texts, prepared a slice at a time between steps, or on other threads where the CPU has nothing
- * better to do. The prompt reader calls it.
+ * Owns the tokens of long texts, prepared one slice at a time between steps, or on other threads if the CPU is free. The
+ * prompt reader calls it.
  */
 export class Texts {
   readonly #model: Tokeniser
   readonly #isAside: boolean
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
 
-  /** @param isAside whether other threads read texts. */
+  /** @param isAside whether other threads tokenise texts. */
   constructor(model: Tokeniser, isAside = false) {
     this.#model = model
-    // Where tokens may reach over words, texts are read again as one.
+    // If tokens may span words, `JoinedTexts` tokenises texts again as one.
     this.#isAside = isAside && model.cutsAtWords
   }
 
-  /** Whether the texts of a prompt are so long that they should be prepared. */
+  /** Whether the texts of a prompt are long enough to be prepared. */
   areLong(texts: readonly TextPart[]): boolean {
     const most = this.#isAside ? 2 * LEAST_ASIDE : SLICE_CHARACTERS
     return texts.reduce((sum, { text }) => sum + text.length, 0) > most
@@ -43,8 +43,8 @@ export class Texts {
 
   /**
    * Tokenises the texts of a prompt ahead of time, if they are long.
-   * @param most tokens that the context holds.
-   * @returns false as soon as it is known that they have more; they are not prepared then.
+   * @param most maximum tokens of the context.
+   * @returns false once they are known to have more; they are then not prepared.
    */
   async prepare(texts: readonly TextPart[], most: number, signal: AbortSignal): Promise<boolean> {
     if (!this.areLong(texts)) return true
@@ -97,7 +97,7 @@ export class Texts {
   }
 }
 
-/** Characters for each slice of a text, so that as many as can be are read at once. */
+/** Characters per slice of a text, so that slices keep all threads busy. */
 function sliceOf({ text }: TextPart): number {
   return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / AT_ONCE)))
 }

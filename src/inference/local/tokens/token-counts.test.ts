@@ -55,13 +55,13 @@ describe('the tokens of texts', () => {
       total += event.completionTokens
       const silent = event.completionTokens - (told.get(event.completion) ?? 0)
       expect(silent).toBeGreaterThanOrEqual(0)
-      // Free text of chance may go on in bytes of no character; any other ends with a whole one.
+      // Random free text may end within a character; any other ends with a complete one.
       if (fields.sampling !== RANDOM) expect(silent).toBe(0)
     }
     expect(generation.computedTokens()).toBe(total)
   })
 
-  test('are known of an aborted work whose events were never read', async () => {
+  test('are known for aborted work with unread events', async () => {
     const leaving = new AbortController()
     const before = (await engine.stats()).decodedTokens
     const generation = await generate(engine, chat, [endless(4)], { signal: leaving.signal })

@@ -3,36 +3,36 @@ import { BatchSplitter, type StepTime } from '../scheduler/batch/batch-splitter.
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]
-/** For a model that is so slow that all of them would take long. */
+/** Row counts for a slow model, where measuring all of them would take long. */
 const FEW_ROW_COUNTS = [1, 4, 16, 64]
 /** A model whose step of one row takes this long is slow, in ms. */
 const SLOW_MS = 50
-/** The fastest try counts: whatever slows down a try is the rest of the machine. */
+/** The fastest try counts: the rest of the machine slows down the others. */
 const TRIES = 5
-/** Where a kind of step compiles programs before it is fast: with llvmpipe, the first two steps did. */
+/** Tries where the first steps of a kind compile device kernels: with llvmpipe, two steps did. */
 const COMPILING_TRIES = 3
 /** Once this is used up, each row count is tried once; in ms. */
 const BUDGET_MS = 200
 /** Once this is used up, no further row count is tried: the splitter then takes time to grow with the rows; in ms. */
 const LIMIT_MS = 5000
 /**
- * Rows of prompts whose first step loads programs of its own, and the longest that one may take for that, in ms: cuBLAS has
- * many, for products of many sizes, and loads each at its first use. A first prompt took 23 ms instead of 13 on an H200.
+ * Prompt sizes whose first step loads kernels, and the maximum time for each, in ms. cuBLAS has kernels for many product
+ * sizes and loads each at first use: a first prompt took 23 ms instead of 13 on an H200.
  */
 const PROMPT_SIZES = [128, 192, 256, 384, 768, 1024]
 const PROMPT_BUDGET_MS = 100
-/** Cells whose cost in a step is measured, and the longest that computing them may take, in ms. */
+/** Cells whose cost per step is measured, and the maximum time to fill them, in ms. */
 const IDLE_CELLS = 4096
 const IDLE_BUDGET_MS = 1000
 
 /**
- * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences, and a prompt. Blocks.
+ * Measures the decode time of one token for each of 1, 2, 4, ... sequences, and of a prompt. Blocks.
  * @param progressed called after each step.
  */
 export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}): BatchSplitter {
   const { maxRunning, compute } = loaded
   const fewestTries = compute.compilesAtFirst ? COMPILING_TRIES : 1
-  // What steps took at their fastest: compiling does not count.
+  // Sum of the fastest tries, which excludes compilation.
   let spentMs = 0
   const measured: StepTime[] = []
   let counts = ROW_COUNTS
@@ -71,10 +71,10 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
 }
 
 /**
- * Tries row counts again that would be split: one try that another program slowed down would have every later batch of that
- * size computed in parts.
- * @param measured gets the fastest tries.
- * @returns ms that it took.
+ * Repeats the measurement of row counts that would be split. Otherwise one try that another program slowed down would split
+ * every later batch of that size.
+ * @param measured receives the fastest tries.
+ * @returns time that it took, in ms.
  */
 function retrySplits(loaded: LoadedModel, measured: StepTime[], spentMs: number, progressed: () => void): number {
   const { capacity } = loaded.context.batch
@@ -92,7 +92,8 @@ function retrySplits(loaded: LoadedModel, measured: StepTime[], spentMs: number,
 }
 
 /**
- * How much longer a step of one row takes for each cell that it does not see, in ms: on a device, attention reads masked cells too.
+ * Additional time of a one-row step per cell that it does not attend to, in ms: on a device, attention reads masked cells
+ * too.
  * @param ms duration of a prompt of `rows` rows.
  */
 function measureIdleCell(loaded: LoadedModel, rows: number, ms: number, progressed: () => void): number {
@@ -117,7 +118,7 @@ function measureIdleCell(loaded: LoadedModel, rows: number, ms: number, progress
   return Math.max(0, more)
 }
 
-/** Duration of so many rows of one prompt. Only its last row has logits, which cost much with a large vocabulary. */
+/** Duration of one prompt of `rows` rows. Only its last row has logits, which are expensive with a large vocabulary. */
 function measurePrompt(loaded: LoadedModel, rows: number): number {
   const sequence = fill(loaded, rows)
   const started = performance.now()

@@ -4,27 +4,26 @@ import { fewestTiles } from '../../../media/tiles.ts'
 import type { ImageLimits } from '../../../models/card.ts'
 import type { ImagePart } from '../../contract/parts.ts'
 
-/** Pictures of no more tokens are encoded without having tried a smaller one. */
+/** Pictures of at most this many tokens are encoded without trying a smaller one first. */
 const FIRST_TOKENS = 256
 /** A larger picture is tried only where it is expected to take no longer than this, in ms. */
 const BUDGET_MS = 2_000
-/** Sides of a picture that no model takes as it is. */
+/** Size of a picture that every model scales down. */
 const HUGE = { width: 2 ** 16, height: 2 ** 16 }
 
 export interface EncoderTimes {
-  /** A small picture that the model takes. */
+  /** A small picture that the model accepts. */
   readonly picture: ImagePart
   /**
-   * How long one call of the encoder takes at most, in ms: measured, or expected from the largest picture that was measured.
-   * A picture that is cut takes a call for each tile.
+   * Duration of the longest encoder call, in ms: measured, or extrapolated from the largest measured picture. A tiled picture
+   * takes one call per tile.
    */
   readonly longestMs: number
 }
 
 /**
- * Encodes pictures that the limits allow, each twice as large as the one before, up to the largest one or as far as the
- * budget goes. The time of an encoder grows with the square of its tokens at most. Where pictures are cut, all tiles are of
- * one size, and the fewest suffice.
+ * Encodes allowed pictures of doubling size, up to the largest or until the budget is used up. An encoder's time grows at
+ * most with the square of its tokens. Tiles are all of one size, so the fewest tiles suffice.
  * @param time encodes a picture and returns the ms that the longest call took.
  */
 export function measureEncoder(limits: ImageLimits, time: (picture: ImagePart) => number): EncoderTimes {
@@ -51,7 +50,7 @@ function tokensOf({ image }: ImagePart, { pixelsPerToken }: ImageLimits): number
   return (image.width * image.height) / pixelsPerToken ** 2
 }
 
-/** A black picture, as near to a square of `tokens` as the limits allow. */
+/** A black picture of about `tokens` tokens, as square as the limits allow. */
 function blank(limits: ImageLimits, tokens: number): ImagePart {
   return blankOf(targetSize(HUGE, { ...limits, maxTokens: tokens }))
 }

@@ -29,7 +29,7 @@ import { numericsOf } from './numerics.ts'
 import { openDisk } from './open-disk.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
-/** The API process waits for two seconds. */
+/** Less than the API process's grace period of two seconds. */
 const CLOSE_MS = 1500
 
 /** Owns the loaded model, its scheduler, and the requests that are being prepared. Messages drive it. */
@@ -55,7 +55,7 @@ class EngineProcess {
       report('warm-up')
       warm = warmUp(this.#loaded, settings, () => report('warm-up'))
     } catch (error) {
-      // The library's log says what is wrong.
+      // The library's log explains the error.
       libraries.flushLog()
       throw error
     }
@@ -83,12 +83,12 @@ class EngineProcess {
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 
-  /** Puts on disk what is to be found there, as far as the time goes. */
+  /** Writes retained prefixes to disk until the time is up. */
   async close(): Promise<void> {
     await Promise.race([this.#scheduler.close(CLOSE_MS / 2), delay(CLOSE_MS)])
   }
 
-  /** An error that it throws concerns this message alone. */
+  /** An error that it throws fails only this message. */
   handle(message: ToEngine): void {
     if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
     else if (message.type === 'read') this.#read(message.id, unpack<ReadWork>(message.work), message.traced)
@@ -114,8 +114,8 @@ class EngineProcess {
   }
 
   /**
-   * Submits work once its constraints are compiled, its long texts tokenised and its media hashed. Work that needs none
-   * of that is submitted at once, in order of arrival.
+   * Submits work once its constraints are compiled, its long texts tokenised and its media hashed. Other work is submitted at
+   * once, in order of arrival.
    */
   #generate(id: number, work: Work, traced: boolean): void {
     const check = () => this.#scheduler.checkQueue(work.isBackground)
@@ -142,7 +142,7 @@ class EngineProcess {
     })
   }
 
-  /** Admits work by the sizes of what is in it, and forgets it. */
+  /** Admits work by its sizes alone, and discards it. */
   #measure(id: number, work: Work): void {
     this.#prepareWork(id, work, () => {
       try {
@@ -155,7 +155,7 @@ class EngineProcess {
     })
   }
 
-  /** @param check throws where preparing would be in vain. */
+  /** @param check throws if preparation would be useless. */
   #prepareWork(id: number, work: Work, next: () => void, check = () => {}): void {
     const { reader, constraints } = this.#loaded
     const prompts = promptsOf(work.prefix, work.branches)
@@ -180,7 +180,7 @@ class EngineProcess {
     }
   }
 
-  /** Calls what `prepare` resolves to, unless the request was aborted in the meantime. */
+  /** Calls the function that `prepare` resolves to, unless the request was aborted in the meantime. */
   #prepare(id: number, prepare: (signal: AbortSignal) => Promise<() => void>): void {
     const controller = new AbortController()
     const { signal } = controller

@@ -4,9 +4,9 @@ import { SharedFile } from '../shared-file.ts'
 
 type Shared = Extract<ToEngine, { readonly type: 'shared' }>
 
-/** How long a message that is arriving may hold up a step, in ms. */
+/** Maximum delay of a step by an arriving message, in ms. */
 const RECEIVE_MS = 2
-/** A timer of a millisecond may take longer, by this much in ms: timers have the resolution of a millisecond. */
+/** Maximum lateness of a timer of one millisecond, in ms: timers have a resolution of one millisecond. */
 const LATE_MS = 1.2
 
 /** Reads large messages from the file that the API process writes them to; see `Outbox`. */
@@ -22,7 +22,7 @@ export class Inbox {
 
   /**
    * Reads messages in order of arrival.
-   * @returns the message; null when it was dropped in the meantime.
+   * @returns the message; null if it was dropped in the meantime.
    * @throws Error for a message that cannot be read.
    */
   async take({ id, stored }: Shared): Promise<ToEngine | null> {
@@ -37,15 +37,15 @@ export class Inbox {
     }
   }
 
-  /** A message that is being read is not wanted any more. */
+  /** Drops a message that is being read. */
   drop(id: number): void {
     this.#arriving.delete(id)
   }
 
   /**
-   * Lets messages in: what has arrived, and for a moment what is on its way. Another thread reads the pixels of an image in
-   * about a millisecond.
-   * @param until by the clock of `performance`: the step is still computed by a device, so there is time for what arrives.
+   * Receives the messages that have arrived, and waits a moment for those on their way. Another thread reads the pixels of an
+   * image in about a millisecond.
+   * @param until by the clock of `performance`: a device computes the step until then, so messages delay nothing.
    */
   async receive(until = 0): Promise<void> {
     const end = performance.now() + RECEIVE_MS

@@ -55,7 +55,7 @@ function of(changes: Changes = {}) {
   )
 }
 
-test('the parts say in words what the fingerprint is a hash of', () => {
+test('the parts name everything that the fingerprint is a hash of', () => {
   const { fingerprint, parts } = of({ offload: onGpu })
   expect(fingerprint).toMatch(/^fp_[0-9a-f]{12}$/)
   expect(parts).toEqual({
@@ -97,7 +97,7 @@ describe('the fingerprint', () => {
     expect(of(changes).fingerprint).toBe(of().fingerprint)
   })
 
-  test('is another with other weights, in any part, and the same for a copy', async () => {
+  test('differs with other weights in any file, and is the same for a copy', async () => {
     const [second, copy] = [join(folder, 'second'), join(folder, 'copy')]
     const withSecond = { settings: { modelParts: [model, second] } }
     await writeFile(copy, bytes)

@@ -7,25 +7,26 @@ import type { NativePaths } from '../native/native-paths.ts'
 import type { EngineSettings } from '../protocol.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
-/** Pieces of a file of weights that are read, beside its first bytes: all of 20 GB would take longer than to load them. */
+/**
+ * Samples of a weights file that are hashed, beside its first bytes: hashing all of 20 GB would take longer than loading it.
+ */
 const SAMPLES = 256
 const SAMPLE_BYTES = 4096
 const HEAD_BYTES = 2 ** 20
 /** Hexadecimal digits of a hash that people compare. */
 const DIGITS = 12
 
-/** What has been loaded, as far as numbers depend on it. */
+/** The loaded parts that numbers depend on. */
 export interface Computing {
   readonly libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
-  /** What of the processor the kernels use, in ggml's words. */
+  /** Instruction sets that the kernels use, as ggml names them. */
   readonly features: readonly string[]
   readonly loaded: Pick<LoadedModel, 'offload'> & { readonly model: Pick<LoadedModel['model'], 'isRecurrent'> }
 }
 
 /**
- * What the numbers of a loaded model depend on. What is not among the parts must not change them: threads, other work, the
- * caches. Reads some of the weights.
- * Call it when each of the model's operations has run.
+ * Everything that the numbers of a loaded model depend on. Anything else, such as threads, other work and the caches, must
+ * not change them. Reads some of the weights. Call it when each of the model's operations has run.
  */
 export function numericsOf(
   settings: EngineSettings,
@@ -49,7 +50,7 @@ export function numericsOf(
   return {
     fingerprint: `fp_${short(createHash('sha256').update(JSON.stringify(parts)))}`,
     parts,
-    // ggml computes the products of experts and all that recurrent layers do, by code that is not ours.
+    // ggml's own code computes products of experts and recurrent layers.
     isInvariant:
       kernels?.computesProducts === true &&
       kernels.isInvariant() &&
@@ -59,7 +60,7 @@ export function numericsOf(
   }
 }
 
-/** The devices that compute, what of the model they do, and the libraries for it; null where there are none. */
+/** The devices in use, their layers and their libraries; null for none. */
 function devicesOf(
   { gpu }: EngineSettings,
   paths: Pick<NativePaths, 'gpu'>,
@@ -89,7 +90,7 @@ function nameOf(library: string): string {
   return basename(dirname(library))
 }
 
-/** Of the size of files, of their first bytes, and of samples. */
+/** Hash of the files' sizes, first bytes and samples. */
 function digest(files: readonly string[]): string {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(HEAD_BYTES)

@@ -8,7 +8,7 @@ import { PrefillCosts } from '../scheduler/batch/prefill-costs.ts'
 import type { SchedulerDisk } from '../scheduler/scheduler.ts'
 
 /**
- * Opens the prefix cache on disk, if the settings name one. Where that fails, nothing is kept there; standard error says
+ * Opens the prefix cache on disk, if the settings name one. If that fails, nothing is stored there, and standard error says
  * why.
  */
 export function openDisk(

@@ -1,7 +1,7 @@
 /**
- * A thread of the engine process that says twice a second that the process runs, even while its main thread is inside a
- * native call. It has a pipe of its own, because only the main thread can send messages. It is the substitute for
- * `lookout_start_pulse` where no library was compiled.
+ * A thread of the engine process that sends a pulse twice a second, even while the main thread is inside a native call. It
+ * has a pipe of its own, because only the main thread can send messages. It replaces `lookout_start_pulse` where no library
+ * was compiled.
  */
 import { writeSync } from 'node:fs'
 import { PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
@@ -10,7 +10,7 @@ const timer = setInterval(() => {
   try {
     writeSync(PULSE_FILE, '.')
   } catch {
-    // Nobody is listening: the process is about to end.
+    // The reader has gone: the process is about to end.
     clearInterval(timer)
   }
 }, PULSE_MS)

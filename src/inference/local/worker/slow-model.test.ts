@@ -14,7 +14,7 @@ import { warmUp } from './warm-up.ts'
 const STEP_MS = 300
 const ROW_MS = 30
 const ENCODE_MS = 25_000
-/** What an image of so many tokens has no square for. */
+/** Limits with a token count that is not a square. */
 const IMAGE = { pixelsPerToken: 32, minTokens: 200, maxTokens: 200 }
 
 let loaded: LoadedModel
@@ -116,7 +116,7 @@ test('warms up with every encoder, shows progress, and does not count as hung', 
   expect([loaded.kv.usedCells, loaded.kv.usedSequences]).toEqual([0, 0])
 })
 
-test('a stream goes on beside a long prompt, and no call takes long', () => {
+test('a stream continues beside a long prompt, and no call takes long', () => {
   const sent: FromEngine[] = []
   const splitter = calibrate(loaded)
   const settings = { maxWaiting: 10, prefixCacheBytes: 2 ** 20, speculation: false, seed: 1 }

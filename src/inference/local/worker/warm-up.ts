@@ -11,7 +11,7 @@ import { measureEncoder } from './encoder-times.ts'
 const HELLO: PromptPart = { type: 'text', text: 'Hello', trusted: false }
 /** Samples in a second of audio. */
 const SECOND = 16_000
-/** A prompt that takes longer is left once its media are encoded: a slow model would prefill them for a minute; in ms. */
+/** Maximum time to prefill a prompt with media, in ms. A slower model stops after encoding: prefill would take a minute. */
 const PROMPT_MS = 5000
 const PROGRESS_MS = 1000
 
@@ -19,14 +19,14 @@ export interface WarmUp {
   readonly splitter: BatchSplitter
   /** Duration of the longest step so far, or the expected duration of a full batch where that is longer. */
   readonly longestStepMs: number
-  /** Duration of encoding the largest image, or what it is expected to take at most; 0 without an image encoder. */
+  /** Encoding time of the largest image, measured or estimated from above; 0 without an image encoder. */
   readonly longestEncodeMs: number
 }
 
 /**
  * Measures step times, and runs encoders and decoder once, so that memory is allocated and pages are read before the
  * first request. Blocks.
- * @param progressed called between steps about once a second, and before each call of an encoder: with a large model all of it takes a
+ * @param progressed called about once a second between steps, and before each encoder call: warm-up of a large model takes a
  * while, and a slow encoder must not look hung.
  */
 export function warmUp(
@@ -42,7 +42,7 @@ export function warmUp(
   }
   const splitter = calibrate(loaded, progress)
   const prompts: PromptPart[][] = [[HELLO]]
-  // A card may leave out the audio that the encoder takes.
+  // A card may omit audio that the encoder supports.
   if (loaded.info.modalities.audio && audio !== undefined) {
     prompts.push([{ type: 'audio', samples: new Float32Array(SECOND) }, HELLO])
   }
@@ -82,7 +82,7 @@ export function warmUp(
 }
 
 /**
- * Longest call of the encoder, in ms: where an image is cut into tiles, there is one for each.
+ * Duration of the longest encoder call, in ms: a tiled image takes one per tile.
  * @param calls called before each.
  */
 function timeToEncode({ reader }: LoadedModel, picture: ImagePart, calls: () => void): number {

@@ -13,7 +13,7 @@ import {
 import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
-  /** How keys and values are stored. */
+  /** Storage type of keys and values. */
   readonly stored: 'f16' | 'q8_0'
   readonly width: number
   readonly keyHeads: number
@@ -24,8 +24,8 @@ interface Shape {
   readonly streams: number
   readonly threads: number
   /**
-   * Share of the cells that a row can see; `apart` where each row sees other cells than the one before it, like sequences
-   * with nothing in common; null where there is no mask, as in image encoders.
+   * Fraction of the cells that a row attends to; `apart` if each row attends to other cells than the one before it, like
+   * unrelated sequences; null without a mask, as in image encoders.
    */
   readonly seen: number | 'apart' | null
   readonly seed: number
@@ -57,7 +57,7 @@ const shapesOfBlocks: fc.Arbitrary<Shape> = fc
   .tuple(shapes, fc.constantFrom(32, 64, 96, 128, 256))
   .map(([shape, width]) => ({ ...shape, width, stored: 'q8_0' }))
 
-/** The last tokens of a sequence, as rows, and how the same sequence lies in a cache that others use too. */
+/** The last tokens of a sequence, as rows, and the cells of the same sequence in a shared cache. */
 const placements = fc.record({
   stored: fc.constantFrom<'f16' | 'q8_0'>('f16', 'q8_0'),
   width: fc.constantFrom(32, 64, 128, 256),
@@ -105,7 +105,7 @@ const libraries: [name: string, compute: Compute | null][] = [
   ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels)],
   ['compiled for AVX2', avx2?.attend ?? null],
 ]
-/** The whole library takes the order of cells from a cache, which cell-order.test.ts has. */
+/** The whole library takes the order of cells from a cache; cell-order.test.ts covers it. */
 const librariesWithStamps: typeof libraries = [...libraries.slice(1), ['compiled for AVX-512', avx512?.attend ?? null]]
 
 describe.each(libraries)('attention %s', (_, compute) => {
@@ -180,7 +180,7 @@ const placed = [
   ...librariesWithStamps.flatMap((library) => outOfOrder.map((way) => [...library, ...way] as const)),
 ]
 
-describe('attention of a row depends on the tokens that it sees and on nothing else', () => {
+describe('attention of a row depends only on the tokens that it sees', () => {
   describe.each(placed)('%s', (_, compute, way, place) => {
     test.skipIf(compute === null)(`cells ${way}`, () => {
       const check = (of: Placement) => {

@@ -39,7 +39,7 @@ describe.each(libraries)('GELU %s', (_, functions) => {
     fc.assert(fc.property(numbers, check))
   })
 
-  test.skipIf(functions === null)('keeps what is no number, and is 0 and infinite at the ends', () => {
+  test.skipIf(functions === null)('keeps NaN, and is 0 and infinite at the ends', () => {
     const x = Float32Array.of(Number.NaN, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 1)
     for (const found of [functions!.gelu(x), functions!.geluQuick(x)]) {
       expect(found[0]).toBeNaN()

@@ -10,46 +10,46 @@ import { PrefillTurns } from './prefill-turns.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
 import { type Decoding, type Prefill, type PrefillPart, type Step, StepError } from './step.ts'
 
-/** What running sequences need next, oldest first. */
+/** The next needs of running sequences, oldest first. */
 interface Needs {
   readonly decoding: readonly RunningSequence[]
   readonly texts: readonly Prefill[]
   readonly media: readonly Prefill[]
 }
 
-/** Where nothing decodes, the embeddings of an image may take as long as this many other steps. */
+/** If no sequence decodes, a media step may take as long as this many other steps. */
 const ALONE_MEDIA_STEPS = 2
 /** Below this many next tokens, a step of their own costs more than they waste beside a prompt. */
 const FEW_ROWS = 4
 
 /**
- * Decides what each step computes. It owns the order of steps: whose turn it is among next tokens, prompts and media, and
- * how long a step may take. Every decoding sequence gets one token per round; a round is one step, unless several small
- * ones are faster or media take a step in between. The scheduler calls it once per step.
+ * Decides what each step computes. It owns the order of decode, prefill and media steps, and their maximum duration. Every
+ * decoding sequence gets one token per round; a round is one step, unless several small ones are faster or a media step comes
+ * in between. The scheduler calls it once per step.
  */
 export class BatchBuilder {
   readonly #loaded: LoadedModel
   readonly #manager: SequenceManager
   readonly #splitter: BatchSplitter
-  /** Null where nothing is drafted. */
+  /** Null if speculation is off. */
   readonly #drafts: DraftPlanner | null
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
-  /** Null where encoding takes steps. */
+  /** Null if encoding takes steps. */
   readonly #aside: EncoderAside | null
   #number = 0
   #isBackground = false
   #round = 0
   #wasMedia = false
   #wasPrompt = false
-  /** Time by which the last step of media was longer than all other steps since, in ms. */
+  /** Time by which the last media step exceeded all other steps since, in ms. */
   #mediaLeadMs = 0
-  /** Duration of the last step of something else, in ms. */
+  /** Duration of the last other step, in ms. */
   #otherMs = 0
 
   /**
-   * @param speculates whether next tokens are drafted where that pays.
-   * @param aside what encodes beside the steps; null where encoding takes steps.
+   * @param speculates whether to draft tokens where that pays off.
+   * @param aside encodes beside the steps; null if encoding takes steps.
    */
   constructor(
     loaded: LoadedModel,
@@ -68,11 +68,11 @@ export class BatchBuilder {
   }
 
   /**
-   * Decides on the next step. Something of the class must be running. May preempt sequences to make room.
-   * @param isBackground whether the step is for work in the background.
-   * @param makesWay whether it is to be short, because other work is likely to come.
-   * @returns null when what it wanted to compute was preempted, or is being encoded.
-   * @throws StepError when no room can be made.
+   * Builds the next step. A sequence of the class must be running. May preempt sequences to free cells.
+   * @param isBackground whether the step is for background work.
+   * @param makesWay whether it must be short, because other work is likely to arrive.
+   * @returns null if its sequences were preempted, or wait for the encoder.
+   * @throws StepError if no cells can be freed.
    */
   next(isBackground: boolean, makesWay = false): Step | null {
     this.#number++
@@ -84,7 +84,7 @@ export class BatchBuilder {
     return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
   }
 
-  /** Whether all that runs, of either class, waits for an encoder: until it ends, there is nothing to compute. */
+  /** Whether all running sequences, of both classes, wait for an encoder, so that there is nothing to compute. */
   get waitsForEncoder(): boolean {
     const { running } = this.#manager
     if (this.#aside?.isBusy !== true || running.length === 0) return false
@@ -94,15 +94,15 @@ export class BatchBuilder {
     })
   }
 
-  /** Whether media come next that another thread encodes, or will. */
+  /** Whether its next chunk is media that another thread encodes or will encode. */
   #isForEncoder(cursor: PrefillCursor): boolean {
     return this.#aside !== null && cursor.media !== null && !cursor.hasFailed && cursor.needsEncoding
   }
 
   /**
    * Learns from the step that was computed.
-   * @param decodeMs of a text step: how long it was computed; null where that is not known.
-   * @param ms duration of all of it.
+   * @param decodeMs compute time of a text step; null if unknown.
+   * @param ms duration of the whole step.
    */
   learn(step: Step | null, decodeMs: number | null, ms: number): void {
     this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
@@ -138,15 +138,15 @@ export class BatchBuilder {
     return { decoding, texts, media }
   }
 
-  /** Number of running groups without images. Beside those with images, somewhat longer steps do no harm. */
+  /** Number of running groups without images. Those with images tolerate somewhat longer steps. */
   get #groupsWithoutImages(): number {
     const groups = new Set(this.#manager.running.map(({ group }) => group))
     return [...groups].filter(({ work }) => work.usage.every(({ imageTokens }) => imageTokens === 0)).length
   }
 
   /**
-   * Media take every other step at most, and none within a round. Beside a long prompt they take half of the time:
-   * encoding an image may last as long as ten steps.
+   * Media get at most every other step, and none within a round. Beside a long prompt they get half of the time: encoding an
+   * image may take as long as ten steps.
    */
   #isMediaTurn({ decoding, texts, media }: Needs): boolean {
     if (media.length === 0) return false
@@ -156,19 +156,19 @@ export class BatchBuilder {
     return !this.#wasMedia && (due === 0 || due === decoding.length)
   }
 
-  /** Sequences that have not had their token in this round. */
+  /** Sequences that have not got their token in this round. */
   #due(decoding: readonly RunningSequence[]): readonly RunningSequence[] {
     return decoding.filter(({ sequence }) => sequence.round !== this.#round)
   }
 
   #mediaStep({ decoding, texts, media }: Needs): Step | null {
     const number = this.#number
-    // The one that has waited longest, so that a prompt with many images does not hold up the others.
+    // The prefill that has waited longest, so that a prompt with many images does not delay the others.
     const prefill = media.reduce((a, b) => (b.cursor.lastMediaStep < a.cursor.lastMediaStep ? b : a))
     const { cursor } = prefill
     try {
       if (cursor.needsEncoding) {
-        // There is one encoder, and it completes what it has begun.
+        // There is one encoder, and it completes the media that it has begun.
         const begun = media.find((other) => other.cursor.isEncoding) ?? prefill
         return {
           type: 'encode',
@@ -193,7 +193,7 @@ export class BatchBuilder {
     }
   }
 
-  /** How long the encoder runs: as long as the steps between which it has its turn, or else little would be left to it. */
+  /** Duration of an encoder turn: as long as the steps around it; otherwise the encoder would get little time. */
   #encodeMs(takesTurns: boolean): number {
     const { stepMs, makesWay } = this.#pace
     return takesTurns && !makesWay ? Math.max(stepMs, this.#otherMs) : stepMs
@@ -220,8 +220,8 @@ export class BatchBuilder {
   }
 
   /**
-   * Whether prompts and next tokens go into steps of their own, in turn. Where attention works on tiles, together they
-   * would waste more than reading the weights once for both saves.
+   * Whether prefill and decode rows get separate, alternating steps. With tiled attention, mixing them wastes more than
+   * reading the weights once saves.
    */
   #isApart({ decoding, texts }: Needs): boolean {
     const { tileRows } = this.#loaded.compute
@@ -231,7 +231,7 @@ export class BatchBuilder {
     return decoding.length + texts.reduce((rows, { cursor }) => rows + rowsOf(cursor), 0) >= tileRows
   }
 
-  /** Sequences to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
+  /** Sequences to decode in this step. Beside prompts, or in turn with them, all that are due are decoded together. */
   #rows(decoding: readonly RunningSequence[], besidePrompts: boolean): readonly RunningSequence[] {
     if (decoding.length === 0) return []
     let due = this.#due(decoding)
@@ -243,13 +243,13 @@ export class BatchBuilder {
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / this.#mostNext)))
   }
 
-  /** Rows of next tokens that may go into one step. */
+  /** Maximum decode rows of one step. */
   get #mostNext(): number {
     const { context, compute } = this.#loaded
     return Math.min((compute.tileRows ?? Number.POSITIVE_INFINITY) - 1, context.batch.capacity)
   }
 
-  /** Adds drafts to next tokens, as far as the rows are worth their time. Beside prompts, batches are large already. */
+  /** Adds draft tokens as far as their rows pay off. Beside prompts, batches are large already. */
   #draft(decoding: readonly RunningSequence[], texts: readonly Prefill[]): readonly Decoding[] {
     const { context, kv } = this.#loaded
     const plain = () => decoding.map(({ group, sequence }) => ({ group, sequence, draft: [] }))
@@ -262,7 +262,7 @@ export class BatchBuilder {
     const lengths = this.#drafts.plan(drafts, decoding.length, most)
     const rows = lengths.reduce((sum, length) => sum + length, decoding.length)
     this.#manager.provide(rows)
-    // Nothing that runs gives way to a draft.
+    // A draft preempts no sequence.
     if (kv.freeCells < rows) return plain()
     return decoding.map(({ group, sequence }, at) => {
       const { tokens } = drafts[at]!
@@ -270,7 +270,7 @@ export class BatchBuilder {
     })
   }
 
-  /** Fills what the next tokens leave of the batch with prompts, as far as the time of a step goes. */
+  /** Fills the rest of the batch with prompt rows, within the time of a step. */
   #fill(next: readonly RunningSequence[], texts: readonly Prefill[]): Step | null {
     const { context, kv } = this.#loaded
     const decoding = this.#draft(next, texts)
@@ -306,7 +306,7 @@ export class BatchBuilder {
   }
 }
 
-/** The part of a sequence's shared prompt that is being prefilled now. */
+/** The cursor over the part of a shared prefix that is being prefilled. */
 function prefixCursor(shared: SharedPrefix | null): PrefillCursor | null {
   let cursor: PrefillCursor | null = null
   for (let prefix = shared; prefix !== null; prefix = prefix.parent) cursor = prefix.cursor ?? cursor

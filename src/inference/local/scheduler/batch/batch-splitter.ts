@@ -4,19 +4,19 @@ export interface StepTime {
   readonly ms: number
 }
 
-/** A split must save at least this share of the time; less is within the noise of the measurement. */
+/** A split must save at least this fraction of the time; less is within the noise of the measurement. */
 const WORTHWHILE_SAVING = 0.1
 /** In a batch of this many rows, reading the weights costs a CPU next to nothing per row. */
 const LARGE_BATCH = 64
 
 /**
- * Decides how many of the rows that are due go into one decode call, by step times that calibration measured. Never
- * changes. The batch builder asks it for rows, the queue forecast for expected times.
+ * Decides how many of the due rows go into one decode call, by the step times from calibration. Immutable. The batch builder
+ * asks it for rows, the queue forecast for expected times.
  */
 export class BatchSplitter {
-  /** By number of rows that are due: how many of them to decode first. */
+  /** By number of due rows: how many of them to decode first. */
   readonly #first: readonly number[]
-  /** By number of rows that are due: expected time to decode all of them, in ms. */
+  /** By number of due rows: expected time to decode all of them, in ms. */
   readonly #best: readonly number[]
   readonly #measured: readonly StepTime[]
   readonly #batchMs: number[] = []
@@ -24,12 +24,12 @@ export class BatchSplitter {
   readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
   readonly fullBatchMs: number
-  /** Time that a step takes longer for a cell that no row of it sees, in ms; 0 where that was not measured. */
+  /** Additional time of a step per cell that none of its rows attends to, in ms; 0 if not measured. */
   readonly idleCellMs: number
 
   /**
    * @param measured in ascending order of rows, from 1 on.
-   * @param promptRowMs of one row of a prompt in a large batch; by default that of a next token.
+   * @param promptRowMs time per prompt row in a large batch; by default that of a decode row.
    */
   constructor(measured: readonly StepTime[], maxRows: number, batchRows: number, promptRowMs?: number, idleCellMs = 0) {
     this.idleCellMs = idleCellMs
@@ -55,18 +55,18 @@ export class BatchSplitter {
     this.rowMs = promptRowMs ?? interpolate(measured, LARGE_BATCH) / LARGE_BATCH
   }
 
-  /** Expected time to decode so many rows, in as many calls as is fastest; in ms. */
+  /** Expected time to decode `rows` rows in the fastest number of calls, in ms. */
   roundMs(rows: number): number {
     return this.#best[rows] ?? rows * this.rowMs
   }
 
-  /** Expected time to decode so many rows in one call, in ms. */
+  /** Expected time to decode `rows` rows in one call, in ms. */
   batchMs(rows: number): number {
     this.#batchMs[rows] ??= interpolate(this.#measured, rows)
     return this.#batchMs[rows]
   }
 
-  /** How many of the rows that are due go into the next decode call. */
+  /** Number of the due rows that go into the next decode call. */
   firstOf(rows: number): number {
     return this.#first[rows] ?? rows
   }
@@ -74,7 +74,7 @@ export class BatchSplitter {
 
 function interpolate(measured: readonly StepTime[], rows: number): number {
   const after = measured.findIndex((step) => step.rows >= rows)
-  // Beyond the table, time is assumed to grow with the rows, as it does once the processor is the limit.
+  // Beyond the table, time is assumed to grow with the rows, as it does when a step is compute-bound.
   if (after < 0) {
     const last = measured.at(-1)
     return last === undefined ? 0 : (last.ms * rows) / last.rows

@@ -16,12 +16,12 @@ test('where further rows cost nothing, whole drafts are verified; where they cos
   expect([planner(free).mayPay(1), planner(linear).mayPay(1)]).toEqual([true, false])
 })
 
-test('what is unlikely is not worth a row that what is likely is worth', () => {
+test('an unlikely token is not worth a row that a likely one is worth', () => {
   const plan = planner((rows) => 10 + 4 * (rows - 1)).plan([draft(0.95, 0.9, 0.1), draft(0.2, 0.1)], 2, 100)
   expect(plan).toEqual([2, 0])
 })
 
-test('a second row that is dear does not hide that more of them pay', () => {
+test('verifies more rows even if the second one alone is too expensive', () => {
   const steep = planner((rows) => (rows === 1 ? 17 : 40 + 4 * rows))
   expect(steep.plan([draft(0.9, 0.9)], 1, 100)).toEqual([0])
   expect(steep.plan([draft(0.9, 0.9, 0.9, 0.9, 0.9, 0.9)], 1, 100)).toEqual([6])
@@ -36,7 +36,7 @@ test('drafts that take longer than calibration says are given up, and tried agai
   let steps = 0
   for (; length() === 0; steps++) learning.learn(1, false, free(1))
   expect(steps).toBeGreaterThan(20)
-  // Where all steps take longer, as deep in a context, nothing has changed.
+  // If all steps take longer, as deep in a context, the plan stays the same.
   for (let step = 0; step < 100; step++) learning.learn(step % 2 === 0 ? 1 : 3, step % 2 === 1, 3 * free(1))
   expect(length()).toBe(2)
 })

@@ -2,26 +2,29 @@ import type { BatchSplitter } from './batch-splitter.ts'
 import type { Draft } from './drafter.ts'
 
 /**
- * Tokens of a draft. On a CPU, rows of quantised weights are cheap only by the dozen: with 0.5B on two cores a step took 17
- * ms for one, 41 for two, 66 for 8, and 75 for 16.
+ * Maximum tokens of a draft. On a CPU with quantised weights, rows are cheap only by the dozen: with 0.5B on two cores, a
+ * step of one row took 17 ms, of two 41, of 8 66, and of 16 75.
  */
 export const LONGEST_DRAFT = 15
-/** Drafts must be expected to save at least this share of the time for a token; less is within the noise of calibration. */
+/** Drafts must be expected to save at least this fraction of the time per token; less is within the noise of calibration. */
 const WORTHWHILE_SAVING = 0.15
-/** Weights of the newest step in the running averages, and of each step without drafts in what is known of those with them. */
+/**
+ * Weight of the newest step in the running averages; and the rate at which the average with drafts approaches the other in
+ * steps without drafts.
+ */
 const AVERAGE_WEIGHT = 0.2
 const FORGETTING = 1 / 64
 
 /**
- * Decides how much of each draft a step verifies: as much as has the step give the most tokens for its time, all sequences
- * together. A row pays by its token's chance to be right. Calibration measured rows at the start of a context; it owns how
- * much longer than that steps take now, with drafts and without. The batch builder asks it and has it learn from each step.
+ * Decides how much of each draft a step verifies, to maximise the tokens per time of all sequences together. The value of a
+ * row is the chance that its draft token is accepted. Calibration measured rows at the start of a context; the planner owns
+ * the current ratio to these times, with drafts and without. The batch builder asks it and has it learn from each step.
  */
 export class DraftPlanner {
   readonly #splitter: Pick<BatchSplitter, 'batchMs'>
-  /** By number of next tokens: whether drafts could pay at all, if all of them were right. */
+  /** By number of decode rows: whether drafts could pay off if all of them were accepted. */
   readonly #mayPay: boolean[] = []
-  /** Duration of a step, over what calibration says. */
+  /** Duration of a step relative to calibration. */
   #plain = 1
   #drafted = 1
 
@@ -29,7 +32,7 @@ export class DraftPlanner {
     this.#splitter = splitter
   }
 
-  /** Whether a step with so many next tokens is worth a look for drafts. */
+  /** Whether drafts could pay off in a step of `rows` decode rows. */
   mayPay(rows: number): boolean {
     this.#mayPay[rows] ??= Array.from({ length: LONGEST_DRAFT }, (_, at) => rows + at + 1).some(
       (count) =>
@@ -39,9 +42,9 @@ export class DraftPlanner {
   }
 
   /**
-   * @param rows that the step computes anyway.
-   * @param most rows that it may have.
-   * @returns for each draft, how many of its tokens; all zero where drafts do not pay.
+   * @param rows of the step without drafts.
+   * @param most maximum rows of the step.
+   * @returns for each draft, how many of its tokens to verify; all zero if drafts do not pay off.
    */
   plan(drafts: readonly Draft[], rows: number, most: number): number[] {
     const lengths = drafts.map(() => 0)
@@ -59,18 +62,18 @@ export class DraftPlanner {
       best = tokenMs
       count = at + 1
     }
-    // The chances of a draft only fall, so what is taken of it is its beginning.
+    // The chances of a draft only fall, so the chosen tokens are its beginning.
     for (const { index } of likeliest.slice(0, count)) lengths[index]!++
     return lengths
   }
 
-  /** Learns from a step of next tokens. @param rows with drafts. */
+  /** Learns from a decode step. @param rows including drafts. */
   learn(rows: number, hasDrafts: boolean, ms: number): void {
     const seen = ms / this.#splitter.batchMs(rows)
     if (hasDrafts) this.#drafted += AVERAGE_WEIGHT * (seen - this.#drafted)
     else {
       this.#plain += AVERAGE_WEIGHT * (seen - this.#plain)
-      // One slow step must not end drafts for ever.
+      // One slow step must not disable drafts for good.
       this.#drafted += FORGETTING * (this.#plain - this.#drafted)
     }
   }

@@ -1,23 +1,28 @@
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import { GAP, NgramIndex } from './ngram-index.ts'
 
-/** Tokens that are expected to come next. */
+/** Expected next tokens. */
 export interface Draft {
   readonly tokens: readonly number[]
-  /** For each, how likely it is to save a step: that the reply has it and all before it, and that nothing forces it. */
+  /**
+   * For each token, the probability that it saves a step: the reply has it and all before it, and no constraint forces it.
+   */
   readonly chances: readonly number[]
 }
 
-/** A prediction from a longer match is right more often. Matches of lengths from each of these on have an average of their own. */
+/**
+ * Minimum match lengths of the classes: predictions from longer matches are right more often, so each class has its own
+ * average.
+ */
 const LENGTHS = [0, 4, 6, 10] as const
-/** Taken for how many predictions are right before any was seen. */
+/** Prior for the fraction of correct predictions of each class. */
 const FIRST_CHANCES = [0.3, 0.5, 0.6, 0.8] as const
 /** Weight of the newest prediction in the running averages. */
 const AVERAGE_WEIGHT = 1 / 8
 
 /**
- * Drafts the next tokens of one sequence from its prompt and its reply, and learns how often it is right: also from
- * predictions that were never drafted, so learning costs nothing. It owns the index and the averages. Its sequence calls it.
+ * Drafts the next tokens of one sequence from its prompt and its reply, and learns how often drafts are right. It also learns
+ * from predictions that were never drafted, which costs nothing. It owns the index and the averages. Its sequence calls it.
  */
 export class Drafter {
   readonly #index = new NgramIndex()
@@ -43,9 +48,9 @@ export class Drafter {
   }
 
   /**
-   * @param most number of tokens.
-   * @param sampled share of the reply's tokens that were sampled. Others were forced by a constraint, which takes less time
-   * than a draft does.
+   * @param most maximum number of tokens.
+   * @param sampled fraction of the reply's tokens that were sampled. A constraint forced the others, which takes less time
+   * than a draft.
    */
   propose(most: number, sampled: number): Draft {
     const tokens = this.#index.draft(most)

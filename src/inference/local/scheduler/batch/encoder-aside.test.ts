@@ -29,7 +29,7 @@ afterAll(async () => {
 })
 afterEach(() => vi.restoreAllMocks())
 
-/** What a scheduler answered, and a promise for what it will. */
+/** The messages of a scheduler so far, and a promise for later ones. */
 class Answers {
   readonly texts = new Map<number, string>()
   readonly errors = new Map<number, string>()
@@ -74,7 +74,7 @@ const work = (prefix: Work['prefix'], maxTokens: number): Work => ({
   branches: [branch({ maxTokens, sampling: REPEATING })],
 })
 
-/** Has pictures be encoded only once `open` was called. */
+/** Blocks the encoding of pictures until `open` is called. */
 function gate(): { readonly begun: Promise<void>; readonly open: () => void } {
   const begun = Promise.withResolvers<void>()
   const opened = Promise.withResolvers<void>()
@@ -135,7 +135,7 @@ test('a request may be aborted while its picture is encoded', async () => {
   expect(scheduler.stats.running).toBe(0)
 })
 
-test('what cannot be encoded fails its request alone', async () => {
+test('media that cannot be encoded fail only their request', async () => {
   const { scheduler, answers } = start(true)
   vi.spyOn(Encoder.prototype, 'runAside').mockRejectedValueOnce(new Error('broken'))
   scheduler.submit(1, work([picture(256, 256, 33), untrusted('What?')], 4))
@@ -160,7 +160,7 @@ test.each([
   expect(decode).toHaveBeenCalledTimes(calls)
 })
 
-test('work in the background goes on while a picture is encoded, and ends', async () => {
+test('background work continues while a picture is encoded, and ends', async () => {
   const { scheduler, answers } = start(true)
   const { begun, open } = gate()
   scheduler.submit(1, work([picture(256, 256, 50), untrusted('What?')], 4))

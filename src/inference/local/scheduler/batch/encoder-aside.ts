@@ -1,14 +1,14 @@
 import type { Prefill } from './step.ts'
 
 /**
- * Has encoders on a device run beside the steps, on another thread and in another stream of the device: one piece of media
- * at a time. A picture of 1,024 tokens takes 60 ms, and next tokens need not wait for it.
+ * Runs encoders on a device beside the steps, on another thread and in another stream of the device, one media chunk at a
+ * time. A picture of 1,024 tokens takes 60 ms, and decoding need not wait for it.
  */
 export class EncoderAside {
   readonly #ended: () => void
   #isBusy = false
 
-  /** @param ended called after each piece. */
+  /** @param ended called after each chunk. */
   constructor(ended: () => void) {
     this.#ended = ended
   }
@@ -17,7 +17,7 @@ export class EncoderAside {
     return this.#isBusy
   }
 
-  /** Begins with the media of the prompt that has waited longest, unless it is busy. */
+  /** Starts to encode media of the prompt that has waited longest, unless the encoder is busy. */
   begin(prefills: readonly Prefill[], step: number): void {
     if (this.#isBusy) return
     let next: Prefill | null = null
@@ -35,7 +35,7 @@ export class EncoderAside {
       await cursor.encodeAside(step)
       group.report?.({ type: 'encoded', ms: performance.now() - started })
     } catch {
-      // The cursor tells it when it is asked to encode.
+      // The cursor throws the error when it is asked to encode.
     }
     this.#isBusy = false
     this.#ended()

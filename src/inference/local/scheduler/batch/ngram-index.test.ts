@@ -15,7 +15,7 @@ const text = fc
   )
   .map((parts) => parts.flat())
 
-test('predicts what came after the same tokens before, as far as the text or the draft itself goes', () => {
+test('predicts the tokens after an earlier occurrence, as far as the text or the draft itself goes', () => {
   let predictions = 0
   fc.assert(
     fc.property(text, fc.integer({ min: 1, max: 12 }), (tokens, most) => {
@@ -43,7 +43,7 @@ test('predicts what came after the same tokens before, as far as the text or the
   expect(predictions).toBeGreaterThan(500)
 })
 
-test('finds what stood before, in a text of any length', () => {
+test('finds earlier occurrences in a text of any length', () => {
   const words = Array.from({ length: 5000 }, (_, i) => i * 7)
   const index = new NgramIndex()
   for (const word of words) index.push(word)
@@ -53,7 +53,7 @@ test('finds what stood before, in a text of any length', () => {
   expect(index.matched).toBe(4)
   for (const word of words.slice(104, 140)) index.push(word)
   expect([index.draft(2), index.matched]).toEqual([words.slice(140, 142), 16])
-  // What was expected does not come.
+  // The prediction was wrong.
   index.push(1)
   expect(index.predicted).toBeNull()
 })

@@ -1,21 +1,23 @@
-/** So many tokens that have stood in the text before predict the next one. Fewer would predict often, and often wrongly. */
+/**
+ * Tokens of an n-gram. An earlier occurrence predicts the next token; shorter n-grams would predict often, and often wrongly.
+ */
 const NGRAM = 3
-/** Of a longer match, no more is counted: its prediction is hardly better. */
+/** Longer matches count as this long: their predictions are hardly better. */
 const LONGEST_MATCH = 16
 const SMALLEST = 256
 
-/** Stands for whatever is no text. Nothing is predicted across it. */
+/** Stands for everything that is not text. No prediction crosses it. */
 export const GAP = -1
 
 /**
- * Predicts what comes next in a text from where its last tokens stood before: in the prompt or in the reply so far. Each
- * token is added in constant time: a table knows, by hash, where every sequence of a few tokens ended last. It owns the
- * text and the place in it that is being repeated. The drafter calls it.
+ * Predicts the next tokens of a text from an earlier occurrence of its last tokens, in the prompt or in the reply so far.
+ * Adding a token takes constant time: a hash table has the last end of every n-gram. It owns the text and the index that is
+ * being repeated. The drafter calls it.
  */
 export class NgramIndex {
   #tokens = new Int32Array(SMALLEST)
   #length = 0
-  /** By hash: the index after the last n-gram with that hash; 0 for none. A newer one takes the place of an older one. */
+  /** By hash: the index after the last n-gram with that hash; 0 for none. A newer one replaces an older one. */
   #ends = new Int32Array(2 * SMALLEST)
   /** Tokens since the last gap. */
   #run = 0
@@ -29,7 +31,7 @@ export class NgramIndex {
     return token < 0 ? null : token
   }
 
-  /** Number of tokens before the predicted one that are the same as those at the end of the text; 0 without a prediction. */
+  /** Length of the match: tokens before the predicted one that equal the end of the text; 0 without a prediction. */
   get matched(): number {
     return this.predicted === null ? 0 : this.#matched
   }
@@ -50,7 +52,7 @@ export class NgramIndex {
     this.#ends[slot] = this.#length
   }
 
-  /** The next tokens as they stood before, at most so many. A text that has begun to repeat itself goes on doing so. */
+  /** The tokens after the earlier occurrence, at most `most`. A text that has begun to repeat itself is expected to go on. */
   draft(most: number): number[] {
     const draft: number[] = []
     if (this.#source < 0) return draft
@@ -75,7 +77,7 @@ export class NgramIndex {
     this.#matched = matched
   }
 
-  /** The place in the table of the n-gram that ends before an index. */
+  /** The table slot of the n-gram that ends before an index. */
   #slot(end: number): number {
     let hash = 0
     for (let at = end - NGRAM; at < end; at++) hash = Math.imul(hash ^ this.#tokens[at]!, 0x9e3779b1)

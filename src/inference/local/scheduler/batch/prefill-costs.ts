@@ -6,10 +6,13 @@ interface Measured {
   tokens: number
 }
 
-/** After so many tokens, what was measured earlier counts half. */
+/** After this many tokens, earlier measurements count half. */
 const HALF_LIFE_TOKENS = 4096
 
-/** Measures what prompt tokens cost. The scheduler has it learn from every step; copies on disk are worth what they spare. */
+/**
+ * Measures the cost of prompt tokens. The scheduler has it learn from every step; the value of a copy on disk is the time
+ * that it saves.
+ */
 export class PrefillCosts {
   readonly #text: Measured = { ms: 0, tokens: 0 }
   readonly #media: Measured = { ms: 0, tokens: 0 }
@@ -22,10 +25,10 @@ export class PrefillCosts {
     } else add(this.#media, ms, step.promptTokens)
   }
 
-  /** Time that the cells of a key take, from one to another; in ms. */
+  /** Prefill time of the cells `from` to `to` of a key, in ms. */
   of(key: PrefixKey, from: number, to: number): number {
     const media = key.mediaWithin(from, to).reduce((sum, { cells }) => sum + cells, 0)
-    // Nothing is known of media whose embeddings are cached, but that they cost no less than text.
+    // The cost of media whose embeddings are cached is unknown, but no less than that of text.
     const textMs = perToken(this.#text)
     return (to - from - media) * textMs + media * Math.max(textMs, perToken(this.#media))
   }

@@ -17,7 +17,7 @@ const noMemory = {
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
 const image = fakeMedia('', { length: 9, positions: 3 })
 
-/** What a step would compute, row by row. */
+/** The rows that a step would compute. */
 function recordingBatch(): { readonly batch: Batch; readonly rows: number[][] } {
   const rows: number[][] = []
   const add = (...row: [number, number, number, boolean]) => rows.push(row.slice(0, 3) as number[])
@@ -57,7 +57,7 @@ test('fills in every token once and in order, however the prompt and its steps a
   )
 })
 
-test('text ends where an image begins, and goes on behind it', () => {
+test('text ends where an image begins, and continues after it', () => {
   const kv = new KvCache(noMemory, 1)
   const cursor = new PrefillCursor(kv.fork(null), [text(1, 2), text(3), image, text(4)], 0)
   expect([cursor.textRows(2), cursor.textRows(100), cursor.media]).toEqual([2, 3, null])

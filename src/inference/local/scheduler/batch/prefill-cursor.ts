@@ -4,12 +4,12 @@ import type { EncodeTurn } from '../../tokens/encoder-turns.ts'
 import type { MediaTokens, PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
-/** Where the embeddings of media are decoded. */
+/** What decoding embeddings needs of the model. */
 export type MediaMemory = Pick<LoadedModel, 'context' | 'kv' | 'model' | 'usesMrope'>
 
 /**
- * Owns how far a part of a prompt has been prefilled into its KV sequence. The batch builder asks how many rows come
- * next; the model runner has them computed.
+ * Owns the progress of the prefill of a part of a prompt into its KV sequence. The batch builder asks for the next rows; the
+ * model runner computes them.
  */
 export class PrefillCursor {
   readonly kvSequence: KvSequence
@@ -17,17 +17,17 @@ export class PrefillCursor {
   #index = 0
   /** Within the chunk at `#index`. */
   #offset = 0
-  /** Of the media at `#index`, once they are encoded. */
+  /** Embeddings of the media at `#index`, once they are encoded. */
   #embeddings: Float32Array | null = null
-  /** How long the media at `#index` have been encoded, in ms. */
+  /** Encoding time so far of the media at `#index`, in ms. */
   #encodeMs = 0
-  /** Why another thread could not encode its media. */
+  /** The error of encoding on another thread. */
   #failure: Error | null = null
   #remaining: number
   #lastTextStep = 0
   #lastMediaStep = 0
 
-  /** @param skip cells at the start that the KV sequence holds already. They never end within an image. */
+  /** @param skip number of cells that the KV sequence holds already. It never ends within an image. */
   constructor(kvSequence: KvSequence, chunks: readonly PromptChunk[], skip: number) {
     this.kvSequence = kvSequence
     this.#chunks = chunks
@@ -35,7 +35,7 @@ export class PrefillCursor {
     this.#advance(skip)
   }
 
-  /** Cells still to be filled. */
+  /** Cells still to be prefilled. */
   get remaining(): number {
     return this.#remaining
   }
@@ -54,7 +54,7 @@ export class PrefillCursor {
     return this.#lastMediaStep
   }
 
-  /** The media that come next, or null when text does. */
+  /** The next chunk if it is media, or null. */
   get media(): MediaTokens | null {
     const chunk = this.#chunks[this.#index]
     return chunk?.type === 'media' ? chunk : null
@@ -88,25 +88,25 @@ export class PrefillCursor {
     }
   }
 
-  /** Whether the media that come next must be encoded first, which needs no cells. */
+  /** Whether the next media must be encoded first, which needs no cells. */
   get needsEncoding(): boolean {
     if (this.#embeddings === null) this.#embeddings = this.media?.knownEmbeddings() ?? null
     return this.media !== null && this.#embeddings === null
   }
 
-  /** Whether the encoder has begun with the media that come next. */
+  /** Whether the encoder has begun the next media. */
   get isEncoding(): boolean {
     return this.#encodeMs > 0
   }
 
-  /** Whether the media that come next cannot be encoded. */
+  /** Whether encoding the next media has failed. */
   get hasFailed(): boolean {
     return this.#failure !== null
   }
 
   /**
-   * What another thread should encode next: the media that come next, whether or not text comes before them; or where these
-   * are encoded, those after them. Null where that is done or has failed.
+   * The media that another thread should encode next: the first ones ahead, even behind text; or, if these are encoded, the
+   * ones after them. Null if that is done or has failed.
    */
   get toEncode(): MediaTokens | null {
     if (this.#failure !== null) return null
@@ -121,7 +121,7 @@ export class PrefillCursor {
     return null
   }
 
-  /** Has another thread encode `toEncode`. A failure shows when it is encoded here. */
+  /** Encodes `toEncode` on another thread. `encodeMedia` throws its error. */
   async encodeAside(step: number): Promise<void> {
     this.#lastMediaStep = step
     try {
@@ -132,7 +132,7 @@ export class PrefillCursor {
     }
   }
 
-  /** Runs the encoder for a turn. Blocks. @returns how long all turns took, in ms; null while there are more to come. */
+  /** Runs the encoder for a turn. Blocks. @returns duration of all turns, in ms; null if more are needed. */
   encodeMedia(step: number, turn: EncodeTurn): number | null {
     this.#lastMediaStep = step
     if (this.#failure !== null) throw this.#failure
@@ -146,9 +146,9 @@ export class PrefillCursor {
   }
 
   /**
-   * Rows that the next call takes for encoded media: all of them where their tokens attend to each other.
-   * @param limit rows that are wanted.
-   * @param most rows that one call can take.
+   * Rows of encoded media for the next call: all of them if their tokens attend to each other.
+   * @param limit wanted rows.
+   * @param most maximum rows of one call.
    */
   mediaRows(limit: number, most: number): number {
     const chunk = this.media
@@ -160,7 +160,7 @@ export class PrefillCursor {
     return length
   }
 
-  /** Decodes some embeddings of the encoded media that come next. Blocks. */
+  /** Decodes `rows` embeddings of the next media. Blocks. */
   decodeMedia({ context, kv, model, usesMrope }: MediaMemory, rows: number, step: number): void {
     const embeddings = this.#embeddings
     const chunk = this.media
@@ -176,7 +176,7 @@ export class PrefillCursor {
     const values = embeddings.subarray(from * model.embeddingSize, to * model.embeddingSize)
     kv.grow(kvSequence, rows, 0)
     context.decodeEmbeddings(values, positions, rows, kvSequence.id, encodable.causal)
-    // Positions count from the start of the image until all of it is there.
+    // The position stays at the start of the image until all of it is decoded.
     if (to === encodable.length) {
       kv.grow(kvSequence, 0, encodable.positions)
       this.#embeddings = null

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { computeOf } from '../../native/compute.ts'
 import { PrefillPace } from './prefill-pace.ts'
 
-/** A machine on which a row takes 0.2 ms, and as much again for every 1,000 cells that it looks back at. */
+/** A machine on which a row takes 0.2 ms, and as much again for every 1,000 cells that it attends to. */
 const stepMs = (rows: number, cells: number) => rows * 0.2 * (1 + (cells + rows / 2) / 1000)
 
 /** Prefills a prompt. @returns what each step took, in ms, and how many rows it had. */
@@ -24,7 +24,7 @@ test('steps take about as long at the end of a long prompt as at its beginning',
   for (const { ms } of steps.slice(-10, -1)) expect(ms).toBeLessThan(45)
 })
 
-test('a step has as many rows as are worth it, however long they take', () => {
+test('a step has the minimum worthwhile rows even if they take long', () => {
   for (const { rows } of prefill(new PrefillPace(0.2, 512), 30_000).slice(0, -1))
     expect(rows).toBeGreaterThanOrEqual(16)
   const slow = new PrefillPace(5, 512)
@@ -40,7 +40,7 @@ test('beside other requests, a step has 32 rows of a slow model, and as many as 
   expect([10, 5, 2, 1, 0.5, 0.1].map(rows)).toEqual([32, 32, 50, 100, 128, 160])
 })
 
-test('rows that turn out faster than they were thought to be get larger steps, up to the largest batch', () => {
+test('rows that are faster than expected lead to larger steps, up to the largest batch', () => {
   const pace = new PrefillPace(10, 512)
   for (let step = 0; step < 100; step++) pace.learn(64, 64 * 32, 1)
   expect(pace.rowsWithin(pace.stepMs, 0)).toBe(512)
@@ -57,7 +57,7 @@ test('on a GPU, short prompts do not make a long one look slow', () => {
   expect(pace.rowsWithin(pace.stepMs, 0)).toBeLessThan(256)
 })
 
-test('for a while after several requests were at work, steps are shorter', () => {
+test('for a while after several requests were running, steps are shorter', () => {
   const pace = new PrefillPace(0.2, 512)
   const alone = pace.stepMs
   pace.meet(2, false, 0)
@@ -68,7 +68,7 @@ test('for a while after several requests were at work, steps are shorter', () =>
   expect(pace.stepMs).toBe(alone)
 })
 
-test('for others who are likely to come, steps are shorter still', () => {
+test('for requests that are likely to arrive, steps are shorter still', () => {
   const rows = (rowMs: number) => {
     const pace = new PrefillPace(rowMs, 512)
     pace.meet(1, true, 0)

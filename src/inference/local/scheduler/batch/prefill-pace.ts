@@ -1,13 +1,13 @@
 import { type Compute, OWN_KERNELS } from '../../native/compute.ts'
 
 interface Gear {
-  /** How long a step with a prompt may take, in ms: a request that arrives meanwhile waits for it. */
+  /** Maximum duration of a prefill step, in ms: a request that arrives meanwhile waits for it. */
   readonly stepMs: number
-  /** With a slow model, a step takes as long as this many rows at the start of a prompt. */
+  /** With a slow model, a step may take as long as this many rows at the start of a prompt. */
   readonly worthwhileRows: number
   /**
-   * With a model between the two, a step takes as long as this many rows, up to `longStepMs`. A short prompt is then one
-   * step, and fewer steps of next tokens are beside prompts.
+   * With a model of medium speed, a step may take as long as this many rows, up to `longStepMs`. A short prompt is then one
+   * step, and fewer decode steps include prompt rows.
    */
   readonly efficientRows: number
   readonly longStepMs: number
@@ -15,23 +15,23 @@ interface Gear {
 
 const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128, longStepMs: 250 }
 /**
- * A long prompt takes somewhat longer, and a request that arrives waits somewhat less. Running streams still get ten tokens
- * a second.
+ * A long prompt takes somewhat longer, and an arriving request waits somewhat less. Running streams still get ten tokens a
+ * second.
  */
 const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128, longStepMs: 100 }
-/** How long a step of work in the background takes while other work is likely to come, in ms. */
+/** Maximum duration of a background step while other work is likely to arrive, in ms. */
 export const MAKING_WAY_MS = 3
 const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0, longStepMs: 0 }
-/** For this long after several requests were at work, another one is likely to arrive; in ms. */
+/** For this long after several requests were running, another one is likely to arrive; in ms. */
 const COMPANY_MS = 1000
 /** Weight of the newest step in the running averages. */
 const AVERAGE_WEIGHT = 0.2
-/** Steps whose rows look back at more cells than this on average show what a cell costs; other steps, what a row costs. */
+/** Steps whose rows attend to more cells than this on average measure the cost of a cell; other steps, that of a row. */
 const TELLING_CELLS = 1024
 
 /**
- * Decides how many rows of a prompt a step prefills, so that no step takes long. The more cells a row looks back at, the
- * more it costs: deep in a long prompt, a batch that took a moment at the start takes seconds. It owns the measured costs
+ * Decides how many prompt rows a step prefills, so that no step takes long. The cost of a row grows with the cells that it
+ * attends to: a batch that takes a moment at the start of a long prompt takes seconds at its end. It owns the measured costs
  * of rows and cells. The batch builder asks it and has it learn from each step.
  */
 export class PrefillPace {
@@ -39,14 +39,14 @@ export class PrefillPace {
   readonly #fewestRows: Compute['fewestPromptRows']
   readonly #tellingRows: number
   #rowMs: number
-  /** Cost of one cell that one row looks back at. */
+  /** Cost of one cell that one row attends to, in ms. */
   #cellMs = 0
   #lastCompany = Number.NEGATIVE_INFINITY
   #gear = ALONE
 
   /**
-   * @param rowMs of a row in a large batch, as measured during warm-up.
-   * @param compute how many rows are worth a step, and how many show what a row costs.
+   * @param rowMs time per row in a large batch, from calibration.
+   * @param compute gives the rows that are worth a step, and those that measure the cost of a row.
    */
   constructor(
     rowMs: number,
@@ -61,8 +61,8 @@ export class PrefillPace {
 
   /**
    * Sets the pace for a step.
-   * @param requests number of requests at work at `now`.
-   * @param makesWay whether the step is for work in the background, and other work is likely to come.
+   * @param requests number of running requests at `now`.
+   * @param makesWay whether the step is for background work while other work is likely to arrive.
    */
   meet(requests: number, makesWay: boolean, now = performance.now()): void {
     if (requests > 1) this.#lastCompany = now
@@ -74,18 +74,18 @@ export class PrefillPace {
     return this.#gear === MAKING_WAY
   }
 
-  /** How long a step may take, in ms. */
+  /** Maximum duration of a step, in ms. */
   get stepMs(): number {
     const { stepMs, worthwhileRows, efficientRows, longStepMs } = this.#gear
     return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(longStepMs, efficientRows * this.#rowMs))
   }
 
-  /** Expected time to prefill rows that follow so many cells, in ms. */
+  /** Expected time to prefill `rows` rows after `cells` cells, in ms. */
   expectedMs(rows: number, cells: number): number {
     return rows * (this.#rowMs + this.#cellMs * (cells + rows / 2))
   }
 
-  /** Rows that fit into the time when they follow so many cells, but never fewer than are worth a step. */
+  /** Rows after `cells` cells that fit into the time, but no fewer than are worth a step. */
   rowsWithin(ms: number, cells: number): number {
     // `expectedMs` solved for its rows.
     const linear = this.#rowMs + this.#cellMs * cells
@@ -94,7 +94,7 @@ export class PrefillPace {
     return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
   }
 
-  /** Learns from a step. @param cells number that its rows looked back at, all rows together. */
+  /** Learns from a step. @param cells that its rows attended to, summed over all rows. */
   learn(rows: number, cells: number, ms: number): void {
     if (cells > TELLING_CELLS * rows) {
       const cellMs = Math.max(0, ms - rows * this.#rowMs) / cells

@@ -27,7 +27,7 @@ function prompt(organisation: string, tokens: number): Prefill {
   return { cursor, group: { organisation } as Partial<SequenceGroup> as SequenceGroup, sequence: null }
 }
 
-/** Gives each of so many steps to the first prompt in turn. @returns which one that was. */
+/** Gives each of `steps` steps to the prompt that comes first. @returns the index of each. */
 function play(prompts: readonly Prefill[], steps: number): number[] {
   const turns = new PrefillTurns(new PrefillPace(0.2, 512))
   return Array.from({ length: steps }, (_, index) => {
@@ -43,14 +43,14 @@ test('short prompts get every other step, the shortest first, and a long one the
   expect(play(prompts, 10)).toEqual([2, 0, 1, 0, 1, 0, 1, 0, 0, 0])
 })
 
-test('long prompts take turns by organisation, however many one of them has', () => {
+test('long prompts take turns by organisation, for any number of prompts of one', () => {
   const prompts = [prompt('a', LONG), prompt('a', LONG), prompt('a', LONG), prompt('b', LONG)]
   const order = play(prompts, 12)
   expect(order.filter((index) => index === 3)).toHaveLength(6)
   for (const index of [0, 1, 2]) expect(order.filter((other) => other === index)).toHaveLength(2)
 })
 
-test('the oldest prompt makes progress, however many shorter ones come', () => {
+test('the oldest prompt makes progress beside any number of shorter ones', () => {
   const prompts = [prompt('a', 500), ...Array.from({ length: 20 }, () => prompt('b', 100))]
   expect(play(prompts, 10).filter((index) => index === 0)).toHaveLength(5)
 })

@@ -2,14 +2,14 @@ import type { PrefillCursor } from './prefill-cursor.ts'
 import type { PrefillPace } from './prefill-pace.ts'
 import type { Prefill } from './step.ts'
 
-/** Most steps that a short prompt takes. */
+/** Maximum steps of a short prompt. */
 const SHORT_STEPS = 4
 
 /**
- * Decides which prompts the next step prefills; the batch builder calls it. Short and long prompts get every other step:
- * a short one waits hardly longer than the step under way, and a long one makes progress however many short ones come.
- * Short ones go in order of what they still need. Long ones take turns, by organisation first. The oldest prompt always
- * takes its turn with the long ones, so that shorter ones cannot hold it up for ever.
+ * Decides which prompts the next step prefills; the batch builder calls it. Short and long prompts alternate: a short one
+ * waits hardly longer than the current step, and any number of short ones cannot stop a long one. Short ones go in order of
+ * their remaining rows. Long ones take turns, by organisation first. The oldest prompt always counts as a long one, so that
+ * shorter ones cannot starve it.
  */
 export class PrefillTurns {
   readonly #pace: PrefillPace
@@ -19,9 +19,9 @@ export class PrefillTurns {
     this.#pace = pace
   }
 
-  /** @param prefills oldest first. @returns those to fill the step with, the first one first. */
+  /** @param prefills oldest first. @returns the prompts for the step, in order. */
   next(prefills: readonly Prefill[]): readonly Prefill[] {
-    // A step that prefills nothing is nobody's turn.
+    // A step without prompts takes no turn.
     if (prefills.length === 0) return prefills
     const short = prefills.filter(({ cursor }) => this.#isShort(cursor))
     this.#wasShort = short.length > 0 && !this.#wasShort && prefills.length > 1

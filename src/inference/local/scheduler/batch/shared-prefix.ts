@@ -4,8 +4,8 @@ import { countCells } from './prefill-cursor.ts'
 
 /**
  * A part of a prompt that several sequences of a group share: the prefix of all branches, or the suffix of a branch with
- * several completions. It is prefilled once, and whatever continues it forks its KV sequence. It counts its users, so
- * that the sequence manager knows when it may close it.
+ * several completions. It is prefilled once, and its continuations fork its KV sequence. It counts its users, so that the
+ * sequence manager knows when to close it.
  */
 export class SharedPrefix extends KvHolder {
   readonly parent: SharedPrefix | null

@@ -2,11 +2,11 @@ import type { Sequence } from '../sequences/sequence.ts'
 import type { RunningSequence, SequenceGroup } from '../sequences/sequence-group.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 
-/** A prompt, or other text that is known beforehand, on its way into the KV cache. */
+/** A prompt, or forced text, that is being prefilled. */
 export interface Prefill {
   readonly cursor: PrefillCursor
   readonly group: SequenceGroup
-  /** Whose next token follows it; null for a shared prefix. */
+  /** The sequence whose next token follows it; null for a shared prefix. */
   readonly sequence: Sequence | null
 }
 
@@ -15,13 +15,13 @@ export interface PrefillPart {
   readonly cursor: PrefillCursor
   readonly group: SequenceGroup
   readonly rows: number
-  /** Where the text ends in this step: the sequence whose next token the step decodes as well. */
+  /** If the prefill ends in this step, the sequence whose next token the step decodes as well; else null. */
   readonly next: Sequence | null
 }
 
-/** A sequence whose next token is computed, and with it the tokens that may come after it. */
+/** A sequence whose next token is decoded, with its draft. */
 export interface Decoding extends RunningSequence {
-  /** Expected next tokens; each has a row, so that several tokens may come out of the step. */
+  /** Draft tokens; each has a row, so that the step may yield several tokens. */
   readonly draft: readonly number[]
 }
 
@@ -31,15 +31,15 @@ export type Step = EncodeStep | MediaStep | TextStep
 interface CountedStep {
   /** Ascending from 1. */
   readonly number: number
-  /** Prompt tokens that it computes, those computed again after a preemption included. */
+  /** Prompt tokens that it computes, including recomputation after a preemption. */
   readonly promptTokens: number
 }
 
-/** Runs the encoder on an image or on audio, or on a part of the work for one. */
+/** Runs the encoder on media, for all or a part of the work. */
 interface EncodeStep extends CountedStep {
   readonly type: 'encode'
   readonly prefill: Prefill
-  /** After which the encoder pauses, if it can. */
+  /** Time after which the encoder pauses, if it can. */
   readonly ms: number
 }
 
@@ -59,11 +59,11 @@ export interface TextStep extends CountedStep {
   readonly prefills: readonly PrefillPart[]
   /** Rows of the batch. */
   readonly rows: number
-  /** Cells that the rows look back at, all rows together. */
+  /** Cells that the rows attend to, summed over all rows. */
   readonly cellsRead: number
 }
 
-/** A step failed in native code, and these groups with it. */
+/** A step failed in native code, and its groups with it. */
 export class StepError extends Error {
   readonly groups: ReadonlySet<SequenceGroup>
 

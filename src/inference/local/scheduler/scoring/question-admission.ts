@@ -8,10 +8,10 @@ import type { LoadedModel } from '../loaded-model.ts'
 import type { ScoringLimits } from './scoring-limits.ts'
 import { createPrefix, type ScoringPrefix } from './scoring-prefix.ts'
 
-/** Questions that fit the model, tokenised. */
+/** Tokenised questions that fit the model. */
 export interface AdmittedScoring {
   readonly questions: readonly AdmittedQuestion[]
-  /** As if nothing of the prefix had been computed yet. */
+  /** Usage without any cached tokens. */
   readonly usage: readonly PromptUsage[]
   /** Frees the native memory of media. */
   close(): void
@@ -21,9 +21,9 @@ export interface AdmittedQuestion {
   /** In request order. */
   readonly index: number
   readonly prefix: ScoringPrefix
-  /** What follows the prefix and takes calls of its own: media, and text that is too long for one call with the replies. */
+  /** The chunks after the prefix that take separate calls: media, and text that is too long for one call with the replies. */
   readonly lead: readonly PromptChunk[]
-  /** The last tokens, at least one. They are in one call with tokens of the replies. */
+  /** The last tokens, at least one. They share a call with tokens of the replies. */
   readonly tail: Int32Array
   /** Tokens of each reply, at least one. */
   readonly replies: readonly Int32Array[]
@@ -31,7 +31,7 @@ export interface AdmittedQuestion {
   readonly tokens: number
 }
 
-/** Time that tokenisation may take in one turn of the event loop, in ms. Steps run between turns. */
+/** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
 
 /**
@@ -66,7 +66,7 @@ export async function admitScoring(
       checkLength(prefix.tokens + suffix.tokens, longest, loaded.info.contextTokens, param)
       // The first question is charged for the prefill that the others share.
       usage.push(usageOf(prefix, suffix, index === 0 ? 0 : prefix.tokens))
-      // Without a suffix, a token of the prefix is the question's: this question has another prefix then.
+      // A question without a suffix takes the last token of the prefix, so its prefix is shorter.
       const [own, chunks] = prefixes.split(suffix.chunks, param)
       admitted.push({
         index,
@@ -83,7 +83,7 @@ export async function admitScoring(
   }
 }
 
-/** The prefix of all questions with a suffix, and that of those without. */
+/** The prefix of questions with a suffix, and that of questions without. */
 class Prefixes {
   readonly #chunks: readonly PromptChunk[]
   readonly #organisation: string
@@ -109,7 +109,7 @@ class Prefixes {
   }
 }
 
-/** Tokenises replies as the model would write them. Many questions have the same ones. */
+/** Tokenises replies as the model would write them. Many questions have the same replies. */
 class ReplyReader {
   readonly #loaded: LoadedModel
   readonly #longest: number
@@ -146,8 +146,8 @@ class ReplyReader {
 }
 
 /**
- * Cuts off the last tokens, to be computed with the replies. Where both do not fit into one call, what comes before the very
- * last token is computed once, and only that token with each part of the replies.
+ * Splits off the last tokens, to be computed with the replies. If both do not fit into one call, all but the newest token are
+ * computed once, and each part of the replies is computed with that token.
  */
 function cutTail(
   chunks: readonly PromptChunk[],

@@ -67,7 +67,7 @@ describe('the probabilities of replies', () => {
   })
 
   test('say what the model replies', async () => {
-    // What the weights answer does not matter: the reply that they give is likelier than any other of its kind.
+    // The answer of the weights does not matter: their reply is likelier than any other of its kind.
     const generation = await generate(engine, [...PREFIX, untrusted('Hello'), OPEN_TURN], [branch({ maxTokens: 60 })])
     const { texts, finishes } = await collect(generation)
     expect(finishes[0]!.reason).toBe('stop')
@@ -100,7 +100,7 @@ describe('the probabilities of replies', () => {
   })
 })
 
-/** Asks all questions, and leaves after some answers. */
+/** Sends all questions, and aborts after some answers. */
 async function leaveAfter(count: number, organisation: string): Promise<void> {
   const { answers } = await read(engine, PREFIX, QUESTIONS, { organisation })
   let left = count
@@ -187,7 +187,7 @@ describe('a read', () => {
       return reading.prompts[0]!.cachedTokens
     }
     await collect(await chatOf('chatting'))
-    // Copies wait until nothing runs.
+    // Copies wait until the engine is idle.
     await until(async () => (await readFirst('chatting')) === prefix)
     const { prefixHits } = await engine.stats()
     expect(await readFirst('reading')).toBe(0)
@@ -198,7 +198,7 @@ describe('a read', () => {
     await collect(generation)
   })
 
-  test('holds up chats for a step, and they do not stop it', async () => {
+  test('delays chats by at most a step, and they do not stop it', async () => {
     const questions = Array.from({ length: 100 }, () => QUESTIONS[0]!)
     const pause = await longestPause(engine, () => readAll(engine, PREFIX, questions))
     // The margin is for a busy machine.
@@ -233,7 +233,7 @@ describe('a read', () => {
     expect(await readAll(engine, PREFIX, [QUESTIONS[0]!])).toEqual([expected[0]])
   })
 
-  test('ends when nobody reads its answers any more', async () => {
+  test('ends when the caller stops reading its answers', async () => {
     const { answers } = await read(
       engine,
       PREFIX,

@@ -17,39 +17,39 @@ import type { ScoringPrefix } from './scoring-prefix.ts'
 import { type OpenQuestion, ScoringRequest } from './scoring-request.ts'
 
 export interface ScorerSettings {
-  /** What a row of a prompt takes, as measured during warm-up. */
+  /** Calibrated ms per prompt row. */
   readonly rowMs: number
-  /** Whether a row's numbers are the same whatever else is computed; see `Numerics`. */
+  /** Whether a row's numbers are the same in any batch; see `Numerics`. */
   readonly isBatchInvariant: boolean
 }
 
-/** How long an encoder runs in one step, if it can be paused: what arrives meanwhile waits; in ms. */
+/** Maximum time of an encoder that can pause in one step, in ms: requests that arrive meanwhile wait. */
 const ENCODE_MS = 30
-/** A context that nobody has used for so long is closed, in ms. */
+/** An idle context is closed after this time, in ms. */
 const IDLE_MS = 30_000
-/** A request has its turn for at least so many times as long as its prefix took to get there. */
+/** A request's turn lasts at least this many times as long as its prefix took to load. */
 const TURN_PER_PREFIX = 4
 
-/** Fewer rows take hardly less time: a call's other costs are like so many rows. */
+/** Fewer rows take hardly less time: the fixed cost of a call is about that of this many rows. */
 const FEW_ROWS = 16
 
-/** A tree of an open question. */
+/** A reply tree of an open question. */
 interface Part extends ScoringUnit {
   readonly open: OpenQuestion
 }
 
 /**
- * Computes how likely given replies are. It owns the requests and the context that they share. The scheduler has it make one
- * native call at a time, in turn with completions; organisations take turns, a call each. The engine process submits
+ * Computes the probabilities of given replies. It owns the requests and their shared context. The scheduler has it make one
+ * native call at a time, in turn with completions. Organisations take turns, one call each. The engine process submits
  * requests.
  */
 export class ReplyScorer {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
   readonly #limits: ScoringLimits
-  /** Where prefixes go that give way to others. */
+  /** Keeps copies of prefixes that are evicted from the context. */
   readonly #reuse: PrefixReuse
-  /** Whether a prefix must have been computed here, in calls that depend on it alone. */
+  /** Whether a prefix must be computed here, in calls that depend on it alone. */
   readonly #isExact: boolean
   readonly #isCopied: boolean
   readonly #queue = new WorkQueue<ScoringRequest>()
@@ -57,12 +57,12 @@ export class ReplyScorer {
   #context: ScoringContext | null = null
   readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
-  /** The open question whose lead is in the context. */
+  /** The question whose lead is in the context. */
   #led: OpenQuestion | null = null
-  /** How long the prefix took to get into the context, and the calls for questions since. */
+  /** Time to load the prefix into the context, and of the calls for questions since. */
   #prefixMs = 0
   #turnMs = 0
-  /** Of a row, by recent calls. */
+  /** Measured ms per row. */
   #rowMs = 0
   #prefilledTokens = 0
   #idle: NodeJS.Timeout | null = null
@@ -81,7 +81,7 @@ export class ReplyScorer {
     this.#threads = new ThreadCount({ roundMs }, threads, threads, LONG_STEPS)
     this.#reuse = reuse
     this.#isExact = !isBatchInvariant
-    // Copies of other sequences may have their cells in other places.
+    // Copies of other sequences may have their cells in another order.
     this.#isCopied = isBatchInvariant || loaded.model.cuttablePositions === Number.POSITIVE_INFINITY
   }
 
@@ -109,7 +109,7 @@ export class ReplyScorer {
     return this.#prefilledTokens
   }
 
-  /** @throws FailureError when the work does not fit. */
+  /** @throws FailureError if the work does not fit. */
   async admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
     const admitted = await admitScoring(this.#loaded, work, this.#limits, signal)
     const [first] = admitted.questions
@@ -118,7 +118,7 @@ export class ReplyScorer {
     return admitted
   }
 
-  /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
+  /** Replies with `admitted`, then `answers`; or with `error`. @param traced whether to send its stages too. */
   submit(identity: GroupIdentity, work: AdmittedScoring, traced: boolean): void {
     const { id } = identity
     const request = new ScoringRequest(identity, work, this.#limits, traced)
@@ -144,7 +144,7 @@ export class ReplyScorer {
       if (open !== undefined) this.#advance(request, open, budgetMs)
     } catch (error) {
       const isOfPrefix = this.#led === null && this.#context?.isFilled !== true
-      // Nobody knows what is in the context now.
+      // The content of the context is unknown now.
       this.#forget()
       if (open === undefined || isOfPrefix) this.#fail(request, error)
       else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
@@ -194,7 +194,7 @@ export class ReplyScorer {
     }
   }
 
-  /** The context, made or made larger where it has too few cells. */
+  /** The context, created or enlarged to have enough cells. */
   #contextFor({ question: { prefix, lead } }: OpenQuestion): ScoringContext {
     const cells = ScoringContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
@@ -206,7 +206,7 @@ export class ReplyScorer {
     return this.#context
   }
 
-  /** Puts another prefix into the context, as far as it was copied. */
+  /** Starts another prefix in the context, with the cells that copies have. */
   #begin(context: ScoringContext, prefix: ScoringPrefix): void {
     this.#put(context)
     const isExact = this.#isExact
@@ -229,7 +229,7 @@ export class ReplyScorer {
     this.#context?.endLead()
   }
 
-  /** What the next call computes: one part, or parts of several questions as far as they fit. */
+  /** The parts for the next call: one, or those of several questions as far as they fit. */
   #partsFor(request: ScoringRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
     const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
@@ -255,7 +255,7 @@ export class ReplyScorer {
     return a.prefix.name === b.prefix.name && a.lead.length + b.lead.length === 0 && !isAlone
   }
 
-  /** Where it makes no other difference, as many threads compute as are fastest. */
+  /** Uses the fastest number of threads, if numbers do not depend on it. */
   #chooseThreads(context: ScoringContext): void {
     if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
   }
@@ -289,7 +289,7 @@ export class ReplyScorer {
     )
   }
 
-  /** Of the replies of a tree, by its `ends`. */
+  /** Log-probabilities of a tree's replies, by its `ends`. */
   #logProbsOf(context: ScoringContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
     const { model } = this.#loaded
     if (this.#endTokens === null) {
@@ -304,7 +304,7 @@ export class ReplyScorer {
     for (const { token, parent } of nodes) want(rowOf(parent), [token])
     for (const { node } of ends) want(rowOf(node), endTokens)
     const read = context.read(wanted)
-    /** Of everything up to and with a node. */
+    /** Log-probabilities of the paths from the root through each node. */
     const paths: number[] = []
     for (const { token, parent } of nodes) {
       const { logits, logSum: sum } = read.get(rowOf(parent))!
@@ -313,7 +313,7 @@ export class ReplyScorer {
     return ends.map(({ node }) => {
       const { logits, logSum: sum } = read.get(rowOf(node))!
       const end = logSum(endTokens.map((token) => logits.get(token)!)) - sum
-      // Rounding may add up to a little more than certainty.
+      // Rounding may add up to slightly more than probability 1.
       return Math.min(0, paths[node]! + end)
     })
   }
@@ -334,7 +334,7 @@ export class ReplyScorer {
     this.#requests.delete(request.id)
     this.#queue.of(request).remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
-    // What is half computed may need media of the request.
+    // A partly computed prefix may need media of the request.
     if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
     request.work.close()
     if (!this.isIdle) return

@@ -15,7 +15,7 @@ export interface ScoringUnit {
   readonly tree: ReplyTree
 }
 
-/** Where the rows of a unit are in the last batch. */
+/** Indices of a unit's rows in the last batch. */
 export interface UnitRows {
   /** The row of the last token of the tail. */
   readonly root: number
@@ -23,17 +23,17 @@ export interface UnitRows {
   readonly nodes: readonly number[]
 }
 
-/** Sequences of `KvCache`: the prefix, and what a question has of its own before its tail. */
+/** Sequences of `KvCache`: the prefix and a question's lead. */
 const OWN_SEQUENCES = 2
 const FIRST_LEAF = OTHER_SEQUENCES
-/** The cells of a context, to be used well, are a multiple of so many. */
+/** The number of cells of a context is a multiple of this, for efficiency. */
 const CELL_STEP = 512
 
 /**
- * The KV cache for scoring, apart from that of completions. In it, everything has a place that depends on the prefix and
- * the question alone: the prefix is in the first cells, computed in chunks whose borders depend on it alone; after it come
- * the questions of one call, and are removed again. So rounding is always the same. It owns the native context and what is
- * in it; the reply scorer calls it, and it makes one native call at a time.
+ * The KV cache for scoring, separate from that of completions. The cells of a token depend only on the prefix and the
+ * question: the prefix is in the first cells, computed in chunks whose bounds depend on it alone. The questions of one call
+ * follow, and are removed after the call. So rounding is always the same. It owns the native context and its content; the
+ * reply scorer calls it, and it makes one native call at a time.
  */
 export class ScoringContext {
   readonly #loaded: LoadedModel
@@ -45,13 +45,13 @@ export class ScoringContext {
   #prefixSequence: KvSequence | null = null
   #lead: KvSequence | null = null
   #cursor: PrefillCursor | null = null
-  /** What the leaves' sequences continue, and how many of them do. */
+  /** The sequence that the leaves' sequences continue, and their number. */
   #forked: KvSequence | null = null
   #forks = 0
-  /** Number of the last step; cursors want one. */
+  /** Number of the last step, for cursors. */
   #steps = 0
 
-  /** @param cells that it must hold at least; see `cellsFor`. */
+  /** @param cells minimum number; see `cellsFor`. */
   constructor(loaded: LoadedModel, limits: ScoringLimits, cells: number) {
     this.#loaded = loaded
     this.#limits = limits
@@ -77,12 +77,12 @@ export class ScoringContext {
     return this.#context.cells
   }
 
-  /** What is in it, or is being computed; null for nothing. */
+  /** The prefix that it holds or that is being computed, or null. */
   get prefix(): ScoringPrefix | null {
     return this.#prefix
   }
 
-  /** Whether all of the prefix, and of a lead where one was begun, is computed. */
+  /** Whether the prefix, and the lead if there is one, are complete. */
   get isFilled(): boolean {
     return this.#cursor === null && this.#prefix !== null
   }
@@ -98,8 +98,8 @@ export class ScoringContext {
   }
 
   /**
-   * Begins with another prefix; `fill` computes what is missing.
-   * @param open gives a sequence that may hold its first cells already.
+   * Starts another prefix; `fill` computes the missing cells.
+   * @param open returns a sequence that may hold the first cells already.
    */
   begin(prefix: ScoringPrefix, open = (kv: KvCache): KvSequence => kv.fork(null)): void {
     this.clear()
@@ -108,13 +108,13 @@ export class ScoringContext {
     this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)
   }
 
-  /** Puts something between the prefix and the next unit; `fill` computes it. */
+  /** Starts a lead between the prefix and the next unit; `fill` computes it. */
   beginLead(chunks: readonly PromptChunk[]): void {
     this.#lead = this.kv.fork(this.#prefixSequence)
     this.#fill(this.#lead, chunks)
   }
 
-  /** Removes it. */
+  /** Removes the lead. */
   endLead(): void {
     if (this.#lead === null) return
     this.#dropForks()
@@ -125,8 +125,8 @@ export class ScoringContext {
 
   /**
    * Makes the next call that computes the prefix or a lead. Blocks.
-   * @param turn of the encoder, where it is needed.
-   * @returns prompt tokens that were computed, and how long encoding took, in ms; null where it is not complete.
+   * @param turn of the encoder, if needed.
+   * @returns computed prompt tokens, and the encoding time in ms; null while encoding is incomplete.
    */
   fill(turn: EncodeTurn): { readonly tokens: number; readonly encodeMs: number | null } {
     const cursor = this.#cursor
@@ -147,8 +147,8 @@ export class ScoringContext {
   }
 
   /**
-   * Computes the rows of units in one call. Blocks. The logits are there until the next call.
-   * @param units several only where calls are shared, and all together within the limits.
+   * Computes the rows of units in one call. Blocks. The logits are valid until the next call.
+   * @param units within the limits together; several only if calls are shared.
    */
   decode(units: readonly ScoringUnit[]): UnitRows[] {
     const source = this.#lead ?? this.#prefixSequence
@@ -178,7 +178,7 @@ export class ScoringContext {
     return this.#context.logits(row)
   }
 
-  /** ReplyScorer logits of some tokens of rows of the last call, and the rows' sums. */
+  /** Logits of some tokens of rows of the last call, and the rows' log-sum-exps. */
   read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
     return this.#context.read(wanted)
   }
@@ -192,7 +192,7 @@ export class ScoringContext {
     this.#prefix = null
     this.#cursor = null
     this.#context.batch.clear()
-    // Cells are taken from the first one on again.
+    // Cells are allocated from the first one again.
     this.#context.clear()
   }
 
@@ -209,7 +209,7 @@ export class ScoringContext {
     if (this.#cursor?.isDone === true) this.#cursor = null
   }
 
-  /** Has sequences of leaves continue what is there. They stay until something else is there. */
+  /** Forks a sequence for each leaf. The forks stay until the source changes. */
   #fork(source: KvSequence, leaves: number): void {
     if (this.#forked !== source) this.#dropForks()
     this.#forked = source
@@ -224,7 +224,7 @@ export class ScoringContext {
     this.#forks = 0
   }
 
-  /** Adds a row for each token; those that replies share belong to the sequences of all of them. */
+  /** Adds a row for each token. A row that replies share belongs to all of their sequences. */
   #addTree({ tail, tree }: ScoringUnit, position: number, leaf: number): UnitRows {
     const { batch } = this.#context
     const last = tail.length - 1
@@ -236,7 +236,7 @@ export class ScoringContext {
     return { root, nodes }
   }
 
-  /** Adds rows for each leaf by itself. Of rows of the same tokens, those of the first leaf have logits. */
+  /** Adds separate rows for each leaf. Of rows with the same tokens, those of the first leaf have logits. */
   #addPaths({ tail, tree }: ScoringUnit, position: number, leaf: number): UnitRows {
     const { batch } = this.#context
     let root = -1

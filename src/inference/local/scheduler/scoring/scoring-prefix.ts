@@ -3,7 +3,7 @@ import { PrefixKey } from '../../cache/prefix-key.ts'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { Prompt } from '../sequences/prefix-reuse.ts'
 
-/** What questions share: the beginning of their prompts. */
+/** The beginning of the prompt, which questions share. */
 export interface ScoringPrefix extends Prompt {
   /** A hash of its organisation and its content. */
   readonly name: string

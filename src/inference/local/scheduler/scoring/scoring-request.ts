@@ -4,12 +4,12 @@ import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import type { AdmittedQuestion, AdmittedScoring } from './question-admission.ts'
 import type { ScoringLimits } from './scoring-limits.ts'
 
-/** A question with what is known of its replies. It owns which of its trees are still to be computed. */
+/** A question and the scores of its replies so far. It owns the list of trees still to be computed. */
 export class OpenQuestion {
   readonly question: AdmittedQuestion
   /** Still to be computed. */
   readonly trees: ReplyTree[]
-  /** Whether it shares no call, because one that it shared has failed. */
+  /** Whether it gets separate calls, because a shared one has failed. */
   isAlone = false
   readonly #logProbs: number[]
   #isCounted = false
@@ -21,13 +21,13 @@ export class OpenQuestion {
     this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
   }
 
-  /** Takes in what was computed of a tree. @param logProbs of whole replies, by the tree's `ends`. */
+  /** Records the result of a tree. @param logProbs of whole replies, by the tree's `ends`. */
   settle(tree: ReplyTree, logProbs: readonly number[]): void {
     this.trees.splice(this.trees.indexOf(tree), 1)
     for (const [at, { reply }] of tree.ends.entries()) this.#logProbs[reply] = logProbs[at]!
   }
 
-  /** Prompt tokens that its first call computes: those of further ones are the same. */
+  /** Prompt tokens that its first call computes; further calls compute the same ones again. */
   countTail(): number {
     const tokens = this.#isCounted ? 0 : this.question.tail.length
     this.#isCounted = true
@@ -40,19 +40,19 @@ export class OpenQuestion {
 }
 
 /**
- * One request from its admission to its last answer. It owns which of its questions are still to be computed; the
- * reply scorer takes them in order.
+ * One request from its admission to its last answer. It owns the list of unanswered questions; the reply scorer takes them in
+ * order.
  */
 export class ScoringRequest {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
-  /** Whether it gives way to requests that are not. */
+  /** Whether it yields to requests that are not. */
   readonly isBackground: boolean
   readonly work: AdmittedScoring
   readonly isTraced: boolean
   hasStarted = false
-  /** Those of one prefix behind each other. */
+  /** Grouped by prefix. */
   readonly #waiting: AdmittedQuestion[]
   readonly #limits: ScoringLimits
   /** Begun, in order. */
@@ -78,7 +78,7 @@ export class ScoringRequest {
     return this.#waiting.length + this.#open.length === 0
   }
 
-  /** Questions that are not answered, the first one first: as many as are asked for, or all. */
+  /** The first `count` unanswered questions, or all. */
   next(count: number): readonly OpenQuestion[] {
     while (this.#open.length < count) {
       const question = this.#waiting.shift()

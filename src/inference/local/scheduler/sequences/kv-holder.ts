@@ -3,24 +3,24 @@ import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import { PrefillCursor } from '../batch/prefill-cursor.ts'
 
 /**
- * Owns a place in the KV cache: the sequence there and the cursor that fills it. Shared prefixes and sequences are such
- * holders; together they form a tree in which each continues its parent. The sequence manager opens and closes them.
+ * Owns a KV sequence and the cursor that fills it. Shared prefixes and sequences are holders; they form a tree in which each
+ * continues its parent. The sequence manager opens and closes them.
  */
 export abstract class KvHolder {
-  /** What it continues; null when it begins at the start of the prompt. */
+  /** The holder that it continues; null at the start of the prompt. */
   abstract readonly parent: KvHolder | null
-  /** What it holds after its parent, and how many cells that takes. */
+  /** The chunks that it holds after its parent, and their number of cells. */
   abstract readonly chunks: readonly PromptChunk[]
   abstract readonly cells: number
   #kvSequence: KvSequence | null = null
   #cursor: PrefillCursor | null = null
 
-  /** Null while nothing of it is in the KV cache. */
+  /** Null while it is not open. */
   get kvSequence(): KvSequence | null {
     return this.#kvSequence
   }
 
-  /** Null before it is opened, and once everything is in the KV cache. */
+  /** Null before it is opened, and once all of it is prefilled. */
   get cursor(): PrefillCursor | null {
     return this.#cursor?.isDone === false ? this.#cursor : null
   }
@@ -40,14 +40,14 @@ export abstract class KvHolder {
     this.#cursor = new PrefillCursor(kvSequence, this.chunks, this.parent === null ? kvSequence.cells : 0)
   }
 
-  /** Gives back its cells. */
+  /** Releases its cells. */
   close(kv: KvCache): void {
     if (this.#kvSequence !== null) kv.release(this.#kvSequence)
     this.#kvSequence = null
     this.#cursor = null
   }
 
-  /** Has more text prefilled behind what is in the KV cache. */
+  /** Prefills more text after its end. */
   protected continueWith(chunks: readonly PromptChunk[]): PrefillCursor {
     if (this.#kvSequence === null) throw new Error('A sequence that is not open cannot be continued.')
     this.#cursor = new PrefillCursor(this.#kvSequence, chunks, 0)

@@ -11,8 +11,8 @@ import { LoadedModel } from '../loaded-model.ts'
 import { Scheduler } from '../scheduler.ts'
 
 /**
- * Ended sequences that stay in the KV cache, and copies of them, step by step. By the test's clock, a copy takes longer than
- * copies may in a step; and a cell seems to take 16 times the memory, so that short prompts have several pieces.
+ * Retained sequences and their copies, step by step. By the test's clock, a copy takes longer than the copy time of a step;
+ * and a cell seems to take 16 times the memory, so that short prompts have several pieces.
  */
 
 const MIB = 2 ** 20
@@ -81,7 +81,7 @@ function createScheduler(prefixCacheBytes: number) {
 const textOf = (events: readonly EngineEvent[]) =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 
-test('what has ended stays in place, and a prompt that begins like it copies nothing', () => {
+test('ended work stays in the KV cache, and a prompt with the same prefix copies nothing', () => {
   const { scheduler, eventsOf, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
   ask(1, 4, 400)
   scheduler.step()
@@ -159,13 +159,13 @@ test('on a device that computes a row as fast as it is copied, others do not wai
   expect(copies.length).toBeGreaterThan(2)
 })
 
-test('when work needs the cells, as much is copied as goes into a step', () => {
+test('when work needs the cells, as much is copied as fits into a step', () => {
   const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
   ask(1, 4, 500)
   scheduler.step()
   ask(2, 300, 4)
   finish(2)
-  // The one that runs takes more cells than are free beside what is retained.
+  // The running sequence takes more cells than are free beside retained ones.
   vi.spyOn(loaded.kv, 'freeCells', 'get').mockReturnValueOnce(0)
   scheduler.step()
   expect(copies).toHaveLength(1)
@@ -179,7 +179,7 @@ test('when work needs the cells, as much is copied as goes into a step', () => {
   while (scheduler.step());
 })
 
-test('a sequence that is larger than the cache is not copied, but stays in place', () => {
+test('a sequence that is larger than the cache is not copied, but stays in the KV cache', () => {
   const { scheduler, ask, finish, cachedTokensOf } = createScheduler(4 * MIB)
   ask(1, 40, 4)
   finish(1)
@@ -194,7 +194,7 @@ test('a sequence that is larger than the cache is not copied, but stays in place
   while (scheduler.step());
 })
 
-test('large work finds all cells that nothing runs in, however much is retained', () => {
+test('large work gets all cells without running work, regardless of retained sequences', () => {
   const { scheduler, ask, finish } = createScheduler(64 * MIB)
   for (const [id, words] of [100, 200, 300, 400, 500].entries()) {
     ask(id, words, 2)

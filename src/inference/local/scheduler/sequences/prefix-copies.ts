@@ -4,11 +4,11 @@ import type { PrefixKey } from '../../cache/prefix-key.ts'
 import type { RetainedSequence } from '../../cache/retained-sequences.ts'
 import type { Returns } from '../../cache/returns.ts'
 
-/** What it takes to decide how long a device keeps cells. */
+/** The costs that decide how long a device keeps cells. */
 export interface Keeping {
-  /** Time to compute a row of a prompt, in ms. */
+  /** Ms per prompt row. */
   readonly rowMs: number
-  /** Time that a step takes longer for a cell that is retained, in ms; 0 where that is unknown. */
+  /** Additional time of a step per retained cell, in ms; 0 if unknown. */
   readonly idleCellMs: number
   readonly returns: Pick<Returns, 'share'>
 }
@@ -20,56 +20,57 @@ interface Pending {
   copy: PrefixCopy | null
 }
 
-/** Time per step for copies of sequences that are released in it; in ms. */
+/** Maximum time per step for copies of sequences before their release, in ms. */
 const RELEASE_MS = 8
-/** Steps after which a sequence is copied beside others: the next turn of a chat that comes sooner spares the copy. */
+/**
+ * Steps after which a sequence is copied beside running ones: if the next turn of the chat comes sooner, no copy is needed.
+ */
 const DUE_STEPS = 64
-/** With less of the KV cache free than this share, copies begin at once. */
+/** If less than this fraction of the KV cache is free, copies begin at once. */
 const TIGHT_SHARE = 1 / 8
 /**
- * Every step passes over a cell in about 10 ns, if only to skip it; restoring a byte takes 0.1 ns. A sequence that is
- * copied is released when it has cost as much as restoring it will: after as many steps as a cell has bytes, divided by
- * this.
+ * Every step takes about 10 ns per cell, even to skip it; restoring a byte takes 0.1 ns. A copied sequence is released when
+ * it has cost as much as its restoration will: after the bytes of a cell divided by this number of steps.
  */
 const CELL_BYTES_PER_STEP = 100
 /**
- * A cell is copied now and once more when it is restored, and many are never needed again. Beside others, copies are made
- * if a cell takes at most this share of the time that it takes to compute it: a GPU computes about as fast as it copies.
+ * Beside running sequences, cells are copied only if copying takes at most this fraction of the time to compute them. A cell
+ * is copied again when it is restored, and many cells are never needed again. A GPU computes about as fast as it copies.
  */
 const WORTHWHILE_SHARE = 0.2
 /**
- * Where cells are kept, copies wait until nothing has run for so long, in ms: a client that sends one request after the other
- * never waits for them.
+ * Idle time before copies begin where cells are kept, in ms: a client that sends one request after the other never waits for
+ * them.
  */
 const REST_MS = 1000
 /**
- * Rows of a step whose attention passes over a cell for as long as a step of one row takes to read it: a mask has a number for
- * each row and cell, which the CPU writes. 950 rows of a prompt beside 11,000 idle cells took some 17 ms longer (H200).
+ * Rows whose masks for an idle cell take as long as a one-row step takes to read the cell: the CPU writes a mask value for
+ * each row and cell. 950 prompt rows beside 11,000 idle cells took some 17 ms longer (H200).
  */
 const ROWS_PER_PASS = 16
 /** Weight of the newest copy in the average time of a cell. */
 const AVERAGE_WEIGHT = 0.2
 
 /**
- * Copies retained sequences into the prefix cache without holding up those that run: while nothing runs, or after some
- * steps, or when room gets scarce; piece by piece, some milliseconds per step. It owns which sequences wait for that, what
- * a copy takes, and when sequences that are copied have cost enough.
+ * Copies retained sequences into the prefix cache without delaying running ones: while the engine is idle, after some steps,
+ * or when cells get scarce; piece by piece, some milliseconds per step. It owns the list of sequences to copy, the measured
+ * cost of a copy, and the release of copied sequences that have cost enough.
  */
 export class PrefixCopies {
   readonly #kv: KvCache
   readonly #cache: PrefixCache
   /** Longest waiting first. */
   readonly #pending = new Map<RetainedSequence, Pending>()
-  /** Those that are copied, with the step in which each is to be released; soonest first. */
+  /** Copied sequences with the step in which each is due for release, soonest first. */
   readonly #copied = new Map<RetainedSequence, number>()
   #steps = 0
-  /** Time that copies have taken in this step, in ms. */
+  /** Copy time in this step, in ms. */
   #spentMs = 0
   readonly #rowMs: number
   readonly #keeping: Keeping | null
   /** Number of passes over all cells; a step with many rows counts as several. */
   #passes = 0
-  /** Where cells are kept: all that is retained, with the passes when each was used last. */
+  /** If cells are kept: all retained sequences, with `#passes` at the last use of each. */
   readonly #kept = new Map<RetainedSequence, number>()
   /** When the last step ended. */
   #steppedAt = 0
@@ -77,8 +78,8 @@ export class PrefixCopies {
   #cellMs: number | null = null
 
   /**
-   * @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it.
-   * @param keeping null where what is retained is copied soon, and leaves soon after that.
+   * @param rowMs time per prompt row, in ms; infinite if copies always pay off.
+   * @param keeping null if retained sequences are copied soon, and released soon after.
    */
   constructor(kv: KvCache, cache: PrefixCache, rowMs: number, keeping: Keeping | null = null) {
     this.#kv = kv
@@ -87,12 +88,12 @@ export class PrefixCopies {
     this.#keeping = keeping
   }
 
-  /** Whether others may wait for copies. */
+  /** Whether copies may delay running sequences. */
   get #isWorthwhile(): boolean {
     return this.#cellMs === null || this.#cellMs <= WORTHWHILE_SHARE * this.#rowMs
   }
 
-  /** How long copies must wait if nothing runs, in ms. */
+  /** Idle time before copies begin, in ms. */
   get restMs(): number {
     if (this.#keeping === null || this.#pending.size === 0) return 0
     return Math.max(0, this.#steppedAt + REST_MS - performance.now())
@@ -109,18 +110,18 @@ export class PrefixCopies {
     this.#kept.delete(retained)
   }
 
-  /** It was used, so it stays for longer. */
+  /** Marks a sequence as used, so that it stays longer. */
   touch(retained: RetainedSequence): void {
     if (this.#copied.delete(retained)) this.#releaseLater(retained)
     if (this.#kept.has(retained)) this.#kept.set(retained, this.#passes)
   }
 
-  /** Copies what is about to be released, as far as the time of a step goes. */
+  /** Copies a sequence before its release, within the time of a step. */
   beforeRelease(retained: RetainedSequence): void {
     if (this.#pending.has(retained)) this.copyNow(retained.organisation, retained.key, retained.sequence)
   }
 
-  /** Copies a sequence, as far as the time of a step goes. */
+  /** Copies a sequence, within the time of a step. */
   copyNow(organisation: string, key: PrefixKey, sequence: KvSequence): void {
     if (!this.#isWorthwhile) return
     const copy = this.#cache.begin(organisation, key, sequence)
@@ -128,9 +129,9 @@ export class PrefixCopies {
   }
 
   /**
-   * Ends a step: copies what is due until so much time is spent on copies in this step.
+   * Ends a step: copies due sequences until copies have taken `ms` in this step.
    * @param rows of the step.
-   * @returns the retained sequences that have cost enough.
+   * @returns the retained sequences to release.
    */
   endStep(ms: number, rows = 1): readonly RetainedSequence[] {
     this.#steps++
@@ -155,7 +156,7 @@ export class PrefixCopies {
     return expired
   }
 
-  /** Copies while nothing runs, for about so much time. @returns whether anything waited. */
+  /** Copies for about `ms` while the engine is idle. @returns whether any sequence waited. */
   continueIdle(ms: number): boolean {
     const hasAny = this.#pending.size > 0
     for (const [retained, pending] of this.#pending) {
@@ -171,8 +172,8 @@ export class PrefixCopies {
   }
 
   /**
-   * Whether its cells have cost as much as they are expected to save: what it takes to restore or to compute them, times
-   * the chance that they are needed.
+   * Whether its cells have cost as much as they are expected to save: the time to restore or recompute them, times the
+   * probability that they are needed.
    */
   #hasCostEnough(retained: RetainedSequence): boolean {
     if (this.#keeping === null) return false
@@ -194,7 +195,7 @@ export class PrefixCopies {
     this.#copied.set(retained, this.#steps + Math.ceil(cellBytes / CELL_BYTES_PER_STEP))
   }
 
-  /** Copies pieces until so much time is spent. @returns whether there is more to copy. */
+  /** Copies pieces until copies have taken `ms`. @returns whether there is more to copy. */
   #advance(copy: PrefixCopy, sequence: KvSequence, ms: number): boolean {
     const before = this.#spentMs
     const started = performance.now()

@@ -35,28 +35,28 @@ export interface Room {
   sequences: number
 }
 
-/** What decides how long ended work is kept, and where. */
+/** The costs that decide how long ended work is kept, and where. */
 export interface ReuseCosts {
-  /** Time to compute a row of a prompt beside the copy of a cell, in ms; infinite where copies are always worth it. */
+  /** Time per prompt row to weigh against the copy of a cell, in ms; infinite if copies always pay off. */
   readonly copiedRowMs: number
-  /** Null where ended work is copied soon, and leaves the KV cache soon after that. */
+  /** Null if ended work is copied soon, and released from the KV cache soon after. */
   readonly keeping: Omit<Keeping, 'returns'> | null
 }
 
-/** Something that holds the beginning of a prompt: a running sequence, one that has ended, or a copy. */
+/** A source of a prompt's prefix: a running sequence, a retained one, or a copy. */
 type Source = KvSequence | RetainedSequence | CachedPrefix
 type Match = PrefixMatch<Source>
 
-/** Reading files for fewer cells than this would not pay. */
+/** Minimum cells for which reading files pays off. */
 const LEAST_CELLS_READ = 64
-/** No prompt waits longer for a disk, in ms. */
+/** Maximum time that a prompt waits for the disk, in ms. */
 const MOST_READ_MS = 30_000
 const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
 
 /**
- * Finds what has been computed of a prompt already: by running work of its organisation, or by work that has ended, in
- * the KV cache or in the prefix cache. It owns both and the counts of hits and misses. The sequence manager calls it when
- * it opens the root of a group, when it closes one, and when it needs room.
+ * Finds the computed prefix of a prompt: in running sequences of its organisation, in retained sequences, or in the prefix
+ * cache. It owns the latter two and the counts of hits and misses. The sequence manager calls it when it opens the root of a
+ * group, when it closes one, and when it needs cells.
  */
 export class PrefixReuse {
   readonly #kv: KvCache
@@ -65,21 +65,21 @@ export class PrefixReuse {
   readonly #retained: RetainedSequences
   readonly #copies: PrefixCopies
   readonly #disk: DiskPrefixes | null
-  /** Null where cells are not kept. */
+  /** Null if cells are not kept. */
   readonly #returns: Returns | null
-  /** Of what is retained, what was continued. */
+  /** Retained sequences that were continued. */
   readonly #continued = new WeakSet<RetainedSequence>()
-  /** What was found of ended work, and in which version of both caches. */
+  /** The match in ended work, and the version of both caches in which it was found. */
   readonly #found = new WeakMap<PrefixKey, { readonly version: number; readonly match: Match | null }>()
-  /** The common prefix of two keys. They are compared once, and not again at every step that one of them waits. */
+  /** Common prefixes of pairs of keys, so that a waiting group does not compare them again at every step. */
   readonly #common = new WeakMap<PrefixKey, WeakMap<PrefixKey, Cut>>()
   #reusedTokens = 0
   #hits = 0
   #misses = 0
 
   /**
-   * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
-   * @param disk where copies outlive the process; null for nowhere.
+   * @param prefixCacheBytes limit of the copies; with 0, no ended work is kept.
+   * @param disk keeps copies beyond the process; null for none.
    */
   constructor(
     kv: KvCache,
@@ -111,14 +111,14 @@ export class PrefixReuse {
   }
 
   /**
-   * Reads what is on disk of a group's prompt into the prefix cache, where that is faster than to compute it.
-   * @returns null when there is nothing to wait for. Never rejects.
+   * Reads the prefix of a group's prompt from disk into the prefix cache, if that is faster than prefill.
+   * @returns null if there is nothing to read. Never rejects.
    */
   readAhead(group: Prompt, running: readonly RunningSequence[]): Promise<void> | null {
     if (this.#disk === null) return null
     const found = this.find(group, running)?.cut.cells ?? 0
     if (group.key.length - found < LEAST_CELLS_READ) return null
-    // What cannot be read is computed.
+    // On errors, the prompt is computed.
     return this.#readAhead(group, running, this.#disk).catch(() => {})
   }
 
@@ -136,7 +136,7 @@ export class PrefixReuse {
     clearTimeout(timer)
   }
 
-  /** Takes what is read into the prefix cache, as far as it is whole. */
+  /** Adds the pieces that were read to the prefix cache, up to the first missing one. */
   async #adopt(read: DiskRead, cached: PrefixMatch<CachedPrefix> | null, disk: DiskPrefixes): Promise<void> {
     let last = cached?.source ?? null
     for (const { piece, saved } of read.parts) {
@@ -146,7 +146,7 @@ export class PrefixReuse {
       const { from } = state
       const parent = from.cells === 0 || last === null ? null : pieceAt(last, from)
       if (parent === null && from.cells > 0) return
-      // Another prompt may have waited for the same.
+      // Another prompt may have read the same piece.
       const known = this.#cache.find(organisation, key)
       const isKnown = known?.cut.cells === key.length
       last = isKnown ? known.source : this.#cache.adopt(organisation, parent, key, state)
@@ -171,15 +171,15 @@ export class PrefixReuse {
     return best
   }
 
-  /** Cells of the group's prompt that are in the KV cache already: they take no room of their own. */
+  /** Cells of the group's prompt that are in the KV cache already and take no new cells. */
   sharedCells(group: SequenceGroup, running: readonly RunningSequence[]): number {
     const match = this.find(group, running)
     return match === null || isCached(match) ? 0 : match.cut.cells
   }
 
   /**
-   * A KV sequence for the root of a group, with as much of the prompt as has been computed already; null when it is
-   * better to wait, because an older sequence is computing more of it.
+   * A KV sequence for the root of a group, with the computed prefix of its prompt; null if it is better to wait, because an
+   * older sequence is computing more of it.
    */
   open(opening: RunningSequence, running: readonly RunningSequence[]): KvSequence | null {
     const match = this.find(opening.group, running)
@@ -205,8 +205,8 @@ export class PrefixReuse {
   }
 
   /**
-   * Keeps what the root of a group holds; it may be closed afterwards.
-   * @param generated tokens that it holds after the prompt.
+   * Keeps the cells of a group's root, which may then be closed.
+   * @param generated tokens in its cells after the prompt.
    */
   keep({ organisation, key, root }: SequenceGroup, generated: readonly number[] = []): void {
     const kvSequence = root?.kvSequence ?? null
@@ -219,37 +219,37 @@ export class PrefixReuse {
     if (retained !== null) this.#copies.add(retained)
   }
 
-  /** What ended work holds in the KV cache. Whoever needs it gets it. */
+  /** Cells and sequences of ended work in the KV cache, which are released on demand. */
   get held(): Room {
     return { cells: this.#retained.cells(), sequences: this.#retained.count }
   }
 
-  /** Ends a step: copies some of what is due. */
+  /** Ends a step: copies some of the due sequences. */
   endStep(copyMs: number, rows: number): void {
     for (const retained of this.#copies.endStep(copyMs, rows)) this.#giveUp(retained)
   }
 
-  /** How long copies must wait if nothing runs, in ms. */
+  /** Idle time before copies begin, in ms. */
   get restMs(): number {
     return this.#copies.restMs
   }
 
-  /** Copies some of what ended while nothing runs. @returns whether anything waited for it. */
+  /** Copies some ended work while the engine is idle. @returns whether any sequence waited. */
   continueCopies(ms: number): boolean {
     return this.#copies.continueIdle(ms)
   }
 
-  /** Waits until what is copied is on disk as well. */
+  /** Waits until all copies are on disk. */
   async flush(): Promise<void> {
     await this.#disk?.flush()
   }
 
-  /** Cells of a prompt that copies have. */
+  /** Number of a prompt's cells in copies. */
   copiedCells({ organisation, key }: Prompt, { isExact }: CopyOptions): number {
     return this.#cache.find(organisation, key, isExact)?.cut.cells ?? 0
   }
 
-  /** A sequence of another KV cache, with what copies have of a prompt, as far as it fits. */
+  /** A sequence of another KV cache with the copied cells of a prompt, as far as they fit. */
   restoreTo({ organisation, key }: Prompt, { kv, isExact }: Required<CopyOptions>): KvSequence {
     const match = this.#cache.find(organisation, key, isExact)
     if (match === null || this.#cache.cellsToRestore(match) > kv.freeCells) return kv.fork(null)
@@ -262,20 +262,20 @@ export class PrefixReuse {
     while (copy !== null && this.#cache.copyNext(copy, sequence));
   }
 
-  /** Counts a prompt. @param cells of it that had been computed. */
+  /** Counts a hit or a miss. @param cells of the prompt that had been computed. */
   count(cells: number): void {
     if (cells === 0) this.#misses++
     else this.#hits++
     this.#reusedTokens += cells
   }
 
-  /** A sequence with a copy's cells; an empty one when the library does not take the copy. */
+  /** A sequence with a copy's cells; an empty one if the library rejects the copy. */
   #restore(match: PrefixMatch<CachedPrefix>, kv = this.#kv): KvSequence {
     this.#disk?.touch(match.source)
     try {
       return this.#cache.restore(match, kv)
     } catch {
-      // Only a copy from disk can be useless, even with the right checksum.
+      // Only a copy from disk can be unusable, even with the right checksum.
       this.#disk?.remove(match.source)
       this.#cache.forget(match.source)
       return kv.fork(null)
@@ -287,16 +287,16 @@ export class PrefixReuse {
     return this.#release(this.#retained.next())
   }
 
-  /** Releases retained sequences until so many cells are free, or none is left. */
+  /** Releases retained sequences until `cells` are free, or none is left. */
   provide(cells: number): void {
     while (this.#kv.freeCells < cells && this.reclaim());
   }
 
   /**
-   * Releases some of the retained sequences for a group, unless all together would not be enough. Those that the group
-   * continues go last.
-   * @param missing cells and sequences that must become free, given that what the group continues stays.
-   * @returns whether anything was released.
+   * Releases retained sequences for a group, unless even all of them would not be enough. Those that the group continues go
+   * last.
+   * @param missing cells and sequences that must become free if the sequences that the group continues stay.
+   * @returns whether any sequence was released.
    */
   makeRoomFor(group: SequenceGroup, running: readonly RunningSequence[], missing: Room): boolean {
     const match = this.find(group, running)
@@ -311,7 +311,7 @@ export class PrefixReuse {
     return isEnough && this.#release(this.#retained.next(own?.source) ?? own?.source ?? null)
   }
 
-  /** @returns false, and releases nothing, when so many cells cannot be free. */
+  /** @returns false, and releases nothing, if `cells` cannot become free. */
   #provideAll(cells: number): boolean {
     if (this.#kv.freeCells + this.#retained.cells() < cells) return false
     this.provide(cells)
@@ -331,7 +331,7 @@ export class PrefixReuse {
   }
 
   #findEnded(organisation: string, key: PrefixKey): Match | null {
-    // Both only grow.
+    // Both versions only grow, so the sum is unique.
     const version = this.#cache.version + this.#retained.version
     let found = this.#found.get(key)
     if (found?.version !== version) {
@@ -358,8 +358,8 @@ export class PrefixReuse {
   }
 
   /**
-   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Nobody waits for work in the
-   * background.
+   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Other work never waits for
+   * background work.
    */
   #isBeingComputed({ group, sequence }: RunningSequence, running: readonly RunningSequence[], found: number): boolean {
     return running.some(({ group: other, sequence: { rank } }) => {
@@ -374,7 +374,7 @@ export class PrefixReuse {
   }
 }
 
-/** Of two that are as long, the one in the KV cache is better: its cells are shared and not copied. */
+/** Of two matches of the same length, the one in the KV cache is better: its cells are shared, not copied. */
 function isBetter(cut: Cut, than: Match | null): boolean {
   return cut.cells >= (than?.cut.cells ?? 0)
 }

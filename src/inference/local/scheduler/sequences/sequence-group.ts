@@ -9,45 +9,45 @@ import type { KvHolder } from './kv-holder.ts'
 import { Sequence } from './sequence.ts'
 import { createSampler, seedOf } from './sequence-sampler.ts'
 
-/** A sequence that was admitted and has not finished, with its group. */
+/** An admitted, unfinished sequence with its group. */
 export interface RunningSequence {
   readonly group: SequenceGroup
   readonly sequence: Sequence
 }
 
-/** Whose a group is. */
+/** Id and owner of a group. */
 export interface GroupIdentity {
   readonly id: number
   readonly organisation: string
   readonly isBackground?: boolean | undefined
 }
 
-/** What a traced group reports. `encoded`: the encoder has just taken so long for media of it. */
+/** A stage of a traced group. `encoded`: the encoder has completed a chunk of its media in `ms`. */
 export type StageReport = { readonly type: 'started' } | { readonly type: 'encoded'; readonly ms: number }
 
 /**
- * One request from its admission to the end of its last sequence. It owns which of its sequences wait, and the events
- * that have not been sent. The sequence manager takes sequences out of it and puts preempted ones back; the scheduler
- * adds events, and the event sender takes them.
+ * One request from its admission to the end of its last sequence. It owns its waiting sequences and unsent events. The
+ * sequence manager takes sequences out of it and puts preempted ones back; the scheduler adds events, and the event sender
+ * takes them.
  */
 export class SequenceGroup {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
-  /** Whether it gives way to groups that are not. */
+  /** Whether it yields to groups that are not. */
   readonly isBackground: boolean
   readonly work: AdmittedWork
   readonly sequences: readonly Sequence[]
   /** Each after its parent. */
   readonly prefixes: readonly SharedPrefix[]
-  /** Holds the first part of the prompt: the prefix of all branches, or the only sequence. Null when nothing is shared. */
+  /** Holds the first part of the prompt: the prefix of all branches, or the only sequence. Null if nothing is shared. */
   readonly root: KvHolder | null
   /**
-   * What the root holds of the prompt; the prefix cache finds it by this. It lacks the prompt's last token, whose logits
-   * must be computed in any case.
+   * Key of the root's part of the prompt, for the prefix cache. It excludes the prompt's last token, whose logits are always
+   * computed.
    */
   readonly key: PrefixKey
-  /** Null where nobody asks for its stages. */
+  /** Null if it is not traced. */
   report: ((stage: StageReport) => void) | null = null
   /** In order. */
   readonly #waiting: Sequence[]
@@ -97,7 +97,7 @@ export class SequenceGroup {
     }
     this.root = isAlone ? sequences[0]! : prefix
     this.key = PrefixKey.of(this.root?.chunks ?? [])
-    // Completions of no tokens need no model.
+    // Completions of no tokens need no step.
     this.#waiting = sequences.filter(({ branch }) => branch.maxTokens > 0)
     this.#unfinished = this.#waiting.length
     this.#events = sequences.filter(({ branch }) => branch.maxTokens === 0).map((sequence) => sequence.finishEmpty())
@@ -136,7 +136,7 @@ export class SequenceGroup {
     return sequence
   }
 
-  /** Puts a sequence back that was admitted, before those that came later. */
+  /** Puts an admitted sequence back, before those that came later. */
   preempt(sequence: Sequence): void {
     const after = this.#waiting.findLastIndex(({ rank }) => rank < sequence.rank)
     this.#waiting.splice(after + 1, 0, sequence)
@@ -151,7 +151,7 @@ export class SequenceGroup {
     this.#events.push(...events)
   }
 
-  /** Hands out the events that were not sent. */
+  /** Returns and clears the unsent events. */
   takeEvents(): readonly EngineEvent[] {
     const events = this.#events
     this.#events = []

@@ -9,17 +9,17 @@ import { PrefixReuse, type ReuseCosts, type ReuseStats, type Room } from './pref
 import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
-/** Cells that a sequence must find free for its first tokens, so that it is not preempted at once. */
+/** Free cells that admission requires for a sequence's first tokens, so that it is not preempted at once. */
 const HEADROOM_CELLS = 32
 
 /**
  * Decides which sequences are in the KV cache. It owns the queue and the list of running sequences: it admits sequences in
- * fair order, preempts the youngest when cells run out (they are computed again later), and closes what has finished. The
- * scheduler calls it between steps; the batch builder calls it for room.
+ * fair order, preempts the youngest when cells run out (they are recomputed later), and closes finished ones. The scheduler
+ * calls it between steps; the batch builder calls it to free cells.
  */
 export class SequenceManager {
   readonly #loaded: LoadedModel
-  /** What is in the background gives way: nothing of it is admitted while anything else waits. */
+  /** No background work is admitted while other work waits. */
   readonly #queue = new WorkQueue<SequenceGroup>()
   readonly #reuse: PrefixReuse
   /** Oldest first. */
@@ -27,13 +27,16 @@ export class SequenceManager {
   readonly #openPrefixes = new Set<SharedPrefix>()
   #preemptions = 0
   #lastRank = 0
-  /** Nothing is admitted between a preemption and the next end of a sequence; in the background, if it was one of these. */
+  /**
+   * Nothing is admitted between a preemption and the next end of a sequence; for background work, the next end of a
+   * background sequence.
+   */
   #isCongested = false
   #isBackgroundCongested = false
 
   /**
-   * @param times what calibration measured.
-   * @param disk where copies of ended work outlive the process; null for nowhere.
+   * @param times from calibration.
+   * @param disk keeps copies of ended work beyond the process; null for none.
    */
   constructor(
     loaded: LoadedModel,
@@ -75,7 +78,7 @@ export class SequenceManager {
     return this.#queue.waiting
   }
 
-  /** Those of them that wait in the background. */
+  /** Those of them in the background. */
   get waitingBackground(): number {
     return this.#queue.waitingBackground
   }
@@ -99,8 +102,8 @@ export class SequenceManager {
   }
 
   /**
-   * Admits sequences while there is room. No sequence overtakes one that waits for room. Sequences in the background leave
-   * when others need their room, and come when nobody else waits.
+   * Admits sequences while they fit. No sequence overtakes one that waits for cells. Background sequences are preempted when
+   * others need their cells, and admitted when no other work waits.
    */
   admit(): void {
     while (!this.#isCongested) {
@@ -120,7 +123,7 @@ export class SequenceManager {
     }
   }
 
-  /** Has the youngest sequence in the background leave. @returns false when there is none. */
+  /** Preempts the youngest background sequence. @returns false if there is none. */
   #preemptBackground(): boolean {
     const youngest = this.#running.findLast(({ group }) => group.isBackground)
     if (youngest === undefined) return false
@@ -128,56 +131,56 @@ export class SequenceManager {
     return true
   }
 
-  /** How much of a group's prompt has been computed already. */
+  /** The computed prefix of a group's prompt. */
   findPrefix(group: SequenceGroup): ReturnType<PrefixReuse['find']> {
     return this.#reuse.find(group, this.#running)
   }
 
-  /** Reads what is on disk of a group's prompt; null when there is nothing to wait for. Never rejects. */
+  /** Reads the prefix of a group's prompt from disk; null if there is nothing to read. Never rejects. */
   readAhead(group: SequenceGroup): Promise<void> | null {
     return this.#reuse.readAhead(group, this.#running)
   }
 
-  /** Waits until what is copied of ended work is on disk as well. */
+  /** Waits until all copies of ended work are on disk. */
   flush(): Promise<void> {
     return this.#reuse.flush()
   }
 
-  /** Opens the sequences that waited for what the last step has prefilled. */
+  /** Opens the sequences that waited for the last step's prefill. */
   #settle(): void {
     for (const running of this.#running) this.#open(running.sequence, running)
   }
 
-  /** What ended work still holds in the KV cache, until the room is needed. */
+  /** Cells and sequences of ended work in the KV cache, which are released on demand. */
   get held(): Room {
     return this.#reuse.held
   }
 
-  /** Ends a step. Some of what ended is copied into the prefix cache. */
+  /** Ends a step. Copies some ended work into the prefix cache. */
   endStep(copyMs: number, rows = 1): void {
     this.#settle()
     this.#reuse.endStep(copyMs, rows)
   }
 
-  /** How long copies must wait if nothing runs, in ms. */
+  /** Idle time before copies begin, in ms. */
   get restMs(): number {
     return this.#reuse.restMs
   }
 
-  /** Copies some of what ended into the prefix cache while nothing runs. @returns whether anything waited for it. */
+  /** Copies some ended work into the prefix cache while the engine is idle. @returns whether any sequence waited. */
   continueCopies(ms: number): boolean {
     return this.#reuse.continueCopies(ms)
   }
 
-  /** Has so many cells free, if only ended work is in the way. */
+  /** Releases retained sequences until `cells` are free. */
   provide(cells: number): void {
     this.#reuse.provide(cells)
   }
 
   /**
-   * Frees some cells: those of ended work, or of the youngest sequence, in the background if there is one, never of the
-   * oldest, so there is always progress.
-   * @returns false when there is nothing to free.
+   * Frees some cells: those of ended work; otherwise those of the youngest sequence, background ones first. It never preempts
+   * the oldest, so there is always progress.
+   * @returns false if there is nothing to free.
    */
   reclaim(): boolean {
     if (this.#reuse.reclaim() || this.#closeIdlePrefix(null)) return true
@@ -188,7 +191,7 @@ export class SequenceManager {
     return true
   }
 
-  /** Closes a sequence that has finished. The prefix cache keeps what may be of use. */
+  /** Closes a finished sequence. The prefix cache keeps reusable cells. */
   finish(finished: RunningSequence): void {
     this.#stop(finished)
     this.#close(finished, true)
@@ -197,7 +200,7 @@ export class SequenceManager {
     if (group.isFinished) this.#closePrefixes(group, true)
   }
 
-  /** Closes all of a group. @param keep whether the prefix cache may keep what it computed. */
+  /** Closes all of a group. @param keep whether the prefix cache may keep its cells. */
   drop(group: SequenceGroup, keep: boolean): void {
     this.#queue.of(group).remove(group)
     for (const running of this.#running.filter((other) => other.group === group)) {
@@ -216,7 +219,7 @@ export class SequenceManager {
     if (group.waiting.length === 0) queue.remove(group)
     if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
     const running = { group, sequence }
-    // One that was preempted is older than others that run by now.
+    // A preempted sequence may be older than others that run now.
     const after = this.#running.findLastIndex((other) => other.sequence.rank < sequence.rank)
     this.#running.splice(after + 1, 0, running)
     sequence.parent?.addUser()
@@ -234,7 +237,7 @@ export class SequenceManager {
     else this.#isCongested = true
   }
 
-  /** Takes a sequence out of the running ones; the caller closes it. */
+  /** Removes a sequence from the running ones; the caller closes it. */
   #stop({ sequence }: RunningSequence): void {
     const index = this.#running.findIndex((running) => running.sequence === sequence)
     if (index === -1) throw new Error('The sequence does not run.')
@@ -245,7 +248,7 @@ export class SequenceManager {
   }
 
   /**
-   * Gives a holder its place in the KV cache, as soon as everything that it continues is there.
+   * Opens a holder as soon as everything that it continues is in the KV cache.
    * @param opening the sequence that needs it.
    * @returns whether all of the holder is in the KV cache.
    */
@@ -304,7 +307,7 @@ export class SequenceManager {
     }
   }
 
-  /** What running sequences that need not give way to a group will still take for their prompts and next tokens. */
+  /** Cells and sequences that the running sequences will still take, except those that yield to the group. */
   #reserved({ isBackground }: SequenceGroup): Room {
     const room = { cells: 0, sequences: 0 }
     const seen = new Set<SharedPrefix>()
@@ -320,7 +323,7 @@ export class SequenceManager {
     return room
   }
 
-  /** What a sequence would take in addition. */
+  /** Cells and sequences that a sequence would take in addition. */
   #needed({ group, sequence }: RunningSequence): Room {
     const room = { cells: 1, sequences: 0 }
     add(room, sequence)

@@ -8,12 +8,12 @@ import { ThoughtSampler } from '../../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from '../admission.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
-/** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
+/** The odd number nearest to 2^32 / phi (Fibonacci hashing): its multiples are distinct modulo 2^32. */
 const SEED_STRIDE = 0x9e3779b9
 
 export interface CompletionSampler {
   readonly sampler: TokenSampler
-  /** Null where nobody asks for log-probabilities. */
+  /** Null if the request asks for no log-probabilities. */
   readonly logProbs: LogProbs | null
 }
 
@@ -23,7 +23,7 @@ export function createSampler(
   { sampling, maxTokens, constraint, thought, topLogProbs }: AdmittedBranch,
   seed: number,
 ): CompletionSampler {
-  // This may fail: the thread of a constraint may have ended.
+  // May throw: the thread of the constraint may have ended.
   const matcher = constraint?.createMatcher() ?? null
   const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : new DrawingSampler(sampling, seed)
   const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
@@ -33,12 +33,12 @@ export function createSampler(
   return { sampler, logProbs }
 }
 
-/** Whether the token with the largest logit is chosen, whatever came before. */
+/** Whether the token with the largest logit is always chosen, regardless of earlier tokens. */
 function isPlainGreedy({ temperature, frequencyPenalty, presencePenalty }: Sampling): boolean {
   return temperature === 0 && frequencyPenalty === 0 && presencePenalty === 0
 }
 
-/** The seed of a group's completion, different for each of them. */
+/** The seed of a completion, distinct within the group. */
 export function seedOf(groupSeed: number, completion: number): number {
   return (groupSeed + Math.imul(completion, SEED_STRIDE)) >>> 0
 }

@@ -35,7 +35,7 @@ function createSequence(
     },
     2,
   )
-  /** What the sampler will say. */
+  /** The tokens that the sampler returns. */
   const sampled: number[] = []
   const branch = { maxTokens, lastToken: 4 } as Partial<AdmittedBranch> as AdmittedBranch
   const sequence = new Sequence(
@@ -47,7 +47,7 @@ function createSequence(
     sequence.open(kv.fork(null))
     sequence.cursor!.addText(batch, kv, sequence.remaining, 1)
   }
-  /** Has the next token and a draft computed, and the tokens sampled from them. */
+  /** Decodes the next token and a draft, and samples from their rows. */
   const verify = (draft: readonly number[], tokens: readonly number[]) => {
     sampled.splice(0, sampled.length, ...tokens)
     return sequence.generate({} as Context, sequence.addRows(batch, kv, 1, draft), kv, model)
@@ -117,7 +117,7 @@ test('what was generated is prefilled again after a preemption, but for the last
   expect(generate(23)).toEqual([text('x')])
 })
 
-test('a text that repeats itself is ended, but a thought only gives way to the reply', () => {
+test('a repeating text is ended, but after a repeating thought the reply follows', () => {
   const limits = { blockTokens: 4, repeats: 3, tokens: 3 }
   let isThinking = true
   const endThought = () => {
@@ -131,7 +131,7 @@ test('a text that repeats itself is ended, but a thought only gives way to the r
   expect(ends).toEqual([false, false, false, false, false, true])
 })
 
-test('of a draft, what the sampler says is kept in the KV cache, and the sampler sees nothing else', () => {
+test('only accepted draft tokens stay in the KV cache, and the sampler sees no others', () => {
   const rows: number[] = []
   const { prefill, verify, sequence, kv, sampled } = createSequence(20, {
     sample: (_, row) => {
@@ -167,7 +167,7 @@ test('a draft before the first token has chances, too', () => {
   for (const chance of chances) expect(chance).toBeGreaterThan(0)
 })
 
-test('nothing is drafted that a reply has no room for, or across an image', () => {
+test('drafts never exceed the limit of a reply, nor cross an image', () => {
   const { prefill, generate, sequence } = createSequence(9)
   prefill()
   expect(sequence.propose(8).tokens).toEqual([])
@@ -176,13 +176,13 @@ test('nothing is drafted that a reply has no room for, or across an image', () =
   expect(sequence.propose(2).tokens).toEqual([4, 1])
 })
 
-test('says what it will ask of the rows of a draft, and fails no others where its constraint does', () => {
-  const place = (ahead: readonly number[] = []) => ({ ...LIKELIEST, place: ahead.length })
+test('predicts the sampling requests for the rows of a draft, and a failing constraint fails no others', () => {
+  const place = (ahead: readonly number[] = []) => ({ ...LIKELIEST, drawSeed: ahead.length })
   const drafting = createSequence(10, { ask: (ahead) => (ahead?.includes(6) ? null : place(ahead)) })
   drafting.prefill()
   drafting.sequence.addRows(batch, drafting.kv, 1, [5, 5, 6])
   expect(drafting.sequence.asks(20)).toEqual(
-    [0, 1, 2].map((at) => ({ row: 20 + at, ask: { ...LIKELIEST, place: at } })),
+    [0, 1, 2].map((at) => ({ row: 20 + at, ask: { ...LIKELIEST, drawSeed: at } })),
   )
   const failing = createSequence(10, {
     ask: () => {

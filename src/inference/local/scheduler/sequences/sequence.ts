@@ -18,20 +18,20 @@ import { TextStream } from './text-stream.ts'
 export interface SequenceParts {
   readonly sampler: TokenSampler
   readonly repetition: Repetition | null
-  /** Of what the sampler chooses; null where nobody asks for them. */
+  /** Log-probabilities of the sampled tokens; null if the request asks for none. */
   readonly logProbs?: LogProbs | null
 }
 
 type SequenceModel = Pick<Model, 'isEndOfGeneration' | 'piece'>
 
-/** What a step has given a sequence. */
+/** The result of a step for a sequence. */
 export interface Generated {
-  /** What the client is to be told: text, when characters are whole, and the end. */
+  /** Events for the client: text, once characters are complete, and the end. */
   readonly events: readonly EngineEvent[]
   readonly tokens: number
-  /** How many of them had been drafted. */
+  /** Number of accepted draft tokens. */
   readonly agreed: number
-  /** Why nothing more can be sampled: its constraint cannot be followed. */
+  /** Why sampling cannot continue: its constraint cannot be satisfied. */
   readonly error: Error | null
 }
 
@@ -42,9 +42,9 @@ export interface Generated {
 export class Sequence extends KvHolder {
   readonly branch: AdmittedBranch
   readonly branchIndex: number
-  /** Among the completions of its branch. */
+  /** Its index among the completions of its branch. */
   readonly index: number
-  /** Null when it shares its prompt with no other sequence. */
+  /** Null if it shares its prompt with no other sequence. */
   readonly parent: SharedPrefix | null
   /** The rest of the prompt, without the last token. */
   readonly #prompt: readonly PromptChunk[]
@@ -54,18 +54,18 @@ export class Sequence extends KvHolder {
   readonly #logProbs: LogProbs | null
   readonly #text = new TextStream()
   readonly #tokens: number[] = []
-  /** Number of the last tokens whose text was not sent, because it is empty or not a whole character yet. */
+  /** Number of the newest tokens whose text was not sent, because it is empty or not yet a complete character. */
   #silentTokens = 0
   /** Their log-probabilities. */
   #silentLogProbs: TokenLogProb[] = []
   #rank = Number.POSITIVE_INFINITY
-  /** Null before the first draft was asked for. */
+  /** Null before the first draft. */
   #drafter: Drafter | null = null
   /** Number of tokens that the drafter has read. */
   #drafted = 0
-  /** Number of tokens that were sampled, not forced. */
+  /** Number of sampled, not forced, tokens. */
   #sampledTokens = 0
-  /** What the rows after its next token were computed for. */
+  /** Draft tokens in the rows after its next token. */
   #draft: readonly number[] = []
   /** The cursor over tokens that a constraint forced. */
   #jump: PrefillCursor | null = null
@@ -73,14 +73,14 @@ export class Sequence extends KvHolder {
   #isFinished = false
 
   constructor(
-    place: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
+    origin: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
     source: { readonly parent: SharedPrefix | null; readonly prompt: readonly PromptChunk[] },
     { sampler, repetition, logProbs = null }: SequenceParts,
   ) {
     super()
-    this.branch = place.branch
-    this.branchIndex = place.branchIndex
-    this.index = place.index
+    this.branch = origin.branch
+    this.branchIndex = origin.branchIndex
+    this.index = origin.index
     this.parent = source.parent
     this.#prompt = source.prompt
     this.#promptCells = countCells(source.prompt)
@@ -89,12 +89,12 @@ export class Sequence extends KvHolder {
     this.#logProbs = logProbs
   }
 
-  /** Generated so far. While it decodes, all but the last are in the KV cache. */
+  /** Tokens generated so far. While it decodes, all but the newest are in the KV cache. */
   get tokens(): readonly number[] {
     return this.#tokens
   }
 
-  /** The rest of the prompt and, after a preemption, the tokens to compute again. */
+  /** The rest of the prompt and, after a preemption, the tokens to recompute. */
   get chunks(): readonly PromptChunk[] {
     if (this.#tokens.length === 0) return this.#prompt
     const tokens = Int32Array.of(this.branch.lastToken, ...this.#tokens.slice(0, -1))
@@ -114,12 +114,12 @@ export class Sequence extends KvHolder {
     return this.#rank !== Number.POSITIVE_INFINITY
   }
 
-  /** Whether what is being prefilled are tokens that a constraint forced, not the prompt. */
+  /** Whether the current prefill is of forced tokens, not of the prompt. */
   get isJumping(): boolean {
     return this.#jump !== null && this.cursor === this.#jump
   }
 
-  /** The last round of decoding that it took part in. */
+  /** The last decode round that it took part in. */
   get round(): number {
     return this.#round
   }
@@ -128,17 +128,17 @@ export class Sequence extends KvHolder {
     return this.#isFinished
   }
 
-  /** Tokens that it may still get. */
+  /** Maximum of further tokens. */
   get tokensLeft(): number {
     return this.branch.maxTokens - this.#tokens.length
   }
 
-  /** It may run now, for the first time. */
+  /** Marks its first admission. */
   admit(rank: number): void {
     this.#rank = rank
   }
 
-  /** What may come next, by what came before; at most so many tokens. The last one that it may have is never drafted. */
+  /** Drafts at most `most` next tokens. The last token that fits its limit is never drafted. */
   propose(most: number): Draft {
     this.#drafter ??= this.#createDrafter()
     while (this.#drafted < this.#tokens.length) this.#drafter.push(this.#tokens[this.#drafted++]!)
@@ -147,8 +147,8 @@ export class Sequence extends KvHolder {
   }
 
   /**
-   * Adds its next token to the batch, and a draft of those after it.
-   * @returns the first of its rows, from which it is to be sampled.
+   * Adds its next token and its draft to the batch.
+   * @returns the first of its rows, from which sampling starts.
    */
   addRows(batch: Batch, kv: KvCache, round: number, draft: readonly number[] = []): number {
     const { kvSequence } = this
@@ -162,7 +162,7 @@ export class Sequence extends KvHolder {
     return row
   }
 
-  /** What will be asked of its rows of the batch, as far as that is known before the first of them is computed. */
+  /** The sampling requests for its rows of the batch, as far as they are known before the step. */
   asks(row: number): RowAsk[] {
     const asks: RowAsk[] = []
     try {
@@ -171,22 +171,22 @@ export class Sequence extends KvHolder {
         if (ask !== null) asks.push({ row: row + at, ask })
       }
     } catch {
-      // A constraint that cannot be followed fails again when a token is sampled.
+      // A constraint that cannot be satisfied fails again in `generate`.
     }
     return asks
   }
 
   /**
-   * Samples from its rows of the decoded batch, in order, and appends what is sampled. The row of a drafted token counts
-   * only where the reply has that token and all before it, so the sampler never sees a token that the reply does not have.
-   * What is left of the draft is removed from the KV cache.
-   * @returns what the client is to be told, and how many drafted tokens the reply has.
+   * Samples from its rows of the decoded batch, in order, and appends the tokens. The row of a draft token is used only if
+   * that token and all before it are accepted, so the sampler never sees a rejected token. Rejected draft tokens are removed
+   * from the KV cache.
+   * @returns events for the client, and the number of accepted draft tokens.
    */
   generate(context: Context, row: number, kv: KvCache, model: SequenceModel): Generated {
     const draft = this.#draft
     const events: EngineEvent[] = []
     const before = this.#tokens.length
-    /** Tokens of the reply that are the same as the draft's, from its beginning. */
+    /** Number of accepted draft tokens. */
     let agreed = 0
     let error: Error | null = null
     try {
@@ -207,8 +207,8 @@ export class Sequence extends KvHolder {
   }
 
   /**
-   * Appends a sampled token, and the tokens that its constraint forces after it.
-   * @returns text, when characters are whole, and the end.
+   * Appends a sampled token and the tokens that the constraint forces after it.
+   * @returns text, once characters are complete, and the end.
    */
   #append(sampled: number, model: SequenceModel): EngineEvent[] {
     if (model.isEndOfGeneration(sampled)) return [this.#finish('stop')]
@@ -224,12 +224,12 @@ export class Sequence extends KvHolder {
       return text.length
     })
     if (text !== '') events.push(this.#tell(text, ends))
-    const isStuck = this.#goesInCircles(tokens)
+    const isStuck = this.#isRepeating(tokens)
     if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
     return events
   }
 
-  /** @param told where the texts of the last tokens end. */
+  /** @param told ends of the texts of the newest tokens. */
   #tell(text: string, told: readonly number[]): TextEvent {
     const logProbs = this.#logProbs === null ? {} : { logProbs: this.#silentLogProbs }
     const { branchIndex: branch, index: completion } = this
@@ -267,13 +267,13 @@ export class Sequence extends KvHolder {
     return drafter
   }
 
-  /** Has so many of the last tokens, before the very last, computed in one batch. */
+  /** Prefills the last `count` forced tokens, except the newest. */
   #computeForced(count: number): void {
     this.#jump = this.continueWith([{ type: 'text', tokens: Int32Array.from(this.#tokens.slice(-count - 1, -1)) }])
   }
 
-  /** @returns whether the reply repeats itself without end. A thought that does is ended, and the reply goes on. */
-  #goesInCircles(tokens: readonly number[]): boolean {
+  /** @returns whether the reply repeats itself endlessly. A repeating thought is ended instead, and the reply goes on. */
+  #isRepeating(tokens: readonly number[]): boolean {
     let isStuck = false
     for (const token of tokens) isStuck = this.#repetition?.push(token) === true || isStuck
     if (!isStuck || this.#sampler.endThought?.() !== true) return isStuck

@@ -3,10 +3,10 @@
  * rest arrives, and dropped if it never does.
  */
 export class TextStream {
-  // A byte-order mark is a character like any other here.
+  // A byte-order mark is an ordinary character here.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-  /** @returns characters that are whole now; may be empty. */
+  /** @returns the characters that are complete now; may be empty. */
   push(bytes: Uint8Array): string {
     return this.#decoder.decode(bytes, { stream: true })
   }
