@@ -103,7 +103,10 @@ using BlockScores = float[BLOCK_CELLS];
 
 // The accumulators of these micro-kernels stay in registers only when they are inlined: hence always_inline.
 
-/** QK^T: `scores[n][c]` = queries[n] . keys[c] for N queries and a block of keys. The position of a key in the block makes no difference. */
+/**
+ * QK^T: `scores[n][c]` = queries[n] . keys[c] for N queries and a block of keys. The position of a key in the block makes no
+ * difference.
+ */
 template <int N>
 [[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, BlockScores * scores) {
     PartialSums sums[N][BLOCK_CELLS / REGISTER_CELLS];
