@@ -8,7 +8,7 @@ import { ThoughtSampler } from '../../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from '../admission.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
-/** The odd number nearest to 2^32 / phi (Fibonacci hashing): its multiples are distinct modulo 2^32. */
+/** The odd number nearest to 2^32 divided by the golden ratio (Fibonacci hashing): its multiples are distinct modulo 2^32. */
 const SEED_STRIDE = 0x9e3779b9
 
 export interface CompletionSampler {
