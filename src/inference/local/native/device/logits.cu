@@ -819,8 +819,8 @@ void Chooser::write(int32_t index, double * answer) const {
             ++*count;
         }
     };
-    top_k(choice_listing[index], answer + 4, answer + 6, true);
-    top_k(rank_listing[index], answer + 5, answer + 6 + 3 * MAX_LIST, false);
+    list(choice_listing[index], answer + 4, answer + 6, true);
+    list(rank_listing[index], answer + 5, answer + 6 + 3 * MAX_LIST, false);
 }
 
 }  // namespace
