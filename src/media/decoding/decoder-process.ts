@@ -29,7 +29,7 @@ import type { decodeVideo } from './video.ts'
  * nothing after that, so one whose first task is not an image loads everything.
  */
 let images: typeof import('./image.ts') | null = null
-let films: FilmDecoders | null = null
+let ffmpegDecoders: FfmpegDecoders | null = null
 let isConfined = false
 /** Resolves the pending request for much memory. */
 let granted: (() => void) | null = null
@@ -42,7 +42,7 @@ function grant(): Promise<void> {
   return promise
 }
 
-interface FilmDecoders {
+interface FfmpegDecoders {
   readonly ffmpeg: FFmpeg
   readonly decodeVideo: typeof decodeVideo
   readonly decodeAudio: typeof decodeAudio
@@ -51,7 +51,7 @@ interface FilmDecoders {
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
   if (task.type === 'image') return images!.decodeImage(task, grant)
-  const { ffmpeg, decodeVideo, decodeAudio } = films!
+  const { ffmpeg, decodeVideo, decodeAudio } = ffmpegDecoders!
   return task.type === 'video' ? decodeVideo(ffmpeg, task, grant) : decodeAudio(ffmpeg, task)
 }
 
@@ -61,7 +61,7 @@ class Unavailable extends Error {}
 /** Loads what the task needs, and confines the process if it is to be confined. */
 async function prepare(type: DecodeTask['type']): Promise<void> {
   const confines = process.argv.includes(CONFINED)
-  if (type !== 'image') films ??= await loadFilms(type)
+  if (type !== 'image') ffmpegDecoders ??= await loadFfmpegDecoders(type)
   if (type === 'image' || confines) images ??= await loadImages()
   if (!confines || isConfined) return
   try {
@@ -81,7 +81,7 @@ async function loadImages(): Promise<typeof import('./image.ts')> {
 }
 
 /** @throws InvalidMedia where FFmpeg is missing: this server rejects all input of this kind. */
-async function loadFilms(type: 'video' | 'audio'): Promise<FilmDecoders> {
+async function loadFfmpegDecoders(type: 'video' | 'audio'): Promise<FfmpegDecoders> {
   const { isFFmpegInstalled } = await import('./ffmpeg-package.ts')
   if (!isFFmpegInstalled()) {
     throw new InvalidMedia(`This server does not support ${type} input: it was installed without FFmpeg`)
