@@ -29,6 +29,11 @@ constexpr int64_t MAX_CHUNK_WEIGHTS = 128;
 constexpr int64_t LINE_F16 = CACHE_LINE / sizeof(ggml_fp16_t);
 /** Elements from a weight to the one to prefetch. */
 constexpr int64_t PREFETCH_DISTANCE = 1024;
+/** Rows of the batch that the panel kernel has converted to f32 at a time: a multiple of PANEL_MICRO_ROWS. */
+constexpr int64_t PACKED_ROWS = 48;
+/** Maximum panels in a thread's chunk, and the bytes of them. They and the rows stay in L2. */
+constexpr int64_t MAX_CHUNK_PANELS = 8;
+constexpr int64_t PANEL_BYTES = 128 << 10;
 /** Minimum rows of a batch for the panel kernel. */
 constexpr int64_t MIN_PANEL_ROWS = LANES == 16 ? 40 : 16;
 
@@ -52,20 +57,21 @@ inline __m128 reduce_add_4(const Floats * x) {
 }
 
 /** Floats from one converted row of the batch to the next. */
-constexpr int64_t PACKED_STRIDE = KC + LANES;
+constexpr int64_t packed_stride(int64_t width) { return (width + LANES - 1) / LANES * LANES + LANES; }
 
-/** Converts up to KC columns of some rows to f32, padded with zeros to whole vectors. @param to [row][PACKED_STRIDE] */
+/** Converts up to KC columns of some rows to f32, padded with zeros to whole vectors. @param to [row][packed_stride(width)] */
 inline void pack_rows(const ggml_fp16_t * rows, int64_t stride, int64_t count, int64_t width, float * to) {
-    for (int64_t r = 0; r < count; r++) {
-        for (int64_t i = 0; i < width; i += LANES) {
-            store(to + r * PACKED_STRIDE + i, load_partial_f16(rows + r * stride + i, width - i));
-        }
+    const int64_t whole = width / LANES * LANES;
+    for (int64_t r = 0; r < count; r++, rows += stride, to += packed_stride(width)) {
+        for (int64_t i = 0; i < whole; i += LANES) store(to + i, load_f16(rows + i));
+        if (whole < width) store(to + whole, load_partial_f16(rows + whole, width - whole));
     }
 }
 
 /** Dot product kernel: DOT_WEIGHTS rows of weights times COUNT rows of the batch. */
 template <int COUNT>
 inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * rows, int64_t width, __m128 * products) {
+    const int64_t stride = packed_stride(width);
     Floats sums[COUNT][DOT_WEIGHTS];
     for (int r = 0; r < COUNT; r++) std::fill(sums[r], sums[r] + DOT_WEIGHTS, broadcast(0.0f));
     const auto add_products = [&](int64_t i, int64_t count_here) {
@@ -73,7 +79,7 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * 
         for (int w = 0; w < DOT_WEIGHTS; w++) {
             const Floats weight = load_partial_f16(weights[w] + i, count_here);
 #pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, load(rows + r * PACKED_STRIDE + i), sums[r][w]);
+            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, load(rows + r * stride + i), sums[r][w]);
         }
     };
     int64_t i = 0;
@@ -119,7 +125,7 @@ inline int64_t gemm_size(int64_t m, int64_t n, int64_t k) { return m * n * k * (
 /** `lookout_gemm_f16` for a small batch. */
 void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
               int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
-    alignas(64) static thread_local float packed_rows[DOT_ROWS * PACKED_STRIDE];
+    alignas(64) static thread_local float packed_rows[DOT_ROWS * packed_stride(KC)];
     // Row blocks of about equal size.
     const int64_t blocks = (n + DOT_ROWS - 1) / DOT_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;
@@ -162,23 +168,27 @@ inline void unpack_panel(const ggml_fp16_t * panel, int64_t steps, float * to) {
     }
 }
 
-/** Panel kernel: a panel times COUNT rows of the batch, added in the order of `dot_micro_kernel` and `reduce_add_4`. */
+/**
+ * Panel kernel: a panel times COUNT rows of the batch, added in the order of `dot_micro_kernel` and `reduce_add_4`.
+ * @param stride floats from one of the rows to the next.
+ */
 template <int COUNT>
-void panel_micro_kernel(const float * panel, int64_t steps, const float * rows, bool is_first, float * out, int64_t out_stride) {
+void panel_micro_kernel(const float * panel, int64_t steps, const float * rows, int64_t stride, bool is_first, float * out,
+                        int64_t out_stride) {
     constexpr int MAX_PENDING = LEVELS - REGISTER_LEVELS;
     Floats pending[MAX_PENDING][COUNT][2];
     for (int n = 0; n < LANES / REGISTER_SUMS; n++) {
         Floats sums[REGISTER_SUMS][COUNT][2];
         const float * weights[REGISTER_SUMS];
-        const float * values[REGISTER_SUMS];
+        const float * values[COUNT];
 #pragma GCC unroll 4
         for (int s = 0; s < REGISTER_SUMS; s++) {
-            const int number = bit_reversed(n * REGISTER_SUMS + s);
-            weights[s] = panel + number * steps * PANEL_WIDTH;
-            values[s] = rows + number;
+            weights[s] = panel + bit_reversed(n * REGISTER_SUMS + s) * steps * PANEL_WIDTH;
 #pragma GCC unroll 8
             for (int r = 0; r < COUNT; r++) sums[s][r][0] = sums[s][r][1] = broadcast(0.0f);
         }
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) values[r] = rows + r * stride + bit_reversed(n * REGISTER_SUMS);
 #pragma GCC unroll 2
         for (int64_t step = 0; step < steps; step++) {
 #pragma GCC unroll 4
@@ -187,7 +197,7 @@ void panel_micro_kernel(const float * panel, int64_t steps, const float * rows, 
                 const Floats right = load(weights[s] + step * PANEL_WIDTH + LANES);
 #pragma GCC unroll 8
                 for (int r = 0; r < COUNT; r++) {
-                    const Floats value = broadcast(values[s][r * PACKED_STRIDE + step * LANES]);
+                    const Floats value = broadcast(values[r][step * LANES + bit_reversed(s)]);
                     sums[s][r][0] = fma(left, value, sums[s][r][0]);
                     sums[s][r][1] = fma(right, value, sums[s][r][1]);
                 }
@@ -216,41 +226,57 @@ void panel_micro_kernel(const float * panel, int64_t steps, const float * rows, 
     }
 }
 
-/** `lookout_gemm_f16` for a larger batch. */
+/**
+ * `lookout_gemm_f16` for a larger batch. As in BLIS, panels of weights and rows of the batch are converted to f32 once for a
+ * chunk, and stay in L2 while they are multiplied.
+ */
 void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
                  int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
     static thread_local AlignedBuffer<ggml_fp16_t> half_buffer;
     static thread_local AlignedBuffer<float> panel_buffer, row_buffer, edge_buffer;
-    const int64_t most_steps = (std::min(k, KC) + LANES - 1) / LANES;
-    ggml_fp16_t * packed = half_buffer.reserve(most_steps * LANES * PANEL_WIDTH);
-    float * panel = panel_buffer.reserve(most_steps * LANES * PANEL_WIDTH);
-    float * packed_rows = row_buffer.reserve(PANEL_MICRO_ROWS * PACKED_STRIDE);
-    const auto gemm_panel = [&](int64_t first) {
-        const int64_t count = std::min<int64_t>(PANEL_WIDTH, m - first);
-        float * to = count == PANEL_WIDTH ? out + first : edge_buffer.reserve(n * PANEL_WIDTH);
-        const int64_t to_stride = count == PANEL_WIDTH ? out_stride : PANEL_WIDTH;
+    const int64_t most_panel = (std::min(k, KC) + LANES - 1) / LANES * LANES * PANEL_WIDTH;
+    const int64_t most_panels = std::clamp<int64_t>(PANEL_BYTES / (most_panel * (int64_t) sizeof(float)), 1, MAX_CHUNK_PANELS);
+    ggml_fp16_t * packed = half_buffer.reserve(most_panel);
+    float * panels = panel_buffer.reserve(most_panels * most_panel);
+    float * packed_rows = row_buffer.reserve(PACKED_ROWS * packed_stride(std::min(k, KC)));
+    const int64_t edge = m / PANEL_WIDTH * PANEL_WIDTH;
+    float * edge_out = edge < m ? edge_buffer.reserve(n * PANEL_WIDTH) : nullptr;
+    const auto gemm_chunk = [&](int64_t first, int64_t end) {
         for (int64_t from = 0; from < k; from += KC) {
             const int64_t width = std::min(KC, k - from);
             const int64_t steps = (width + LANES - 1) / LANES;
             const int64_t filled = (width + PACK_STEP - 1) / PACK_STEP * PACK_STEP;
-            pack_panel(weights + first * weights_stride + from, weights_stride, count, width, packed);
-            std::fill(packed + filled * PANEL_WIDTH, packed + steps * LANES * PANEL_WIDTH, 0);
-            unpack_panel(packed, steps, panel);
-            for (int64_t row = 0; row < n; row += PANEL_MICRO_ROWS) {
-                const int64_t count_here = std::min<int64_t>(PANEL_MICRO_ROWS, n - row);
-                pack_rows(rows + row * rows_stride + from, rows_stride, count_here, width, packed_rows);
-                with_constant<PANEL_MICRO_ROWS>(count_here, [&](auto constant) {
-                    panel_micro_kernel<constant>(panel, steps, packed_rows, from == 0, to + row * to_stride, to_stride);
-                });
+            const int64_t stride = packed_stride(width);
+            float * panel = panels;
+            for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += most_panel) {
+                const int64_t count = std::min<int64_t>(PANEL_WIDTH, m - at);
+                pack_panel(weights + at * weights_stride + from, weights_stride, count, width, packed);
+                std::fill(packed + filled * PANEL_WIDTH, packed + steps * LANES * PANEL_WIDTH, 0);
+                unpack_panel(packed, steps, panel);
+            }
+            for (int64_t block = 0; block < n; block += PACKED_ROWS) {
+                const int64_t block_end = std::min(n, block + PACKED_ROWS);
+                pack_rows(rows + block * rows_stride + from, rows_stride, block_end - block, width, packed_rows);
+                panel = panels;
+                for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += most_panel) {
+                    float * to = at == edge ? edge_out : out + at;
+                    const int64_t to_stride = at == edge ? PANEL_WIDTH : out_stride;
+                    for (int64_t row = block; row < block_end; row += PANEL_MICRO_ROWS) {
+                        with_constant<PANEL_MICRO_ROWS>(std::min<int64_t>(PANEL_MICRO_ROWS, block_end - row), [&](auto count) {
+                            panel_micro_kernel<count>(panel, steps, packed_rows + (row - block) * stride, stride, from == 0,
+                                                      to + row * to_stride, to_stride);
+                        });
+                    }
+                }
             }
         }
-        if (count == PANEL_WIDTH) return;
+        if (end <= edge) return;
         for (int64_t row = 0; row < n; row++) {
-            std::memcpy(out + row * out_stride + first, to + row * PANEL_WIDTH, count * sizeof(float));
+            std::memcpy(out + row * out_stride + edge, edge_out + row * PANEL_WIDTH, (m - edge) * sizeof(float));
         }
     };
-    parallel_rows(params, m, gemm_size(m, n, k), PANEL_WIDTH, PANEL_WIDTH, [&](int64_t first, int64_t end) {
-        for (; first < end; first += PANEL_WIDTH) gemm_panel(first);
+    parallel_rows(params, m, gemm_size(m, n, k), PANEL_WIDTH, most_panels * PANEL_WIDTH, [&](int64_t first, int64_t end) {
+        for (; first < end; first += most_panels * PANEL_WIDTH) gemm_chunk(first, std::min(end, first + most_panels * PANEL_WIDTH));
     });
 }
 
