@@ -181,7 +181,7 @@ inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & bat
 }
 
 /** Maximum rows of a batch for GEMV: up to here, packing a panel costs more than it saves. */
-template <typename Of> constexpr int MAX_GEMV_ROWS = Of::GROUPS > 1 ? 8 : 2;
+template <typename Of> constexpr int MAX_GEMV_ROWS = Of::GROUPS > 1 ? 4 : 2;
 
 /** Scales for the 16-bit sums of neighbouring products of a group. */
 template <typename Of> inline __m256i scales_of(__m128i scales, int group) {
@@ -249,6 +249,38 @@ inline void dot_single_scale(const Block * const * from, const Activations<NR> &
     for (int r = 0; r < COUNT; r++) sums[r] = reduce_half_pairs(block_sums[r][0], block_sums[r][1]);
 }
 
+/** Products of the mins of GEMV_BLOCKS blocks and the sums of the batch's sub-blocks. @param mins as the sums of `dot_single_scale`. */
+template <typename Block, int COUNT>
+inline void dot_mins(const Block * const * from, const Activations<NR> & batch, int64_t b, int64_t blocks, int64_t count_here,
+                     VectorI32 * mins) {
+    using Of = QuantTraits<Block>;
+    constexpr int SUB_BLOCKS = 8;
+    static_assert(Of::GROUPS * GROUP / Of::SUB_BLOCK == SUB_BLOCKS, "pairs of mins fill half a vector");
+    // Each half has the pairs of 16-bit mins of one block: [row][pair], and then [pair][row].
+    __m256i rows[4], twos[4], pairs[4];
+    for (int row = 0; row < 4; row++) {
+        const auto packed = [&](int64_t i) { return (int64_t) Of::packed_mins(from[row][i]); };
+        rows[row] = _mm256_cvtepu8_epi16(_mm_set_epi64x(packed(count_here - 1), packed(0)));
+    }
+    for (int row = 0; row < 4; row += 2) {
+        twos[row] = _mm256_unpacklo_epi32(rows[row], rows[row + 1]);
+        twos[row + 1] = _mm256_unpackhi_epi32(rows[row], rows[row + 1]);
+    }
+    for (int half = 0; half < 2; half++) {
+        pairs[2 * half] = _mm256_unpacklo_epi64(twos[half], twos[half + 2]);
+        pairs[2 * half + 1] = _mm256_unpackhi_epi64(twos[half], twos[half + 2]);
+    }
+    for (int r = 0; r < COUNT; r++) {
+        const __m128i * sub_sums = (const __m128i *) (batch.sub_sums + (r * blocks + b) * SUB_BLOCKS);
+        const __m256i values = _mm256_set_m128i(_mm_loadu_si128(sub_sums + count_here - 1), _mm_loadu_si128(sub_sums));
+        const __m256i firsts = _mm256_add_epi32(_mm256_madd_epi16(pairs[0], _mm256_shuffle_epi32(values, 0x00)),
+                                                _mm256_madd_epi16(pairs[1], _mm256_shuffle_epi32(values, 0x55)));
+        const __m256i lasts = _mm256_add_epi32(_mm256_madd_epi16(pairs[2], _mm256_shuffle_epi32(values, 0xaa)),
+                                               _mm256_madd_epi16(pairs[3], _mm256_shuffle_epi32(values, 0xff)));
+        mins[r] = _mm256_add_epi32(firsts, lasts);
+    }
+}
+
 /** The same for blocks with several scales. @param mins sums of the mins times the sums of the batch's sub-blocks. */
 template <typename Block, int COUNT>
 inline void dot_sub_scales(const Block * const * from, const Activations<NR> & batch, int64_t b,
@@ -258,7 +290,6 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
     constexpr int WIDTH = Of::GROUPS * GROUP;
     static_assert(Of::MAX_QUANT <= 127, "a sum of two products must fit into 16 bits");
     __m256i block_sums[COUNT][GEMV_BLOCKS], row_sums[COUNT][4];
-    alignas(CACHE_LINE) __m128i min_sums[COUNT][4][GEMV_BLOCKS];
     for (int i = 0; i < GEMV_BLOCKS; i++) {
         const int64_t at = std::min<int64_t>(i, count_here - 1);
         for (int row = 0; row < 4; row++) {
@@ -268,10 +299,6 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
             __m256i acc[COUNT];
             for (int r = 0; r < COUNT; r++) {
                 const int16_t * of_sub_blocks = batch.sub_sums + (r * blocks + b + at) * SUB_BLOCKS;
-                if constexpr (Of::HAS_MIN) {
-                    const __m128i bytes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t) Of::packed_mins(block)));
-                    min_sums[r][row][i] = _mm_madd_epi16(bytes, _mm_loadu_si128((const __m128i *) of_sub_blocks));
-                }
                 if constexpr (Of::ZERO_POINT == 0) {
                     acc[r] = _mm256_setzero_si256();
                 } else {
@@ -294,10 +321,8 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
         }
         for (int r = 0; r < COUNT; r++) block_sums[r][i] = reduce_halves(row_sums[r]);
     }
-    for (int r = 0; r < COUNT; r++) {
-        sums[r] = reduce_half_pairs(block_sums[r][0], block_sums[r][1]);
-        if constexpr (Of::HAS_MIN) mins[r] = reduce_halves((const __m256i *) min_sums[r]);
-    }
+    for (int r = 0; r < COUNT; r++) sums[r] = reduce_half_pairs(block_sums[r][0], block_sums[r][1]);
+    if constexpr (Of::HAS_MIN) dot_mins<Block, COUNT>(from, batch, b, blocks, count_here, mins);
 }
 
 }  // namespace
