@@ -24,6 +24,7 @@ const CONTEXT_TOKENS = 4096
 const OTHER_REQUESTS = 32
 const AT_ONCE = [2, 3, 4, 8, 16]
 const SEED = 55
+const LONG_WORDS = 600
 
 interface RatedToken {
   readonly token: string
@@ -213,10 +214,10 @@ async function examine(subject: Subject, folder: string, options: BenchOptions):
 
 const words = (content: string): Message => ({ role: 'user', content })
 
-/** Half of them ask for a copy, which drafts are for. */
+/** Half of them ask for a copy, which drafts are for. The last two are longer than the sliding window of any of the models. */
 function textPrompts(fresh: FreshText): Message[] {
   return Array.from({ length: PROMPTS }, (_, index) => {
-    const text = fresh.words(8 + 11 * index)
+    const text = fresh.words(index < PROMPTS - 2 ? 8 + 11 * index : LONG_WORDS)
     return words(index % 2 === 0 ? `Repeat these words: ${text}` : `${text}\nWhat do these words have in common?`)
   })
 }
