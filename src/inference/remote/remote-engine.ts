@@ -55,7 +55,7 @@ const NO_LIMITS = { nodes: Number.POSITIVE_INFINITY, leaves: Number.POSITIVE_INF
 const DEFAULT_PARAM = 'messages'
 const METRICS_MS = 2_000
 /** Of a server that says nothing about itself. */
-const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0, prefixHitTokens: 0 }
+const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0 }
 
 /**
  * A model that servers of another engine run. Prompts, constraints, thoughts and places are decided here; the servers
