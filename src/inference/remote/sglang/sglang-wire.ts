@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { ServerClient } from '../http/server-client.ts'
+import { parseJson, ServerClient } from '../http/server-client.ts'
 import {
   type Call,
   type CompletionRequest,
@@ -93,7 +93,7 @@ export class SglangWire implements TokenWire {
       ratedTokens: asked.ratedTokens,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
-    for await (const chunk of this.#client.events(stream, call.signal)) yield* reader.read(chunk as Chunk)
+    for await (const line of stream) yield* reader.read(parseJson(line) as Chunk)
     if (!reader.isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
 
