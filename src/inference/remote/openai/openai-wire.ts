@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import { parseJsonOr } from '../../../lib/parse-json.ts'
-import type { RgbImage } from '../../../media/pixels.ts'
 import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
-import { pictureUrl } from '../http/picture-url.ts'
+import { PictureUrls } from '../http/picture-url.ts'
 import { checkListed, modelsSchema } from '../http/served-model.ts'
 import { type ErrorCode, ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
@@ -50,8 +49,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   readonly #client: ServerClient
   /** By the server's address. */
   readonly #healthPaths = new Map<string, string>()
-  /** The same picture is often asked about several times. */
-  readonly #pngs = new WeakMap<RgbImage, Promise<string>>()
+  readonly #urls = new PictureUrls()
 
   constructor(options: OpenAiWireOptions) {
     this.#options = options
@@ -168,19 +166,13 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async #messageOf({ role, content, reasoning }: ChatMessage): Promise<object> {
     const texts = content.map((part) => (part.type === 'text' ? part.text : null))
     const parts = content.map(async (part) =>
-      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#pngOf(part.image) } },
+      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#urls.of(part.image) } },
     )
     return {
       role,
       content: texts.includes(null) ? await Promise.all(parts) : texts.join(''),
       ...(reasoning === null ? {} : { reasoning_content: reasoning }),
     }
-  }
-
-  #pngOf(image: RgbImage): Promise<string> {
-    const png = this.#pngs.get(image) ?? pictureUrl(image)
-    this.#pngs.set(image, png)
-    return png
   }
 }
 
