@@ -28,8 +28,6 @@ export type LiveUsage = { -readonly [Key in keyof PromptUsage]: PromptUsage[Key]
 
 /** A completion that is being computed. */
 export interface RunningCompletion {
-  /** Whether its `finish` was sent. */
-  readonly isFinished: boolean
   /** Whether what else the server sends of it is not wanted. */
   readonly isSatisfied: boolean
   finish(reason: 'stop' | 'length'): void

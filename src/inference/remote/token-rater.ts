@@ -128,15 +128,11 @@ function requestFor(
 
 /** The token of a request that is for log-probabilities alone. */
 class Rating implements RunningCompletion {
-  isFinished = false
+  isSatisfied = false
   logProbs: ReadonlyMap<number, number> | null = null
 
-  get isSatisfied(): boolean {
-    return this.isFinished
-  }
-
   finish(): void {
-    this.isFinished = true
+    this.isSatisfied = true
   }
 }
 
