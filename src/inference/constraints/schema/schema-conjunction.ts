@@ -191,8 +191,9 @@ export function otherTypes(types: readonly string[]): readonly string[] {
   )
 }
 
-export function isIn(value: unknown, values: readonly unknown[] | undefined): boolean {
-  return values?.some((other) => isEqual(value, other)) ?? false
+export function isIn(value: unknown, values: readonly unknown[] = []): boolean {
+  const isScalar = typeof value !== 'object' || value === null
+  return isScalar ? values.includes(value) : values.some((other) => isEqual(value, other))
 }
 
 /** Whether two values are the same JSON. Keys such as `toString` have no special meaning. */
