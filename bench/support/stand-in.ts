@@ -18,7 +18,6 @@ export async function serveStandIn(engineOf: (info: ModelInfo) => Engine): Promi
       const metadata = await readGgufMetadata(`${card.directory}/${card.engine.model}`)
       return engineOf({
         contextTokens: 32_768,
-        vocabularySize: 2048,
         longestTokenBytes: 16,
         chatTemplate: String(metadata.get('tokenizer.chat_template')),
         bosToken: '',

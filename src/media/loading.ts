@@ -24,7 +24,7 @@ import type { MediaStage } from './media-trace.ts'
 import {
   type AudioType,
   adviceFor,
-  HEAD_BYTES,
+  headChecked,
   MEDIA_TYPES,
   type MediaKind,
   type MediaType,
@@ -164,10 +164,11 @@ export class Loading implements MediaRequest {
   ): Promise<SpooledFile> {
     const { fetcher, spool, slots } = this.#parts
     using _slot = await slots.take(this.#organisation, this.#signal)
-    if (address.type === 'file') return await spool.keep(ofKind(this.#stored(address.id, param), kind, true, param))
+    const check = (head: Uint8Array) => checkType(head, kind, address.type === 'file', param)
+    if (address.type === 'file') return await spool.keep(headChecked(this.#stored(address.id, param), check))
     const maxBytes = MOST_FETCHED_BYTES[kind]
     const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes, headers })
-    return await spool.keep(ofKind(pieces, kind, false, param))
+    return await spool.keep(headChecked(pieces, check))
   }
 
   /** Opens the file only when the first piece is read. */
@@ -227,24 +228,6 @@ export class Loading implements MediaRequest {
       param,
     )
   }
-}
-
-/** Passes the pieces through. Checks the type in the first bytes, so that no more of an unsupported file is read. */
-async function* ofKind(
-  pieces: AsyncIterable<Uint8Array>,
-  kind: MediaKind,
-  isStored: boolean,
-  param: string,
-): AsyncGenerator<Uint8Array, void, void> {
-  let head = Buffer.alloc(0)
-  for await (const piece of pieces) {
-    if (head.length < HEAD_BYTES) {
-      head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
-      if (head.length >= HEAD_BYTES) checkType(head, kind, isStored, param)
-    }
-    yield piece
-  }
-  if (head.length < HEAD_BYTES) checkType(head, kind, isStored, param)
 }
 
 /** @throws ApiError 400 that names the detected type, unless it belongs to the kind. */

@@ -15,6 +15,22 @@ export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
 /** Number of bytes at the start of a file that determine its type. */
 export const HEAD_BYTES = 64
 
+/** Passes the pieces of a file through. Its head is checked as soon as it is there, so that no more of a wrong file is read. */
+export async function* headChecked(
+  pieces: AsyncIterable<Uint8Array>,
+  check: (head: Uint8Array) => void,
+): AsyncGenerator<Uint8Array, void, void> {
+  let head = Buffer.alloc(0)
+  for await (const piece of pieces) {
+    if (head.length < HEAD_BYTES) {
+      head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
+      if (head.length >= HEAD_BYTES) check(head)
+    }
+    yield piece
+  }
+  if (head.length < HEAD_BYTES) check(head)
+}
+
 export function mediaType(bytes: Uint8Array): MediaType | null {
   const name = typeName(bytes)
   return (

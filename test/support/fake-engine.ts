@@ -75,7 +75,6 @@ export class FakeEngine implements Engine {
   constructor(info: Partial<ModelInfo> = {}) {
     this.info = {
       contextTokens: 32_768,
-      vocabularySize: 1024,
       longestTokenBytes: 16,
       chatTemplate: CHATML,
       bosToken: '',

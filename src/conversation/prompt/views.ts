@@ -60,37 +60,24 @@ export function viewsOf(
   const history = new History(messages, nothing)
   if (namesAssets) return [{ messages: history.retold((asset) => asset), assets, shown: null, choices }]
   const hidden = new Set(choices)
-  return choices.map((shown) => new PartialView(history, assets, hidden, shown))
+  return choices.map((shown) => partialView(history, assets, hidden, shown))
 }
 
-/** Shows one of several assets. Messages are built on demand: there may be many views of many messages. */
-class PartialView implements View {
-  readonly shown: number
-  readonly assets: Assets
-  readonly #history: History
-  readonly #hidden: ReadonlySet<number>
-  #messages: readonly PlacedMessage[] | null = null
-
-  /** @param hidden the assets that are hidden, except for `shown`. */
-  constructor(history: History, assets: Assets, hidden: ReadonlySet<number>, shown: number) {
-    this.shown = shown
-    this.#history = history
-    this.#hidden = hidden
-    const isLeft = (asset: number) => this.#isLeft(asset)
-    this.assets = { ...assets, images: assets.images.filter(isLeft), videos: assets.videos.filter(isLeft) }
-  }
-
-  get messages(): readonly PlacedMessage[] {
-    if (this.#messages !== null) return this.#messages
-    const replies = this.#history.retold((asset) => {
-      return asset === this.shown ? undefined : this.#isLeft(asset) ? asset : null
-    })
-    this.#messages = withPlaceholders(replies, (asset) => this.#isLeft(asset))
-    return this.#messages
-  }
-
-  #isLeft(asset: number): boolean {
-    return asset === this.shown || !this.#hidden.has(asset)
+/**
+ * Shows one of several assets. Messages are built on demand: there may be many views of many messages.
+ * @param hidden the assets that are hidden, except for `shown`.
+ */
+function partialView(history: History, assets: Assets, hidden: ReadonlySet<number>, shown: number): View {
+  const isLeft = (asset: number) => asset === shown || !hidden.has(asset)
+  const rename: Rename = (asset) => (asset === shown ? undefined : isLeft(asset) ? asset : null)
+  let messages: readonly PlacedMessage[] | null = null
+  return {
+    shown,
+    assets: { ...assets, images: assets.images.filter(isLeft), videos: assets.videos.filter(isLeft) },
+    get messages() {
+      messages ??= withPlaceholders(history.retold(rename), isLeft)
+      return messages
+    },
   }
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type ThoughtMarks, USUAL_THOUGHT } from '../../families/family.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { ignoredKeywords } from '../../inference/constraints/schema/schema-keywords.ts'
-import type { Constraint, TagContent } from '../../inference/contract/constraint.ts'
+import { type Constraint, schemasIn, type TagContent } from '../../inference/contract/constraint.ts'
 import type { Branch } from '../../inference/contract/work.ts'
 import { thoughtWithin } from '../prompt/thinking.ts'
 import type { ToolUse } from '../request/chat-request.ts'
@@ -161,22 +161,4 @@ function isSingle({ choice, parallel }: ToolUse): boolean {
 
 function newCallId(): string {
   return `call_${randomBytes(12).toString('hex')}`
-}
-
-/** The JSON schemas that a constraint consists of, possibly with duplicates. */
-function schemasIn(constraint: Constraint | TagContent): readonly unknown[] {
-  switch (constraint.type) {
-    case 'json_schema':
-      return [constraint.schema]
-    case 'regex':
-      return []
-    case 'sequence':
-      return constraint.parts.flatMap((part) => (typeof part === 'string' ? [] : schemasIn(part)))
-    case 'tag_list':
-      return constraint.tags.flatMap(({ content }) => schemasIn(content))
-    case 'triggered_tags': {
-      const { otherwise, tags } = constraint
-      return [...(otherwise ? [otherwise] : []), ...tags.map(({ content }) => content)].flatMap(schemasIn)
-    }
-  }
 }

@@ -1,4 +1,4 @@
-import type { ReplyPiece } from './reply-piece.ts'
+import { joinPieces, type ReplyPiece } from './reply-piece.ts'
 
 type TextPiece = Extract<ReplyPiece, { type: 'text' }>
 
@@ -25,7 +25,7 @@ export class TextJoiner {
     if (piece.type === 'reasoning') return [this.#thought(piece)]
     if (piece.type !== 'text') return [piece]
     if (this.#hasOwnText) return [this.#noted(piece)]
-    const text: TextPiece = this.#held === null ? piece : joined(this.#held, piece)
+    const text = this.#held === null ? piece : (joinPieces([this.#held, piece])[0] as TextPiece)
     this.#held = text
     return this.#nothing.startsWith(text.text.trim()) ? [] : this.#release()
   }
@@ -74,9 +74,4 @@ export class TextJoiner {
     this.#lastCharacter = piece.text.at(-1) ?? this.#lastCharacter
     return piece
   }
-}
-
-function joined(first: TextPiece, second: TextPiece): TextPiece {
-  const logProbs = [...(first.logProbs ?? []), ...(second.logProbs ?? [])]
-  return { type: 'text', text: first.text + second.text, ...(logProbs.length === 0 ? {} : { logProbs }) }
 }

@@ -39,8 +39,14 @@ class GemmaValues extends NotationReader {
 
   #value(depth: number): string | null {
     if (depth > DEEPEST) return null
-    if (this.take('{')) return this.#object(depth)
-    if (this.take('[')) return this.#list(depth)
+    if (this.take('{')) {
+      const members = this.items('}', () => this.#member(depth), false)
+      return members && objectText([...new Map(members)])
+    }
+    if (this.take('[')) {
+      const items = this.items(']', () => this.#value(depth + 1), false)
+      return items && `[${items.join(', ')}]`
+    }
     if (this.take(QUOTE)) return this.#quoted(QUOTE)
     if (this.take('"')) return this.#quoted('"')
     this.match(/\s*/y)
@@ -49,29 +55,12 @@ class GemmaValues extends NotationReader {
     return PLAIN_JSON.test(plain) ? plain : JSON.stringify(plain)
   }
 
-  #object(depth: number): string | null {
-    const members: [string, string][] = []
-    for (;;) {
-      if (this.take('}')) return objectText([...new Map(members)])
-      if (members.length > 0 && !this.take(',')) return null
-      this.match(/\s*/y)
-      const key = this.take(QUOTE) ? unquoted(this.#quoted(QUOTE)) : this.match(/[^:,{}[\]\s]+/y)
-      if (key === null || !this.take(':')) return null
-      const value = this.#value(depth + 1)
-      if (value === null) return null
-      members.push([key, value])
-    }
-  }
-
-  #list(depth: number): string | null {
-    const items: string[] = []
-    for (;;) {
-      if (this.take(']')) return `[${items.join(', ')}]`
-      if (items.length > 0 && !this.take(',')) return null
-      const item = this.#value(depth + 1)
-      if (item === null) return null
-      items.push(item)
-    }
+  #member(depth: number): [string, string] | null {
+    this.match(/\s*/y)
+    const key = this.take(QUOTE) ? unquoted(this.#quoted(QUOTE)) : this.match(/[^:,{}[\]\s]+/y)
+    if (key === null || !this.take(':')) return null
+    const value = this.#value(depth + 1)
+    return value === null ? null : [key, value]
   }
 
   #quoted(quote: string): string | null {

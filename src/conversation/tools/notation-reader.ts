@@ -24,6 +24,22 @@ export class NotationReader {
     return isThere
   }
 
+  /**
+   * Reads items separated by commas, up to the mark that closes them.
+   * @param mayTrail whether a comma may follow the last item.
+   */
+  protected items<Item>(close: string, read: () => Item | null, mayTrail: boolean): Item[] | null {
+    const items: Item[] = []
+    for (;;) {
+      if (this.take(close)) return items
+      if (items.length > 0 && !this.take(',')) return null
+      if (mayTrail && items.length > 0 && this.take(close)) return items
+      const item = read()
+      if (item === null) return null
+      items.push(item)
+    }
+  }
+
   /** @param pattern a sticky regular expression. */
   protected match(pattern: RegExp): string | null {
     pattern.lastIndex = this.at

@@ -83,7 +83,7 @@ class PythonCalls extends NotationReader {
     this.match(/\s*/y)
     const name = this.match(/[^\s(),=[\]{}'"]+/y)
     if (name === null || !this.take('(')) return null
-    const members = this.#items(')', () => this.#pair(/[^\s=,()[\]{}'"]+/y, '=', 0))
+    const members = this.items(')', () => this.#pair(/[^\s=,()[\]{}'"]+/y, '=', 0), true)
     return members === null ? null : { name, arguments: objectText([...new Map(members)]) }
   }
 
@@ -103,12 +103,12 @@ class PythonCalls extends NotationReader {
     const text = this.#string()
     if (text !== null) return JSON.stringify(text)
     if (this.take('{')) {
-      const members = this.#items('}', () => this.#pair(/[^\s:,()[\]{}'"]+/y, ':', depth))
+      const members = this.items('}', () => this.#pair(/[^\s:,()[\]{}'"]+/y, ':', depth), true)
       return members === null ? null : objectText([...new Map(members)])
     }
     for (const [open, close] of ['[]', '()'].map(([...pair]) => pair as [string, string])) {
       if (!this.take(open)) continue
-      const items = this.#items(close, () => this.#value(depth + 1))
+      const items = this.items(close, () => this.#value(depth + 1), true)
       return items === null ? null : `[${items.join(', ')}]`
     }
     const word = this.match(/[^\s,()[\]{}'":=]+/y)
@@ -116,19 +116,6 @@ class PythonCalls extends NotationReader {
     if (Object.hasOwn(WORDS, word)) return WORDS[word]!
     if (['true', 'false', 'null'].includes(word)) return word
     return NUMBER.test(word) ? numberText(word) : JSON.stringify(word)
-  }
-
-  /** Reads items separated by commas, with an optional trailing comma. */
-  #items<Item>(close: string, read: () => Item | null): Item[] | null {
-    const items: Item[] = []
-    for (;;) {
-      if (this.take(close)) return items
-      if (items.length > 0 && !this.take(',')) return null
-      if (items.length > 0 && this.take(close)) return items
-      const item = read()
-      if (item === null) return null
-      items.push(item)
-    }
   }
 
   /** Returns null if no string begins here. */

@@ -1,4 +1,4 @@
-import type { ConstrainedTag, Constraint, TagContent, TriggeredTagsConstraint } from '../contract/constraint.ts'
+import type { ConstrainedTag, Constraint, TagContent } from '../contract/constraint.ts'
 import {
   characters,
   type Grammar,
@@ -91,29 +91,21 @@ function grammarWithin(content: ValueConstraint, shared: SharedParts): Grammar {
  */
 export function withoutLenientSchemas(constraint: Constraint): Constraint | null {
   if (constraint.type !== 'triggered_tags') return null
-  const loose: TriggeredTagsConstraint = { ...constraint, tags: constraint.tags.map(loosened) }
-  return loose.tags.every((tag, index) => tag === constraint.tags[index]) ? null : { ...constraint, ...loose }
-}
-
-/** The same tag where it has no lenient schema. */
-function loosened(tag: ConstrainedTag): ConstrainedTag {
-  const content = loosenedContent(tag.content)
-  return content === tag.content ? tag : { ...tag, content }
-}
-
-function loosenedContent(content: TagContent): TagContent {
-  switch (content.type) {
-    case 'json_schema':
-      return content.lenient ? { ...content, schema: ANY_OBJECT } : content
-    case 'regex':
-      return content
-    case 'sequence': {
-      const parts = content.parts.map((part) => (typeof part === 'string' ? part : loosenedContent(part)))
-      return parts.every((part, index) => part === content.parts[index]) ? content : { ...content, parts }
-    }
-    case 'tag_list': {
-      const tags = content.tags.map(loosened)
-      return tags.every((tag, index) => tag === content.tags[index]) ? content : { ...content, tags }
+  let hasLenient = false
+  const looseTag = (tag: ConstrainedTag): ConstrainedTag => ({ ...tag, content: loose(tag.content) })
+  const loose = (content: TagContent): TagContent => {
+    switch (content.type) {
+      case 'json_schema':
+        hasLenient ||= content.lenient === true
+        return content.lenient ? { ...content, schema: ANY_OBJECT } : content
+      case 'regex':
+        return content
+      case 'sequence':
+        return { ...content, parts: content.parts.map((part) => (typeof part === 'string' ? part : loose(part))) }
+      case 'tag_list':
+        return { ...content, tags: content.tags.map(looseTag) }
     }
   }
+  const tags = constraint.tags.map(looseTag)
+  return hasLenient ? { ...constraint, tags } : null
 }

@@ -160,6 +160,12 @@ export function choice(options: readonly Expression[]): Expression {
   return options.length === 1 ? options[0]! : { type: 'choice', options }
 }
 
+/** One of the options that there are; null where there are none. */
+export function choiceOrNull(options: readonly (Expression | null)[]): Expression | null {
+  const possible = options.filter((option) => option !== null)
+  return possible.length === 0 ? null : choice(possible)
+}
+
 export function optional(expression: Expression): Expression {
   return choice([EMPTY, expression])
 }

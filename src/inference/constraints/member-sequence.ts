@@ -1,4 +1,4 @@
-import { choice, EMPTY, type Expression, type GrammarBuilder, optional, repeat, sequence } from './grammar.ts'
+import { choiceOrNull, EMPTY, type Expression, type GrammarBuilder, optional, repeat, sequence } from './grammar.ts'
 
 export interface Member {
   readonly text: Expression
@@ -45,8 +45,8 @@ export function memberSequence(
       const isFull = count === max
       const next = isFull ? null : (behind[Math.min(count + 1, last)] ?? null)
       const written = next === null ? null : sequence([separated(text, count), next])
-      const options = [written, isRequired ? null : skipped].filter((option) => option !== null)
-      return options.length === 0 ? null : builder.rule(choice(options))
+      const options = choiceOrNull([written, isRequired ? null : skipped])
+      return options && builder.rule(options)
     })
   }
   return after[0] ?? null

@@ -1,4 +1,4 @@
-import { choice, EMPTY, type Expression, literal, range, repeat, sequence } from './grammar.ts'
+import { choice, choiceOrNull, EMPTY, type Expression, literal, range, repeat, sequence } from './grammar.ts'
 
 /** Both ends are within unless said otherwise; null for no end. */
 export interface NumberRange {
@@ -33,17 +33,16 @@ export function integersWithin({ min, max }: NumberRange): Expression | null {
 export function numbersWithin({ min, max }: NumberRange): Expression | null {
   const zero: Bound = { value: 0, exclusive: false }
   const largest: Bound = { value: LARGEST, exclusive: false }
-  const options: Expression[] = []
+  const options: (Expression | null)[] = []
   if (min === null || min.value < 0) {
     const from = max !== null && max.value < 0 ? mirrored(max) : { ...zero, exclusive: true }
     const inner = positives(from, min === null ? largest : mirrored(min))
-    if (inner !== null) options.push(sequence([literal('-'), inner]))
+    options.push(inner && sequence([literal('-'), inner]))
   }
   if (max === null || max.value >= 0) {
-    const inner = positives(min !== null && min.value >= 0 ? min : zero, max ?? largest)
-    if (inner !== null) options.push(inner)
+    options.push(positives(min !== null && min.value >= 0 ? min : zero, max ?? largest))
   }
-  return options.length === 0 ? null : choice(options)
+  return choiceOrNull(options)
 }
 
 export function mirrored({ value, exclusive }: Bound): Bound {
@@ -112,8 +111,7 @@ function positives(min: Bound, max: Bound): Expression | null {
       options.push(sequence([naturals(low.whole + 1, high.whole - 1), fractions(null, null)!]))
     }
   }
-  const possible = options.filter((option) => option !== null)
-  return possible.length === 0 ? null : choice(possible)
+  return choiceOrNull(options)
 }
 
 function withFraction(whole: number, fraction: Expression | null): Expression | null {
@@ -131,10 +129,7 @@ function toDecimal({ value, exclusive }: Bound): Decimal {
 function fractions(low: Decimal | null, high: Decimal | null): Expression | null {
   const spare = Math.max(low?.fraction.length ?? 0, high?.fraction.length ?? 0) + SPARE_DIGITS
   const digits = decimals('', low, high, spare)
-  const options: Expression[] = []
-  if (mayEnd('', low, high)) options.push(EMPTY)
-  if (digits !== null) options.push(sequence([literal('.'), digits]))
-  return options.length === 0 ? null : choice(options)
+  return choiceOrNull([mayEnd('', low, high) ? EMPTY : null, digits && sequence([literal('.'), digits])])
 }
 
 /** One or more digits after `prefix`, as long as each bound that `prefix` touches holds. */
@@ -144,7 +139,7 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
   const at = prefix.length
   const first = low === null ? 0 : Number(low.fraction[at] ?? 0)
   const last = high === null ? 9 : Number(high.fraction[at] ?? 0)
-  const options: Expression[] = []
+  const options: (Expression | null)[] = []
   for (let value = first; value <= last; value++) {
     const next = prefix + value
     // A bound that is already exceeded holds for all further digits.
@@ -159,11 +154,10 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
       continue
     }
     const more = decimals(next, nextLow, nextHigh, spare - 1)
-    const rest: Expression[] = more === null ? [] : [more]
-    if (mayEnd(next, nextLow, nextHigh)) rest.unshift(EMPTY)
-    if (rest.length > 0) options.push(sequence([literal(String(value)), choice(rest)]))
+    const rest = choiceOrNull([mayEnd(next, nextLow, nextHigh) ? EMPTY : null, more])
+    options.push(rest && sequence([literal(String(value)), rest]))
   }
-  return options.length === 0 ? null : choice(options)
+  return choiceOrNull(options)
 }
 
 /** Whether a lower bound that the digits equal so far holds for all further digits. */

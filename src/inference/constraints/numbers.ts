@@ -1,4 +1,13 @@
-import { characters, choice, EMPTY, type Expression, type GrammarBuilder, literal, sequence } from './grammar.ts'
+import {
+  characters,
+  choice,
+  choiceOrNull,
+  EMPTY,
+  type Expression,
+  type GrammarBuilder,
+  literal,
+  sequence,
+} from './grammar.ts'
 import {
   type Bound,
   integersWithin,
@@ -51,8 +60,7 @@ export function numbersOf(
         ? integersWithin(range)
         : numbersWithin(range),
   )
-  const some = written.filter((numbers) => numbers !== null)
-  return some.length === 0 ? null : choice(some)
+  return choiceOrNull(written)
 }
 
 interface Bounds {
@@ -91,20 +99,16 @@ function multiplesWithin(
   const high = range.max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(range.max)))
   const isExact = divisors.every((divisor) => dividesWholeNumbers(divisor) && LARGEST / divisor < LARGEST_QUOTIENT)
   const isCommon = (value: number) => divisors.every((divisor) => isMultiple(value, divisor))
-  const options: Expression[] = []
-  if (isExact && whole <= BigInt(LARGEST)) {
-    const integers = new Multiples(Number(whole), builder).within(low, high)
-    if (integers !== null) options.push(integers)
-  }
+  const options: (Expression | null)[] = []
+  if (isExact && whole <= BigInt(LARGEST)) options.push(new Multiples(Number(whole), builder).within(low, high))
   if (type === 'number' && step % unit !== 0n) {
     const listed = nearest(range, Number(step), Number(unit)).filter(
       (value) => isWithin(value, range) && isCommon(value),
     )
     const fractions = listed.filter((value) => !isExact || !Number.isInteger(value))
-    if (fractions.length > 0)
-      options.push(choice(fractions.map((value) => literal(value.toFixed(decimals).replace(/\.?0+$/, '')))))
+    options.push(choiceOrNull(fractions.map((value) => literal(value.toFixed(decimals).replace(/\.?0+$/, '')))))
   }
-  return options.length === 0 ? null : choice(options)
+  return choiceOrNull(options)
 }
 
 /** Multiples of `step / unit` about a range, the nearest to zero first. */
@@ -166,8 +170,7 @@ class Multiples {
       const negatives = ended(this.#positives(Math.max(1, -to), -from))
       options.push(negatives && sequence([literal('-'), negatives]))
     }
-    const some = options.filter((option) => option !== null)
-    return some.length === 0 ? null : choice(some)
+    return choiceOrNull(options)
   }
 
   #positives(low: number, high: number): Expression | null {
@@ -181,14 +184,13 @@ class Multiples {
       const listed = Array.from({ length: Math.min(count, MOST_LISTED) }, (_, at) => (first + at) * divisor)
       return choice(listed.map((value) => literal(String(value))))
     }
-    const options: Expression[] = []
+    const options: (Expression | null)[] = []
     for (let start = low; start <= high; ) {
       const end = Math.min(high, 10 ** String(start).length - 1)
-      const digits = this.#digits(String(start), String(end), 0)
-      if (digits !== null) options.push(digits)
+      options.push(this.#digits(String(start), String(end), 0))
       start = end + 1
     }
-    return options.length === 0 ? null : choice(options)
+    return choiceOrNull(options)
   }
 
   /** Digits between two of the same length that leave no remainder behind digits that have left one. */
@@ -205,8 +207,8 @@ class Multiples {
       const next = this.#digits(from, to, (remainder * 10 + digit) % this.#divisor)
       if (next !== null) byNext.set(next, (byNext.get(next) ?? '') + digit)
     }
-    const options = Array.from(byNext, ([next, digits]) => sequence([characters(setOf(digits)), next]))
-    const written = options.length === 0 ? null : this.#builder.rule(choice(options))
+    const options = choiceOrNull(Array.from(byNext, ([next, digits]) => sequence([characters(setOf(digits)), next])))
+    const written = options && this.#builder.rule(options)
     this.#known.set(key, written)
     return written
   }

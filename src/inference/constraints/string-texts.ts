@@ -124,7 +124,7 @@ export class StringTexts {
       ...{ keyword: conditions[0]!.keyword, match, isWhole: true, maxLength: null, negated: true },
     }))
     const all = [...conditions, ...forbidden]
-    const alphabet = new Alphabet(all.flatMap(({ match }) => [...characterSets(match)]))
+    const alphabet = new Alphabet(all.flatMap(({ match }) => characterSets(match)))
     let { keyword } = conditions[0]!
     const beside = () => {
       const others = new Set(conditions.map((condition) => condition.keyword).filter((other) => other !== keyword))

@@ -2,6 +2,7 @@ import {
   characters,
   choice,
   EMPTY,
+  type Expression,
   type Grammar,
   literal,
   optional,
@@ -29,14 +30,22 @@ interface TagPolicy {
 /** Most white space between tags. */
 const MOST_BLANKS = 2
 
+function rulesOf(tags: readonly Tag[]): Map<Reference, Expression> {
+  return new Map(tags.flatMap(({ content }) => [...content.rules]))
+}
+
+function anyTag(tags: readonly Tag[]): Expression {
+  return choice(tags.map(({ begin, content, end }) => sequence([literal(begin), content.root, literal(end)])))
+}
+
 /** One of the tags or, unless `single`, several with `between` between them. */
 export function listGrammar(
   tags: readonly Tag[],
   { between, single = false }: { readonly between: string; readonly single?: boolean },
 ): Grammar {
   const one: Reference = { type: 'reference', id: 0 }
-  const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
-  rules.set(one, choice(tags.map(({ begin, content, end }) => sequence([literal(begin), content.root, literal(end)]))))
+  const rules = rulesOf(tags)
+  rules.set(one, anyTag(tags))
   return { root: single ? one : sequence([one, repeat(sequence([literal(between), one]), 0, null)]), rules }
 }
 
@@ -47,9 +56,9 @@ export function eitherGrammar(
   { atLeastOne, stopAfterFirst }: Omit<TagPolicy, 'triggers'>,
 ): Grammar {
   const list: Reference = { type: 'reference', id: 0 }
-  const tag = choice(tags.map(({ begin, content, end }) => sequence([literal(begin), content.root, literal(end)])))
+  const tag = anyTag(tags)
   const more = sequence([repeat(characters(setOf(' \n')), 0, MOST_BLANKS), list])
-  const rules = new Map([...structure.rules, ...tags.flatMap(({ content }) => [...content.rules])])
+  const rules = new Map([...structure.rules, ...rulesOf(tags)])
   rules.set(list, stopAfterFirst ? tag : sequence([tag, optional(more)]))
   return { root: atLeastOne ? list : choice([structure.root, list]), rules }
 }
@@ -75,7 +84,7 @@ export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAft
           sequence([literal(begin.slice(trigger.length)), content.root, literal(end), after]),
         ),
     )
-  const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
+  const rules = rulesOf(tags)
   const inTriggers = new Set(used.join(''))
   const others = complement(setOf([...inTriggers].join('')))
   for (const [state, rule] of states) {

@@ -9,11 +9,6 @@ export class UnsupportedConstraint extends Error {
     super(message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message)
     this.path = path
   }
-
-  /** The path as errors name it, after `param`: `.properties.size.not`. */
-  get suffix(): string {
-    return this.path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')
-  }
 }
 
 /** What the constraint asks for together, nothing satisfies. */

@@ -91,3 +91,21 @@ export interface ConstrainedTag {
   readonly content: TagContent
   readonly end: string
 }
+
+/** The JSON schemas that a constraint consists of, possibly with duplicates. */
+export function schemasIn(constraint: Constraint | TagContent): readonly unknown[] {
+  switch (constraint.type) {
+    case 'json_schema':
+      return [constraint.schema]
+    case 'regex':
+      return []
+    case 'sequence':
+      return constraint.parts.flatMap((part) => (typeof part === 'string' ? [] : schemasIn(part)))
+    case 'tag_list':
+      return constraint.tags.flatMap(({ content }) => schemasIn(content))
+    case 'triggered_tags': {
+      const { otherwise, tags } = constraint
+      return [...(otherwise ? [otherwise] : []), ...tags.map(({ content }) => content)].flatMap(schemasIn)
+    }
+  }
+}

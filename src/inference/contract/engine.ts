@@ -88,7 +88,6 @@ export type EngineState = 'unloaded' | 'starting' | 'ready' | 'restarting' | 'cl
 export interface ModelInfo {
   /** Tokens in one sequence at most, prompt and completion together. */
   readonly contextTokens: number
-  readonly vocabularySize: number
   /**
    * Bytes of text in one token at most. Infinite where that is unknown, for example before the model is first loaded.
    */

@@ -1,3 +1,4 @@
+import { sumOf } from '../../lib/sum.ts'
 import { cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine } from '../contract/engine.ts'
 import type { Generation, Measurement, PromptUsage, Reading } from '../contract/generation.ts'
@@ -47,10 +48,10 @@ export class MeteredEngine implements Engine {
       (admitted): readonly PromptUsage[] => admitted.prompts,
     )
     return {
-      promptTokens: sum(prompts.map((prompt) => prompt.promptTokens)),
-      completionTokens: sum(this.#generations.map((generation) => generation.computedTokens())),
-      cachedTokens: sum(prompts.map((prompt) => Math.min(prompt.cachedTokens, prompt.promptTokens))),
-      audioTokens: sum(prompts.map((prompt) => prompt.audioTokens)),
+      promptTokens: sumOf(prompts, (prompt) => prompt.promptTokens),
+      completionTokens: sumOf(this.#generations, (generation) => generation.computedTokens()),
+      cachedTokens: sumOf(prompts, (prompt) => Math.min(prompt.cachedTokens, prompt.promptTokens)),
+      audioTokens: sumOf(prompts, (prompt) => prompt.audioTokens),
     }
   }
 
@@ -67,30 +68,18 @@ export class MeteredEngine implements Engine {
     return this.#engine.state
   }
 
-  async generate(asked: Work, signal: AbortSignal): Promise<Generation> {
-    const work = this.#classed(asked)
-    const generation = await (this.#tracer === null
-      ? this.#engine.generate(work, signal)
-      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(sizeOf(work)) }, signal))
-    this.#generations.push(generation)
-    this.#onAdmitted()
-    return generation
+  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const { branches } = work
+    const size = { branches: branches.length, completions: sumOf(branches, ({ n }) => n) }
+    return this.#admitted(work, size, this.#generations, (work) => this.#engine.generate(work, signal))
   }
 
-  async read(asked: ReadWork, signal: AbortSignal): Promise<Reading> {
-    const work = this.#classed(asked)
-    const trace = this.#tracer?.begin({ branches: work.questions.length, completions: 0 })
-    try {
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const size = { branches: work.questions.length, completions: 0 }
+    return this.#admitted(work, size, this.#readings, (work) => {
       if (this.#engine.read === undefined) throw cannotRead()
-      const reading = await this.#engine.read(trace === undefined ? work : { ...work, trace }, signal)
-      trace?.admitted(reading.prompts)
-      this.#readings.push(reading)
-      this.#onAdmitted()
-      return reading
-    } catch (error) {
-      trace?.ended(0, error)
-      throw error
-    }
+      return this.#engine.read(work, signal)
+    })
   }
 
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
@@ -102,31 +91,28 @@ export class MeteredEngine implements Engine {
     return this.#engine.measure(work, signal)
   }
 
-  #classed<Asked extends Work | ReadWork>(work: Asked): Asked {
-    return this.#isBackground ? { ...work, isBackground: true } : work
+  async #admitted<Asked extends Work | ReadWork, Admitted extends Generation | Reading>(
+    asked: Asked,
+    size: WorkSize,
+    counted: Admitted[],
+    submit: (work: Asked) => Promise<Admitted>,
+  ): Promise<Admitted> {
+    const work = this.#isBackground ? { ...asked, isBackground: true } : asked
+    const trace = this.#tracer?.begin(size)
+    try {
+      const admitted = await submit(trace === undefined ? work : { ...work, trace })
+      trace?.admitted(admitted.prompts)
+      counted.push(admitted)
+      this.#onAdmitted()
+      return admitted
+    } catch (error) {
+      trace?.ended(0, error)
+      throw error
+    }
   }
 
   /** Lets go of the engine, which serves other requests too. */
   async close(): Promise<void> {
     this.#release()
   }
-}
-
-async function generateTraced(engine: Engine, work: Work, signal: AbortSignal): Promise<Generation> {
-  try {
-    const generation = await engine.generate(work, signal)
-    work.trace?.admitted(generation.prompts)
-    return generation
-  } catch (error) {
-    work.trace?.ended(0, error)
-    throw error
-  }
-}
-
-function sizeOf({ branches }: Work): WorkSize {
-  return { branches: branches.length, completions: sum(branches.map(({ n }) => n)) }
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0)
 }

@@ -5,6 +5,7 @@ import type { EngineEvent, Generation, Measurement, ReadAnswer, Reading } from '
 import type { PromptPart } from '../contract/parts.ts'
 import type { EngineStats } from '../contract/stats.ts'
 import type { ReadWork, Work } from '../contract/work.ts'
+import type { WorkTrace } from '../contract/work-trace.ts'
 import { RateWindow } from './rate-window.ts'
 
 /** A model that the pool can run. */
@@ -43,6 +44,15 @@ export interface PoolSide {
   load(signal: AbortSignal): Promise<Engine | null>
   /** Called when the engine is no longer in use and may be unloaded. */
   released(): void
+}
+
+/** A work that has the engine. */
+interface Run {
+  readonly trace: WorkTrace | undefined
+  readonly signal: AbortSignal
+  release(): void
+  /** Tokens that the engine has computed for it so far. */
+  computedTokens: () => number
 }
 
 const RETRY_SECONDS = 5
@@ -130,54 +140,29 @@ export class PooledEngine implements Engine {
     }
   }
 
-  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
-    signal.throwIfAborted()
+  generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const startedAt = performance.now()
-    let computedTokens = () => 0
-    this.hasClients ||= !work.isBackground
-    const { engine, release } = await this.#acquireUntil(signal, () =>
-      work.trace?.ended(computedTokens(), signal.reason),
-    )
-    try {
+    return this.#begin(work, signal, async (engine, run) => {
       const generation = await engine.generate(work, signal)
-      computedTokens = generation.computedTokens
-      return { ...generation, events: this.#watch(generation, work, { startedAt, signal, release }) }
-    } catch (error) {
-      release()
-      throw error
-    }
+      run.computedTokens = generation.computedTokens
+      return { ...generation, events: this.#watch(generation.events, run, this.#note(work, startedAt)) }
+    })
   }
 
-  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
-    signal.throwIfAborted()
-    this.hasClients ||= !work.isBackground
-    const { engine, release } = await this.#acquireUntil(signal, () => work.trace?.ended(0, signal.reason))
-    try {
+  read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    return this.#begin(work, signal, async (engine, run) => {
       if (engine.read === undefined) throw cannotRead()
       const reading = await engine.read(work, signal)
-      return { ...reading, answers: this.#watchAnswers(reading, work, { signal, release }) }
-    } catch (error) {
-      release()
-      throw error
-    }
+      return { ...reading, answers: this.#watch(reading.answers, run, noteAnswers(work)) }
+    })
   }
 
-  async countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
-    const engine = await this.#acquire(options.signal)
-    try {
-      return await engine.countTokens(parts, options)
-    } finally {
-      this.#release()
-    }
+  countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    return this.#use(options.signal, (engine) => engine.countTokens(parts, options))
   }
 
-  async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
-    const engine = await this.#acquire(signal)
-    try {
-      return await engine.measure(work, signal)
-    } finally {
-      this.#release()
-    }
+  measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    return this.#use(signal, (engine) => engine.measure(work, signal))
   }
 
   async stats(): Promise<EngineStats> {
@@ -233,11 +218,23 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /**
-   * Acquires the engine for a work. Its events may never be read, so the signal releases the engine too.
-   * @param abandoned called when the signal fires before the release.
-   */
-  async #acquireUntil(signal: AbortSignal, abandoned: () => void): Promise<{ engine: Engine; release: () => void }> {
+  async #use<Result>(signal: AbortSignal, ask: (engine: Engine) => Promise<Result>): Promise<Result> {
+    const engine = await this.#acquire(signal)
+    try {
+      return await ask(engine)
+    } finally {
+      this.#release()
+    }
+  }
+
+  /** Gives the engine a work. The work's events may never be read, so the signal releases the engine too. */
+  async #begin<Begun>(
+    { isBackground, trace }: Work | ReadWork,
+    signal: AbortSignal,
+    begin: (engine: Engine, run: Run) => Promise<Begun>,
+  ): Promise<Begun> {
+    signal.throwIfAborted()
+    this.hasClients ||= !isBackground
     const engine = await this.#acquire(signal)
     let released = false
     const release = () => {
@@ -246,12 +243,18 @@ export class PooledEngine implements Engine {
       signal.removeEventListener('abort', abandon)
       this.#release()
     }
+    const run: Run = { trace, signal, release, computedTokens: () => 0 }
     const abandon = () => {
       release()
-      abandoned()
+      trace?.ended(run.computedTokens(), signal.reason)
     }
     signal.addEventListener('abort', abandon)
-    return { engine, release }
+    try {
+      return await begin(engine, run)
+    } catch (error) {
+      release()
+      throw error
+    }
   }
 
   async #awaitLoad(signal: AbortSignal): Promise<void> {
@@ -317,39 +320,20 @@ export class PooledEngine implements Engine {
     if (this.#users === 0 && this.#holds === 0) this.#unused?.resolve()
   }
 
-  async *#watch(
-    { events, computedTokens }: Generation,
-    { branches, trace }: Work,
-    { startedAt, signal, release }: { startedAt: number; signal: AbortSignal; release: () => void },
-  ): AsyncGenerator<EngineEvent, void, void> {
-    const { meter } = this.#pool
-    const { name } = this.model
-    const lastTexts = new Map<number, number>()
-    // Counted here because readers may stop at the last event, before the iteration ends.
-    const unfinished = branches.map(({ n }) => n)
-    const failed = new Set<number>()
+  /**
+   * Passes a work's events through, and reports its end.
+   * @param note says how the work has ended, once it knows; null for an event that does not decide that.
+   */
+  async *#watch<Event>(
+    events: AsyncIterable<Event>,
+    { trace, signal, release, computedTokens }: Run,
+    note: (event: Event) => Outcome | null,
+  ): AsyncGenerator<Event, void, void> {
     let outcome: Outcome = 'aborted'
     try {
       for await (const event of events) {
-        if (event.type === 'text') {
-          const now = performance.now()
-          this.#generated.add(event.tokens, now)
-          const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
-          const last = lastTexts.get(completion)
-          if (last !== undefined) meter.nextText(name, now - last)
-          else if (lastTexts.size === 0) {
-            meter.firstText(name, now - startedAt)
-            trace?.spoke()
-          }
-          lastTexts.set(completion, now)
-        } else {
-          unfinished[event.branch]!--
-          trace?.settled(event)
-          if (event.type === 'error') failed.add(event.branch)
-          // Completions of a failed branch may continue, but no one reads them.
-          const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
-          if (hasEnded) outcome = failed.size === branches.length ? 'failed' : 'finished'
-        }
+        // Noted here because readers may stop at the last event, before the iteration ends.
+        outcome = note(event) ?? outcome
         yield event
       }
     } catch (error) {
@@ -357,40 +341,58 @@ export class PooledEngine implements Engine {
       trace?.ended(computedTokens(), error)
       throw error
     } finally {
-      meter.ended(name, outcome)
+      this.#pool.meter.ended(this.model.name, outcome)
       trace?.ended(computedTokens())
       release()
     }
   }
 
-  async *#watchAnswers(
-    { answers }: Reading,
-    { questions, trace }: ReadWork,
-    { signal, release }: { signal: AbortSignal; release: () => void },
-  ): AsyncGenerator<ReadAnswer, void, void> {
-    let left = questions.length
-    let failed = 0
-    let outcome: Outcome = 'aborted'
-    try {
-      for await (const answer of answers) {
-        left--
-        if ('error' in answer) {
-          failed++
-          trace?.settled({ type: 'error' })
+  /** Measures the texts of a generation. */
+  #note({ branches, trace }: Work, startedAt: number): (event: EngineEvent) => Outcome | null {
+    const { meter } = this.#pool
+    const { name } = this.model
+    const lastTexts = new Map<number, number>()
+    const unfinished = branches.map(({ n }) => n)
+    const failed = new Set<number>()
+    return (event) => {
+      if (event.type === 'text') {
+        const now = performance.now()
+        this.#generated.add(event.tokens, now)
+        const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
+        const last = lastTexts.get(completion)
+        if (last !== undefined) meter.nextText(name, now - last)
+        else if (lastTexts.size === 0) {
+          meter.firstText(name, now - startedAt)
+          trace?.spoke()
         }
-        if (left === 0) outcome = failed === questions.length ? 'failed' : 'finished'
-        yield answer
+        lastTexts.set(completion, now)
+        return null
       }
-    } catch (error) {
-      if (!signal.aborted) outcome = 'failed'
-      trace?.ended(0, error)
-      throw error
-    } finally {
-      this.#pool.meter.ended(this.model.name, outcome)
-      trace?.ended(0)
-      release()
+      unfinished[event.branch]!--
+      trace?.settled(event)
+      if (event.type === 'error') failed.add(event.branch)
+      // Completions of a failed branch may continue, but no one reads them.
+      const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
+      return hasEnded ? outcomeOf(failed.size, branches.length) : null
     }
   }
+}
+
+function noteAnswers({ questions, trace }: ReadWork): (answer: ReadAnswer) => Outcome | null {
+  let left = questions.length
+  let failed = 0
+  return (answer) => {
+    left--
+    if ('error' in answer) {
+      failed++
+      trace?.settled({ type: 'error' })
+    }
+    return left === 0 ? outcomeOf(failed, questions.length) : null
+  }
+}
+
+function outcomeOf(failed: number, all: number): Outcome {
+  return failed === all ? 'failed' : 'finished'
 }
 
 /** More completions than any branch has, so that branch and completion combine into one key. */

@@ -1,9 +1,7 @@
 /** Writes the constraints of clients as grammars, in a thread that can be ended. */
-import { parentPort } from 'node:worker_threads'
-import { READY } from '../../lib/guarded/guarded-worker.ts'
-import type { Path } from '../../lib/param.ts'
 import { Automaton } from '../constraints/automaton.ts'
 import { BYTES } from '../constraints/byte-trie.ts'
+import { answerConstraints } from '../constraints/constraint-answers.ts'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
 import { toEbnf } from '../constraints/ebnf.ts'
 import { type NodeData, NodeGraph } from '../constraints/nodes.ts'
@@ -31,29 +29,14 @@ export interface WrittenGrammar {
   readonly graph: NodeData
 }
 
-export type WriteResult =
-  | { readonly type: 'written'; readonly grammar: WrittenGrammar }
-  /** @param path of what is not supported within the constraint. */
-  | { readonly type: 'unsupported'; readonly message: string; readonly path: Path }
-  /** A fault of the server's own. */
-  | { readonly type: 'failed'; readonly message: string }
+answerConstraints(write)
 
-parentPort!.on('message', (constraint: Constraint) => parentPort!.postMessage(write(constraint)))
-parentPort!.postMessage(READY)
-
-function write(constraint: Constraint): WriteResult {
-  try {
-    const grammar = grammarOf(constraint)
-    const graph = new NodeGraph(grammar).data
-    const isClear = new Automaton(graph, BYTES).mostReadings(SEARCHED_BYTES) <= MOST_READINGS
-    const { text, exact } = toEbnf(grammar, { counted: isClear })
-    if (text.length > LONGEST_GRAMMAR) {
-      return { type: 'unsupported', message: 'it is too large for the servers of this model', path: [] }
-    }
-    const gbnf = nestedRepetitions(grammar) < MOST_REPETITIONS ? text : toEbnf(grammar, { counted: false }).text
-    return { type: 'written', grammar: { ebnf: text, gbnf, exact, graph } }
-  } catch (error) {
-    if (error instanceof UnsupportedConstraint) return { type: 'unsupported', message: error.message, path: error.path }
-    return { type: 'failed', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
-  }
+function write(constraint: Constraint): WrittenGrammar {
+  const grammar = grammarOf(constraint)
+  const graph = new NodeGraph(grammar).data
+  const isClear = new Automaton(graph, BYTES).mostReadings(SEARCHED_BYTES) <= MOST_READINGS
+  const { text, exact } = toEbnf(grammar, { counted: isClear })
+  if (text.length > LONGEST_GRAMMAR) throw new UnsupportedConstraint('it is too large for the servers of this model')
+  const gbnf = nestedRepetitions(grammar) < MOST_REPETITIONS ? text : toEbnf(grammar, { counted: false }).text
+  return { ebnf: text, gbnf, exact, graph }
 }

@@ -2,9 +2,9 @@ import type { Constraint } from '../contract/constraint.ts'
 import type { EngineEvent, PromptUsage } from '../contract/generation.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { ReplyTree } from '../contract/reply-tree.ts'
-import type { Branch, ReadWork, Sampling } from '../contract/work.ts'
+import type { Branch, ReadWork } from '../contract/work.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
-import type { Call, PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
+import type { Call, PieceEvent, UsageEvent, Wire, WireEvent } from './wire/wire.ts'
 
 /** A prompt as a wire takes it, or a part of one. */
 export interface ReadPrompt {
@@ -28,8 +28,6 @@ export type LiveUsage = { -readonly [Key in keyof PromptUsage]: PromptUsage[Key]
 
 /** A completion that is being computed. */
 export interface RunningCompletion {
-  /** Whether its `finish` was sent. */
-  readonly isFinished: boolean
   /** Whether what else the server sends of it is not wanted. */
   readonly isSatisfied: boolean
   finish(reason: 'stop' | 'length'): void
@@ -83,6 +81,7 @@ export interface ReplyRater<Prompt extends ReadPrompt> {
 
 /** How prompts are put to the servers of a model, and how what they answer is read: as tokens, or as text. */
 export interface Exchange<Prompt extends ReadPrompt> {
+  readonly wire: Omit<Wire, 'complete'>
   /**
    * False where only the servers know how many tokens a text has: counts are estimates then, until a server has said
    * them, and what it has cached is not known.
@@ -110,12 +109,9 @@ export interface Exchange<Prompt extends ReadPrompt> {
    * @throws ApiError 400 for one that the servers cannot be asked for.
    */
   enforced(constraint: Constraint): Constraint | null
-  /** Why the servers cannot give the log-probabilities of completions; null where they can, as far as is known. */
-  logProbProblem(sampling: Sampling): string | null
   run(branch: AdmittedBranch<Prompt>, run: CompletionRun): Promise<void>
   /** Absent where servers do not say how likely given tokens are. */
   readonly rater?: ReplyRater<Prompt>
-  /** What a server says of its load. @throws ServerFailure */
-  load(url: string, signal: AbortSignal): Promise<ServerLoad>
-  close(): Promise<void>
+  /** Ends what it has started besides the wire. */
+  close?(): Promise<void>
 }

@@ -55,7 +55,7 @@ const NO_LIMITS = { nodes: Number.POSITIVE_INFINITY, leaves: Number.POSITIVE_INF
 const DEFAULT_PARAM = 'messages'
 const METRICS_MS = 2_000
 /** Of a server that says nothing about itself. */
-const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0, prefixHitTokens: 0 }
+const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0 }
 
 /**
  * A model that servers of another engine run. Prompts, constraints, thoughts and places are decided here; the servers
@@ -222,7 +222,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     const { exchange, servers } = this.#parts
     const loads = await Promise.all(
       servers.up.map(({ url, load }) =>
-        exchange.load(url, AbortSignal.timeout(METRICS_MS)).catch(() => ({ ...NO_LOAD, running: load })),
+        exchange.wire.load(url, AbortSignal.timeout(METRICS_MS)).catch(() => ({ ...NO_LOAD, running: load })),
       ),
     )
     const sum = (of: (load: ServerLoad) => number) => loads.reduce((total, load) => total + of(load), 0)
@@ -248,7 +248,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     this.#closing.abort(reason)
     servers.failWaiting(reason)
     for (const server of servers.all) server.close()
-    await Promise.all([exchange.close(), constraints.close()])
+    await Promise.all([exchange.wire.close(), exchange.close?.(), constraints.close()])
   }
 
   #checkReady(): void {
@@ -277,7 +277,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
         checkLength(countedTokens, branch.maxTokens, info, params[index]!)
         checkLength(prompt.promptTokens, null, info, params[index]!)
-        const unrated = branch.topLogProbs === undefined ? null : exchange.logProbProblem(branch.sampling)
+        const unrated = branch.topLogProbs === undefined ? null : exchange.wire.logProbProblem(branch.sampling)
         if (unrated !== null) throw invalidRequest(unrated, LOG_PROBS_PARAM)
         const enforced = branch.constraint === undefined ? null : exchange.enforced(branch.constraint)
         const grammar = enforced === null ? null : await constraints.write(enforced, organisation)

@@ -90,7 +90,6 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
       card.engine.contextTokens,
       typeof trained === 'number' ? trained : Number.POSITIVE_INFINITY,
     ),
-    vocabularySize: tokens.length,
     longestTokenBytes: Number.POSITIVE_INFINITY,
     chatTemplate: template.source,
     templateTraits: await traitsOf(template, card),

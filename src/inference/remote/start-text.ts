@@ -30,5 +30,5 @@ export async function startTextEngine(
     thinks: card.thought !== undefined,
     pixelsPerToken: card.image?.pixelsPerToken ?? null,
   })
-  return openEngine({ card, info, wire, exchange }, options)
+  return openEngine({ card, info, exchange }, options)
 }

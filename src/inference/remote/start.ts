@@ -103,7 +103,7 @@ async function connect(
           },
     warn: (message) => logger.warn(message),
   })
-  return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, wire, exchange }, options)
+  return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, exchange }, options)
 }
 
 /** @throws Error for a tokenizer that does not answer in time. */
@@ -142,19 +142,18 @@ export function apiKeyOf({ file, engine: { apiKeyEnv } }: RemoteModelCard | Open
 export interface OpenedModel<Prompt extends ReadPrompt> {
   readonly card: RemoteModelCard | OpenAiModelCard
   readonly info: ModelInfo
-  readonly wire: Pick<Wire, 'checkHealth' | 'verify'>
   readonly exchange: Exchange<Prompt>
 }
 
 /** Looks at the servers of a card and keeps looking. @throws CardError for a server that is not what the card says. */
 export async function openEngine<Prompt extends ReadPrompt>(
-  { card, info, wire, exchange }: OpenedModel<Prompt>,
+  { card, info, exchange }: OpenedModel<Prompt>,
   { maxWaiting, health = HEALTH_TIMES, logger = SILENT, onRestart }: RemoteEngineOptions,
 ): Promise<RemoteEngine<Prompt>> {
   const { urls, maxSequences, queueLength } = card.engine
   const all: ModelServer[] = urls.map(
     (url) =>
-      new ModelServer(url, wire, health, {
+      new ModelServer(url, exchange.wire, health, {
         changed: () => {
           if (servers.up.length < lastUp) onRestart?.()
           lastUp = servers.up.length

@@ -25,7 +25,8 @@ interface TextPiece {
 export class TextCompletion {
   readonly branch: number
   readonly index: number
-  isFinished = false
+  /** Whether it has ended. */
+  isSatisfied = false
   readonly #emit: (event: EngineEvent) => void
   readonly #matcher: Matcher | null
   readonly #form: JsonForm | null
@@ -52,13 +53,9 @@ export class TextCompletion {
     this.#form = isJson ? new JsonForm() : null
   }
 
-  get isSatisfied(): boolean {
-    return this.isFinished
-  }
-
   /** Adds what came at once, with the log-probabilities of its tokens. A thought that was not asked for is left out. */
   add({ thought, text, logProbs = [] }: TextPiece): void {
-    if (this.isFinished) return
+    if (this.isSatisfied) return
     if (thought === '' && text === '') {
       this.#silentLogProbs.push(...logProbs)
       return
@@ -84,9 +81,9 @@ export class TextCompletion {
   }
 
   finish(given: 'stop' | 'length'): void {
-    if (this.isFinished) return
+    if (this.isSatisfied) return
     if (given === 'stop') this.#endThought()
-    this.isFinished = true
+    this.isSatisfied = true
     const isWhole = this.#matcher === null || this.#matcher.accept(END)
     this.#emit({
       type: 'finish',

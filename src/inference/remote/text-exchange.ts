@@ -2,7 +2,6 @@ import { invalidRequest } from '../../lib/errors.ts'
 import type { ConstraintMode } from '../../models/card.ts'
 import type { Constraint } from '../contract/constraint.ts'
 import type { PromptPart } from '../contract/parts.ts'
-import type { Sampling } from '../contract/work.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, CompletionRun, Exchange, ReadPrompt } from './exchange.ts'
 import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
@@ -11,7 +10,7 @@ import { pictureKey } from './prompt.ts'
 import { saltOf } from './salt.ts'
 import { seededFor } from './seeded.ts'
 import { TextCompletion } from './text-completion.ts'
-import type { ServerLoad, Wire } from './wire/wire.ts'
+import type { Wire } from './wire/wire.ts'
 
 export interface TextPrompt extends ReadPrompt {
   readonly pieces: readonly PromptPiece[]
@@ -40,9 +39,11 @@ const EFFORTS = [
 /** The servers apply a template of their own and take messages; completions come as text. */
 export class TextExchange implements Exchange<TextPrompt> {
   readonly countsTokens = false
+  readonly wire: Wire<ChatQuestion>
   readonly #parts: TextExchangeParts
 
   constructor(parts: TextExchangeParts) {
+    this.wire = parts.wire
     this.#parts = parts
   }
 
@@ -72,18 +73,6 @@ export class TextExchange implements Exchange<TextPrompt> {
     throw notSupported(constraint, 'the servers of this model cannot be held to it')
   }
 
-  logProbProblem(sampling: Sampling): string | null {
-    return this.#parts.wire.logProbProblem(sampling)
-  }
-
-  load(url: string, signal: AbortSignal): Promise<ServerLoad> {
-    return this.#parts.wire.load(url, signal)
-  }
-
-  async close(): Promise<void> {
-    await this.#parts.wire.close()
-  }
-
   /** Servers disagree about several completions of one request, so each is a request. */
   async run(branch: AdmittedBranch<TextPrompt>, run: CompletionRun): Promise<void> {
     await Promise.all(Array.from({ length: branch.n }, (_, index) => this.#complete(branch, index, run)))
@@ -108,7 +97,7 @@ export class TextExchange implements Exchange<TextPrompt> {
     await run.ask({
       completions: [completion],
       isLast: true,
-      send: (url, call) => this.#parts.wire.complete(url, question, call),
+      send: (url, call) => this.wire.complete(url, question, call),
       add: (one, piece) => {
         if (piece.type !== 'text') return
         if (piece.fingerprint !== undefined) run.identified(piece.fingerprint)

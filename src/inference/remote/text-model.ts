@@ -34,7 +34,6 @@ export function describeTextModel(card: OpenAiModelCard): TextModel {
   }
   const info: ModelInfo = {
     contextTokens,
-    vocabularySize: 0,
     longestTokenBytes: Number.POSITIVE_INFINITY,
     chatTemplate: CHATML,
     bosToken: '',

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Constraint } from '../contract/constraint.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import { createRepetition, type RepetitionLimits } from '../contract/repetition.ts'
-import type { Sampling, Thought } from '../contract/work.ts'
+import type { Thought } from '../contract/work.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { AdmittedBranch, BranchRun, CompletionRun, Exchange } from './exchange.ts'
@@ -17,10 +17,10 @@ import {
 } from './prompt.ts'
 import { saltOf } from './salt.ts'
 import { seededFor } from './seeded.ts'
-import { TokenRater } from './token-rater.ts'
+import { chunked, TokenRater } from './token-rater.ts'
 import type { Printer } from './tokens/printer.ts'
 import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
-import type { CompletionRequest, ServerLoad, TokenWire, UsageEvent } from './wire/wire.ts'
+import type { CompletionRequest, TokenWire, UsageEvent } from './wire/wire.ts'
 
 export interface TokenExchangeParts {
   readonly wire: TokenWire
@@ -51,6 +51,7 @@ const KEY_TOKENS = 256
 /** Prompts are tokenised here, and completions come as tokens. */
 export class TokenExchange implements Exchange<RemotePrompt> {
   readonly countsTokens = true
+  readonly wire: TokenWire
   readonly rater: TokenRater
   readonly #parts: TokenExchangeParts
   /** Those of prompts that are counted first and then computed. */
@@ -58,6 +59,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
 
   constructor(parts: TokenExchangeParts) {
     this.#parts = parts
+    this.wire = parts.wire
     this.rater = new TokenRater({
       wire: parts.wire,
       tokenizer: parts.tokenizer,
@@ -119,16 +121,8 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     return constraint
   }
 
-  logProbProblem(sampling: Sampling): string | null {
-    return this.#parts.wire.logProbProblem(sampling)
-  }
-
-  load(url: string, signal: AbortSignal): Promise<ServerLoad> {
-    return this.#parts.wire.load(url, signal)
-  }
-
   async close(): Promise<void> {
-    await Promise.all([this.#parts.wire.close(), this.#parts.tokenizer.close()])
+    await this.#parts.tokenizer.close()
   }
 
   async run(branch: AdmittedBranch<RemotePrompt>, run: CompletionRun): Promise<void> {
@@ -184,7 +178,8 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     { maxTokens, grammar, stopText }: Leg,
     run: CompletionRun,
   ): Promise<void> {
-    const { wire, stopTokens } = this.#parts
+    const { wire } = this
+    const { stopTokens } = this.#parts
     const before = completions[0]!.tokens
     const request: CompletionRequest = {
       maxTokens,
@@ -220,7 +215,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     if (cachedTokens !== null) usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens)
     if (promptTokens === usage.promptTokens) return
     const limits = 'its image processor has other limits than the card, so that places may be off'
-    const reread = this.#parts.wire.rereads === null ? '' : 'it has tokenised the text again, or '
+    const reread = this.wire.rereads === null ? '' : 'it has tokenised the text again, or '
     const why = pictures.length > 0 ? `: ${reread}${limits}` : ''
     this.#parts.warn(`A prompt of ${usage.promptTokens} tokens had ${promptTokens} on the server${why}`)
   }
@@ -243,10 +238,4 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     if (tokens === null) throw new Error('A mark of the chat template could not be tokenised.')
     return Array.from(tokens[0]!)
   }
-}
-
-function chunked<Item>(items: readonly Item[], size: number): Item[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
-    items.slice(index * size, (index + 1) * size),
-  )
 }

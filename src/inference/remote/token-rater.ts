@@ -128,15 +128,11 @@ function requestFor(
 
 /** The token of a request that is for log-probabilities alone. */
 class Rating implements RunningCompletion {
-  isFinished = false
+  isSatisfied = false
   logProbs: ReadonlyMap<number, number> | null = null
 
-  get isSatisfied(): boolean {
-    return this.isFinished
-  }
-
   finish(): void {
-    this.isFinished = true
+    this.isSatisfied = true
   }
 }
 
@@ -188,7 +184,8 @@ function behind(first: Int32Array, second: Int32Array): Int32Array | null {
   return first.every((token, at) => second[at] === token) ? second.subarray(first.length) : null
 }
 
-function chunked(tokens: readonly number[], size: number): readonly (readonly number[])[] {
-  if (tokens.length <= size) return [tokens]
-  return Array.from({ length: Math.ceil(tokens.length / size) }, (_, at) => tokens.slice(at * size, (at + 1) * size))
+/** At least one list, of `size` items at most. */
+export function chunked<Item>(items: readonly Item[], size: number): readonly (readonly Item[])[] {
+  if (items.length <= size) return [items]
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size))
 }

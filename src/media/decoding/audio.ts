@@ -10,17 +10,13 @@ export async function decodeAudio(
   ffmpeg: FFmpeg,
   { data, format, limits }: AudioTask<ByteSource>,
 ): Promise<DecodedAudio> {
-  const container = await Container.open(ffmpeg, data, format)
-  try {
-    const [stream] = container.streamsOf(MEDIA_AUDIO)
-    if (stream === undefined) throw new InvalidMedia('The file has no audio')
-    const { audio, problem } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
-    if (problem !== null) throw problem
-    if (audio === null) throw new InvalidMedia('The file has no audio')
-    return audio
-  } finally {
-    await container.close()
-  }
+  await using container = await Container.open(ffmpeg, data, format)
+  const [stream] = container.streamsOf(MEDIA_AUDIO)
+  if (stream === undefined) throw new InvalidMedia('The file has no audio')
+  const { audio, problem } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
+  if (problem !== null) throw problem
+  if (audio === null) throw new InvalidMedia('The file has no audio')
+  return audio
 }
 
 export interface StreamDecoding {

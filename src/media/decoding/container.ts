@@ -41,7 +41,7 @@ const READ_BYTES = 256 * 1024
 const MAX_STREAMS = 64
 
 /** A media file that is open for reading packets. */
-export class Container {
+export class Container implements AsyncDisposable {
   readonly #ffmpeg: FFmpeg
   readonly #format: InstanceType<FFmpeg['FormatContext']>
   readonly #io: InstanceType<FFmpeg['IOContext']>
@@ -76,7 +76,7 @@ export class Container {
       if ((await container.#format.findStreamInfo(null)) < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
     } catch (error) {
-      await container.close()
+      await container[Symbol.asyncDispose]()
       throw error
     }
   }
@@ -147,7 +147,7 @@ export class Container {
     return context
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     // The same order as in the library's own demuxer: the I/O context is freed last.
     this.#format.pb = null
     await this.#format.closeInput()

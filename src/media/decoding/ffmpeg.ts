@@ -44,8 +44,6 @@ export interface Stream {
   readonly index: number
   readonly codecpar: CodecParameters
   readonly timeBase: Rational
-  readonly startTime: bigint
-  readonly duration: bigint
   readonly nbFrames: bigint
   readonly disposition: number
   discard: number
@@ -57,7 +55,6 @@ interface CodecParameters {
   readonly width: number
   readonly height: number
   readonly sampleAspectRatio: Rational
-  readonly channels: number
   getCodedSideData(type: number): Buffer | null
 }
 
@@ -72,7 +69,6 @@ interface FormatContext {
   openInput(url: string, format: object | null, options: null): Promise<number>
   findStreamInfo(options: null): Promise<number>
   readFrame(packet: Packet): Promise<number>
-  seekFrame(stream: number, timestamp: bigint, flags: number): Promise<number>
   findBestStream(type: number, wanted: number, related: number, wantDecoder: false, flags: 0): number
   closeInput(): Promise<void>
 }
@@ -96,7 +92,6 @@ export interface Packet {
   readonly duration: bigint
   readonly flags: number
   readonly isKeyframe: boolean
-  readonly size: number
   alloc(): void
   unref(): void
   free(): void
@@ -109,10 +104,7 @@ export interface Frame {
   nbSamples: number
   sampleRate: number
   readonly bestEffortTimestamp: bigint
-  readonly pts: bigint
   readonly channelLayout: ChannelLayout
-  readonly linesize: number[]
-  readonly data: Buffer[] | null
   readonly extendedData: Buffer[] | null
   alloc(): void
   allocBuffer(): number
@@ -137,7 +129,6 @@ interface ScaleContext {
 }
 
 interface ResampleContext {
-  alloc(): void
   allocSetOpts2(
     outLayout: ChannelLayout,
     outFormat: number,

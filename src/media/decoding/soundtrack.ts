@@ -58,14 +58,9 @@ async function decodeTrack(
   index: number,
   { format, limits, origin }: SoundtrackOptions,
 ): Promise<DecodedStream | null> {
-  const container = await Container.open(ffmpeg, data, format)
-  try {
-    const stream = container.streamsOf(MEDIA_AUDIO)[index]
-    if (stream === undefined) return null
-    return await decodeStream(ffmpeg, { container, stream, limits, origin })
-  } finally {
-    await container.close()
-  }
+  await using container = await Container.open(ffmpeg, data, format)
+  const stream = container.streamsOf(MEDIA_AUDIO)[index]
+  return stream === undefined ? null : await decodeStream(ffmpeg, { container, stream, limits, origin })
 }
 
 function lowerFirst(sentence: string): string {

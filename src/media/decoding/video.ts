@@ -56,14 +56,13 @@ export async function decodeVideo(
   // Pictures may begin later than the container, whose time the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
-  const { images, original } = await withStream(ffmpeg, task, async (container, stream) => {
+  const images = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits })
   })
   const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
   return {
     frames,
-    original,
     durationSeconds: first + timeline.duration * unit,
     ...(sound === null ? SILENT : await decodeSoundtrack(ffmpeg, data, { format, limits: sound, origin })),
   }
@@ -74,15 +73,11 @@ async function withStream<Result>(
   { data, format }: VideoTask<ByteSource>,
   use: (container: Container, stream: Stream) => Promise<Result>,
 ): Promise<Result> {
-  const container = await Container.open(ffmpeg, data, format)
-  try {
-    const [stream] = container.streamsOf(MEDIA_VIDEO)
-    if (stream === undefined) throw new InvalidMedia('The file has no video')
-    container.select(stream)
-    return await use(container, stream)
-  } finally {
-    await container.close()
-  }
+  await using container = await Container.open(ffmpeg, data, format)
+  const [stream] = container.streamsOf(MEDIA_VIDEO)
+  if (stream === undefined) throw new InvalidMedia('The file has no video')
+  container.select(stream)
+  return await use(container, stream)
 }
 
 /** @returns the frames, at least one of which is displayed. */
@@ -117,10 +112,7 @@ interface Sampling {
 }
 
 /** Decodes up to the last sample, skipping groups of frames that contain none. */
-async function decodeSamples(
-  ffmpeg: FFmpeg,
-  { container, stream, samples, limits }: Sampling,
-): Promise<{ images: RgbImage[]; original: Size }> {
+async function decodeSamples(ffmpeg: FFmpeg, { container, stream, samples, limits }: Sampling): Promise<RgbImage[]> {
   const decoder = container.decoder(stream, THREADS)
   const frame = new ffmpeg.Frame()
   frame.alloc()
@@ -157,9 +149,9 @@ async function decodeSamples(
     decoder.sendPacketSync(null)
     take()
     const last = images.at(-1)
-    if (last === undefined || scaler === null) throw new InvalidMedia('The video cannot be decoded')
+    if (last === undefined) throw new InvalidMedia('The video cannot be decoded')
     while (images.length < samples.length) images.push(last)
-    return { images, original: (scaler as FrameScaler).original }
+    return images
   } finally {
     ;(scaler as FrameScaler | null)?.close()
     frame.free()
@@ -169,7 +161,6 @@ async function decodeSamples(
 
 /** Converts decoded frames to upright RGB images of one size for the model. */
 class FrameScaler {
-  readonly original: Size
   readonly #orientation
   readonly #context
   readonly #rgb: Frame
@@ -180,8 +171,7 @@ class FrameScaler {
     const { num, den } = codecpar.sampleAspectRatio
     // Pixels need not be square.
     const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
-    this.original = this.#turned({ width, height: first.height })
-    const upright = targetSize(this.original, limits)
+    const upright = targetSize(this.#turned({ width, height: first.height }), limits)
     this.#context = new ffmpeg.SoftwareScaleContext()
     this.#context.allocContext()
     setOptions(ffmpeg, this.#context, SCALING)

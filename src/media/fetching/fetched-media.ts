@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import {
   adviceFor,
-  HEAD_BYTES,
+  headChecked,
   MEDIA_TYPES,
   type MediaKind,
   type MediaType,
@@ -52,19 +52,16 @@ export async function* ofAnyKind(
   mostBytes: Readonly<Record<MediaKind, number>>,
   param: string,
 ): AsyncGenerator<Uint8Array, void, void> {
-  let head = Buffer.alloc(0)
   let size = 0
-  let limit: number | null = null
-  for await (const piece of pieces) {
+  let limit = Number.POSITIVE_INFINITY
+  const checked = headChecked(pieces, (head) => {
+    limit = mostBytes[supportedKind(head, param)]
+  })
+  for await (const piece of checked) {
     size += piece.byteLength
-    if (head.length < HEAD_BYTES) head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
-    if (limit === null && head.length >= HEAD_BYTES) limit = mostBytes[supportedKind(head, param)]
-    if (limit !== null && size > limit) {
-      throw invalidRequest(`The media is larger than ${Math.floor(limit / 2 ** 20)} MiB`, param)
-    }
+    if (size > limit) throw invalidRequest(`The media is larger than ${Math.floor(limit / 2 ** 20)} MiB`, param)
     yield piece
   }
-  if (limit === null) supportedKind(head, param)
 }
 
 function supportedKind(head: Uint8Array, param: string): MediaKind {

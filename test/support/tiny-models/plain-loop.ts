@@ -5,11 +5,12 @@ import type { NativeLibraries } from '../../../src/inference/local/native/librar
 import type { Mtmd, NativeInputPart } from '../../../src/inference/local/native/mtmd.ts'
 import type { Pointer } from '../../../src/inference/local/native/structs.ts'
 import type { LocalModelCard } from '../../../src/models/card.ts'
+import { bindPlainMtmd, type PlainMtmd } from './plain-mtmd.ts'
 
 const CHUNK_TEXT = 0
 const ROWS = 1024
 /** These models have encoders. */
-type Libraries = NativeLibraries & { readonly mtmd: Mtmd }
+type Libraries = NativeLibraries & { readonly mtmd: Mtmd & PlainMtmd }
 
 /** More threads would wait for each other longer than such models compute. */
 const THREADS = 1
@@ -34,7 +35,7 @@ export class PlainLoop implements Disposable {
 
   constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard) {
     const { llama } = libraries
-    const mtmd = libraries.mtmd!
+    const mtmd = { ...libraries.mtmd!, ...bindPlainMtmd() }
     this.#libraries = { ...libraries, mtmd }
     const threads = { n_threads: THREADS }
     this.#model = opened(llama.model_load_from_file(join(directory, engine.model), llama.model_default_params()))

@@ -1,8 +1,7 @@
 import { FORMATS } from '../../../inference/constraints/schema/formats.ts'
 import { draftOf, References, ROOT } from '../../../inference/constraints/schema/references.ts'
+import { isObject, type Schema } from '../../../inference/constraints/schema/schema-conjunction.ts'
 import { KEYWORDS } from '../../../inference/constraints/schema/schema-keywords.ts'
-
-type Schema = Readonly<Record<string, unknown>>
 
 /** Keywords that move elsewhere in the result or have no effect. */
 const LEFT_OUT = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable', 'dependencies']
@@ -101,8 +100,4 @@ function unique(schemas: readonly unknown[]): readonly unknown[] {
     const { $ref } = schema as Schema
     return !seen.has($ref) && seen.add($ref)
   })
-}
-
-function isObject(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

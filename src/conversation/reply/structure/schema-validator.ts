@@ -1,6 +1,7 @@
 import Ajv, { type Options, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { FORMATS } from '../../../inference/constraints/schema/formats.ts'
+import { isEqual, isIn } from '../../../inference/constraints/schema/schema-conjunction.ts'
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
@@ -16,19 +17,8 @@ export function schemaValidator(schema: object | boolean, code?: Options['code']
   ajv.removeKeyword('enum').addKeyword({
     keyword: 'enum',
     schemaType: 'array',
-    validate: (values: unknown[], value: unknown) => values.some((allowed) => equalJson(allowed, value)),
+    validate: (values: unknown[], value: unknown) => isIn(value, values),
   })
-  ajv.removeKeyword('const').addKeyword({ keyword: 'const', validate: equalJson })
+  ajv.removeKeyword('const').addKeyword({ keyword: 'const', validate: isEqual })
   return ajv.compile(schema)
-}
-
-function equalJson(a: unknown, b: unknown): boolean {
-  if (a === b) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  if (Array.isArray(a) !== Array.isArray(b)) return false
-  const keys = Object.keys(a)
-  return (
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key as keyof typeof a], b[key as keyof typeof b]))
-  )
 }

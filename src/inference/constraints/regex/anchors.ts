@@ -25,20 +25,12 @@ interface Begun {
  * @throws PatternError
  */
 export function parsePattern(source: string): Pattern {
-  return joined(parseAnchored(source).map(({ pattern }) => pattern))
+  return joined(anchored(parseSyntax(source)).map(({ pattern }) => pattern))
 }
 
 /**
- * Parses the same for a search, in which anchors matter. A text is found when one of the patterns matches a part of it that
- * begins and ends where its anchors ask for it.
- * @throws PatternError
- */
-function parseAnchored(source: string): readonly AnchoredPattern[] {
-  return anchored(parseSyntax(source))
-}
-
-/**
- * A pattern without conditions but anchors at its ends. Options with the same anchors become one, so there are four at most.
+ * A pattern without conditions but anchors at its ends, for a search: a text is found when one of the patterns matches a part
+ * of it that begins and ends where its anchors ask for it. Options with the same anchors become one, so there are four at most.
  * @throws PatternError where there are other conditions.
  */
 export function anchored(syntax: Syntax): readonly AnchoredPattern[] {

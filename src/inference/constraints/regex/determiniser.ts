@@ -52,31 +52,9 @@ interface Condition {
   readonly state: number
 }
 
-/**
- * The whole texts that an expression matches, as a minimal state machine.
- * @throws TooManyStatesError
- * @throws PatternError where what an assertion looks at is beyond this.
- */
-function stateMachineOf(syntax: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
-  return new Determiniser(syntax, alphabet, limits).machine()
-}
-
 /** All sets of characters in an expression. */
-export function characterSets(syntax: Syntax, found = new Set<CodePoints>()): Set<CodePoints> {
-  switch (syntax.type) {
-    case 'character':
-      return found.add(syntax.set)
-    case 'assertion':
-      return characterSets(syntax.text, found)
-    case 'sequence':
-      for (const part of syntax.parts) characterSets(part, found)
-      return found
-    case 'choice':
-      for (const option of syntax.options) characterSets(option, found)
-      return found
-    case 'repeat':
-      return characterSets(syntax.part, found)
-  }
+export function characterSets(syntax: Syntax): CodePoints[] {
+  return [...partsOf(syntax)].flatMap((part) => (part.type === 'character' ? [part.set] : []))
 }
 
 /**
@@ -309,12 +287,13 @@ export class Determiniser implements Steps<State> {
   }
 }
 
+/** @throws PatternError where what an assertion looks at is beyond this. */
 function machineBefore(text: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
-  const ahead = firstAfter(text)
-  if (ahead !== null) {
-    throw new PatternError(`'${ahead.name}' within a lookbehind is not supported (at character ${ahead.at + 1})`)
+  for (const part of partsOf(text)) {
+    if (part.type !== 'assertion' || part.side !== 'after') continue
+    throw new PatternError(`'${part.name}' within a lookbehind is not supported (at character ${part.at + 1})`)
   }
-  return stateMachineOf(text, alphabet, limits)
+  return new Determiniser(text, alphabet, limits).machine()
 }
 
 /** The state of a minimal machine from which everything is accepted; `NONE` where there is none. */
@@ -325,34 +304,18 @@ function universalState({ classes, next, accepting }: StateMachine): number {
 }
 
 /** What assertions about the text before a place ask for, apart from those within each other. */
-function textsBefore(syntax: Syntax, found = new Set<Syntax>()): Set<Syntax> {
-  switch (syntax.type) {
-    case 'character':
-      return found
-    case 'assertion':
-      return syntax.side === 'before' ? found.add(syntax.text) : textsBefore(syntax.text, found)
-    case 'sequence':
-      for (const part of syntax.parts) textsBefore(part, found)
-      return found
-    case 'choice':
-      for (const option of syntax.options) textsBefore(option, found)
-      return found
-    case 'repeat':
-      return textsBefore(syntax.part, found)
-  }
+function textsBefore(syntax: Syntax): Set<Syntax> {
+  const isBefore = (part: Syntax) => part.type === 'assertion' && part.side === 'before'
+  const assertions = [...partsOf(syntax, (part) => !isBefore(part))].filter(isBefore) as Assertion[]
+  return new Set(assertions.map(({ text }) => text))
 }
 
-function firstAfter(syntax: Syntax): Assertion | null {
-  switch (syntax.type) {
-    case 'character':
-      return null
-    case 'assertion':
-      return syntax.side === 'after' ? syntax : firstAfter(syntax.text)
-    case 'sequence':
-      return syntax.parts.map(firstAfter).find((found) => found !== null) ?? null
-    case 'choice':
-      return syntax.options.map(firstAfter).find((found) => found !== null) ?? null
-    case 'repeat':
-      return firstAfter(syntax.part)
-  }
+/** An expression and all that is within it, the outer parts first. @param enters whether what is within a part counts. */
+function* partsOf(syntax: Syntax, enters: (part: Syntax) => boolean = () => true): Generator<Syntax, void, void> {
+  yield syntax
+  if (!enters(syntax)) return
+  if (syntax.type === 'assertion') yield* partsOf(syntax.text, enters)
+  else if (syntax.type === 'repeat') yield* partsOf(syntax.part, enters)
+  else if (syntax.type === 'sequence') for (const part of syntax.parts) yield* partsOf(part, enters)
+  else if (syntax.type === 'choice') for (const option of syntax.options) yield* partsOf(option, enters)
 }

@@ -1,3 +1,4 @@
+import { sumOf } from '../../../lib/sum.ts'
 import { ALL, type CodePoints, union } from './code-points.ts'
 
 /** A regular expression as a tree. It stands for whole texts: anchors are gone, and `searching` writes what a search skips. */
@@ -91,7 +92,7 @@ export function lengthsOf(pattern: Pattern): Lengths {
       return { min: 1, max: 1 }
     case 'sequence': {
       const parts = pattern.parts.map(lengthsOf)
-      return { min: sum(parts.map(({ min }) => min)), max: sum(parts.map(({ max }) => max)) }
+      return { min: sumOf(parts, ({ min }) => min), max: sumOf(parts, ({ max }) => max) }
     }
     case 'choice': {
       const options = pattern.options.map(lengthsOf)
@@ -120,8 +121,4 @@ export function charactersOf(pattern: Pattern): CodePoints {
     case 'repeat':
       return charactersOf(pattern.part)
   }
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }

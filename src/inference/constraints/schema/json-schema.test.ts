@@ -144,7 +144,7 @@ describe('keywords together', () => {
 
 test('names the keyword beside which no string is left', () => {
   const schema = { type: 'object', properties: { a: { pattern: '^a$', not: { const: 'a' } } }, required: ['a'] }
-  const named = expect.objectContaining({ suffix: '.properties.a.pattern' })
+  const named = expect.objectContaining({ path: ['properties', 'a', 'pattern'] })
   expect(() => byteAutomaton({ type: 'json_schema', schema })).toThrow(named)
 })
 

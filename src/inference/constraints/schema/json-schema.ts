@@ -2,6 +2,7 @@ import { LONGEST_SCHEMA } from '../../../lib/json-depth.ts'
 import type { Notation } from '../../contract/constraint.ts'
 import {
   choice,
+  choiceOrNull,
   EMPTY,
   type Expression,
   type GrammarBuilder,
@@ -168,9 +169,8 @@ class SchemaWriter {
   #written(all: readonly Plain[], place: Place): Expression | null {
     const satisfiable = this.#isLenient ? all.filter((plain) => this.#options.isSatisfiable(plain)) : all
     const options = satisfiable.length > 0 ? satisfiable : all
-    const written = options.map((plain) => this.#option(plain, place)).filter((text) => text !== null)
-    if (written.length > 0) return choice([...new Set(written)])
-    if (!this.#isLenient) return null
+    const written = choiceOrNull([...new Set(options.map((plain) => this.#option(plain, place)))])
+    if (written !== null || !this.#isLenient) return written
     // Constants and types come first in what models read.
     const [{ enum: values = undefined, types = undefined } = {}] = options
     if (values !== undefined) return this.#constants(values, {}, place)
@@ -195,8 +195,7 @@ class SchemaWriter {
     const writable = types.filter((type) => WRITABLE[place.form]?.includes(type) ?? true)
     if (writable.length === 0 && isObjectOnly(place))
       this.#nothing('only objects can be written in this notation', plain.where?.type ?? [])
-    const written = writable.map((type) => this.#ofType(type, plain, place)).filter((text) => text !== null)
-    return written.length === 0 ? null : choice(written)
+    return choiceOrNull(writable.map((type) => this.#ofType(type, plain, place)))
   }
 
   #constants(values: readonly unknown[], { where }: Plain, place: Place): Expression | null {
@@ -204,8 +203,8 @@ class SchemaWriter {
     const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeOf(value)) ?? true)
     // Another alternative may be a string.
     if ((place.form === 'bare' || place.form === 'text') && writable.length === 0) return null
-    const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
-    if (written.length > 0) return this.#builder.rule(choice(written))
+    const written = choiceOrNull(writable.map((value) => text?.constant(value) ?? null))
+    if (written !== null) return this.#builder.rule(written)
     return this.#nothing('no value can be written in this notation', where?.enum ?? where?.const ?? [])
   }
 
@@ -399,9 +398,7 @@ class SchemaWriter {
     if (types === null) return behind(between, this.#bare.string(0, null))
     if (betweenJson === null) return behind(between, valueAs('bare'))
     const text = behind(between, valueAs('text'))
-    if (!types.includes('null')) return text
-    const nothing = behind(betweenJson, literal('null'))
-    return text && nothing ? choice([text, nothing]) : (text ?? nothing)
+    return choiceOrNull([text, types.includes('null') ? behind(betweenJson, literal('null')) : null])
   }
 
   /**
@@ -442,9 +439,9 @@ class SchemaWriter {
       if (form === 'keywords') return key === null ? value && sequence([NAME, literal('='), value]) : null
       return value && this.#plain.freeMember(key, this.#builder.rule(value))
     })
-    const some = members.filter((member) => member !== null)
-    if (some.length === 0 && written > 0) this.#options.nothing = null
-    return some.length === 0 ? null : this.#builder.rule(choice(some))
+    const some = choiceOrNull(members)
+    if (some === null && written > 0) this.#options.nothing = null
+    return some && this.#builder.rule(some)
   }
 
   /** A key other than the described names that matches only `matched` of the patterns. Null for any, undefined for none. */
@@ -467,8 +464,8 @@ class SchemaWriter {
     if (isAny) return null
     if (!this.#plain.hasQuotedKeys) return undefined
     const written = keys.map((key) => (key.enum ? null : this.#ofType('string', key, { form: 'plain', depth: 0 })))
-    const some = written.filter((key) => key !== null)
-    return some.length === 0 ? undefined : this.#builder.rule(choice(some))
+    const some = choiceOrNull(written)
+    return some === null ? undefined : this.#builder.rule(some)
   }
 
   #array(plain: Plain, { depth }: Place): Expression | null {

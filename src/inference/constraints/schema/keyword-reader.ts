@@ -11,12 +11,11 @@ import {
   type Part,
   type Path,
   type Plain,
+  type Schema,
   type Source,
   TYPES,
   typeOf,
 } from './schema-conjunction.ts'
-
-type Schema = Readonly<Record<string, unknown>>
 
 /** Says that a keyword cannot be kept. Where it returns, the keyword is left out. */
 export type Refuse = (message: string, path: Path) => void

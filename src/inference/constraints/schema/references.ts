@@ -1,4 +1,5 @@
 import { decode, lookUp, type Target } from './json-pointer.ts'
+import { isObject, type Schema } from './schema-conjunction.ts'
 import { KEYWORDS, schemasIn } from './schema-keywords.ts'
 
 /** The base of a schema that has no `$id`. No address of a client is under it. */
@@ -110,15 +111,9 @@ export class References {
   }
 }
 
-type Schema = Readonly<Record<string, unknown>>
-
 /** The draft that a schema names; null for none. */
 export function draftOf(root: unknown): string | null {
   return isObject(root) && typeof root.$schema === 'string' ? root.$schema : null
-}
-
-function isObject(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function absolute(reference: string, base: string): string {

@@ -1,4 +1,4 @@
-type Schema = Readonly<Record<string, unknown>>
+export type Schema = Readonly<Record<string, unknown>>
 export type Path = readonly (string | number)[]
 
 /** A schema that a value follows, or the schema that it must not follow. */
@@ -91,15 +91,7 @@ export function together(a: Plain, b: Plain): Plain | null {
   const merged: Plain = {
     ...(types && { types }),
     ...(allowed && { enum: allowed }),
-    ...joined('objects', a, b),
-    ...joined('required', a, b),
-    ...joined('names', a, b),
-    ...joined('arrays', a, b),
-    ...joined('contains', a, b),
-    ...joined('patterns', a, b),
-    ...joined('notPatterns', a, b),
-    ...joined('formats', a, b),
-    ...joined('multiples', a, b),
+    ...Object.fromEntries(LISTED.flatMap((keyword) => joined(keyword, a, b))),
     ...(excluded && { excluded }),
     ...((a.uniqueItems || b.uniqueItems) && { uniqueItems: true }),
     ...((a.isMisfit || b.isMisfit) && { isMisfit: true }),
@@ -109,20 +101,15 @@ export function together(a: Plain, b: Plain): Plain | null {
   return types?.length === 1 && hasNoRoom(types[0]!, merged) ? null : merged
 }
 
-type Listed =
-  | 'objects'
-  | 'required'
-  | 'names'
-  | 'arrays'
-  | 'contains'
-  | 'patterns'
-  | 'notPatterns'
-  | 'formats'
-  | 'multiples'
+/** What lists add up to. */
+const LISTED = [
+  ...(['objects', 'required', 'names', 'arrays', 'contains'] as const),
+  ...(['patterns', 'notPatterns', 'formats', 'multiples'] as const),
+]
 
-function joined(keyword: Listed, a: Plain, b: Plain): object {
+function joined(keyword: (typeof LISTED)[number], a: Plain, b: Plain): [string, readonly unknown[]][] {
   const all = union<unknown>(a[keyword], b[keyword])
-  return all === undefined ? {} : { [keyword]: all }
+  return all === undefined ? [] : [[keyword, all]]
 }
 
 function union<Item>(a: readonly Item[] | undefined, b: readonly Item[] | undefined): readonly Item[] | undefined {
@@ -204,11 +191,13 @@ export function otherTypes(types: readonly string[]): readonly string[] {
   )
 }
 
-export function isIn(value: unknown, values: readonly unknown[] | undefined): boolean {
-  return values?.some((other) => isEqual(value, other)) ?? false
+export function isIn(value: unknown, values: readonly unknown[] = []): boolean {
+  const isScalar = typeof value !== 'object' || value === null
+  return isScalar ? values.includes(value) : values.some((other) => isEqual(value, other))
 }
 
-function isEqual(a: unknown, b: unknown): boolean {
+/** Whether two values are the same JSON. Keys such as `toString` have no special meaning. */
+export function isEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
   if (Array.isArray(a) !== Array.isArray(b)) return false

@@ -1,5 +1,6 @@
 import { FORMATS } from './formats.ts'
 import { lookUp } from './json-pointer.ts'
+import { isObject } from './schema-conjunction.ts'
 
 /** What stands behind a keyword: a schema, a list of schemas, schemas by name, or one of these. */
 type Holds = 'schema' | 'list' | 'named' | 'schema or list' | 'schemas or names'
@@ -93,8 +94,4 @@ export function* schemasIn(
   }
   if (isList) for (const [at, schema] of value.entries()) yield [[at], schema]
   else for (const name in value) yield [[name], (value as Readonly<Record<string, unknown>>)[name]]
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

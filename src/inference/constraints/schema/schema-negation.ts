@@ -6,12 +6,11 @@ import {
   otherTypes,
   type Part,
   type Plain,
+  type Schema,
   withMember,
   withoutMember,
 } from './schema-conjunction.ts'
 import { KEYWORDS } from './schema-keywords.ts'
-
-type Schema = Readonly<Record<string, unknown>>
 
 /** The bound that a value keeps which breaks another, for values of a type. */
 const BROKEN: Readonly<Record<Bound, readonly [type: string, bound: Bound, distance: number]>> = {

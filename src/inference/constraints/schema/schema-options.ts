@@ -18,6 +18,7 @@ import {
   type Part,
   type Path,
   type Plain,
+  type Schema,
   type Source,
   together,
   typeOf,
@@ -26,8 +27,6 @@ import {
 } from './schema-conjunction.ts'
 import { KEYWORDS } from './schema-keywords.ts'
 import { isFullyNegated, negatedOptions } from './schema-negation.ts'
-
-type Schema = Readonly<Record<string, unknown>>
 
 /** Options of one place that come of alternatives that multiply. Of more, the first and the last are kept. */
 const MOST_PRODUCTS = 64

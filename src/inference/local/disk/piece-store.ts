@@ -104,10 +104,10 @@ export class PieceStore {
   /** The head of a file; null if it is missing or unusable. An unusable file is removed. */
   async readHead(organisation: string, name: string): Promise<StoredHead | null> {
     const head = await using(this.#path(organisation, name), async (file) => {
-      const preamble = await readExactly(file, Buffer.alloc(PREAMBLE_BYTES), 0)
+      const preamble = await readExactly(file, Buffer.alloc(PREAMBLE_BYTES))
       const length = preamble === null ? null : headBytes(preamble)
       if (length === null) return null
-      const start = await readExactly(file, Buffer.alloc(PREAMBLE_BYTES + length), 0)
+      const start = await readExactly(file, Buffer.alloc(PREAMBLE_BYTES + length))
       const found = start === null ? null : readHead(start)
       if (found?.fingerprint !== this.#options.fingerprint) return null
       const isWhole = (await file.stat()).size === PREAMBLE_BYTES + length + found.stateBytes
@@ -312,9 +312,9 @@ async function using<Result>(path: string, read: (file: FileHandle) => Promise<R
   }
 }
 
-/** Fills the buffer; null if the file is too short. */
-async function readExactly(file: FileHandle, buffer: Buffer, at: number): Promise<Buffer | null> {
-  const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
+/** Fills the buffer from the start of a file; null if the file is too short. */
+async function readExactly(file: FileHandle, buffer: Buffer): Promise<Buffer | null> {
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
   return bytesRead === buffer.length ? buffer : null
 }
 

@@ -12,6 +12,7 @@ import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes
 import type { PromptPart } from '../../contract/parts.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { ReadWork, Work } from '../../contract/work.ts'
+import type { WorkTrace } from '../../contract/work-trace.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -21,7 +22,7 @@ import { EngineChild } from './engine-child.ts'
 import { type Library, LibraryChoice } from './library-choice.ts'
 import { describeModel, findModelFiles } from './model-files.ts'
 import { packPrompt, packSizes, packWork } from './outgoing.ts'
-import { PendingCalls } from './pending-calls.ts'
+import { type Answer, type Caller, PendingCalls } from './pending-calls.ts'
 import { type Life, RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions extends CacheSettings {
@@ -151,27 +152,29 @@ export class LocalEngine implements Engine {
     // Packing may throw, so it comes before the call is registered.
     const { trace, ...rest } = work
     const packed = packWork(rest)
-    const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }), trace)
+    const { id, answer } = this.#calls.addGeneration(callerOf(child, signal, trace))
     this.#send(child, { type: 'generate', id, work: packed, traced: trace !== undefined }, work.isBackground)
-    return admitted
+    return answer
   }
 
   async countTokens(parts: readonly PromptPart[], { organisation, signal }: CountOptions): Promise<number> {
     signal.throwIfAborted()
     const child = this.#readyChild()
     const prompt = packPrompt(parts, organisation)
-    const { id, tokens } = this.#calls.addCount(signal, (id) => child.send({ type: 'abort', id }))
+    const read = (message: Answer) => (message.type === 'counted' ? message.tokens : null)
+    const { id, answer } = this.#calls.add(read, callerOf(child, signal))
     this.#send(child, { type: 'count', id, prompt })
-    return tokens
+    return answer
   }
 
   async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
     signal.throwIfAborted()
     const child = this.#readyChild()
     const packed = packSizes(work)
-    const { id, prompts } = this.#calls.addMeasurement(signal, (id) => child.send({ type: 'abort', id }))
+    const read = (message: Answer) => (message.type === 'measured' ? message.prompts : null)
+    const { id, answer } = this.#calls.add(read, callerOf(child, signal))
     this.#send(child, { type: 'measure', id, work: packed })
-    return { prompts: await prompts, exact: true }
+    return { prompts: await answer, exact: true }
   }
 
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
@@ -179,16 +182,16 @@ export class LocalEngine implements Engine {
     const child = this.#readyChild()
     const { trace, ...rest } = work
     const packed = pack(rest)
-    const { id, admitted } = this.#calls.addReading(signal, (id) => child.send({ type: 'abort', id }), trace)
+    const { id, answer } = this.#calls.addReading(callerOf(child, signal, trace))
     this.#send(child, { type: 'read', id, work: packed, traced: trace !== undefined }, work.isBackground)
-    return admitted
+    return answer
   }
 
   async stats(): Promise<LocalStats> {
     const child = this.#readyChild()
-    const { id, stats } = this.#calls.addStats()
+    const { id, answer } = this.#calls.add((message) => (message.type === 'stats' ? message.stats : null))
     this.#send(child, { type: 'stats', id })
-    return stats
+    return answer
   }
 
   async close(): Promise<void> {
@@ -354,6 +357,10 @@ export class LocalEngine implements Engine {
       )
     }, pause)
   }
+}
+
+function callerOf(child: EngineChild, signal: AbortSignal, trace?: WorkTrace): Caller {
+  return { signal, abort: (id) => child.send({ type: 'abort', id }), trace }
 }
 
 interface LoadSettings {

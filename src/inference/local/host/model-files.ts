@@ -80,7 +80,6 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const info: ModelInfo = {
     contextTokens: Math.min(card.engine.contextTokens, trainedTokens),
     longestTokenBytes: Number.POSITIVE_INFINITY,
-    vocabularySize: tokens.length,
     chatTemplate: template.source,
     templateTraits: await traitsOf(template, card),
     bosToken: tokenText(language, tokens, 'bos'),

@@ -1,7 +1,7 @@
 import { invalidRequest } from '../../../lib/errors.ts'
 import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Constraint, TagContent } from '../../contract/constraint.ts'
+import { schemasIn } from '../../contract/constraint.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import type { Work } from '../../contract/work.ts'
 import { type Envelope, pack } from '../envelope.ts'
@@ -13,7 +13,7 @@ import type { CountedPrompt } from '../protocol.ts'
  */
 export function packWork(work: Work): Envelope {
   for (const { constraint } of work.branches) {
-    if (constraint === undefined || !schemasOf(constraint).some((schema) => isValueDeeper(schema))) continue
+    if (constraint === undefined || !schemasIn(constraint).some((schema) => isValueDeeper(schema))) continue
     throw invalidRequest(`The schema is nested deeper than ${MOST_JSON_LEVELS} levels`, constraint.param ?? null)
   }
   return pack(work)
@@ -31,25 +31,6 @@ export function packSizes(work: Work): Envelope {
 /** Packs a prompt for counting its tokens. An image's tokens follow from its size, so no pixels are sent. */
 export function packPrompt(parts: readonly PromptPart[], organisation: string): Envelope {
   return pack({ organisation, parts: parts.map(withoutPixels) } satisfies CountedPrompt)
-}
-
-function schemasOf(constraint: Constraint): unknown[] {
-  if (constraint.type !== 'triggered_tags') return schemasIn(constraint)
-  const { tags, otherwise } = constraint
-  return [...tags.map(({ content }) => content), ...(otherwise ? [otherwise] : [])].flatMap(schemasIn)
-}
-
-function schemasIn(content: TagContent): unknown[] {
-  switch (content.type) {
-    case 'json_schema':
-      return [content.schema]
-    case 'regex':
-      return []
-    case 'sequence':
-      return content.parts.flatMap((part) => (typeof part === 'string' ? [] : schemasIn(part)))
-    case 'tag_list':
-      return content.tags.flatMap((tag) => schemasIn(tag.content))
-  }
 }
 
 function withoutPixels(part: PromptPart): PromptPart {

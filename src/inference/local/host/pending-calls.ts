@@ -1,18 +1,38 @@
 import { EventQueue } from '../../contract/event-queue.ts'
 import type { EngineEvent, Generation, PromptUsage, ReadAnswer, Reading } from '../../contract/generation.ts'
 import { joinTexts } from '../../contract/join-texts.ts'
-import type { LocalStats } from '../../contract/stats.ts'
 import { TokenTally } from '../../contract/token-tally.ts'
 import type { WorkTrace } from '../../contract/work-trace.ts'
 import { toApiError } from '../failure.ts'
 import type { FromEngine, RequestEvents, SentAnswer } from '../protocol.ts'
 
-type Answer = Extract<FromEngine, { id: number }>
+export type Answer = Extract<FromEngine, { id: number }>
 
 interface PendingCall {
-  handle(message: Answer): void
-  handleEvents?(message: RequestEvents): void
+  handle(message: Answer | RequestEvents): void
   fail(reason: unknown): void
+}
+
+/** Who has asked. */
+export interface Caller {
+  /** Aborts when the caller leaves. */
+  readonly signal: AbortSignal
+  /** Called with the call's id when the caller has left. */
+  abort(id: number): void
+  readonly trace?: WorkTrace | undefined
+}
+
+/** A call, and what settles when the engine process answers it. */
+interface Registered<Result> {
+  readonly id: number
+  readonly answer: Promise<Result>
+}
+
+interface StreamRules<Event, Admitted> {
+  join(last: Event, next: Event): Event | null
+  admit(prompts: readonly PromptUsage[], events: EventQueue<Event>): Admitted
+  /** The events in a message; null for another message. */
+  take(message: Answer | RequestEvents): { readonly events: readonly Event[]; readonly last: boolean } | null
 }
 
 /** The calls that wait for an answer from the engine process, by id. */
@@ -20,27 +40,44 @@ export class PendingCalls {
   readonly #calls = new Map<number, PendingCall>()
   #lastId = 0
 
-  /**
-   * Registers a generation. `admitted` settles when the engine admits or rejects it.
-   * @param abort called with the id when the caller has left.
-   */
-  addGeneration(
-    signal: AbortSignal,
-    abort: (id: number) => void,
-    trace?: WorkTrace,
-  ): { id: number; admitted: Promise<Generation> } {
+  /** Registers a generation. It is answered when the engine admits or rejects it. */
+  addGeneration(caller: Caller): Registered<Generation> {
+    const tally = new TokenTally()
+    return this.#addStream<EngineEvent, Generation>(caller, {
+      join: joinTexts,
+      admit: (prompts, events) => tally.counting({ prompts, events }),
+      take: (message) => {
+        if (!('events' in message)) return null
+        tally.add(message.events)
+        return message
+      },
+    })
+  }
+
+  /** Registers a read; see `addGeneration`. */
+  addReading(caller: Caller): Registered<Reading> {
+    return this.#addStream<ReadAnswer, Reading>(caller, {
+      join: () => null,
+      admit: (prompts, answers) => ({ prompts, answers }),
+      take: (message) => ('answers' in message ? { events: message.answers.map(received), last: message.last } : null),
+    })
+  }
+
+  #addStream<Event, Admitted>(
+    { signal, abort, trace }: Caller,
+    { join, admit, take }: StreamRules<Event, Admitted>,
+  ): Registered<Admitted> {
     const id = ++this.#lastId
-    const { promise: admitted, resolve, reject } = Promise.withResolvers<Generation>()
+    const { promise: answer, resolve, reject } = Promise.withResolvers<Admitted>()
     const forget = () => {
       this.#calls.delete(id)
       signal.removeEventListener('abort', onAbort)
     }
-    const tally = new TokenTally()
     const abandon = () => {
       forget()
       abort(id)
     }
-    const events = new EventQueue<EngineEvent>(abandon, joinTexts)
+    const events = new EventQueue<Event>(abandon, join)
     const fail = (reason: unknown) => {
       forget()
       reject(reason)
@@ -51,99 +88,31 @@ export class PendingCalls {
       abort(id)
     }
     signal.addEventListener('abort', onAbort)
-    const handle = (message: Answer) => {
-      if (message.type === 'admitted') resolve(tally.counting({ prompts: message.prompts, events }))
-      else if (message.type === 'error') fail(toApiError(message.error))
-      else if (message.type === 'started') trace?.started()
-      else if (message.type === 'encoded') trace?.encoded(message.ms)
-    }
-    const handleEvents = (message: RequestEvents) => {
-      tally.add(message.events)
-      events.push(message.events)
-      if (!message.last) return
-      events.end()
-      forget()
-    }
-    this.#calls.set(id, { handle, handleEvents, fail })
-    return { id, admitted }
-  }
-
-  /** Registers a read; see `addGeneration`. */
-  addReading(
-    signal: AbortSignal,
-    abort: (id: number) => void,
-    trace?: WorkTrace,
-  ): { id: number; admitted: Promise<Reading> } {
-    const id = ++this.#lastId
-    const { promise: admitted, resolve, reject } = Promise.withResolvers<Reading>()
-    const forget = () => {
-      this.#calls.delete(id)
-      signal.removeEventListener('abort', onAbort)
-    }
-    const abandon = () => {
-      forget()
-      abort(id)
-    }
-    const answers = new EventQueue<ReadAnswer>(abandon, () => null)
-    const fail = (reason: unknown) => {
-      forget()
-      reject(reason)
-      answers.fail(reason)
-    }
-    const onAbort = () => {
-      fail(signal.reason)
-      abort(id)
-    }
-    signal.addEventListener('abort', onAbort)
-    const handle = (message: Answer) => {
-      if (message.type === 'admitted') resolve({ prompts: message.prompts, answers })
-      else if (message.type === 'error') fail(toApiError(message.error))
-      else if (message.type === 'started') trace?.started()
-      else if (message.type === 'encoded') trace?.encoded(message.ms)
-      else if (message.type === 'answers') {
-        answers.push(message.answers.map(received))
-        if (!message.last) return
-        answers.end()
+    const handle = (message: Answer | RequestEvents) => {
+      const taken = take(message)
+      if (taken !== null) {
+        events.push(taken.events)
+        if (!taken.last) return
+        events.end()
         forget()
-      }
+      } else if (!('type' in message)) return
+      else if (message.type === 'admitted') resolve(admit(message.prompts, events))
+      else if (message.type === 'error') fail(toApiError(message.error))
+      else if (message.type === 'started') trace?.started()
+      else if (message.type === 'encoded') trace?.encoded(message.ms)
     }
     this.#calls.set(id, { handle, fail })
-    return { id, admitted }
+    return { id, answer }
   }
 
   /**
-   * Registers a token count.
-   * @param abort called with the id when the caller has left.
+   * Registers a call with one answer.
+   * @param read the answer in a message; null for another message.
+   * @param caller absent if nothing ends the call early.
    */
-  addCount(signal: AbortSignal, abort: (id: number) => void): { id: number; tokens: Promise<number> } {
-    const read = (message: Answer) => (message.type === 'counted' ? message.tokens : null)
-    const { id, answer } = this.#addCall(read, { signal, abort })
-    return { id, tokens: answer }
-  }
-
-  /** Registers a measurement. @param abort see `addCount`. */
-  addMeasurement(
-    signal: AbortSignal,
-    abort: (id: number) => void,
-  ): { id: number; prompts: Promise<readonly PromptUsage[]> } {
-    const read = (message: Answer) => (message.type === 'measured' ? message.prompts : null)
-    const { id, answer } = this.#addCall(read, { signal, abort })
-    return { id, prompts: answer }
-  }
-
-  /** Registers a request for the engine's statistics. */
-  addStats(): { id: number; stats: Promise<LocalStats> } {
-    const { id, answer } = this.#addCall((message) => (message.type === 'stats' ? message.stats : null))
-    return { id, stats: answer }
-  }
-
-  /** @param caller signal that aborts when the caller leaves. */
-  #addCall<T>(
-    read: (message: Answer) => T | null,
-    caller?: { readonly signal: AbortSignal; abort(id: number): void },
-  ): { id: number; answer: Promise<T> } {
+  add<Result>(read: (message: Answer) => Result | null, caller?: Caller): Registered<Result> {
     const id = ++this.#lastId
-    const { promise: answer, resolve, reject } = Promise.withResolvers<T>()
+    const { promise: answer, resolve, reject } = Promise.withResolvers<Result>()
     const fail = (reason: unknown) => {
       this.#calls.delete(id)
       reject(reason)
@@ -170,7 +139,7 @@ export class PendingCalls {
   }
 
   handleEvents(requests: readonly RequestEvents[]): void {
-    for (const message of requests) this.#calls.get(message.id)?.handleEvents?.(message)
+    for (const message of requests) this.#calls.get(message.id)?.handle(message)
   }
 
   /** Fails one call, for example because its message cannot be sent. */

@@ -39,10 +39,6 @@ export class Batch {
     return this.#length
   }
 
-  get isFull(): boolean {
-    return this.#length === this.capacity
-  }
-
   clear(): void {
     this.#length = 0
   }

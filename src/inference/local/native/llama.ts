@@ -1,11 +1,9 @@
 import type { LibraryHandle } from 'koffi'
 import { declareIn } from './declare.ts'
 import {
-  contextDefaults,
   llamaBatch,
   llamaContextParams,
   llamaModelParams,
-  modelDefaults,
   type Pointer,
   type StructValue,
   verifyDefaults,
@@ -34,12 +32,12 @@ export function bindLlama(library: LibraryHandle) {
     log_set: declare<(callback: Pointer, data: null) => void>('llama_log_set', 'void', [p, p]),
     backend_init: declare<() => void>('llama_backend_init', 'void', []),
 
-    model_default_params: declare<() => StructValue>('llama_model_default_params', llamaModelParams, []),
-    context_default_params: declare<() => StructValue>('llama_context_default_params', llamaContextParams, []),
+    model_default_params: declare<() => StructValue>('llama_model_default_params', llamaModelParams.type, []),
+    context_default_params: declare<() => StructValue>('llama_context_default_params', llamaContextParams.type, []),
     model_load_from_file: declare<(path: string, params: StructValue) => Pointer | null>(
       'llama_model_load_from_file',
       p,
-      ['str', llamaModelParams],
+      ['str', llamaModelParams.type],
     ),
     model_free: declare<(model: Pointer) => void>('llama_model_free', 'void', [p]),
     model_n_ctx_train: declare<(model: Pointer) => number>('llama_model_n_ctx_train', 'int32', [p]),
@@ -83,7 +81,7 @@ export function bindLlama(library: LibraryHandle) {
 
     init_from_model: declare<(model: Pointer, params: StructValue) => Pointer | null>('llama_init_from_model', p, [
       p,
-      llamaContextParams,
+      llamaContextParams.type,
     ]),
     free: declare<(context: Pointer) => void>('llama_free', 'void', [p]),
     n_batch: declare<(context: Pointer) => number>('llama_n_batch', 'uint32', [p]),
@@ -130,7 +128,7 @@ export function bindLlama(library: LibraryHandle) {
     decode: declare<(context: Pointer, batch: NativeBatch) => number>('llama_decode', 'int32', [p, llamaBatch]),
     synchronize: declare<(context: Pointer) => void>('llama_synchronize', 'void', [p]),
   }
-  verifyDefaults('llama_model_params', llama.model_default_params(), modelDefaults)
-  verifyDefaults('llama_context_params', llama.context_default_params(), contextDefaults)
+  verifyDefaults('llama_model_params', llama.model_default_params(), llamaModelParams.defaults)
+  verifyDefaults('llama_context_params', llama.context_default_params(), llamaContextParams.defaults)
   return llama
 }

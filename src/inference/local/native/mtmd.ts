@@ -1,26 +1,10 @@
 import koffi, { type LibraryHandle } from 'koffi'
 import { declareIn } from './declare.ts'
-import {
-  mtmdContextParams,
-  mtmdDecoderPosition,
-  mtmdDefaults,
-  mtmdInputPart,
-  type Pointer,
-  type StructValue,
-  verifyDefaults,
-} from './structs.ts'
+import { mtmdContextParams, mtmdInputPart, type Pointer, type StructValue, verifyDefaults } from './structs.ts'
 
 export interface NativeInputPart {
   text: { text: Uint8Array; text_len: number; add_special: boolean; parse_special: boolean } | null
   bitmap: Pointer | null
-}
-
-/** Position of one media token: time, column, row; `z` is reserved. */
-export interface DecoderPosition {
-  t: number
-  x: number
-  y: number
-  z: number
 }
 
 /** libmtmd's C functions, under their own names, and ours in the same library. */
@@ -32,14 +16,7 @@ export function bindMtmd(library: LibraryHandle) {
   const declare = declareIn(library)
   const mtmd = {
     log_set: declare<(callback: Pointer, data: null) => void>('mtmd_log_set', 'void', [p, p]),
-    context_params_default: declare<() => StructValue>('mtmd_context_params_default', mtmdContextParams, []),
-    // Only for tests, as are `free` and `encode_chunk`: they compare with the library's own way.
-    init_from_file: declare<(path: string, model: Pointer, params: StructValue) => Pointer | null>(
-      'mtmd_init_from_file',
-      p,
-      ['str', p, mtmdContextParams],
-    ),
-    free: declare<(context: Pointer) => void>('mtmd_free', 'void', [p]),
+    context_params_default: declare<() => StructValue>('mtmd_context_params_default', mtmdContextParams.type, []),
     support_vision: declare<(context: Pointer) => boolean>('mtmd_support_vision', 'bool', [p]),
     support_audio: declare<(context: Pointer) => boolean>('mtmd_support_audio', 'bool', [p]),
     get_audio_sample_rate: declare<(context: Pointer) => number>('mtmd_get_audio_sample_rate', 'int', [p]),
@@ -82,21 +59,12 @@ export function bindMtmd(library: LibraryHandle) {
     input_chunk_get_tokens_image: declare<(chunk: Pointer) => Pointer>('mtmd_input_chunk_get_tokens_image', p, [p]),
     input_chunk_get_n_tokens: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_tokens', 'size_t', [p]),
     input_chunk_get_n_pos: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_pos', 'int32', [p]),
-    // Only for tests, as is `get_output_embd`.
-    image_tokens_get_decoder_pos: declare<(tokens: Pointer, start: number, index: number) => DecoderPosition>(
-      'mtmd_image_tokens_get_decoder_pos',
-      mtmdDecoderPosition,
-      [p, 'int32', 'size_t'],
-    ),
-
-    encode_chunk: declare<(context: Pointer, chunk: Pointer) => number>('mtmd_encode_chunk', 'int32', [p, p]),
-    get_output_embd: declare<(context: Pointer) => Pointer>('mtmd_get_output_embd', p, [p]),
 
     // Our own; see `encoder.cpp`.
     encoder_new: declare<() => Pointer | null>('lookout_encoder_new', p, []),
     encoder_load: declare<
       (encoder: Pointer, path: string, model: Pointer, params: StructValue, canPause: boolean) => Pointer | null
-    >('lookout_encoder_load', p, [p, 'str', p, mtmdContextParams, 'bool']),
+    >('lookout_encoder_load', p, [p, 'str', p, mtmdContextParams.type, 'bool']),
     encoder_run: declare<(encoder: Pointer, chunk: Pointer, ms: number, output: Float32Array, size: number) => number>(
       'lookout_encoder_run',
       'int32',
@@ -110,6 +78,6 @@ export function bindMtmd(library: LibraryHandle) {
     encoder_cancel: declare<(encoder: Pointer) => void>('lookout_encoder_cancel', 'void', [p]),
     encoder_free: declare<(encoder: Pointer) => void>('lookout_encoder_free', 'void', [p]),
   }
-  verifyDefaults('mtmd_context_params', mtmd.context_params_default(), mtmdDefaults)
+  verifyDefaults('mtmd_context_params', mtmd.context_params_default(), mtmdContextParams.defaults)
   return mtmd
 }

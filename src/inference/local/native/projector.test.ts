@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readGguf, writeGguf } from '../../../../test/support/gguf-writer.ts'
 import { picture } from '../../../../test/support/local-engine.ts'
 import { OTHER_MODELS } from '../../../../test/support/tiny-models/other-encoders.ts'
+import { bindPlainMtmd, type PlainMtmd } from '../../../../test/support/tiny-models/plain-mtmd.ts'
 import { qwen2Vl, qwen3Vl } from '../../../../test/support/tiny-models/qwen.ts'
 import { type TinyModel, writeTinyModel } from '../../../../test/support/tiny-models/tiny-model.ts'
 import { loadNativeLibraries, type NativeLibraries } from './libraries.ts'
@@ -16,9 +17,11 @@ import { type EncodableChunk, Projector } from './projector.ts'
 
 let folder: string
 let libraries: NativeLibraries
+let plain: PlainMtmd
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lookout-projector-'))
   libraries = loadNativeLibraries(locateNativeLibraries())
+  plain = bindPlainMtmd()
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -74,7 +77,7 @@ test.each(WITH_ROWS)("positions are the library's, for every token and in any pa
       ] as const) {
         const planes = piece.mropePositions(100, from, to)
         const expected = Array.from({ length: to - from }, (_, i) =>
-          mtmd.image_tokens_get_decoder_pos(tokens!, 100, from + i),
+          plain.image_tokens_get_decoder_pos(tokens!, 100, from + i),
         )
         expect([...planes]).toEqual(['t', 'y', 'x', 'z'].flatMap((axis) => expected.map((at) => at[axis as 'x'])))
       }
@@ -99,8 +102,8 @@ test("a picture's embeddings are what the library makes of it", async () => {
     // It pauses at every possible point.
     let paused = piece!.encode(0)
     for (let calls = 0; paused === null; calls++) paused = piece!.encode(calls)
-    expect(mtmd.encode_chunk(context!, handle!)).toBe(0)
-    const expected = floatsAt(mtmd.get_output_embd(context!), piece!.length * model.embeddingSize)
+    expect(plain.encode_chunk(context!, handle!)).toBe(0)
+    const expected = floatsAt(plain.get_output_embd(context!), piece!.length * model.embeddingSize)
     expect(embeddings).toEqual(expected)
     expect(paused).toEqual(expected)
   })

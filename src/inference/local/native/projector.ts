@@ -69,33 +69,10 @@ export class Projector {
    * @returns chunks that must be closed.
    */
   tokenize(parts: readonly PromptPart[], withData: boolean): MediaChunks {
-    const bitmaps: Pointer[] = []
+    const native = parts.filter(isNotEmpty).flatMap((part) => this.#nativeParts(part, withData))
     const chunks = this.#mtmd.input_chunks_init()
-    try {
-      const native = parts.filter(isNotEmpty).flatMap((part): NativeInputPart[] => {
-        if (part.type !== 'text') {
-          return this.#bitmaps(part, withData).map((bitmap) => {
-            bitmaps.push(bitmap)
-            return { text: null, bitmap }
-          })
-        }
-        const text = Buffer.from(part.text)
-        return [
-          {
-            text: { text, text_len: text.length, add_special: false, parse_special: part.trusted },
-            bitmap: null,
-          },
-        ]
-      })
-      const code = this.#mtmd.tokenize_from_parts(this.#context, chunks, native, native.length, false)
-      if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
-    } catch (error) {
-      this.#mtmd.input_chunks_free(chunks)
-      throw error
-    } finally {
-      for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
-    }
-    return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
+    const code = this.#mtmd.tokenize_from_parts(this.#context, chunks, native, native.length, false)
+    return this.#tokenised(chunks, native, code)
   }
 
   /** The same for media, with their data, on another thread. The library allows this at any time. */
@@ -106,20 +83,25 @@ export class Projector {
   }
 
   async #tokenizeInBackground(part: MediaPart): Promise<MediaChunks> {
-    const bitmaps = this.#bitmaps(part, true)
+    const native = this.#nativeParts(part, true)
     const chunks = this.#mtmd.input_chunks_init()
-    try {
-      const tokenize = inBackground(this.#mtmd.tokenize_from_parts)
-      const native = bitmaps.map((bitmap): NativeInputPart => ({ text: null, bitmap }))
-      const code = await tokenize(this.#context, chunks, native, native.length, false)
-      if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
-    } catch (error) {
-      this.#mtmd.input_chunks_free(chunks)
-      throw error
-    } finally {
-      for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
-    }
-    return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
+    const tokenize = inBackground(this.#mtmd.tokenize_from_parts)
+    return this.#tokenised(chunks, native, await tokenize(this.#context, chunks, native, native.length, false))
+  }
+
+  /** Frees what the library has read. @param code that it returned. */
+  #tokenised(chunks: Pointer, native: readonly NativeInputPart[], code: number): MediaChunks {
+    for (const { bitmap } of native) if (bitmap !== null) this.#mtmd.bitmap_free(bitmap)
+    if (code === 0) return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
+    this.#mtmd.input_chunks_free(chunks)
+    throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
+  }
+
+  #nativeParts(part: PromptPart, withData: boolean): NativeInputPart[] {
+    if (part.type !== 'text') return this.#bitmaps(part, withData).map((bitmap) => ({ text: null, bitmap }))
+    const text = Buffer.from(part.text)
+    const input = { text, text_len: text.length, add_special: false, parse_special: part.trusted }
+    return [{ text: input, bitmap: null }]
   }
 
   #bitmaps(part: MediaPart, withData: boolean): Pointer[] {

@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest'
-import { contextDefaults, modelDefaults, mtmdDefaults, verifyDefaults } from './structs.ts'
+import { llamaContextParams, llamaModelParams, mtmdContextParams, verifyDefaults } from './structs.ts'
+
+const { defaults: modelDefaults } = llamaModelParams
+const { defaults: contextDefaults } = llamaContextParams
+const { defaults: mtmdDefaults } = mtmdContextParams
 
 test('accepts the defaults of the release, with size_t as a number or a bigint', () => {
   verifyDefaults('llama_model_params', modelDefaults, modelDefaults)

@@ -1,6 +1,7 @@
-import { GuardedPool } from '../../../lib/guarded/guarded-pool.ts'
+import { LRUCache } from 'lru-cache'
 import { Automaton } from '../../constraints/automaton.ts'
-import { grammarOf, withoutLenientSchemas } from '../../constraints/constraint-grammar.ts'
+import { grammarOf } from '../../constraints/constraint-grammar.ts'
+import { ConstraintThreads } from '../../constraints/constraint-threads.ts'
 import type { Grammar } from '../../constraints/grammar.ts'
 import type { Matcher } from '../../constraints/matcher.ts'
 import type { NodeData } from '../../constraints/nodes.ts'
@@ -10,7 +11,6 @@ import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.
 import type { Constraint } from '../../contract/constraint.ts'
 import { FailureError, tooMany } from '../failure.ts'
 import type { Model } from '../native/model.ts'
-import type { CompileResult } from './compile-worker.ts'
 import { readVocabulary } from './vocabulary.ts'
 
 /** A compiled constraint, for any number of completions. */
@@ -18,26 +18,20 @@ export interface CompiledConstraint {
   createMatcher(): Matcher
 }
 
-const WORKER_FILE = new URL('./compile-worker.ts', import.meta.url)
-const THREADS = 2
-/** Maximum time to compile a constraint, in ms. */
-const LIMIT_MS = 3_000
 /**
  * Maximum length, as JSON, of constraints that are compiled on this thread. The slowest take some 40 ms; intersections of
  * automata may take a second.
  */
 const LONGEST_INLINE = 2048
 const MAY_INTERSECT = /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|multipleOf)"/
-/** Maximum waiting constraints of one organisation. */
-const MOST_WAITING = 64
 const KEPT_CONSTRAINTS = 64
 
 /** Compiles constraints, long ones on other threads. Keeps the most recently used. */
 export class ConstraintCompiler {
   readonly #model: Model
-  readonly #kept = new Map<string, Promise<CompiledConstraint>>()
+  readonly #kept = new LRUCache<string, Promise<CompiledConstraint>>({ max: KEPT_CONSTRAINTS })
   readonly #prepared = new WeakMap<Constraint, CompiledConstraint>()
-  readonly #threads = new GuardedPool<Constraint, CompileResult>(WORKER_FILE, { threads: THREADS, limitMs: LIMIT_MS })
+  readonly #threads = new ConstraintThreads<NodeData>(new URL('./compile-worker.ts', import.meta.url))
   #trie: TokenTrie | null = null
 
   constructor(model: Model) {
@@ -66,16 +60,11 @@ export class ConstraintCompiler {
 
   #compiled(constraint: Constraint, organisation: string): Promise<CompiledConstraint> {
     const key = JSON.stringify({ ...constraint, param: undefined })
-    let compiled = this.#kept.get(key)
-    // A Map keeps insertion order, so the first is the least recently used.
-    this.#kept.delete(key)
-    compiled ??= this.#compile(constraint, key, organisation)
+    const known = this.#kept.get(key)
+    if (known !== undefined) return known
+    const compiled = this.#compile(constraint, key, organisation)
     this.#kept.set(key, compiled)
     compiled.catch(() => this.#kept.delete(key))
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= KEPT_CONSTRAINTS) break
-      this.#kept.delete(oldest)
-    }
     return compiled
   }
 
@@ -90,16 +79,9 @@ export class ConstraintCompiler {
   /** A short constraint compiles faster than it would reach another thread. */
   async #grammarOf(constraint: Constraint, key: string, organisation: string): Promise<Grammar | NodeData> {
     if (key.length <= LONGEST_INLINE && !MAY_INTERSECT.test(key)) return grammarOf(constraint)
-    if (this.#threads.waiting(organisation) >= MOST_WAITING) {
-      throw tooMany('Too many constraints are being compiled.', this.#threads.waitMs(organisation) / 1000)
-    }
-    const result = await this.#threads.ask(organisation, constraint)
-    if (result?.type === 'compiled') return result.graph
-    if (result?.type === 'unsupported') throw new UnsupportedConstraint(result.message, result.path)
-    if (result?.type === 'failed') throw new Error(result.message)
-    const simpler = withoutLenientSchemas(constraint)
-    if (simpler !== null) return this.#grammarOf(simpler, JSON.stringify(simpler), organisation)
-    throw new UnsupportedConstraint(`it takes longer than ${LIMIT_MS / 1000} s to compile`)
+    return this.#threads.compile(constraint, organisation, (seconds) =>
+      tooMany('Too many constraints are being compiled.', seconds),
+    )
   }
 }
 

@@ -4,6 +4,7 @@ import type { Sampling, Thought, Work } from '../../contract/work.ts'
 import { FailureError } from '../failure.ts'
 import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
 import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
+import { joined } from '../tokens/texts.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
 /** Work that fits the model, tokenised. Each branch keeps its last token to decode. */
@@ -19,7 +20,6 @@ export interface AdmittedWork {
 export interface AdmittedBranch {
   /** The branch's own prompt after the prefix, without its last token. */
   readonly suffix: readonly PromptChunk[]
-  readonly suffixTokens: number
   /** Last token of the prompt: decoding it yields the logits for the first token of each completion. */
   readonly lastToken: number
   readonly n: number
@@ -62,7 +62,6 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
       const { rest, last } = splitLast([...own, ...suffix.chunks], param)
       return {
         suffix: rest,
-        suffixTokens: suffix.tokens - (borrow ? 0 : 1),
         lastToken: last[0]!,
         n: branch.n,
         maxTokens: branch.maxTokens ?? loaded.info.contextTokens - promptTokens,
@@ -178,14 +177,5 @@ export function splitText(
 
 /** All text tokens. */
 export function textOf(chunks: readonly PromptChunk[]): Int32Array {
-  const parts = chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : []))
-  const [only] = parts
-  if (parts.length === 1) return only!
-  const all = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
+  return joined(chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : [])))
 }

@@ -138,7 +138,6 @@ export class LoadedModel {
     this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
-      vocabularySize: this.model.vocabularySize,
       longestTokenBytes: this.model.longestTokenBytes,
       chatTemplate: this.model.chatTemplate,
       bosToken: this.model.bosToken,

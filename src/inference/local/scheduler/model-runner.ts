@@ -42,11 +42,6 @@ export class ModelRunner {
     this.#severalRows = new ThreadCount(splitter, context.threads, mostThreads)
   }
 
-  /** Blocks. @throws StepError */
-  run(step: Step): StepResult {
-    return this.begin(step).finish()
-  }
-
   /**
    * Begins a step. On the CPU, it blocks for the whole step; a device still computes text after the call has returned. Finish
    * the step before the next one begins. @throws StepError

@@ -89,6 +89,8 @@ export class Scheduler {
   readonly #send: (message: FromEngine) => void
   readonly #groups = new Map<number, SequenceGroup>()
   readonly #manager: SequenceManager
+  /** Scoring shares the copies. */
+  readonly reuse: PrefixReuse
   readonly #builder: BatchBuilder
   readonly #runner: ModelRunner
   readonly #forecast: QueueForecast
@@ -132,6 +134,7 @@ export class Scheduler {
     this.#send = send
     this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter, disk?.prefixes)
     const aside = encodesAside ? new EncoderAside(() => this.wake()) : null
+    this.reuse = this.#manager.reuse
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation, aside)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
@@ -141,11 +144,6 @@ export class Scheduler {
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
 
-  /** For scoring, which shares the copies. */
-  get reuse(): PrefixReuse {
-    return this.#manager.reuse
-  }
-
   /** Adds the scorer, which then gets steps too. */
   attach(scorer: Scorer): void {
     this.#scorer = scorer
@@ -153,14 +151,14 @@ export class Scheduler {
 
   get stats(): LocalStats {
     const { kv, context } = this.#loaded
-    const { held } = this.#manager
+    const { stats } = this.#manager
     return {
-      ...this.#manager.stats,
-      running: this.#manager.stats.running + (this.#scorer?.running ?? 0),
+      ...stats,
+      running: stats.running + (this.#scorer?.running ?? 0),
       waiting: this.#waiting,
       totalCells: context.cells,
-      usedCells: kv.usedCells - held.cells,
-      usedSequences: kv.usedSequences - held.sequences,
+      usedCells: kv.usedCells - stats.retainedCells,
+      usedSequences: kv.usedSequences - stats.retainedSequences,
       prefilledTokens: this.#prefilledTokens + (this.#scorer?.prefilledTokens ?? 0),
       decodedTokens: this.#decodedTokens,
       draftedTokens: this.#draftedTokens,
@@ -178,7 +176,7 @@ export class Scheduler {
       const group = this.#admit(id, work)
       if (traced) group.report = (stage) => this.#send({ ...stage, id })
       this.#groups.set(id, group)
-      const reading = this.#manager.readAhead(group)
+      const reading = this.reuse.readAhead(group, this.#manager.running)
       if (reading === null) this.#enter(group)
       else this.#enterAfter(group, reading)
     } catch (error) {
@@ -245,8 +243,8 @@ export class Scheduler {
     this.#sender.flush()
     if (this.#costs === null) return
     const end = performance.now() + copyMs
-    while (performance.now() < end && this.#manager.continueCopies(COPY_MS));
-    await this.#manager.flush()
+    while (performance.now() < end && this.reuse.continueCopies(COPY_MS));
+    await this.reuse.flush()
   }
 
   get #waiting(): number {
@@ -279,7 +277,7 @@ export class Scheduler {
     }
     if (this.#manager.running.length === 0) {
       this.#tellBeforeOthers()
-      if (this.#manager.restMs === 0 && this.#manager.continueCopies(IDLE_COPY_MS)) return true
+      if (this.reuse.restMs === 0 && this.reuse.continueCopies(IDLE_COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
       // Admitted work fits the empty cache, so this is not the client's fault.
@@ -460,8 +458,8 @@ export class Scheduler {
   #usage(group: SequenceGroup): readonly PromptUsage[] {
     const { usage } = group.work
     if (usage.length > 1) return usage
-    const match = this.#manager.findPrefix(group)
-    return usage.map((prompt) => ({ ...prompt, cachedTokens: match?.cut.cells ?? 0 }))
+    const cachedTokens = this.reuse.find(group, this.#manager.running)?.cut.cells ?? 0
+    return usage.map((prompt) => ({ ...prompt, cachedTokens }))
   }
 
   async #run(): Promise<void> {
@@ -473,7 +471,7 @@ export class Scheduler {
     this.#isRunning = false
     this.#lastStepEnd = null
     clearTimeout(this.#rest)
-    const { restMs } = this.#manager
+    const { restMs } = this.reuse
     if (restMs > 0 && !this.#isClosed) this.#rest = setTimeout(() => this.wake(), restMs).unref()
   }
 

@@ -102,7 +102,8 @@ function sliceOf({ text }: TextPart): number {
   return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / AT_ONCE)))
 }
 
-function joined(parts: readonly Int32Array[]): Int32Array {
+/** All of them in one. */
+export function joined(parts: readonly Int32Array[]): Int32Array {
   const [only] = parts
   if (parts.length === 1) return only!
   const all = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))

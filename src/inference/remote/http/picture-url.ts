@@ -5,3 +5,14 @@ import { encodePng } from '../../../media/png.ts'
 export async function pictureUrl(image: RgbImage): Promise<string> {
   return `data:image/png;base64,${(await encodePng(image)).toString('base64')}`
 }
+
+/** Each picture is written once: the branches of a request share it, and it is often asked about again. */
+export class PictureUrls {
+  readonly #urls = new WeakMap<RgbImage, Promise<string>>()
+
+  of(image: RgbImage): Promise<string> {
+    const url = this.#urls.get(image) ?? pictureUrl(image)
+    this.#urls.set(image, url)
+    return url
+  }
+}

@@ -1,3 +1,5 @@
+import { sumOf } from '../../../lib/sum.ts'
+
 /** What a server exports in Prometheus' text format. */
 export class Samples {
   readonly #samples: readonly { readonly name: string; readonly labels: string; readonly value: number }[]
@@ -12,7 +14,7 @@ export class Samples {
 
   /** Engines of one server (data parallel) are added up. */
   sum(name: string): number {
-    return sum(this.#of(name).map(({ value }) => value))
+    return sumOf(this.#of(name), ({ value }) => value)
   }
 
   mean(name: string): number {
@@ -23,7 +25,7 @@ export class Samples {
   /** The sum of what is computed from the labels of each sample; those that are not numbers do not count. */
   sumOfLabels(name: string, compute: (label: (name: string) => number) => number): number {
     const values = this.#of(name).map(({ labels }) => compute((label) => labelOf(labels, label)))
-    return sum(values.filter(Number.isFinite))
+    return sumOf(values.filter(Number.isFinite), (value) => value)
   }
 
   #of(name: string) {
@@ -35,8 +37,4 @@ const SAMPLE = /^(?<name>[a-zA-Z_:][\w:]*)(?:\{(?<labels>.*)\})? (?<value>\S+)(?
 
 function labelOf(labels: string, name: string): number {
   return Number(new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1] ?? Number.NaN)
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }

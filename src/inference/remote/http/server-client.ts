@@ -11,15 +11,11 @@ export interface ServerClientOptions {
   /** How long a stream may be silent once it has begun, in ms. */
   readonly silenceMs?: number | undefined
   /** What it means when a server does not do what it was asked; null where `failureOf` says it. */
-  readonly specialFailure?: (status: number, message: string) => ServerFailure | null
+  readonly specialFailure?: (status: number, message: string, code: ErrorCode) => ServerFailure | null
 }
 
-/** An answer that is read as it comes. */
-export interface AnswerStream {
-  readonly body: Body
-  /** From now on the signal of its request does not end it. */
-  detach(): void
-}
+/** What a server calls an error besides its status; null or absent for none. */
+export type ErrorCode = string | number | null | undefined
 
 type Method = 'GET' | 'POST'
 type Body = Dispatcher.ResponseData['body']
@@ -74,7 +70,7 @@ export class ServerClient {
     signal: AbortSignal,
   ): Promise<Output> {
     const response = await this.send(url, method, path, body, { signal })
-    if (response.statusCode !== 200) throw await this.#failureOfResponse(response)
+    if (response.statusCode !== 200) throw await this.failureOfResponse(response)
     const parsed = schema.safeParse(parseJson(await response.body.text()))
     if (parsed.success) return parsed.data
     const { message } = parsed.error.issues[0]!
@@ -89,8 +85,12 @@ export class ServerClient {
     throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
   }
 
-  /** @returns the stream that answers, for `events`. @throws ServerFailure for another status than 200. */
-  async open(url: string, path: string, body: unknown, { signal, headers }: Call): Promise<AnswerStream> {
+  /**
+   * Asks for a stream of events.
+   * @returns their data. It throws a ServerFailure when the stream ends before `[DONE]`; a reader that stops closes it.
+   * @throws ServerFailure for another status than 200.
+   */
+  async open(url: string, path: string, body: unknown, { signal, headers }: Call): Promise<AsyncIterable<string>> {
     signal.throwIfAborted()
     const ending = new AbortController()
     const end = () => ending.abort(signal.reason)
@@ -98,30 +98,27 @@ export class ServerClient {
     signal.addEventListener('abort', end, { once: true })
     try {
       const response = await this.send(url, 'POST', path, body, { signal: ending.signal, headers })
-      if (response.statusCode === 200) return { body: response.body, detach }
-      throw await this.#failureOfResponse(response)
+      if (response.statusCode === 200) return this.#lines(response.body, detach, signal)
+      throw await this.failureOfResponse(response)
     } catch (error) {
       detach()
       throw error
     }
   }
 
-  /**
-   * The JSON of a stream's events.
-   * @throws ServerFailure when it ends before `[DONE]`. A reader that stops closes it.
-   */
-  async *events({ body, detach }: AnswerStream, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
+  /** @param detach keeps the signal from ending the stream's connection, which another request may have by then. */
+  async *#lines(body: Body, detach: () => void, signal: AbortSignal): AsyncGenerator<string, void, void> {
     let isWhole = false
     try {
       // Leaving the loop must not end the body, which would take its connection with it.
       for await (const line of dataLines(body.iterator({ destroyOnReturn: false }))) {
         isWhole = line === '[DONE]'
         if (isWhole) break
-        yield parseJson(line)
+        yield line
       }
     } catch (error) {
       signal.throwIfAborted()
-      throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
+      throw new ServerFailure('lost', (error as Error).message, error)
     } finally {
       detach()
       // A later error concerns no reader.
@@ -134,17 +131,20 @@ export class ServerClient {
   }
 
   /** What it means when a server does not do what it was asked. */
-  failureOf(status: number, message: string): ServerFailure {
-    return this.#options.specialFailure?.(status, message) ?? failureOf(status, message)
+  failureOf(status: number, message: string, code?: ErrorCode): ServerFailure {
+    return this.#options.specialFailure?.(status, message, code) ?? failureOf(status, message)
+  }
+
+  /** The same, of an answer with another status than 200. */
+  async failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
+    const text = await body.text().catch(() => '')
+    const said = errorSchema.safeParse(parseJsonOr(text, null)).data
+    const message = said?.error?.message ?? said?.message ?? text.slice(0, 500)
+    return this.failureOf(statusCode, message, said?.error?.code)
   }
 
   async close(): Promise<void> {
     await this.#agent.destroy()
-  }
-
-  async #failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
-    const text = await body.text().catch(() => '')
-    return this.failureOf(statusCode, messageOf(text))
   }
 }
 
@@ -159,16 +159,17 @@ function failureOf(status: number, message: string): ServerFailure {
 }
 
 const errorSchema = z.object({
-  error: z.union([z.string(), z.object({ message: z.string() }).transform(({ message }) => message)]).optional(),
+  error: z
+    .union([
+      z.string().transform((message) => ({ message, code: null })),
+      z.object({ message: z.string(), code: z.union([z.string(), z.number()]).nullish().catch(null) }),
+    ])
+    .optional(),
   message: z.string().optional(),
 })
 
-function messageOf(text: string): string {
-  const said = errorSchema.safeParse(parseJsonOr(text, null)).data
-  return said?.error ?? said?.message ?? text.slice(0, 500)
-}
-
-function parseJson(text: string): unknown {
+/** @throws ServerFailure `wrong` for what is not JSON. */
+export function parseJson(text: string): unknown {
   const json = parseJsonOr(text, undefined)
   if (json === undefined) throw new ServerFailure('wrong', 'its answer is not JSON')
   return json

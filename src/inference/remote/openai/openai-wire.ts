@@ -1,13 +1,10 @@
-import type { Dispatcher } from 'undici'
 import { z } from 'zod'
 import { parseJsonOr } from '../../../lib/parse-json.ts'
-import type { RgbImage } from '../../../media/pixels.ts'
 import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
-import { dataLines } from '../http/event-stream.ts'
-import { pictureUrl } from '../http/picture-url.ts'
+import { PictureUrls } from '../http/picture-url.ts'
 import { checkListed, modelsSchema } from '../http/served-model.ts'
-import { ServerClient } from '../http/server-client.ts'
+import { type ErrorCode, ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
@@ -52,18 +49,17 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   readonly #client: ServerClient
   /** By the server's address. */
   readonly #healthPaths = new Map<string, string>()
-  /** The same picture is often asked about several times. */
-  readonly #pngs = new WeakMap<RgbImage, Promise<string>>()
+  readonly #urls = new PictureUrls()
 
   constructor(options: OpenAiWireOptions) {
     this.#options = options
     const { apiKey, silenceMs } = options
-    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', apiKey, silenceMs })
+    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', apiKey, silenceMs, specialFailure })
   }
 
   async verify(url: string, signal: AbortSignal): Promise<void> {
     const response = await this.#client.send(url, 'GET', MODELS, null, { signal })
-    if (response.statusCode !== 200) throw await failureOfResponse(response)
+    if (response.statusCode !== 200) throw await this.#client.failureOfResponse(response)
     const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
     if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
     checkListed(listed, this.#options)
@@ -78,7 +74,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
         continue
       }
       // A server that only counts requests is healthy.
-      if (path === MODELS && response.statusCode !== 200) throw await failureOfResponse(response)
+      if (path === MODELS && response.statusCode !== 200) throw await this.#client.failureOfResponse(response)
       await response.body.dump()
       if (response.statusCode !== 200) throw new ServerFailure('lost', `${path} answered ${response.statusCode}`)
       this.#healthPaths.set(url, path)
@@ -100,16 +96,18 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   }
 
   async *complete(url: string, asked: ChatQuestion, call: Call): AsyncGenerator<WireEvent, void, void> {
-    const body = await this.#ask(url, asked, call)
+    const stream = await this.#ask(url, asked, call)
     let hasEnded = false
     /** Whether there may be texts. */
     let isRated = asked.topLogProbs === null
     try {
-      for await (const line of dataLines(body)) {
-        if (line === '[DONE]') break
+      for await (const line of stream) {
         const chunk = parseJsonOr(line, null) as Chunk | null
         if (chunk === null) throw new ServerFailure('lost', 'a line of its stream is not JSON')
-        if (chunk.error) throw failureOf(statusOf(chunk.error.code), chunk.error)
+        if (chunk.error) {
+          const { message, code } = chunk.error
+          throw this.#client.failureOf(statusOf(code), message, code)
+        }
         const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
         if (choice !== undefined && !hasEnded) {
           const { delta, finish_reason: reason } = choice
@@ -136,9 +134,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       call.signal.throwIfAborted()
       // Nothing is lost but the usage.
       if (hasEnded) return
-      throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
-    } finally {
-      body.destroy()
+      throw error
     }
     if (!hasEnded) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
@@ -147,7 +143,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     await this.#client.close()
   }
 
-  async #ask(url: string, asked: ChatQuestion, call: Call): Promise<Dispatcher.ResponseData['body']> {
+  async #ask(url: string, asked: ChatQuestion, call: Call): Promise<AsyncIterable<string>> {
     const { model, parameters } = this.#options
     const messages = await Promise.all(asked.messages.map((message) => this.#messageOf(message)))
     call.signal.throwIfAborted()
@@ -163,28 +159,20 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       stream: true,
       stream_options: { include_usage: true },
     }
-    const response = await this.#client.send(url, 'POST', COMPLETIONS, body, call)
-    if (response.statusCode === 200) return response.body
-    throw await failureOfResponse(response)
+    return this.#client.open(url, COMPLETIONS, body, call)
   }
 
   /** Content without pictures is a text, which all servers take. */
   async #messageOf({ role, content, reasoning }: ChatMessage): Promise<object> {
     const texts = content.map((part) => (part.type === 'text' ? part.text : null))
     const parts = content.map(async (part) =>
-      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#pngOf(part.image) } },
+      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#urls.of(part.image) } },
     )
     return {
       role,
       content: texts.includes(null) ? await Promise.all(parts) : texts.join(''),
       ...(reasoning === null ? {} : { reasoning_content: reasoning }),
     }
-  }
-
-  #pngOf(image: RgbImage): Promise<string> {
-    const png = this.#pngs.get(image) ?? pictureUrl(image)
-    this.#pngs.set(image, png)
-    return png
   }
 }
 
@@ -224,34 +212,24 @@ function usageOf(said: unknown): WireEvent | null {
   return { type: 'usage', promptTokens, completionTokens, cachedTokens: details?.cached_tokens ?? null }
 }
 
-async function failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
-  const text = await body.text().catch(() => '')
-  const said = errorSchema.safeParse(parseJsonOr(text, null)).data
-  const error = said?.error
-  const message = typeof error === 'string' ? error : (error?.message ?? said?.message ?? text.slice(0, 500))
-  return failureOf(statusCode, { message, code: typeof error === 'string' ? null : (error?.code ?? null) })
-}
-
 const TOO_LONG = /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long/i
 const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
-function failureOf(status: number, { message, code }: NonNullable<Chunk['error']>): ServerFailure {
+function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
   const answered = `it answered ${status}: ${message}`
-  if (status === 401 || status === 403) {
-    return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
-  }
-  if (status === 404) return new ServerFailure('wrong', answered)
-  if (status === 429 || status === 503) return new ServerFailure('busy', answered)
+  if (status === 403) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
+  // The status says enough.
+  if ([401, 404, 429, 503].includes(status)) return null
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
-  if (status >= 500) return new ServerFailure('lost', answered)
+  if (status >= 500) return null
   if (LOG_PROBS.test(message)) return new ServerFailure('log_probs', answered)
   if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('rejected', answered)
 }
 
 /** Within a stream, the code of an error may be its status or a word. */
-function statusOf(code: string | number | null | undefined): number {
+function statusOf(code: ErrorCode): number {
   const status = Number(code)
   return Number.isInteger(status) && status >= 400 ? status : 500
 }
@@ -261,15 +239,6 @@ const usageSchema = z.object({
   prompt_tokens: count,
   completion_tokens: count,
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
-})
-const errorSchema = z.object({
-  error: z
-    .union([
-      z.string(),
-      z.object({ message: z.string(), code: z.union([z.string(), z.number()]).nullish().catch(null) }),
-    ])
-    .optional(),
-  message: z.string().optional(),
 })
 /** A line of the stream. It is read for every token, so that it is not checked against a schema. */
 interface Chunk {
@@ -285,7 +254,7 @@ interface Chunk {
   }[]
   readonly system_fingerprint?: unknown
   readonly usage?: unknown
-  readonly error?: { readonly message: string; readonly code?: string | number | null }
+  readonly error?: { readonly message: string; readonly code?: ErrorCode }
 }
 
 interface LogProbs {

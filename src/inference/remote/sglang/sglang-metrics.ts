@@ -10,6 +10,5 @@ export function readLoad(text: string): ServerLoad {
     kvUsage: samples.mean('sglang:token_usage'),
     kvTokens: samples.sum('sglang:max_total_num_tokens'),
     preemptions: samples.sum('sglang:num_retracted_requests_total'),
-    prefixHitTokens: samples.sum('sglang:cached_tokens_total'),
   }
 }

@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
-import { pictureUrl } from '../http/picture-url.ts'
+import { PictureUrls } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { ServerClient } from '../http/server-client.ts'
+import { parseJson, ServerClient } from '../http/server-client.ts'
 import {
   type Call,
   type CompletionRequest,
-  type Picture,
   ServerFailure,
   type ServerLoad,
   type TokenWire,
@@ -43,8 +42,7 @@ export class SglangWire implements TokenWire {
   readonly mostRatedTokens = Number.POSITIVE_INFINITY
   readonly #options: SglangWireOptions
   readonly #client: ServerClient
-  /** The branches of a request share its pictures. */
-  readonly #urls = new WeakMap<Picture['image'], Promise<string>>()
+  readonly #urls = new PictureUrls()
 
   constructor(options: SglangWireOptions) {
     this.#options = options
@@ -83,7 +81,7 @@ export class SglangWire implements TokenWire {
   }
 
   async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
-    const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
+    const images = await Promise.all(asked.pictures.map(({ image }) => this.#urls.of(image)))
     call.signal.throwIfAborted()
     const stream = await this.#client.open(url, GENERATE, generateBody(asked, images), call)
     const reader = new StreamReader({
@@ -93,20 +91,12 @@ export class SglangWire implements TokenWire {
       ratedTokens: asked.ratedTokens,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
-    for await (const chunk of this.#client.events(stream, call.signal)) yield* reader.read(chunk as Chunk)
+    for await (const line of stream) yield* reader.read(parseJson(line) as Chunk)
     if (!reader.isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
 
   async close(): Promise<void> {
     await this.#client.close()
-  }
-
-  #urlOf(image: Picture['image']): Promise<string> {
-    const known = this.#urls.get(image)
-    if (known !== undefined) return known
-    const url = pictureUrl(image)
-    this.#urls.set(image, url)
-    return url
   }
 }
 

@@ -10,6 +10,5 @@ export function readLoad(text: string): ServerLoad {
     kvUsage: samples.mean('vllm:kv_cache_usage_perc'),
     kvTokens: samples.sumOfLabels('vllm:cache_config_info', (label) => label('num_gpu_blocks') * label('block_size')),
     preemptions: samples.sum('vllm:num_preemptions_total'),
-    prefixHitTokens: samples.sum('vllm:prefix_cache_hits_total'),
   }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { type AnswerStream, ServerClient } from '../http/server-client.ts'
+import { parseJson, ServerClient } from '../http/server-client.ts'
 import {
   type Call,
   type CompletionRequest,
@@ -80,7 +80,7 @@ export class VllmWire implements TokenWire {
     // It computes prompts in the order of their arrival, each only where no cache has it, also within one step. Pictures
     // must be prepared before: it would prepare them for each request.
     if (unknown.length === 0) yield { type: 'cached' }
-    let stream: AnswerStream
+    let stream: AsyncIterable<string>
     try {
       stream = await this.#generate(url, asked, unknown, call)
     } catch (error) {
@@ -92,8 +92,8 @@ export class VllmWire implements TokenWire {
     const stop = new Set(asked.stopTokens)
     const running = new Set(Array.from({ length: asked.n }, (_, completion) => completion))
     const counts = new Map<number, number>()
-    for await (const event of this.#client.events(stream, call.signal)) {
-      const chunk = event as Chunk
+    for await (const line of stream) {
+      const chunk = parseJson(line) as Chunk
       if (chunk.error) throw this.#client.failureOf(chunk.error.code ?? 500, chunk.error.message)
       for (const { index, token_ids: ids, finish_reason: reason, logprobs } of chunk.choices ?? []) {
         if (!running.has(index)) continue
@@ -120,7 +120,7 @@ export class VllmWire implements TokenWire {
     await this.#client.close()
   }
 
-  async #generate(url: string, asked: CompletionRequest, sent: readonly Picture[], call: Call): Promise<AnswerStream> {
+  async #generate(url: string, asked: CompletionRequest, sent: readonly Picture[], call: Call) {
     const images = new Map<string, string>()
     for (const { key, image } of sent) if (!images.has(key)) images.set(key, await pictureUrl(image))
     call.signal.throwIfAborted()

@@ -141,7 +141,6 @@ export interface ServerLoad {
   readonly kvUsage: number
   readonly kvTokens: number
   readonly preemptions: number
-  readonly prefixHitTokens: number
 }
 
 /**

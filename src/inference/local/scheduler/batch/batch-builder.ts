@@ -261,7 +261,7 @@ export class BatchBuilder {
     const most = Math.min(this.#mostNext, context.outputs)
     const lengths = this.#drafts.plan(drafts, decoding.length, most)
     const rows = lengths.reduce((sum, length) => sum + length, decoding.length)
-    this.#manager.provide(rows)
+    this.#manager.reuse.provide(rows)
     // A draft preempts no sequence.
     if (kv.freeCells < rows) return plain()
     return decoding.map(({ group, sequence }, at) => {
@@ -276,7 +276,7 @@ export class BatchBuilder {
     const decoding = this.#draft(next, texts)
     const decodingRows = decoding.reduce((sum, { draft }) => sum + 1 + draft.length, 0)
     const all = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decodingRows)
-    this.#manager.provide(Math.min(context.batch.capacity, all))
+    this.#manager.reuse.provide(Math.min(context.batch.capacity, all))
     const free = Math.min(context.batch.capacity, kv.freeCells)
     const prefills: PrefillPart[] = []
     let rows = decodingRows

@@ -27,8 +27,6 @@ export interface AdmittedQuestion {
   readonly tail: Int32Array
   /** Tokens of each reply, at least one. */
   readonly replies: readonly Int32Array[]
-  /** Prompt tokens after the prefix. */
-  readonly tokens: number
 }
 
 /** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
@@ -68,13 +66,7 @@ export async function admitScoring(
       usage.push(usageOf(prefix, suffix, index === 0 ? 0 : prefix.tokens))
       // A question without a suffix takes the last token of the prefix, so its prefix is shorter.
       const [own, chunks] = prefixes.split(suffix.chunks, param)
-      admitted.push({
-        index,
-        prefix: own,
-        ...cutTail(chunks, tokens, limits, param),
-        replies: tokens,
-        tokens: countCells(chunks),
-      })
+      admitted.push({ index, prefix: own, ...cutTail(chunks, tokens, limits, param), replies: tokens })
     }
     return { questions: admitted, usage, close: () => prompts.close() }
   } catch (error) {

@@ -219,11 +219,6 @@ export class PrefixReuse {
     if (retained !== null) this.#copies.add(retained)
   }
 
-  /** Cells and sequences of ended work in the KV cache, which are released on demand. */
-  get held(): Room {
-    return { cells: this.#retained.cells(), sequences: this.#retained.count }
-  }
-
   /** Ends a step: copies some of the due sequences. */
   endStep(copyMs: number, rows: number): void {
     for (const retained of this.#copies.endStep(copyMs, rows)) this.#giveUp(retained)

@@ -21,7 +21,7 @@ export class SequenceManager {
   readonly #loaded: LoadedModel
   /** No background work is admitted while other work waits. */
   readonly #queue = new WorkQueue<SequenceGroup>()
-  readonly #reuse: PrefixReuse
+  readonly reuse: PrefixReuse
   /** Oldest first. */
   readonly #running: RunningSequence[] = []
   readonly #openPrefixes = new Set<SharedPrefix>()
@@ -50,12 +50,7 @@ export class SequenceManager {
       copiedRowMs: weighsCopies ? rowMs : Number.POSITIVE_INFINITY,
       keeping: keepsCells ? { rowMs, idleCellMs } : null,
     }
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
-  }
-
-  /** For work in another KV cache, which shares the copies. */
-  get reuse(): PrefixReuse {
-    return this.#reuse
+    this.reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
   }
 
   /** Oldest first. */
@@ -90,7 +85,7 @@ export class SequenceManager {
 
   get stats(): Pick<LocalStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
     return {
-      ...this.#reuse.stats,
+      ...this.reuse.stats,
       running: this.#running.length,
       waiting: this.waitingGroups,
       preemptions: this.#preemptions,
@@ -131,50 +126,15 @@ export class SequenceManager {
     return true
   }
 
-  /** The computed prefix of a group's prompt. */
-  findPrefix(group: SequenceGroup): ReturnType<PrefixReuse['find']> {
-    return this.#reuse.find(group, this.#running)
-  }
-
-  /** Reads the prefix of a group's prompt from disk; null if there is nothing to read. Never rejects. */
-  readAhead(group: SequenceGroup): Promise<void> | null {
-    return this.#reuse.readAhead(group, this.#running)
-  }
-
-  /** Waits until all copies of ended work are on disk. */
-  flush(): Promise<void> {
-    return this.#reuse.flush()
-  }
-
   /** Opens the sequences that waited for the last step's prefill. */
   #settle(): void {
     for (const running of this.#running) this.#open(running.sequence, running)
   }
 
-  /** Cells and sequences of ended work in the KV cache, which are released on demand. */
-  get held(): Room {
-    return this.#reuse.held
-  }
-
   /** Ends a step. Copies some ended work into the prefix cache. */
   endStep(copyMs: number, rows = 1): void {
     this.#settle()
-    this.#reuse.endStep(copyMs, rows)
-  }
-
-  /** Idle time before copies begin, in ms. */
-  get restMs(): number {
-    return this.#reuse.restMs
-  }
-
-  /** Copies some ended work into the prefix cache while the engine is idle. @returns whether any sequence waited. */
-  continueCopies(ms: number): boolean {
-    return this.#reuse.continueCopies(ms)
-  }
-
-  /** Releases retained sequences until `cells` are free. */
-  provide(cells: number): void {
-    this.#reuse.provide(cells)
+    this.reuse.endStep(copyMs, rows)
   }
 
   /**
@@ -183,7 +143,7 @@ export class SequenceManager {
    * @returns false if there is nothing to free.
    */
   reclaim(): boolean {
-    if (this.#reuse.reclaim() || this.#closeIdlePrefix(null)) return true
+    if (this.reuse.reclaim() || this.#closeIdlePrefix(null)) return true
     const youngest = this.#running.at(-1)
     if (youngest === undefined || this.#running.length === 1) return false
     if (this.hasRunning(false) && this.#preemptBackground()) return true
@@ -258,7 +218,7 @@ export class SequenceManager {
     if (parent !== null && !this.#open(parent, opening)) return false
     const kvSequence =
       holder === opening.group.root
-        ? this.#reuse.open(opening, this.#running)
+        ? this.reuse.open(opening, this.#running)
         : this.#loaded.kv.fork(parent?.kvSequence ?? null)
     if (kvSequence === null) return false
     holder.open(kvSequence)
@@ -267,14 +227,14 @@ export class SequenceManager {
   }
 
   #close({ group, sequence }: RunningSequence, keep: boolean): void {
-    if (keep && group.root === sequence) this.#reuse.keep(group, [sequence.branch.lastToken, ...sequence.tokens])
+    if (keep && group.root === sequence) this.reuse.keep(group, [sequence.branch.lastToken, ...sequence.tokens])
     sequence.close(this.#loaded.kv)
   }
 
   #closePrefixes(group: SequenceGroup, keep: boolean): void {
     for (const prefix of group.prefixes) {
       this.#openPrefixes.delete(prefix)
-      if (keep && group.root === prefix) this.#reuse.keep(group)
+      if (keep && group.root === prefix) this.reuse.keep(group)
       prefix.close(this.#loaded.kv)
     }
   }
@@ -302,7 +262,7 @@ export class SequenceManager {
         sequences: reserved.sequences + needed.sequences - kv.freeSequences,
       }
       if (missing.cells <= 0 && missing.sequences <= 0) return true
-      if (this.#reuse.makeRoomFor(candidate.group, this.#running, missing)) continue
+      if (this.reuse.makeRoomFor(candidate.group, this.#running, missing)) continue
       if (this.#running.length > 0 || !this.#closeIdlePrefix(sequence)) return false
     }
   }
@@ -332,7 +292,7 @@ export class SequenceManager {
       add(room, prefix)
       root = prefix
     }
-    if (root === group.root && root.kvSequence === null) room.cells -= this.#reuse.sharedCells(group, this.#running)
+    if (root === group.root && root.kvSequence === null) room.cells -= this.reuse.sharedCells(group, this.#running)
     return room
   }
 }
