@@ -99,51 +99,51 @@ const localEngineSchema = z.strictObject({
   queueLength,
 })
 
-/** Servers of another engine, all with the same model. */
-export const serverEngineSchema = z.strictObject({
-  type: z.enum(SERVER_ENGINE_TYPES),
-  /** Where the servers are, e.g. `http://vllm-0:8000`. */
+/** What a card says of servers, all with the same model. @param end what an address may end with, and is known without. */
+const serverFields = (end: RegExp) => ({
   urls: z
-    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')))
+    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(end, '')))
     .min(1)
     .max(256)
     .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
-  /** The name under which they serve the model (`--served-model-name`). */
   model: z.string().min(1),
   /** The environment variable with the key that the servers want. */
   apiKeyEnv: z.string().min(1).optional(),
+})
+const roomOfServer = {
+  /** Tokens in one sequence at most. */
+  contextTokens: z.int().positive(),
+  /** Completions that one server computes at a time; further ones wait here. */
+  maxSequences: z.int().positive().default(64),
+}
+
+/**
+ * Servers of another engine, e.g. at `http://vllm-0:8000`. `model` is the name under which they serve it
+ * (`--served-model-name`).
+ */
+export const serverEngineSchema = z.strictObject({
+  type: z.enum(SERVER_ENGINE_TYPES),
+  ...serverFields(/\/+$/),
   /**
    * The folder of the model's Hugging Face repository, absolute or relative to the card, or at least these files of it:
    * config.json, tokenizer.json, tokenizer_config.json, generation_config.json, preprocessor_config.json and the chat template.
    */
   tokenizer: z.string().min(1),
   chatTemplate,
-  /** Tokens in one sequence at most. */
-  contextTokens: z.int().positive(),
-  /** Completions that one server computes at a time; further ones wait here. */
-  maxSequences: z.int().positive().default(64),
+  ...roomOfServer,
   printedTokens,
   repetition,
   queueLength,
 })
 
-/** OpenAI-compatible servers of any make, all with the same model. */
+/**
+ * OpenAI-compatible servers of any make, with or without `/v1` at the end of their addresses. `model` is the name under
+ * which they list it (`GET /v1/models`).
+ */
 const openAiEngineSchema = z.strictObject({
   type: z.literal('openai'),
-  /** Where the servers are, with or without `/v1` at the end. */
-  urls: z
-    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '').replace(/\/v1$/, '')))
-    .min(1)
-    .max(256)
-    .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
-  /** The name under which the servers list the model (`GET /v1/models`). */
-  model: z.string().min(1),
-  /** The environment variable with the key that the servers want. */
-  apiKeyEnv: z.string().min(1).optional(),
-  /** Tokens in one sequence at most. */
-  contextTokens: z.int().positive(),
-  /** Completions that one server computes at a time; further ones wait here. */
-  maxSequences: z.int().positive().default(64),
+  ...serverFields(/(\/v1)?\/*$/),
+  ...roomOfServer,
   queueLength,
   /**
    * How the servers are asked for a form of the reply: not at all; by `response_format`, for JSON schemas only; by
