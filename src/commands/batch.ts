@@ -27,9 +27,9 @@ import { failureLine, RequestFile } from './batching/request-file.ts'
 import { kindOfLines, ResultFiles } from './batching/result-files.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
-import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
+import { cocoText, detectionRows, readCategories, type SearchedPicture } from './detecting/results.ts'
 import { NO_MODEL } from './models/no-model.ts'
-import { readOptions } from './options.ts'
+import { anyOf, readChoice, readOptions } from './options.ts'
 import { warn } from './warn.ts'
 
 const FORMATS = ['coco', 'yolo', 'labelme', 'jsonl', 'csv'] as const
@@ -53,7 +53,7 @@ and tries again what has failed.
   --detect         categories of objects; '' for every object
   --ask            a question
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
-  --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [what the name of the output says]
+  --format         ${anyOf(FORMATS)} [what the name of the output says]
   --jobs           pictures or requests at the same time [${DEFAULT_JOBS}]
   --against        compare the results with an older .jsonl output: exit code 0 if all are the same, 1 if not
   --json           print the comparison as JSON Lines
@@ -291,8 +291,7 @@ function readTask(detect: string | undefined, ask: string | undefined): Task {
     if (ask.trim() === '') throw new ConfigError('--ask: expected a question')
     return { ask }
   }
-  const categories = detect!.split(',').map((name) => name.trim())
-  return { detect: [...new Set(categories)].filter((name) => name !== '') }
+  return { detect: readCategories(detect!) }
 }
 
 /** @param task null for the requests of a file. */
@@ -301,11 +300,8 @@ async function readOutput({ output, format: wanted, against }: Options, task: Ta
   const entry = await stat(output).catch(() => null)
   const isFolder = entry?.isDirectory() || /[/\\]$/.test(output)
   const ending = isFolder ? '' : extname(output).toLowerCase()
-  const format = wanted ?? BY_ENDING[ending]
-  const known = FORMATS.find((name) => name === format)
+  const known = readChoice(wanted, '--format', FORMATS) ?? BY_ENDING[ending]
   if (known === undefined) {
-    const expected = `${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)}`
-    if (wanted !== undefined) throw new ConfigError(`--format: expected ${expected}, not '${wanted}'`)
     throw new ConfigError(`-o ${output}: expected a file that ends with .json, .jsonl or .csv, or a folder`)
   }
   if (isFolderFormat(known) !== (ending === '')) {

@@ -6,10 +6,10 @@ import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
 import { Palette } from '../drawing/palette.ts'
 import type { MediaKind } from '../media/media-type.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
+import { faultOf, type Input } from './asking/inputs.ts'
 import {
   isPicture,
-  MediaError,
   type Medium,
   mediaPart,
   namedFault,
@@ -24,8 +24,7 @@ import { dim, endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
-import { NO_MODEL } from './models/no-model.ts'
-import { readOptions } from './options.ts'
+import { readChoice, readOptions } from './options.ts'
 import { JsonArray } from './output.ts'
 import { warn } from './warn.ts'
 
@@ -66,12 +65,7 @@ function readChatOptions(args: readonly string[]) {
   if (formats.length > 1) {
     throw new ConfigError(`expected only one of ${formats.map((name) => `--${name}`).join(' and ')}`)
   }
-  const effort = EFFORTS.find((name) => name === values.effort)
-  if (values.effort !== undefined && effort === undefined) {
-    throw new ConfigError(
-      `--effort: expected ${EFFORTS.slice(0, -1).join(', ')} or ${EFFORTS.at(-1)}, not '${values.effort}'`,
-    )
-  }
+  const effort = readChoice(values.effort, '--effort', EFFORTS)
   const [format] = formats
   const vision = {
     ...(format === undefined ? {} : { annotation_format: FORMATS[format] }),
@@ -116,11 +110,8 @@ function readWords(args: readonly string[]) {
   return { values, words: positionals }
 }
 
-/** The media of one question, which are opened only when it is asked: a folder may hold more than memory does. */
-interface Question {
-  readonly name: string
-  open(): Promise<readonly Medium[]>
-}
+/** The media of one question. */
+type Question = Input<readonly Medium[]>
 
 async function ask(args: readonly string[]): Promise<void> {
   const { values, words, page, body } = readChatOptions(args)
@@ -131,8 +122,7 @@ async function ask(args: readonly string[]): Promise<void> {
   const isDialogue = text === null && !isFolder && !values.json && process.stdin.isTTY && process.stdout.isTTY
   const asked = text ?? defaultQuestion(isFolder ? ['image'] : (await questions[0]!.open()).map(({ kind }) => kind))
   const drawing = target && (await planDrawing(target, questions, isFolder))
-  const model = sorted.model ?? place.names.ids[0]
-  if (model === undefined) throw new ConfigError(NO_MODEL)
+  const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
   const array = values.json && isFolder ? new JsonArray() : null
@@ -161,9 +151,9 @@ async function ask(args: readonly string[]): Promise<void> {
       }
       if (drawing) await draw(media, annotations, drawing(index, media), palette)
     } catch (error) {
-      if (!isFolder || !(error instanceof MediaError || isAboutInput(error))) throw error
+      if (!isFolder) throw error
+      warn(faultOf(error, question.name))
       failures++
-      warn(error instanceof MediaError ? error.message : `${question.name}: ${(error as Error).message}`)
     }
   }
   array?.end()
