@@ -16,7 +16,7 @@ import {
 import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
 
-/** @import { Backend, GpuBackend, Recipe } from './types.ts' */
+/** @import { Backend, FindBackend, GpuBackend, Recipe } from './types.ts' */
 
 /** @type {readonly Backend[]} */
 const BACKENDS = ['auto', 'cpu', 'vulkan', 'cuda', 'metal']
@@ -152,8 +152,7 @@ export function backendDirectory({ name, integrity, file }, platform, env = proc
 
 /**
  * The same of the library that is compiled for this machine's GPU; null where a backend is never compiled.
- * @param {GpuBackend} backend
- * @param {string} platform
+ * @type {FindBackend}
  */
 export function compiledDirectory({ name }, platform, env = process.env) {
   return name === CUDA.name ? libraryDirectory(CUDA, platform, env) : null
@@ -161,8 +160,7 @@ export function compiledDirectory({ name }, platform, env = process.env) {
 
 /**
  * The same of the library that set-up has copied from Lookout's package of the backend; null where there is none.
- * @param {GpuBackend} backend
- * @param {string} platform
+ * @type {FindBackend}
  */
 export function packagedDirectory({ name }, platform, env = process.env) {
   return name === CUDA.name ? libraryDirectory(PACKAGED_CUDA, platform, env) : null
@@ -171,19 +169,13 @@ export function packagedDirectory({ name }, platform, env = process.env) {
 /**
  * Path of a backend's library: the compiled one, or else the one of Lookout's package, or else the fetched one. Null when
  * it is missing or cut off.
- * @param {GpuBackend} backend
- * @param {string} platform
+ * @type {FindBackend}
  */
 export function findBackend(backend, platform, env = process.env) {
   return findOwn(backend, platform, env) ?? findIn(backendDirectory(backend, platform, env), backend)
 }
 
-/**
- * The same without the fetched one.
- * @param {GpuBackend} backend
- * @param {string} platform
- * @returns {string | null}
- */
+/** The same without the fetched one. @type {FindBackend} */
 export function findOwn(backend, platform, env = process.env) {
   for (const directoryOf of [compiledDirectory, packagedDirectory]) {
     const directory = directoryOf(backend, platform, env)

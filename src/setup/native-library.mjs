@@ -8,7 +8,7 @@ import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { atLevel, processorFeatures, supportedLevels } from './levels.mjs'
 
-/** @import { PrebuiltLibraries, Recipe } from './types.ts' */
+/** @import { FindLibrary, PrebuiltLibraries, Recipe } from './types.ts' */
 
 /** The llama.cpp release that the bindings are written for, and the npm release that contains it. */
 export const LLAMA_RELEASE = '0.4.0'
@@ -295,9 +295,7 @@ export const MANIFEST_FILE = 'manifest.json'
 /**
  * Path of a library: the one that was compiled on this machine, or else the platform package's. Null when there is none,
  * or when what there is is damaged or refused.
- * @param {Recipe} recipe
- * @param {string} platform
- * @returns {string | null}
+ * @type {FindLibrary}
  */
 export function findLibrary(recipe, platform, env = process.env) {
   return findCompiled(recipe, platform, env) ?? findPackaged(recipe, platform, env)?.path ?? null
@@ -305,9 +303,7 @@ export function findLibrary(recipe, platform, env = process.env) {
 
 /**
  * Path of a library that was compiled on this machine; null when it is missing, damaged or refused.
- * @param {Recipe} recipe
- * @param {string} platform
- * @returns {string | null}
+ * @type {FindLibrary}
  */
 export function findCompiled(recipe, platform, env = process.env) {
   return usable(readBuild(libraryDirectory(recipe, platform, env), recipe))
@@ -342,9 +338,7 @@ export function packageDirectory(platform) {
 
 /**
  * What is wrong with a library that failed its check on this machine; null when there is none.
- * @param {Recipe} recipe
- * @param {string} platform
- * @returns {string | null}
+ * @type {FindLibrary}
  */
 export function findRefusal(recipe, platform, env = process.env) {
   return readBuild(libraryDirectory(recipe, platform, env), recipe)?.refused ?? null

@@ -44,6 +44,9 @@ interface Fix {
   readonly by: string
 }
 
+/** Something of a library on a machine, such as its path; null where there is nothing. */
+export type FindLibrary = (recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv) => string | null
+
 /** A level of x86-64 for which kernels are compiled ahead. */
 export interface Level {
   readonly name: string
@@ -83,6 +86,9 @@ export interface GpuBackend {
   /** The library within the tarball. */
   readonly file: string
 }
+
+/** A path of a backend in the cache; null where there is none. */
+export type FindBackend = (backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv) => string | null
 
 export interface Gpu {
   readonly name: string
