@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { decisionSchema } from '../families/decision-forms.ts'
 import { FAMILY_NAMES } from '../families/families.ts'
+import { imageFields } from '../families/image-limits.ts'
 import { TOOL_SYNTAX_NAMES } from '../families/tool-syntax.ts'
 import { DIALECTS, type DialectName } from '../grounding/dialects/dialects.ts'
-import { decisionSchema } from './decision-schema.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
@@ -158,39 +159,6 @@ const openAiEngineSchema = z.strictObject({
   trustedTemplate: z.literal(false).default(false),
 })
 
-/** A tile's side in pixels and its tokens; the tokens of the copy of the whole image; extra pixels where tiles overlap. */
-const tile = {
-  side: z.int().positive(),
-  tokens: z.int().positive(),
-  whole: z.int().positive().optional(),
-  margin: z.int().positive().optional(),
-}
-const mostTiles = z.int().positive().max(256)
-
-/** How libmtmd cuts images into tiles; `families/tiles.ts` says what each grid is. */
-const tilesSchema = z.discriminatedUnion('grid', [
-  z.strictObject({ grid: z.literal('nearest'), ...tile, most: mostTiles, least: mostTiles.optional() }),
-  z.strictObject({ grid: z.literal('large'), ...tile, most: mostTiles }),
-  z.strictObject({
-    grid: z.literal('listed'),
-    ...tile,
-    /** Columns and rows. */
-    grids: z.array(z.tuple([mostTiles, mostTiles])).min(1),
-    always: z.literal(true).optional(),
-  }),
-  /** Tiles along the longer side at most, and the side in pixels of the copy of the whole. */
-  z.strictObject({
-    grid: z.literal('windows'),
-    ...tile,
-    along: z.int().positive().max(16),
-    wholeSide: z.int().positive(),
-  }),
-  /** Tiles along the longer side. */
-  z.strictObject({ grid: z.literal('longest'), ...tile, along: z.int().positive().max(16) }),
-  /** Sides of slices are multiples of this number of pixels. */
-  z.strictObject({ grid: z.literal('slices'), ...tile, most: mostTiles, unit: z.int().positive() }),
-])
-
 const cardFields = z.strictObject({
   name: z.string().min(1),
   license: z.string().min(1),
@@ -209,26 +177,7 @@ const cardFields = z.strictObject({
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
   image: z
-    .strictObject({
-      /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
-      pixelsPerToken: z.int().positive(),
-      minTokens: z.int().positive(),
-      maxTokens: z.int().positive(),
-      /** Tokens of an image that the client wants no particular detail of; by default the limits above. */
-      auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
-      /** Every image becomes a square of `maxTokens` tokens. */
-      square: z.boolean().optional(),
-      /** No image is enlarged, except to its least tokens, and a longer side is shrunk to this number of pixels. */
-      longestEdge: z.int().positive().optional(),
-      /** Every image is scaled to `longestEdge`: the token limits change nothing. */
-      enlarges: z.literal(true).optional(),
-      /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
-      rowEnds: z.boolean().optional(),
-      /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
-      fills: z.boolean().optional(),
-      /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
-      tiles: tilesSchema.optional(),
-    })
+    .strictObject(imageFields)
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .refine(({ auto }) => !auto || auto.minTokens <= auto.maxTokens, {
       path: ['auto'],
