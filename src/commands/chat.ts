@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { FinishedReply, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
@@ -21,7 +21,7 @@ import {
 import { readNumber, readPage } from './asking/numbers.ts'
 import { annotationsIn, marksOn, type ReplyAnnotation } from './asking/reply-annotations.ts'
 import { dim, endWithUser, note, print } from './asking/screen.ts'
-import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { type Drawing, keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { readChoice, readOptions } from './options.ts'
@@ -60,7 +60,7 @@ lookout --help lists the settings.
 }
 
 function readChatOptions(args: readonly string[]) {
-  const { values, words } = readWords(args)
+  const { values, positionals: words } = readOptions(args, OPTIONS, null)
   const formats = (['points', 'boxes', 'polygons', 'clips'] as const).filter((name) => values[name])
   if (formats.length > 1) {
     throw new ConfigError(`expected only one of ${formats.map((name) => `--${name}`).join(' and ')}`)
@@ -86,29 +86,22 @@ function readChatOptions(args: readonly string[]) {
   }
 }
 
-function readWords(args: readonly string[]) {
-  const { values, positionals } = readOptions(
-    args,
-    {
-      ...CONNECTION_OPTIONS,
-      output: { type: 'string', short: 'o' },
-      points: { type: 'boolean' },
-      boxes: { type: 'boolean' },
-      polygons: { type: 'boolean' },
-      clips: { type: 'boolean' },
-      system: { type: 'string' },
-      effort: { type: 'string' },
-      'hide-thoughts': { type: 'boolean' },
-      page: { type: 'string' },
-      audio: { type: 'boolean' },
-      'max-tokens': { type: 'string' },
-      temperature: { type: 'string' },
-      json: { type: 'boolean' },
-    },
-    null,
-  )
-  return { values, words: positionals }
-}
+const OPTIONS = {
+  ...CONNECTION_OPTIONS,
+  output: { type: 'string', short: 'o' },
+  points: { type: 'boolean' },
+  boxes: { type: 'boolean' },
+  polygons: { type: 'boolean' },
+  clips: { type: 'boolean' },
+  system: { type: 'string' },
+  effort: { type: 'string' },
+  'hide-thoughts': { type: 'boolean' },
+  page: { type: 'string' },
+  audio: { type: 'boolean' },
+  'max-tokens': { type: 'string' },
+  temperature: { type: 'string' },
+  json: { type: 'boolean' },
+} as const
 
 /** The media of one question. */
 type Question = Input<readonly Medium[]>
@@ -288,42 +281,34 @@ function toJson(
   }
 }
 
-/** Where the drawing of each picture goes. */
-interface Drawing {
-  readonly medium: Medium
-  readonly path: string
-  readonly format: Extract<Target, { kind: 'picture' }>['format']
-}
-type DrawingPlan = (index: number, media: readonly Medium[]) => readonly Drawing[]
+/** Where each picture of a question is drawn. */
+type DrawingPlan = (index: number, media: readonly Medium[]) => readonly (Drawing & { readonly medium: Medium })[]
 
 async function planDrawing(target: Target, questions: readonly Question[], isFolder: boolean): Promise<DrawingPlan> {
   if (target.kind === 'data')
     throw new ConfigError('-o: expected a picture or a folder; --json prints the reply as JSON')
   if (isFolder) {
-    const paths = questions.map(({ name }) => name)
-    if (target.kind !== 'folder')
-      throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
-    const files = drawingNames(paths).map((name) => join(target.path, name))
-    await keepOriginals(files, paths)
-    return (index, [medium]) => [{ medium: medium!, path: files[index]!, format: 'png' }]
+    const names = questions.map(({ name }) => name)
+    const drawings = await besideOriginals(planDrawings(target, names, true), names)
+    return (index, [medium]) => [{ medium: medium!, ...drawings[index]! }]
   }
   const pictures = (await questions[0]!.open()).filter(isPicture)
   if (pictures.length === 0) throw new ConfigError('-o draws on pictures, and there is none')
   const names = pictures.map(({ name }) => name)
-  if (target.kind === 'folder') {
-    const files = drawingNames(names).map((name) => join(target.path, name))
-    await keepOriginals(files, names)
-    return () => pictures.map((medium, index) => ({ medium, path: files[index]!, format: 'png' }))
-  }
-  if (pictures.length > 1) throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
-  await keepOriginals([target.path], names)
-  return () => [{ medium: pictures[0]!, path: target.path, format: target.format }]
+  const drawings = await besideOriginals(planDrawings(target, names), names)
+  return () => pictures.map((medium, index) => ({ medium, ...drawings[index]! }))
+}
+
+async function besideOriginals(drawings: readonly Drawing[], pictures: readonly string[]) {
+  const paths = drawings.map(({ path }) => path)
+  await keepOriginals(paths, pictures)
+  return drawings
 }
 
 async function draw(
   media: readonly Medium[],
   annotations: readonly ReplyAnnotation[],
-  drawings: readonly Drawing[],
+  drawings: ReturnType<DrawingPlan>,
   palette: Palette,
 ): Promise<void> {
   for (const { medium, path, format } of drawings) {

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import type { Detection, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
@@ -18,7 +17,7 @@ import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs
 import { isPicture, openPicture, type Picture, readStandardInput, sendMedia } from './asking/media.ts'
 import { readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
-import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
@@ -92,7 +91,9 @@ async function search(args: readonly string[]): Promise<void> {
   const names = inputs.map(({ name }) => name)
   const { format, labels } = outputs
   const folder = labels !== null && isFolderFormat(format) ? new LabelFolder(format, labels, names) : null
-  const drawings = await planDrawings(outputs, names)
+  const drawings = outputs.drawing === null ? [] : planDrawings(outputs.drawing, names)
+  const paths = [...drawings.map(({ path }) => path), ...(outputs.data === null ? [] : [outputs.data])]
+  await keepOriginals(paths, names)
 
   const model = named.model ?? place.detector
   await using opened = await place.open(model)
@@ -107,9 +108,10 @@ async function search(args: readonly string[]): Promise<void> {
   const failures = await askEach(collected, async (input, index) => {
     const { picture, ...found } = await searchOne(opened.client, input, options)
     results.push({ ...found, ...picture.size })
-    for (const { path, format } of drawings[index]!) {
-      await writeWhole(path, await drawMarks(await picture.bytes(), found.detections.map(toMark), format, palette))
-    }
+    const drawing = drawings[index]
+    if (drawing === undefined) return
+    const marks = found.detections.map(toMark)
+    await writeWhole(drawing.path, await drawMarks(await picture.bytes(), marks, drawing.format, palette))
   })
   const origin = { asked: categories, model, version: await version(), date: new Date() }
   if (folder !== null) await folder.write(results, origin)
@@ -172,31 +174,6 @@ async function collect(words: readonly string[], page: number | null): Promise<I
   // What is wrong with the only picture is said before a model is loaded.
   const picture = await first.open()
   return { inputs: [{ name: first.name, open: async () => picture }], isSingle }
-}
-
-interface Drawing {
-  readonly path: string
-  readonly format: Extract<Target, { kind: 'picture' }>['format']
-}
-
-/** For each picture where it is drawn. */
-async function planDrawings(
-  { drawing, data }: Outputs,
-  names: readonly string[],
-): Promise<readonly (readonly Drawing[])[]> {
-  const planned = plan(drawing, names)
-  const paths = planned.flatMap((drawings) => drawings.map(({ path }) => path))
-  await keepOriginals(data === null ? paths : [...paths, data], names)
-  return planned
-}
-
-function plan(drawing: Outputs['drawing'], names: readonly string[]): readonly (readonly Drawing[])[] {
-  if (drawing === null) return names.map(() => [])
-  if (drawing.kind === 'folder') {
-    return drawingNames(names).map((name) => [{ path: join(drawing.path, name), format: 'png' }])
-  }
-  if (names.length > 1) throw new ConfigError(`-o ${drawing.path}: several pictures need a folder, such as -o out/`)
-  return [[drawing]]
 }
 
 async function searchOne(client: LookoutClient, input: Input<Picture>, options: object): Promise<Found> {

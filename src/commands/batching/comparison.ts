@@ -1,4 +1,4 @@
-import { matchBoxes } from '../../exports/box-matching.ts'
+import { distinctPairs, matchBoxes } from '../../exports/box-matching.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
 import { isRecord } from '../../lib/parse-json.ts'
 import {
@@ -326,15 +326,7 @@ function nearest(before: readonly Place[], now: readonly Place[]) {
       return [{ known, found, distance: Math.hypot(to.x - from.x, to.y - from.y) }]
     }),
   )
-  const [known, found] = [new Set<number>(), new Set<number>()]
-  return candidates
-    .sort((one, other) => one.distance - other.distance)
-    .filter((pair) => {
-      if (known.has(pair.known) || found.has(pair.found)) return false
-      known.add(pair.known)
-      found.add(pair.found)
-      return true
-    })
+  return distinctPairs(candidates.sort((one, other) => one.distance - other.distance))
 }
 
 function sortOf({ kind, category, within }: Place): string {
