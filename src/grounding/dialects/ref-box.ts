@@ -20,6 +20,20 @@ export interface RefBoxForm {
   question(labels: readonly string[] | null): string
 }
 
+const SPACE = '[ \\t]*'
+
+/** Boxes as lists in a list, `[[10, 20, 30, 40], ...]`. @param number the pattern of a coordinate. */
+export function listedBoxes(number: string): Pick<RefBoxForm, 'boxes' | 'writtenBoxes' | 'write'> {
+  const box = `\\[${number}(?:, ${number}){3}\\]`
+  const written = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
+  const writtenBox = `${SPACE}\\[${written}(?:,${written}){3}\\]${SPACE}`
+  return {
+    boxes: `\\[${box}(?:, ${box})*\\]`,
+    writtenBoxes: `${SPACE}\\[${writtenBox}(?:,${writtenBox})*\\]${SPACE}`,
+    write: (numbers) => `[[${numbers.join(', ')}]]`,
+  }
+}
+
 type Marks = readonly [ref: string, refEnd: string, box: string, boxEnd: string]
 const DEFAULT_MARKS: Marks = ['<ref>', '</ref>', '<box>', '</box>']
 
