@@ -3,7 +3,8 @@
  * node_modules. It also builds the pages for browsers there. A checkout needs neither: it runs its sources, and set-up
  * builds the pages.
  *
- * `src/setup` is JavaScript already and stays where it is, in the package too.
+ * `src/setup` is JavaScript already and stays where it is, in the package too. The compiler does not look into it here, and
+ * so does not check types: `npm run typecheck` does.
  */
 import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'

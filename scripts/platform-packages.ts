@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util'
 import { CUDA_ARCHITECTURES } from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
-import { atLevel, LEVELS, type Level, processorFeatures, supportedLevels } from '../src/setup/levels.mjs'
+import { atLevel, LEVELS, processorFeatures, supportedLevels } from '../src/setup/levels.mjs'
 import {
   buildName,
   CPU,
@@ -28,13 +28,13 @@ import {
   MTMD,
   platformPackage,
   prebuiltPackage,
-  type Recipe,
   SetupError,
   writeManifest,
 } from '../src/setup/native-library.mjs'
 import { isInstalled, run } from '../src/setup/run.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 import { fetchTarball } from '../src/setup/tarball.mjs'
+import type { Level, Recipe } from '../src/setup/types.ts'
 import { makeCudaPackage } from './cuda-package.ts'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))

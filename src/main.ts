@@ -103,7 +103,7 @@ ${Object.entries(COMMANDS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}`)
   .join('\n')}
 
-${(await import('./config/settings-help.ts')).SETTINGS_HELP}`
+${(await import('./commands/settings-help.ts')).SETTINGS_HELP}`
 
 /** The first word names the command; without one the server is run. */
 async function main([first, ...rest]: readonly string[]): Promise<void> {

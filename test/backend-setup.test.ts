@@ -8,18 +8,11 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BACKENDS } from '../src/config/backend.ts'
-import {
-  CUDA,
-  compiledDirectory,
-  fetchBackend,
-  findBackend,
-  type GpuBackend,
-  publish,
-  wantedBackend,
-} from '../src/setup/backends.mjs'
+import { CUDA, compiledDirectory, fetchBackend, findBackend, publish, wantedBackend } from '../src/setup/backends.mjs'
 import { compileLibrary } from '../src/setup/compile.mjs'
 import { findNvcc } from '../src/setup/cuda.mjs'
 import { locatePrebuilt, PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
+import type { GpuBackend } from '../src/setup/types.ts'
 
 const run = promisify(execFile)
 const PLATFORM = 'linux-x64'

@@ -17,11 +17,12 @@ import {
 } from '../src/setup/backends.mjs'
 import { findCompiler } from '../src/setup/compile.mjs'
 import { cudaPackage } from '../src/setup/cuda.mjs'
-import { chooseCuda, findGpus, type Gpu } from '../src/setup/cuda-choice.mjs'
+import { chooseCuda, findGpus } from '../src/setup/cuda-choice.mjs'
 import { addRuntime, lacksRuntime } from '../src/setup/cuda-runtime.mjs'
 import { buildName, CPU, findCompiled, locatePrebuilt, sha256 } from '../src/setup/native-library.mjs'
 import { run } from '../src/setup/run.mjs'
-import { fetchWheel, unpackWheel, type Wheel } from '../src/setup/wheels.mjs'
+import type { Gpu, Wheel } from '../src/setup/types.ts'
+import { fetchWheel, unpackWheel } from '../src/setup/wheels.mjs'
 
 const { platform } = locatePrebuilt()
 const backend = (GPU_BACKENDS[platform] ?? []).find(({ name }) => name === 'cuda')

@@ -12,10 +12,10 @@ import {
   locatePrebuilt,
   MTMD,
   platformPackage,
-  type Recipe,
   writeManifest,
 } from '../src/setup/native-library.mjs'
 import { run } from '../src/setup/run.mjs'
+import type { Recipe } from '../src/setup/types.ts'
 
 /** Set-up beside a platform package. Its libraries are those that set-up has compiled on this machine. */
 const { platform } = locatePrebuilt()

@@ -5,15 +5,9 @@ import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { compileLibrary, findCompiler } from '../../src/setup/compile.mjs'
-import {
-  CPU,
-  cacheDirectory,
-  locatePrebuilt,
-  ownSources,
-  type Recipe,
-  SOURCE_INTEGRITY,
-} from '../../src/setup/native-library.mjs'
+import { CPU, cacheDirectory, locatePrebuilt, ownSources, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
+import type { Recipe } from '../../src/setup/types.ts'
 import { warn } from './machine.ts'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))

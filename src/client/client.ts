@@ -89,31 +89,17 @@ export interface Detections {
   readonly finish_reason: string
 }
 
+interface Distribution<Option> {
+  readonly confidence: number
+  readonly probabilities: readonly Readonly<Option & { probability: number }>[]
+}
+
 /** An answer of `POST /v1/decisions`. */
 export type DecisionAnswer = { readonly name: string | null } & (
   | { readonly type: 'predicate'; readonly probability: number }
-  | {
-      readonly type: 'choice'
-      readonly choice: string | boolean
-      readonly confidence: number
-      readonly probabilities: readonly { readonly value: string | boolean; readonly probability: number }[]
-    }
-  | {
-      readonly type: 'score'
-      readonly score: number
-      readonly confidence: number
-      readonly probabilities: readonly {
-        readonly label: string
-        readonly value: number
-        readonly probability: number
-      }[]
-    }
-  | {
-      readonly type: 'x_count'
-      readonly count: number
-      readonly confidence: number
-      readonly probabilities: readonly { readonly value: number; readonly probability: number }[]
-    }
+  | ({ readonly type: 'choice'; readonly choice: string | boolean } & Distribution<{ value: string | boolean }>)
+  | ({ readonly type: 'score'; readonly score: number } & Distribution<{ label: string; value: number }>)
+  | ({ readonly type: 'x_count'; readonly count: number } & Distribution<{ value: number }>)
   | {
       readonly type: 'x_box'
       readonly box: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
@@ -149,38 +135,31 @@ export interface ClientOptions {
 }
 
 export const MOST_WAIT_S = 600
+const DEFAULTS = {
+  isBackground: false,
+  mostWait: MOST_WAIT_S,
+  hasAnswered: false,
+  waitsForRestart: false,
+  onWait: () => {},
+  onWarning: () => {},
+  onNote: () => {},
+}
 /** Between tries to reach a server that is away: half of the time since it left, within these limits. */
 const RETRY_MS = { least: 500, most: 5_000 }
 
 /** A server of this API, over HTTP, as any other client uses it. */
 export class LookoutClient {
   readonly url: string
-  readonly #key: string | null
-  readonly #isBackground: boolean
-  readonly #mostWait: number
-  readonly #waitsForRestart: boolean
-  readonly #onWait: (reason: string) => void
-  readonly #onNote: (note: string) => void
-  readonly #onWarning: (warning: string) => void
+  readonly #options: Required<ClientOptions>
   #warned = ''
   #hasAnswered: boolean
   /** By `performance.now()`; null while the server answers. */
   #awaySince: number | null = null
 
-  readonly #options: ClientOptions
-
   constructor(options: ClientOptions) {
-    const { url, key, isBackground = false, onWait = () => {}, onNote = () => {}, onWarning = () => {} } = options
-    this.#options = options
-    this.url = url
-    this.#isBackground = isBackground
-    this.#mostWait = options.mostWait ?? MOST_WAIT_S
-    this.#hasAnswered = options.hasAnswered ?? false
-    this.#waitsForRestart = options.waitsForRestart ?? false
-    this.#key = key
-    this.#onWait = onWait
-    this.#onNote = onNote
-    this.#onWarning = onWarning
+    this.#options = { ...DEFAULTS, ...options }
+    this.url = options.url
+    this.#hasAnswered = this.#options.hasAnswered
   }
 
   /** The same server, whose notes go elsewhere. */
@@ -324,7 +303,7 @@ export class LookoutClient {
     for (;;) {
       try {
         const result = await attempt()
-        if (this.#awaySince !== null) this.#onWait('the server answers again')
+        if (this.#awaySince !== null) this.#options.onWait('the server answers again')
         this.#awaySince = null
         this.#hasAnswered = true
         return result
@@ -334,8 +313,8 @@ export class LookoutClient {
         if (error.isAway) ms = this.#nextTry(error)
         else {
           const seconds = error.retryAfter
-          if (seconds === null || waited + seconds > this.#mostWait) throw error
-          this.#onWait(`${error.message} (waiting for ${Math.ceil(seconds)} s)`)
+          if (seconds === null || waited + seconds > this.#options.mostWait) throw error
+          this.#options.onWait(`${error.message} (waiting for ${Math.ceil(seconds)} s)`)
           waited += seconds
           ms = seconds * 1000
         }
@@ -346,12 +325,13 @@ export class LookoutClient {
 
   /** Milliseconds until the server, which all requests find away, is to be tried again. @throws the error, at the end. */
   #nextTry(error: ServerError): number {
-    if (!this.#waitsForRestart || !this.#hasAnswered || this.#mostWait === 0) throw error
+    if (!this.#options.waitsForRestart || !this.#hasAnswered || this.#options.mostWait === 0) throw error
     const now = performance.now()
-    if (this.#awaySince === null) this.#onWait(`${error.message}: waiting for up to ${spanOf(this.#mostWait)}`)
+    if (this.#awaySince === null)
+      this.#options.onWait(`${error.message}: waiting for up to ${spanOf(this.#options.mostWait)}`)
     this.#awaySince ??= now
     const away = now - this.#awaySince
-    const left = this.#mostWait * 1000 - away
+    const left = this.#options.mostWait * 1000 - away
     if (left <= 0) throw error
     return Math.min(Math.max(away / 2, RETRY_MS.least), RETRY_MS.most, left)
   }
@@ -360,8 +340,8 @@ export class LookoutClient {
   async #send(path: string, init: RequestInit): Promise<Response> {
     const headers = {
       ...init.headers,
-      ...(this.#isBackground ? { 'x-lookout-priority': 'background' } : {}),
-      ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }),
+      ...(this.#options.isBackground ? { 'x-lookout-priority': 'background' } : {}),
+      ...(this.#options.key === null ? {} : { authorization: `Bearer ${this.#options.key}` }),
     }
     const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
       init.signal?.throwIfAborted()
@@ -369,12 +349,12 @@ export class LookoutClient {
     })
     if (!response.ok) throw await this.#errorOf(response)
     const warning = response.headers.get('x-lookout-warning')
-    if (warning !== null && warning !== this.#warned) this.#onWarning(warning)
+    if (warning !== null && warning !== this.#warned) this.#options.onWarning(warning)
     this.#warned = warning ?? this.#warned
     const note = response.headers.get('x-lookout-note')
-    if (note !== null) this.#onNote(note)
+    if (note !== null) this.#options.onNote(note)
     const ignored = response.headers.get('x-lookout-ignored-keywords')
-    if (ignored !== null) this.#onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
+    if (ignored !== null) this.#options.onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
     return response
   }
 
@@ -401,7 +381,7 @@ export class LookoutClient {
     if (typeof error?.message !== 'string') return this.#notLookout(status, status >= 502 && status <= 504)
     if (status === 401) {
       const message =
-        this.#key === null
+        this.#options.key === null
           ? `the server at ${this.url} needs a key: --key or LOOKOUT_API_KEY`
           : `the server at ${this.url} does not know this key`
       return new ServerError(message, { status })

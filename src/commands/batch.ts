@@ -1,6 +1,6 @@
 import { glob, stat } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
-import { type LookoutClient, ServerError } from '../client/client.ts'
+import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { csvLine } from '../exports/csv.ts'
 import type { Origin } from '../exports/detected-picture.ts'
@@ -8,37 +8,31 @@ import { version } from '../lib/version.ts'
 import {
   CONNECTION_HELP,
   CONNECTION_OPTIONS,
-  findPlace,
-  isAboutInput,
-  type Place,
+  type ConnectionOptions,
   readWait,
   WAIT_HELP,
   WAIT_OPTION,
 } from './asking/connection.ts'
-import { MediaError, mediaPart, openPicture, picturesIn, sendMedia } from './asking/media.ts'
+import { mediaPart, openPicture, picturesIn, sendMedia } from './asking/media.ts'
 import { readNumber } from './asking/numbers.ts'
-import { endWithUser, note } from './asking/screen.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
 import { findModel } from './asking/words.ts'
 import { compareResults } from './batching/compare-results.ts'
 import { type Input, Journal } from './batching/journal.ts'
-import { Progress } from './batching/progress.ts'
 import { failureLine, RequestFile } from './batching/request-file.ts'
 import { kindOfLines, ResultFiles } from './batching/result-files.ts'
+import { Run, sayFailures } from './batching/run.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
-import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
+import { cocoText, detectionRows, readCategories, type SearchedPicture } from './detecting/results.ts'
 import { NO_MODEL } from './models/no-model.ts'
-import { readOptions } from './options.ts'
-import { warn } from './warn.ts'
+import { anyOf, readChoice, readOptions } from './options.ts'
 
 const FORMATS = ['coco', 'yolo', 'labelme', 'jsonl', 'csv'] as const
 type Format = (typeof FORMATS)[number]
 const BY_ENDING: Readonly<Record<string, Format>> = { '.json': 'coco', '.jsonl': 'jsonl', '.csv': 'csv', '': 'yolo' }
 
 const DEFAULT_JOBS = 4
-/** Pictures in a row that the server fails at before it is taken to be broken. */
-const MOST_FAULTS = 5
 
 export const batch: Command = {
   help: `Usage: lookout batch FILE | FOLDER | PATTERN ... --detect CATEGORY,CATEGORY... -o OUTPUT [options]
@@ -53,7 +47,7 @@ and tries again what has failed.
   --detect         categories of objects; '' for every object
   --ask            a question
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
-  --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [what the name of the output says]
+  --format         ${anyOf(FORMATS)} [what the name of the output says]
   --jobs           pictures or requests at the same time [${DEFAULT_JOBS}]
   --against        compare the results with an older .jsonl output: exit code 0 if all are the same, 1 if not
   --json           print the comparison as JSON Lines
@@ -124,7 +118,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   await keepOriginals([path], names)
   await keepOriginals([path], values.against ?? [], 'a file that is read')
 
-  const run = await Run.prepare(values, { inputs, jobs, noun: 'pictures' })
+  const run = await Run.prepare(connectionOf(values), { inputs, jobs, noun: 'pictures' })
   const { place } = run
   const named = values.model === undefined ? null : await findModel(values.model, place.names)
   // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
@@ -158,7 +152,7 @@ async function answer(values: Options, words: readonly string[]): Promise<string
   await keepOriginals([output], [path, ...(values.against ?? [])], 'a file that is read')
   using file = await RequestFile.open(path, (await stat(path)).mtimeMs)
 
-  const run = await Run.prepare(values, { inputs: file.requests, jobs, noun: 'requests' })
+  const run = await Run.prepare(connectionOf(values), { inputs: file.requests, jobs, noun: 'requests' })
   const { names } = run.place
   const model = values.model === undefined ? null : await findModel(values.model, names)
   const served = model ?? (file.model !== null && (await names.has(file.model)) ? file.model : null)
@@ -175,95 +169,8 @@ async function answer(values: Options, words: readonly string[]): Promise<string
   return sayFailures(failures, file.requests, 'requests were not answered')
 }
 
-interface RunOptions<Asked extends Input> {
-  readonly inputs: readonly Asked[]
-  /** What they are, in the plural. */
-  readonly noun: string
-  /** How many are asked about at a time. */
-  readonly jobs: number
-}
-
-/** Asks about the inputs that have no result yet. */
-class Run<Asked extends Input> {
-  readonly #options: RunOptions<Asked>
-  #place: Place | null = null
-  #progress: Progress | null = null
-
-  private constructor(options: RunOptions<Asked>) {
-    this.#options = options
-  }
-
-  static async prepare<Asked extends Input>(values: Options, options: RunOptions<Asked>): Promise<Run<Asked>> {
-    const run = new Run(options)
-    const wait = readWait(values.wait)
-    const say = (line: string) => run.#say(line)
-    run.#place = await findPlace({ server: values.server, key: values.key, isBackground: true, wait, say })
-    return run
-  }
-
-  get place(): Place {
-    return this.#place!
-  }
-
-  /**
-   * Puts what `ask` resolves with into the journal.
-   * @returns by input, why there is no result.
-   * @throws ConfigError where the server fails at all of them.
-   */
-  async ask(
-    journal: Journal,
-    model: string | null,
-    ask: (client: LookoutClient, input: Asked) => Promise<unknown>,
-  ): Promise<ReadonlyMap<string, string>> {
-    const { inputs, noun, jobs } = this.#options
-    const failures = new Map<string, string>()
-    const left = inputs.filter((input) => !journal.has(input))
-    let done = inputs.length - left.length
-    if (done > 0) note(`${done} of ${inputs.length} ${noun} are done already`)
-    if (left.length === 0) return failures
-    await using opened = await this.place.open(model)
-    const progress = new Progress(inputs.length, done, noun)
-    this.#progress = progress
-    const sofar = () => `${done} of ${inputs.length} ${noun} are done, and the same command goes on from there`
-    endWithUser(() => this.#say(sofar()))
-    let faults = 0
-    try {
-      await inParallel(left, jobs, async (input) => {
-        try {
-          const result = await ask(opened.client, input)
-          faults = 0
-          await journal.add(input, result)
-          done++
-        } catch (error) {
-          if (isFault(error)) faults++
-          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
-          if (faults >= MOST_FAULTS) throw error
-          failures.set(input.file, (error as Error).message)
-        }
-        progress.advance()
-      })
-    } catch (error) {
-      progress.clear()
-      await journal.close(false)
-      throw new ConfigError(`${(error as Error).message} (${sofar()})`)
-    }
-    progress.end()
-    return failures
-  }
-
-  #say(line: string): void {
-    this.#progress?.clear()
-    note(line)
-  }
-}
-
-/** Warns of each failure. @returns how many there are; null for none. */
-function sayFailures(failures: ReadonlyMap<string, string>, inputs: readonly Input[], outcome: string): string | null {
-  for (const { file } of inputs) {
-    const message = failures.get(file)
-    if (message !== undefined) warn(message.includes(file) ? message : `${file}: ${message}`)
-  }
-  return failures.size === 0 ? null : `${failures.size} of ${inputs.length} ${outcome}`
+function connectionOf({ server, key, wait }: Options): ConnectionOptions {
+  return { server, key, isBackground: true, wait: readWait(wait) }
 }
 
 function readJobs({ jobs }: Options): number {
@@ -276,11 +183,6 @@ async function kindOf([first]: readonly string[]): Promise<'requests' | 'results
   return isFile ? kindOfLines(first) : null
 }
 
-/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
-function isFault(error: unknown): boolean {
-  return error instanceof ServerError && error.status >= 500 && error.status !== 503
-}
-
 function readTask(detect: string | undefined, ask: string | undefined): Task {
   if ((detect === undefined) === (ask === undefined)) {
     throw new ConfigError(
@@ -291,8 +193,7 @@ function readTask(detect: string | undefined, ask: string | undefined): Task {
     if (ask.trim() === '') throw new ConfigError('--ask: expected a question')
     return { ask }
   }
-  const categories = detect!.split(',').map((name) => name.trim())
-  return { detect: [...new Set(categories)].filter((name) => name !== '') }
+  return { detect: readCategories(detect!) }
 }
 
 /** @param task null for the requests of a file. */
@@ -301,11 +202,8 @@ async function readOutput({ output, format: wanted, against }: Options, task: Ta
   const entry = await stat(output).catch(() => null)
   const isFolder = entry?.isDirectory() || /[/\\]$/.test(output)
   const ending = isFolder ? '' : extname(output).toLowerCase()
-  const format = wanted ?? BY_ENDING[ending]
-  const known = FORMATS.find((name) => name === format)
+  const known = readChoice(wanted, '--format', FORMATS) ?? BY_ENDING[ending]
   if (known === undefined) {
-    const expected = `${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)}`
-    if (wanted !== undefined) throw new ConfigError(`--format: expected ${expected}, not '${wanted}'`)
     throw new ConfigError(`-o ${output}: expected a file that ends with .json, .jsonl or .csv, or a folder`)
   }
   if (isFolderFormat(known) !== (ending === '')) {
@@ -377,24 +275,6 @@ async function ask(client: LookoutClient, name: string, task: Task, model: strin
     media: { type: 'image', image_url: url },
   })
   return { name, ...picture.size, detections: found.detections, finish_reason: found.finish_reason }
-}
-
-/** @throws the first error of any of them, when no other is under way. */
-async function inParallel<Item>(items: readonly Item[], jobs: number, work: (item: Item) => Promise<void>) {
-  let next = 0
-  let isFailed = false
-  const run = async () => {
-    while (next < items.length && !isFailed) {
-      try {
-        await work(items[next++]!)
-      } catch (error) {
-        isFailed = true
-        throw error
-      }
-    }
-  }
-  const outcomes = await Promise.allSettled(Array.from({ length: Math.min(jobs, items.length) }, run))
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
 async function writeAnswers(answers: readonly Answer[], { path, format }: Output): Promise<void> {

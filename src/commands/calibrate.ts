@@ -1,5 +1,5 @@
 import { ConfigError } from '../config/config.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace } from './asking/connection.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { sortWords } from './asking/words.ts'
 import { askExamples } from './calibrating/ask-examples.ts'
@@ -7,7 +7,6 @@ import { readExamples } from './calibrating/examples.ts'
 import { CALIBRATED_TYPES, type CalibratedType, type Judged, type Quality, qualityOf } from './calibrating/judged.ts'
 import { crossFitted, fitTemperatures } from './calibrating/temperature.ts'
 import type { Command } from './command.ts'
-import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
 import { toTable } from './output.ts'
 import { warn } from './warn.ts'
@@ -47,8 +46,7 @@ async function fitTo(args: readonly string[]): Promise<void> {
   if (spare !== undefined) throw new ConfigError(`expected one file with examples, not '${path}' and '${spare}'`)
   if (path === undefined) throw new ConfigError('expected examples, as in: lookout calibrate examples.jsonl')
   const examples = await readExamples(path)
-  const model = sorted.model ?? place.names.ids[0]
-  if (model === undefined) throw new ConfigError(NO_MODEL)
+  const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
   const judged = await askExamples(examples, {

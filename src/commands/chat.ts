@@ -1,15 +1,15 @@
 import { stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { FinishedReply, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
 import { Palette } from '../drawing/palette.ts'
 import type { MediaKind } from '../media/media-type.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
+import { faultOf, type Input } from './asking/inputs.ts'
 import {
   isPicture,
-  MediaError,
   type Medium,
   mediaPart,
   namedFault,
@@ -21,11 +21,10 @@ import {
 import { readNumber, readPage } from './asking/numbers.ts'
 import { annotationsIn, marksOn, type ReplyAnnotation } from './asking/reply-annotations.ts'
 import { dim, endWithUser, note, print } from './asking/screen.ts'
-import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { type Drawing, keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
-import { NO_MODEL } from './models/no-model.ts'
-import { readOptions } from './options.ts'
+import { readChoice, readOptions } from './options.ts'
 import { JsonArray } from './output.ts'
 import { warn } from './warn.ts'
 
@@ -61,17 +60,12 @@ lookout --help lists the settings.
 }
 
 function readChatOptions(args: readonly string[]) {
-  const { values, words } = readWords(args)
+  const { values, positionals: words } = readOptions(args, OPTIONS, null)
   const formats = (['points', 'boxes', 'polygons', 'clips'] as const).filter((name) => values[name])
   if (formats.length > 1) {
     throw new ConfigError(`expected only one of ${formats.map((name) => `--${name}`).join(' and ')}`)
   }
-  const effort = EFFORTS.find((name) => name === values.effort)
-  if (values.effort !== undefined && effort === undefined) {
-    throw new ConfigError(
-      `--effort: expected ${EFFORTS.slice(0, -1).join(', ')} or ${EFFORTS.at(-1)}, not '${values.effort}'`,
-    )
-  }
+  const effort = readChoice(values.effort, '--effort', EFFORTS)
   const [format] = formats
   const vision = {
     ...(format === undefined ? {} : { annotation_format: FORMATS[format] }),
@@ -92,35 +86,25 @@ function readChatOptions(args: readonly string[]) {
   }
 }
 
-function readWords(args: readonly string[]) {
-  const { values, positionals } = readOptions(
-    args,
-    {
-      ...CONNECTION_OPTIONS,
-      output: { type: 'string', short: 'o' },
-      points: { type: 'boolean' },
-      boxes: { type: 'boolean' },
-      polygons: { type: 'boolean' },
-      clips: { type: 'boolean' },
-      system: { type: 'string' },
-      effort: { type: 'string' },
-      'hide-thoughts': { type: 'boolean' },
-      page: { type: 'string' },
-      audio: { type: 'boolean' },
-      'max-tokens': { type: 'string' },
-      temperature: { type: 'string' },
-      json: { type: 'boolean' },
-    },
-    null,
-  )
-  return { values, words: positionals }
-}
+const OPTIONS = {
+  ...CONNECTION_OPTIONS,
+  output: { type: 'string', short: 'o' },
+  points: { type: 'boolean' },
+  boxes: { type: 'boolean' },
+  polygons: { type: 'boolean' },
+  clips: { type: 'boolean' },
+  system: { type: 'string' },
+  effort: { type: 'string' },
+  'hide-thoughts': { type: 'boolean' },
+  page: { type: 'string' },
+  audio: { type: 'boolean' },
+  'max-tokens': { type: 'string' },
+  temperature: { type: 'string' },
+  json: { type: 'boolean' },
+} as const
 
-/** The media of one question, which are opened only when it is asked: a folder may hold more than memory does. */
-interface Question {
-  readonly name: string
-  open(): Promise<readonly Medium[]>
-}
+/** The media of one question. */
+type Question = Input<readonly Medium[]>
 
 async function ask(args: readonly string[]): Promise<void> {
   const { values, words, page, body } = readChatOptions(args)
@@ -131,8 +115,7 @@ async function ask(args: readonly string[]): Promise<void> {
   const isDialogue = text === null && !isFolder && !values.json && process.stdin.isTTY && process.stdout.isTTY
   const asked = text ?? defaultQuestion(isFolder ? ['image'] : (await questions[0]!.open()).map(({ kind }) => kind))
   const drawing = target && (await planDrawing(target, questions, isFolder))
-  const model = sorted.model ?? place.names.ids[0]
-  if (model === undefined) throw new ConfigError(NO_MODEL)
+  const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
   const array = values.json && isFolder ? new JsonArray() : null
@@ -161,9 +144,9 @@ async function ask(args: readonly string[]): Promise<void> {
       }
       if (drawing) await draw(media, annotations, drawing(index, media), palette)
     } catch (error) {
-      if (!isFolder || !(error instanceof MediaError || isAboutInput(error))) throw error
+      if (!isFolder) throw error
+      warn(faultOf(error, question.name))
       failures++
-      warn(error instanceof MediaError ? error.message : `${question.name}: ${(error as Error).message}`)
     }
   }
   array?.end()
@@ -298,42 +281,34 @@ function toJson(
   }
 }
 
-/** Where the drawing of each picture goes. */
-interface Drawing {
-  readonly medium: Medium
-  readonly path: string
-  readonly format: Extract<Target, { kind: 'picture' }>['format']
-}
-type DrawingPlan = (index: number, media: readonly Medium[]) => readonly Drawing[]
+/** Where each picture of a question is drawn. */
+type DrawingPlan = (index: number, media: readonly Medium[]) => readonly (Drawing & { readonly medium: Medium })[]
 
 async function planDrawing(target: Target, questions: readonly Question[], isFolder: boolean): Promise<DrawingPlan> {
   if (target.kind === 'data')
     throw new ConfigError('-o: expected a picture or a folder; --json prints the reply as JSON')
   if (isFolder) {
-    const paths = questions.map(({ name }) => name)
-    if (target.kind !== 'folder')
-      throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
-    const files = drawingNames(paths).map((name) => join(target.path, name))
-    await keepOriginals(files, paths)
-    return (index, [medium]) => [{ medium: medium!, path: files[index]!, format: 'png' }]
+    const names = questions.map(({ name }) => name)
+    const drawings = await besideOriginals(planDrawings(target, names, true), names)
+    return (index, [medium]) => [{ medium: medium!, ...drawings[index]! }]
   }
   const pictures = (await questions[0]!.open()).filter(isPicture)
   if (pictures.length === 0) throw new ConfigError('-o draws on pictures, and there is none')
   const names = pictures.map(({ name }) => name)
-  if (target.kind === 'folder') {
-    const files = drawingNames(names).map((name) => join(target.path, name))
-    await keepOriginals(files, names)
-    return () => pictures.map((medium, index) => ({ medium, path: files[index]!, format: 'png' }))
-  }
-  if (pictures.length > 1) throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
-  await keepOriginals([target.path], names)
-  return () => [{ medium: pictures[0]!, path: target.path, format: target.format }]
+  const drawings = await besideOriginals(planDrawings(target, names), names)
+  return () => pictures.map((medium, index) => ({ medium, ...drawings[index]! }))
+}
+
+async function besideOriginals(drawings: readonly Drawing[], pictures: readonly string[]) {
+  const paths = drawings.map(({ path }) => path)
+  await keepOriginals(paths, pictures)
+  return drawings
 }
 
 async function draw(
   media: readonly Medium[],
   annotations: readonly ReplyAnnotation[],
-  drawings: readonly Drawing[],
+  drawings: ReturnType<DrawingPlan>,
   palette: Palette,
 ): Promise<void> {
   for (const { medium, path, format } of drawings) {

@@ -9,6 +9,19 @@ export interface Command {
   run(args: readonly string[]): Promise<void>
 }
 
+/**
+ * Runs the action that the word behind a command names.
+ * @param expected which there are, for the error.
+ */
+export function runAction(
+  [action = '', ...args]: readonly string[],
+  actions: Readonly<Record<string, Command['run']>>,
+  expected: string,
+): Promise<void> {
+  if (Object.hasOwn(actions, action)) return actions[action]!(args)
+  throw new ConfigError(expected)
+}
+
 /** @throws ConfigError when there are arguments. */
 export function expectNoArguments(args: readonly string[]): void {
   try {

@@ -1,10 +1,10 @@
 import { type Config, ConfigError } from '../config/config.ts'
-import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { cacheDirectory } from '../setup/native-library.mjs'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readKnownCards } from './models/known-models.ts'
 import { readOptions } from './options.ts'
+import { SETTINGS_HELP } from './settings-help.ts'
 
 export const config: Command = {
   help: `Usage: lookout config check [--json]

@@ -1,34 +1,24 @@
-import { stat } from 'node:fs/promises'
 import { type LookoutClient, ServerError } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import {
   CONNECTION_HELP,
   CONNECTION_OPTIONS,
+  chosenModel,
   findPlace,
-  isAboutInput,
   readWait,
   WAIT_HELP,
   WAIT_OPTION,
 } from './asking/connection.ts'
-import {
-  MediaError,
-  type Medium,
-  mediaPart,
-  openMedium,
-  picturesIn,
-  readStandardInput,
-  sendMedia,
-} from './asking/media.ts'
+import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
+import { type Medium, mediaPart, openMedium, readStandardInput, sendMedia } from './asking/media.ts'
 import { readPage } from './asking/numbers.ts'
-import { endWithUser, note, print } from './asking/screen.ts'
+import { endWithUser, print } from './asking/screen.ts'
 import { readTarget, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { answerCsv, answerTable, type Decided, rankOf } from './deciding/answers.ts'
 import { type QuestionFile, readQuestions } from './deciding/question-file.ts'
-import { NO_MODEL } from './models/no-model.ts'
-import { readOptions } from './options.ts'
-import { warn } from './warn.ts'
+import { readChoice, readOptions } from './options.ts'
 
 const FORMATS = ['table', 'json', 'csv'] as const
 type Format = (typeof FORMATS)[number]
@@ -63,12 +53,6 @@ lookout --help lists the settings.
   },
 }
 
-/** What is asked about, which is opened in its turn: a folder may hold more than memory does. */
-interface Input {
-  readonly name: string
-  open(): Promise<Medium | string>
-}
-
 async function answer(args: readonly string[]): Promise<void> {
   const { values, positionals } = readOptions(
     args,
@@ -93,38 +77,27 @@ async function answer(args: readonly string[]): Promise<void> {
   const others = positionals.filter((word) => !files.includes(word))
   const sorted = await sortWords(others, { model: values.model ?? null, names: place.names, meaning: 'question' })
   const asked = await questionsIn(files, sorted.text)
-  const { inputs, isSingle } = await collect(sorted.media, readPage(values.page))
-  const model = sorted.model ?? place.names.ids[0]
-  if (model === undefined) throw new ConfigError(NO_MODEL)
+  const inputs = await collect(sorted.media, readPage(values.page))
+  const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
   const results: Decided[] = []
-  let failures = 0
-  for (const [index, input] of inputs.entries()) {
-    if (inputs.length > 1 && process.stderr.isTTY) note(`${index + 1}/${inputs.length} ${input.name}`)
-    try {
-      results.push(await decideOne(opened.client, input, { model, questions: asked.questions }))
-    } catch (error) {
+  const failures = await askEach(inputs, async (input) => {
+    const decided = await decideOne(opened.client, input, { model, questions: asked.questions }).catch((error) => {
       const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
-      if (inFile !== null) throw new ConfigError(`${inFile}: ${(error as Error).message}`)
-      if (!(error instanceof MediaError || isAboutInput(error))) throw error
-      const named = error instanceof MediaError ? error.message : `${input.name}: ${(error as Error).message}`
-      if (isSingle) throw new ConfigError(named)
-      failures++
-      warn(named)
-    }
-  }
+      throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
+    })
+    results.push(decided)
+  })
   if (values.sort) results.sort((a, b) => rankOf(b) - rankOf(a))
   const text = shown(results, asked, format)
   if (target === null) await print(text)
   else await writeWhole(target.path, text)
-  if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} files could not be decided on`)
+  if (failures > 0) throw new ConfigError(`${failures} of ${inputs.inputs.length} files could not be decided on`)
 }
 
 function readFormat(given: string | undefined, json: boolean, ending: 'json' | 'csv' | null): Format {
-  const wanted = given ?? (json ? 'json' : (ending ?? 'table'))
-  const format = FORMATS.find((name) => name === wanted)
-  if (format === undefined) throw new ConfigError(`--format: expected table, json or csv, not '${wanted}'`)
+  const format = readChoice(given, '--format', FORMATS) ?? (json ? 'json' : (ending ?? 'table'))
   if (json && format !== 'json') throw new ConfigError('--format and --json: expected only one of them')
   if (ending !== null && format !== ending)
     throw new ConfigError(`-o: --format ${format} is not written to a .${ending} file`)
@@ -142,28 +115,19 @@ async function questionsIn(files: readonly string[], text: string | null): Promi
   return { questions: [{ type: 'predicate', instructions: text }], placeOf: () => null }
 }
 
-async function collect(
-  words: readonly string[],
-  page: number | null,
-): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
-  const inputs: Input[] = []
-  let isSingle = words.length <= 1
-  for (const word of words) {
-    if (word === '-') {
+async function collect(words: readonly string[], page: number | null): Promise<Inputs<Medium | string>> {
+  const collected = await collectInputs<Medium | string>(words, {
+    file: (path) => openMedium(path, page),
+    piped: async () => {
       const piped = await readStandardInput(page)
-      inputs.push({ name: '-', open: async () => piped })
-    } else if ((await stat(word)).isDirectory()) {
-      isSingle = false
-      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openMedium(path, page) })))
-    } else {
-      inputs.push({ name: word, open: () => openMedium(word, page) })
-    }
-  }
-  if (inputs.length === 0) throw new ConfigError('expected a picture, as in: lookout decide picture.jpg questions.yaml')
-  return { inputs, isSingle }
+      return { name: '-', open: async () => piped }
+    },
+  })
+  if (collected.inputs.length > 0) return collected
+  throw new ConfigError('expected a picture, as in: lookout decide picture.jpg questions.yaml')
 }
 
-async function decideOne(client: LookoutClient, input: Input, body: object): Promise<Decided> {
+async function decideOne(client: LookoutClient, input: Input<Medium | string>, body: object): Promise<Decided> {
   const medium = await input.open()
   if (typeof medium === 'string') return { file: input.name, answers: await client.decide({ ...body, input: medium }) }
   await using uploads = new AsyncDisposableStack()

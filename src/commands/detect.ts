@@ -1,9 +1,6 @@
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Detection, LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
-import type { Mark } from '../drawing/mark.ts'
 import { Palette } from '../drawing/palette.ts'
 import { csvLine } from '../exports/csv.ts'
 import type { Origin } from '../exports/detected-picture.ts'
@@ -12,30 +9,21 @@ import {
   CONNECTION_HELP,
   CONNECTION_OPTIONS,
   findPlace,
-  isAboutInput,
   readWait,
   WAIT_HELP,
   WAIT_OPTION,
 } from './asking/connection.ts'
-import {
-  isPicture,
-  MediaError,
-  openPicture,
-  type Picture,
-  picturesIn,
-  readStandardInput,
-  sendMedia,
-} from './asking/media.ts'
+import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
+import { isPicture, openPicture, type Picture, readStandardInput, sendMedia } from './asking/media.ts'
 import { readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
-import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
-import { cocoText, detectionRows, type SearchedPicture } from './detecting/results.ts'
-import { readOptions } from './options.ts'
+import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark } from './detecting/results.ts'
+import { anyOf, readChoice, readOptions } from './options.ts'
 import { toTable } from './output.ts'
-import { warn } from './warn.ts'
 
 const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo', 'labelme'] as const
 type Format = (typeof FORMATS)[number]
@@ -50,7 +38,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
                      a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
                      a folder, with a drawing of each picture, or with the files of --format yolo or labelme
                      a .json or .csv file for the results, instead of printing them
-  --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
+  --format         ${anyOf(FORMATS)} [table, or what the name of the output says]
   --json           the same as --format json
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
@@ -64,12 +52,6 @@ lookout --help lists the settings.
     endWithUser()
     await search(args)
   },
-}
-
-/** A picture to search, which is opened in its turn: a folder may hold more than memory does. */
-interface Input {
-  readonly name: string
-  open(): Promise<Picture>
 }
 
 interface Found {
@@ -103,12 +85,15 @@ async function search(args: readonly string[]): Promise<void> {
     names: place.names,
     meaning: 'categories',
   })
-  const { inputs, isSingle } = await collect(media, readPage(values.page))
-  const categories = [...new Set((text ?? '').split(',').map((name) => name.trim()))].filter((name) => name !== '')
+  const collected = await collect(media, readPage(values.page))
+  const { inputs } = collected
+  const categories = readCategories(text ?? '')
   const names = inputs.map(({ name }) => name)
   const { format, labels } = outputs
   const folder = labels !== null && isFolderFormat(format) ? new LabelFolder(format, labels, names) : null
-  const drawings = await planDrawings(outputs, names)
+  const drawings = outputs.drawing === null ? [] : planDrawings(outputs.drawing, names)
+  const paths = [...drawings.map(({ path }) => path), ...(outputs.data === null ? [] : [outputs.data])]
+  await keepOriginals(paths, names)
 
   const model = named.model ?? place.detector
   await using opened = await place.open(model)
@@ -120,23 +105,14 @@ async function search(args: readonly string[]): Promise<void> {
   const results: SearchedPicture[] = []
   const palette = new Palette()
   for (const category of categories) palette.of(category)
-  let failures = 0
-  for (const [index, input] of inputs.entries()) {
-    if (inputs.length > 1 && process.stderr.isTTY) note(`${index + 1}/${inputs.length} ${input.name}`)
-    try {
-      const { picture, ...found } = await searchOne(opened.client, input, options)
-      results.push({ ...found, ...picture.size })
-      for (const { path, format } of drawings[index]!) {
-        await writeWhole(path, await drawMarks(await picture.bytes(), found.detections.map(toMark), format, palette))
-      }
-    } catch (error) {
-      if (!(error instanceof MediaError || isAboutInput(error))) throw error
-      const named = error instanceof MediaError ? error.message : `${input.name}: ${(error as Error).message}`
-      if (isSingle) throw new ConfigError(named)
-      failures++
-      warn(named)
-    }
-  }
+  const failures = await askEach(collected, async (input, index) => {
+    const { picture, ...found } = await searchOne(opened.client, input, options)
+    results.push({ ...found, ...picture.size })
+    const drawing = drawings[index]
+    if (drawing === undefined) return
+    const marks = found.detections.map(toMark)
+    await writeWhole(drawing.path, await drawMarks(await picture.bytes(), marks, drawing.format, palette))
+  })
   const origin = { asked: categories, model, version: await version(), date: new Date() }
   if (folder !== null) await folder.write(results, origin)
   else await report(results, names, origin, outputs)
@@ -144,11 +120,8 @@ async function search(args: readonly string[]): Promise<void> {
 }
 
 function readFormat(given: string | undefined, json: boolean): Format | null {
-  if (given === undefined) return json ? 'json' : null
-  const format = FORMATS.find((name) => name === given)
-  if (format === undefined) {
-    throw new ConfigError(`--format: expected ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)}, not '${given}'`)
-  }
+  const format = readChoice(given, '--format', FORMATS)
+  if (format === undefined) return json ? 'json' : null
   if (json && format !== 'json') throw new ConfigError('--format and --json: expected only one of them')
   return format
 }
@@ -186,56 +159,24 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
-async function collect(
-  words: readonly string[],
-  page: number | null,
-): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
-  const inputs: Input[] = []
-  let isSingle = words.length === 1
-  for (const word of words) {
-    if (word === '-') {
+async function collect(words: readonly string[], page: number | null): Promise<Inputs<Picture>> {
+  const { inputs, isSingle } = await collectInputs(words, {
+    file: (path) => openPicture(path, page),
+    piped: async () => {
       const piped = await readStandardInput(page)
       if (typeof piped === 'string' || !isPicture(piped)) throw new ConfigError('standard input is not a picture')
-      inputs.push({ name: piped.name, open: async () => piped })
-    } else if ((await stat(word)).isDirectory()) {
-      isSingle = false
-      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openPicture(path, page) })))
-    } else if (words.length === 1) {
-      // What is wrong with the only picture is said before a model is loaded.
-      const picture = await openPicture(word, page)
-      inputs.push({ name: word, open: async () => picture })
-    } else inputs.push({ name: word, open: () => openPicture(word, page) })
-  }
-  if (inputs.length === 0) throw new ConfigError('expected a picture, as in: lookout detect picture.jpg cat,dog')
-  return { inputs, isSingle }
+      return { name: piped.name, open: async () => piped }
+    },
+  })
+  const [first] = inputs
+  if (first === undefined) throw new ConfigError('expected a picture, as in: lookout detect picture.jpg cat,dog')
+  if (!isSingle) return { inputs, isSingle }
+  // What is wrong with the only picture is said before a model is loaded.
+  const picture = await first.open()
+  return { inputs: [{ name: first.name, open: async () => picture }], isSingle }
 }
 
-interface Drawing {
-  readonly path: string
-  readonly format: Extract<Target, { kind: 'picture' }>['format']
-}
-
-/** For each picture where it is drawn. */
-async function planDrawings(
-  { drawing, data }: Outputs,
-  names: readonly string[],
-): Promise<readonly (readonly Drawing[])[]> {
-  const planned = plan(drawing, names)
-  const paths = planned.flatMap((drawings) => drawings.map(({ path }) => path))
-  await keepOriginals(data === null ? paths : [...paths, data], names)
-  return planned
-}
-
-function plan(drawing: Outputs['drawing'], names: readonly string[]): readonly (readonly Drawing[])[] {
-  if (drawing === null) return names.map(() => [])
-  if (drawing.kind === 'folder') {
-    return drawingNames(names).map((name) => [{ path: join(drawing.path, name), format: 'png' }])
-  }
-  if (names.length > 1) throw new ConfigError(`-o ${drawing.path}: several pictures need a folder, such as -o out/`)
-  return [[drawing]]
-}
-
-async function searchOne(client: LookoutClient, input: Input, options: object): Promise<Found> {
+async function searchOne(client: LookoutClient, input: Input<Picture>, options: object): Promise<Found> {
   const picture = await input.open()
   await using uploads = new AsyncDisposableStack()
   const [where] = await sendMedia([picture], client, uploads)
@@ -243,12 +184,6 @@ async function searchOne(client: LookoutClient, input: Input, options: object): 
   const found = await client.detect({ ...options, media: { type: 'image', image_url: url } })
   if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
   return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
-}
-
-function toMark({ mention, point, point_box: box }: Detection): Mark {
-  return box
-    ? { label: mention, kind: 'box', points: [box.top_left, box.bottom_right] }
-    : { label: mention, kind: 'point', points: [point!] }
 }
 
 async function report(

@@ -1,8 +1,8 @@
 import { localUrl } from '../config/config.ts'
-import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
+import { SETTINGS_HELP } from './settings-help.ts'
 
 const ANSWER_MS = 8_000
 

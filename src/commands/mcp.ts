@@ -7,7 +7,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { ConfigError } from '../config/config.ts'
 import { writeSecret } from '../lib/secret-file.ts'
 import { version } from '../lib/version.ts'
-import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, type Opened } from './asking/connection.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace, type Opened } from './asking/connection.ts'
 import { note } from './asking/screen.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
@@ -16,7 +16,6 @@ import { Eyes } from './mcp/eyes.ts'
 import { clientFolders, namedFolders } from './mcp/folders.ts'
 import { openHttpDoor } from './mcp/http-door.ts'
 import { createMcpServer } from './mcp/mcp-server.ts'
-import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
 
 /** How long calls may take to remove what they have stored on the server. */
@@ -53,8 +52,7 @@ lookout --help lists the settings.
     const named = await AllowedMedia.of(values.root ?? [])
     const folders = port === null && values.root === undefined ? clientFolders : namedFolders(named)
     const place = await findPlace({ server: values.server, key: values.key })
-    const model = values.model ?? place.names.ids[0]
-    if (model === undefined) throw new ConfigError(NO_MODEL)
+    const model = chosenModel(place, values.model)
 
     // A model that is loaded for this command alone is loaded with the first call.
     let opened: Promise<Opened> | null = null

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ConfigError } from '../config/config.ts'
 
@@ -42,6 +43,29 @@ function joinNegatives(args: readonly string[]): string[] {
     else joined.push(arg)
   }
   return joined
+}
+
+/** A small file that an option or an operand names. @throws ConfigError */
+export function readText(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(`${path} cannot be read: ${error.code}`)
+  })
+}
+
+/** `a, b or c`. */
+export function anyOf(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}
+
+/** One of some words, which an option has; undefined when it is not given. @throws ConfigError */
+export function readChoice<Choice extends string>(
+  text: string | undefined,
+  option: string,
+  choices: readonly Choice[],
+): Choice | undefined {
+  const choice = choices.find((one) => one === text)
+  if (text === undefined || choice !== undefined) return choice
+  throw new ConfigError(`${option}: expected ${anyOf(choices)}, not '${text}'`)
 }
 
 /** A day, or a time of day. `Date.parse` by itself takes much more: 5 is May 2001. */

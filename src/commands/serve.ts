@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../config/shipped-model.ts'
 import { letHeapGrow, releaseMemoryWhenIdle } from '../lib/guarded/memory.ts'
 import { writeSecret } from '../lib/secret-file.ts'
@@ -10,6 +9,7 @@ import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
 import { NO_MODEL } from './models/no-model.ts'
 import { readOptions } from './options.ts'
+import { SETTINGS_HELP } from './settings-help.ts'
 
 /** In the data directory: the key of a first start without a terminal. */
 const FIRST_KEY = 'first-key'

@@ -1,79 +1,7 @@
 import { homedir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
-import type { Backend } from './backend.ts'
-import type { Compatibility } from './compatibility.ts'
-import type { LimitChanges } from './rate-limits.ts'
-import { type LogLevel, SETTINGS, type SettingName, settingsSchema } from './settings.ts'
-import { readTracing, type TracingVariables } from './tracing.ts'
-
-/** Settings of one server, read once from the environment and the configuration file. */
-export interface Config {
-  readonly host: string
-  /** 0 takes any free port. */
-  readonly port: number
-  /** The key that clients must send; null for one that the server makes and keeps. */
-  readonly apiKey: string | null
-  readonly dataDirectory: string
-  /** For what can be made again, on this machine; null for the platform's place for caches. */
-  readonly cacheDirectory: string | null
-  /** `postgres://...`; null for the embedded database in the data directory. */
-  readonly databaseUrl: string | null
-  /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
-  readonly blobs: string
-  /** `redis://...`, where servers count requests together; null to count in this process. */
-  readonly redisUrl: string | null
-  /** Origins whose pages may call from a browser; `*` for all. */
-  readonly corsOrigins: readonly string[]
-  /** Whether to serve the Studio. */
-  readonly studio: boolean
-  /** Whether to serve the reference of the API. */
-  readonly docs: boolean
-  /** Whether to answer Ollama's clients, which send no key; only with a loopback host. */
-  readonly ollama: boolean
-  /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
-  readonly rateLimits: LimitChanges | null
-  readonly logLevel: LogLevel
-  readonly logFormat: 'auto' | 'json' | 'pretty'
-  readonly compatibility: Compatibility
-  /** Model cards to serve, and folders of such, as absolute paths; none where no model is installed. */
-  readonly modelCards: readonly string[]
-  /** Folder of the models that were pulled, each in a folder with its card. */
-  readonly modelStore: string
-  /** Further names that clients may send, each with the id of the model that answers. */
-  readonly aliases: Readonly<Record<string, string>>
-  /** Most bytes that loaded models may take together, by estimate; null for no limit. */
-  readonly modelMemoryBytes: number | null
-  /** What local models may run on. */
-  readonly backend: Backend
-  /** Sizes of caches of each model; null to go by the memory, and by the limit of all models together. */
-  readonly caches: {
-    readonly prefixCacheBytes: number | null
-    readonly encoderCacheBytes: number | null
-    readonly memoryLimitBytes: number | null
-  }
-  /** Where all models keep prefixes over restarts; null for nowhere. */
-  readonly prefixDisk: { readonly directory: string; readonly limitBytes: number } | null
-  /** Most bytes of large request bodies that are held at a time. */
-  readonly bodyMemoryBytes: number
-  /** Requests that may wait for each model before further ones are refused. */
-  readonly queueLength: number
-  /** Seconds that a chat or detect request may take. */
-  readonly chatSeconds: number
-  /** Days that stored responses are kept; 0 stores none. */
-  readonly responseDays: number
-  /** Seconds that answers under way get to end when the service is told to stop. */
-  readonly drainSeconds: number
-  /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
-  readonly metrics: { readonly host: string; readonly port: number } | null
-  /** Where and how requests are traced, in OpenTelemetry's own variables; null for not at all. */
-  readonly tracing: TracingVariables | null
-  /** Lines of batches that run at the same time; 0 leaves them to other servers. */
-  readonly batchLines: number
-  /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
-  readonly mediaHosts: readonly string[]
-  /** Whether decoders give up their rights before they decode. */
-  readonly decoderSandbox: 'auto' | 'require' | 'off'
-}
+import { SETTINGS, type SettingName, settingsSchema } from './settings.ts'
+import { readTracing } from './tracing.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -89,11 +17,14 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
+/** Settings of one server, read once from the environment and the configuration file. */
+export type Config = Readonly<ReturnType<typeof readConfig>>
+
 /**
  * @param file settings of a configuration file; those of the environment take precedence.
  * @throws ConfigError
  */
-export function readConfig(environment: Environment, file: FileSettings = { values: {}, origins: {} }): Config {
+export function readConfig(environment: Environment, file: FileSettings = { values: {}, origins: {} }) {
   const given: Record<string, unknown> = {}
   const places: Record<string, string> = {}
   for (const { name, variable } of SETTINGS) {
@@ -124,44 +55,72 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
   const dataDirectory = resolve(settings.data_dir ?? defaultDataDirectory(environment))
   return {
     host: settings.host,
+    /** 0 takes any free port. */
     port: settings.port,
+    /** The key that clients must send; null for one that the server makes and keeps. */
     apiKey: settings.api_key,
     dataDirectory,
+    /** For what can be made again, on this machine; null for the platform's place for caches. */
     cacheDirectory: settings.cache_dir,
+    /** `postgres://...`; null for the embedded database in the data directory. */
     databaseUrl: settings.database_url,
+    /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
+    /** `redis://...`, where servers count requests together; null to count in this process. */
     redisUrl: settings.redis_url,
+    /** Origins whose pages may call from a browser; `*` for all. */
     corsOrigins: settings.cors_origins,
+    /** Whether to serve the Studio. */
     studio: settings.studio === 'on',
+    /** Whether to serve the reference of the API. */
     docs: settings.docs === 'on',
+    /** Whether to answer Ollama's clients, which send no key; only with a loopback host. */
     ollama: settings.ollama === 'on',
+    /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
     rateLimits: settings.rate_limits,
     logLevel: settings.log_level,
     logFormat: settings.log_format,
     compatibility: settings.compatibility,
+    /** Model cards to serve, and folders of such, as absolute paths; none where no model is installed. */
     modelCards: [settings.model_card ?? [], settings.models].flat().map((path) => resolve(path)),
+    /** Folder of the models that were pulled, each in a folder with its card. */
     modelStore: join(dataDirectory, 'models'),
+    /** Further names that clients may send, each with the id of the model that answers. */
     aliases: settings.aliases,
+    /** Most bytes that loaded models may take together, by estimate; null for no limit. */
     modelMemoryBytes: bytes(settings.model_memory, 2 ** 30),
+    /** What local models may run on. */
     backend: settings.backend,
+    /** Sizes of caches of each model; null to go by the memory, and by the limit of all models together. */
     caches: {
       prefixCacheBytes: bytes(settings.prefix_cache, 2 ** 20),
       encoderCacheBytes: bytes(settings.encoder_cache, 2 ** 20),
       memoryLimitBytes: bytes(settings.model_memory, 2 ** 30),
     },
+    /** Where all models keep prefixes over restarts; null for nowhere. */
     prefixDisk:
       settings.prefix_cache_disk === 0
         ? null
         : { directory: prefixDirectory(dataDirectory), limitBytes: Math.round(settings.prefix_cache_disk * 2 ** 30) },
+    /** Requests that may wait for each model before further ones are refused. */
     queueLength: settings.queue_length,
+    /** Seconds that a chat or detect request may take. */
     chatSeconds: settings.chat_seconds,
+    /** Days that stored responses are kept; 0 stores none. */
     responseDays: settings.response_days,
+    /** Lines of batches that run at the same time; 0 leaves them to other servers. */
     batchLines: settings.batch_lines,
+    /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
     mediaHosts: settings.media_hosts,
+    /** Whether decoders give up their rights before they decode. */
     decoderSandbox: settings.decoder_sandbox,
+    /** Most bytes of large request bodies that are held at a time. */
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,
+    /** Seconds that answers under way get to end when the service is told to stop. */
     drainSeconds: settings.drain_seconds,
+    /** Where and how requests are traced, in OpenTelemetry's own variables; null for not at all. */
     tracing: readTracing(environment),
+    /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
     metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },
   }
 }

@@ -16,7 +16,6 @@ interface About {
 const ABOUT = z.registry<About>()
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
 
 const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKETS.join(', ')}`
 const ALIASES = 'expected names with the models they stand for, such as gpt-4o=service-mk1.5'

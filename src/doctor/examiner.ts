@@ -2,6 +2,7 @@ import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import type { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import type { Engine } from '../inference/contract/engine.ts'
+import { tellOnce } from '../lib/tell-once.ts'
 import { isUnderWay, type KeptExamination, keepExamination, readExamination } from '../models/kept-examination.ts'
 import { BackgroundEngine } from './background-engine.ts'
 import { Unavailable } from './examination.ts'
@@ -45,7 +46,7 @@ export class Examiner {
   /** In the order in which they were asked for, by their cards. */
   readonly #jobs = new Map<string, Job>()
   readonly #read = new Map<string, { readonly at: number; readonly kept: Promise<KeptExamination | null> }>()
-  readonly #warned = new Set<string>()
+  readonly #warnOnce: (problem: string) => void
   readonly #closing = new AbortController()
   #current: { readonly job: Job; readonly yielding: AbortController } | null = null
   #working: Promise<void> | null = null
@@ -53,6 +54,7 @@ export class Examiner {
 
   constructor(options: ExaminerOptions) {
     this.#options = options
+    this.#warnOnce = tellOnce((problem) => options.logger.warn(problem))
   }
 
   /** Examines a stored model from the beginning, when its turn comes. */
@@ -85,10 +87,7 @@ export class Examiner {
   of({ card: { file } }: ServedModel): Promise<KeptExamination | null> {
     const known = this.#read.get(file)
     if (known !== undefined && performance.now() - known.at < READ_MS) return known.kept
-    const kept = readExamination(file, (problem) => {
-      if (!this.#warned.has(problem)) this.#options.logger.warn(problem)
-      this.#warned.add(problem)
-    })
+    const kept = readExamination(file, this.#warnOnce)
     this.#read.set(file, { at: performance.now(), kept })
     return kept
   }

@@ -38,20 +38,24 @@ export function matchBoxes(known: readonly DetectedBox[], found: readonly Detect
       if (iou > 0 && iou >= least) candidates.push({ known: index, found: place, iou })
     }
   }
-  candidates.sort((one, other) => other.iou - one.iou)
-  const pairs: Pair[] = []
-  const [takenKnown, takenFound] = [new Set<number>(), new Set<number>()]
-  for (const pair of candidates) {
-    if (takenKnown.has(pair.known) || takenFound.has(pair.found)) continue
-    takenKnown.add(pair.known)
-    takenFound.add(pair.found)
-    pairs.push(pair)
-  }
+  const pairs = distinctPairs(candidates.sort((one, other) => other.iou - one.iou))
+  const [paired, pairedFound] = [new Set(pairs.map((pair) => pair.known)), new Set(pairs.map((pair) => pair.found))]
   return {
     pairs,
-    missed: [...known.keys()].filter((index) => !takenKnown.has(index)),
-    extra: [...found.keys()].filter((index) => !takenFound.has(index)),
+    missed: [...known.keys()].filter((index) => !paired.has(index)),
+    extra: [...found.keys()].filter((index) => !pairedFound.has(index)),
   }
+}
+
+/** The candidates, best first, without those of which a side is in a better one. */
+export function distinctPairs<One extends Omit<Pair, 'iou'>>(candidates: readonly One[]): One[] {
+  const [known, found] = [new Set<number>(), new Set<number>()]
+  return candidates.filter((pair) => {
+    if (known.has(pair.known) || found.has(pair.found)) return false
+    known.add(pair.known)
+    found.add(pair.found)
+    return true
+  })
 }
 
 export interface Score {

@@ -1,18 +1,35 @@
+import { z } from 'zod'
+
+const replies = z.array(z.string().min(1)).min(1).max(8)
+const temperature = z.number().min(0.05).max(20)
+
 /** How a model is asked to decide, and the replies that count for each option. */
-export interface DecisionForms {
+export const decisionSchema = z.strictObject({
   /** `names`: the model answers with the option itself. `letters`: options are listed, and it answers with a letter. */
-  readonly labels: 'names' | 'letters'
+  labels: z.enum(['names', 'letters']),
   /** Whether a question ends with how to answer it. Without that, it is all that the model is asked. */
-  readonly instructed: boolean
+  instructed: z.boolean(),
   /** Replies that mean yes and no; their probabilities are added. */
-  readonly yes: readonly string[]
-  readonly no: readonly string[]
+  yes: replies,
+  no: replies,
   /**
    * Replies that mean an option, by its name or letter: `{name}` as it is, `{Name}` with a capital, `{a name}` and
    * `{A name}` with an article. Their probabilities are added.
    */
-  readonly replies: readonly string[]
-}
+  replies: z
+    .array(z.string().regex(/\{(?:a |A )?name\}|\{Name\}/, 'must contain {name}, {Name}, {a name} or {A name}'))
+    .min(1)
+    .max(8),
+  /** Log-probabilities are divided by these before they become probabilities: above 1 the model claims less. */
+  temperature: z
+    .strictObject({
+      predicate: temperature.default(1),
+      choice: temperature.default(1),
+      score: temperature.default(1),
+    })
+    .default({ predicate: 1, choice: 1, score: 1 }),
+})
+export type DecisionForms = Omit<z.infer<typeof decisionSchema>, 'temperature'>
 
 /**
  * For models that follow instructions. A letter is one token, so options of any length are as likely before the model

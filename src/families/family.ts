@@ -55,7 +55,7 @@ export interface ModelTraits {
   readonly width: number | null
 }
 
-/** A family of which no more is known than its name and files. */
+/** What a family has where it says nothing else: no more is known of it than its name and files. */
 export const PLAIN = {
   architectures: [],
   image: null,

@@ -1,7 +1,8 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
 /** Google documents no notation for boxes. Its models answer in that of Gemini. How they call tools is up to the prompt. */
 export const gemma3: Family = {
+  ...PLAIN,
   title: 'Gemma 3',
   projectors: ['gemma3'],
   architectures: ['gemma3'],
@@ -9,8 +10,5 @@ export const gemma3: Family = {
   fewestLayers: 34,
   // Every image is a square of 896 pixels.
   image: { patchSize: 14, mergeSize: 4, minTokens: 256, maxTokens: 256, square: true },
-  video: null,
   dialect: 'gemma',
-  toolSyntax: null,
-  thought: null,
 }

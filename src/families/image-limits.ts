@@ -1,20 +1,32 @@
+import { z } from 'zod'
 import type { ImageRule } from './family.ts'
 import type { GgufMetadata } from './gguf.ts'
-import type { TileRule, Tiles } from './tiles.ts'
+import { type TileRule, type Tiles, tilesSchema } from './tiles.ts'
 
-/** Limits of prepared images, in the terms of model cards. */
-export interface FamilyImageLimits {
-  readonly pixelsPerToken: number
-  readonly minTokens?: number
-  readonly maxTokens?: number
-  readonly auto?: { readonly minTokens: number; readonly maxTokens: number }
-  readonly square?: true
-  readonly longestEdge?: number
-  readonly enlarges?: true
-  readonly rowEnds?: true
-  readonly fills?: true
-  readonly tiles?: Tiles
+/** Limits of prepared images, as model cards have them. */
+export const imageFields = {
+  /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
+  pixelsPerToken: z.int().positive(),
+  minTokens: z.int().positive(),
+  maxTokens: z.int().positive(),
+  /** Tokens of an image that the client wants no particular detail of; by default the limits above. */
+  auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
+  /** Every image becomes a square of `maxTokens` tokens. */
+  square: z.boolean().optional(),
+  /** No image is enlarged, except to its least tokens, and a longer side is shrunk to this number of pixels. */
+  longestEdge: z.int().positive().optional(),
+  /** Every image is scaled to `longestEdge`: the token limits change nothing. */
+  enlarges: z.literal(true).optional(),
+  /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
+  rowEnds: z.boolean().optional(),
+  /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
+  fills: z.boolean().optional(),
+  /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
+  tiles: tilesSchema.optional(),
 }
+type ImageFields = z.infer<z.ZodObject<typeof imageFields>>
+/** Those that a family or a file knows. */
+export type FamilyImageLimits = Pick<ImageFields, 'pixelsPerToken'> & Partial<ImageFields>
 
 /** A number in the header of an encoder, by its name behind `clip.vision.`; undefined where there is none. */
 type NumberOf = (key: string) => number | undefined

@@ -1,15 +1,12 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 
 export const miniCpmV: Family = {
+  ...PLAIN,
   title: 'MiniCPM-V, MiniCPM-o',
   projectors: ['resampler'],
-  architectures: [],
   // Nine slices at most are fixed in libmtmd. A resampler has no merge.
   image: { patchSize: 14, mergeSize: 4, tiles: { grid: 'slices', most: 9 } },
-  video: null,
   dialect: 'minicpm-v',
-  toolSyntax: null,
-  thought: null,
 }
 
 export const miniCpmV46: Family = {

@@ -1,4 +1,4 @@
-import type { Family } from './family.ts'
+import { type Family, PLAIN } from './family.ts'
 import { qwen25Vl } from './qwen2.5-vl.ts'
 
 /**
@@ -6,12 +6,9 @@ import { qwen25Vl } from './qwen2.5-vl.ts'
  * encoder. In which space it gives coordinates is not known here.
  */
 export const qwen25Omni: Family = {
+  ...PLAIN,
   title: 'Qwen2.5-Omni',
   projectors: ['qwen2.5o'],
   architectures: ['qwen2vl'],
   image: qwen25Vl.image,
-  video: null,
-  dialect: null,
-  toolSyntax: null,
-  thought: null,
 }

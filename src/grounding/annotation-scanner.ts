@@ -1,5 +1,5 @@
 import type { Annotation } from './annotation.ts'
-import { MarkupError, parseMarkup } from './markup-parser.ts'
+import { parseAnnotation } from './markup-parser.ts'
 
 /** An annotation, and where its markup stands in the text: UTF-16 code units, the end excluded. */
 export interface PlacedAnnotation {
@@ -50,7 +50,7 @@ export class AnnotationScanner {
         from = tag.index
         break
       }
-      const annotation = end === null ? null : parsed(this.#text.slice(tag.index, end))
+      const annotation = end === null ? null : parseAnnotation(this.#text.slice(tag.index, end))
       if (annotation !== null) found.push({ annotation, start: this.#offset + tag.index, end: this.#offset + end! })
       from = annotation === null ? tag.index + 1 : end!
     }
@@ -69,14 +69,4 @@ function endOf(text: string, { index, 1: name }: RegExpExecArray): number | null
   const close = new RegExp(`</${name}\\s*>`, 'gi')
   close.lastIndex = open
   return close.test(text) ? close.lastIndex : null
-}
-
-function parsed(markup: string): Annotation | null {
-  try {
-    const [only, ...others] = parseMarkup(markup)
-    return only === undefined || only.kind === 'prose' || others.length > 0 ? null : only
-  } catch (error) {
-    if (error instanceof MarkupError) return null
-    throw error
-  }
 }

@@ -7,9 +7,6 @@ export type Hint = (typeof HINTS)[number]
 
 export type AnnotationFormat = 'point' | 'box' | 'polygon' | 'clip'
 
-const FORMAT_HINTS = { point: 'POINT', box: 'BOX', polygon: 'POLYGON', clip: 'CLIP' } as const
-const FORMAT_OF_HINT = { POINT: 'point', BOX: 'box', POLYGON: 'polygon', CLIP: 'clip' } as const
-
 /** The tags around hints. */
 export const HINT_MARKS = ['<hint>', '</hint>'] as const
 
@@ -31,12 +28,12 @@ export function takeHints(text: string): { hints: Hint[]; rest: string } {
 }
 
 export function formatHint(format: AnnotationFormat): string {
-  return `<hint>${FORMAT_HINTS[format]}</hint>`
+  return `<hint>${format.toUpperCase()}</hint>`
 }
 
 /** The annotation format that a hint asks for; undefined for hints about something else. */
 export function hintedFormat(hint: Hint): AnnotationFormat | undefined {
-  return hint === 'THINK' || hint === 'FOCUS' ? undefined : FORMAT_OF_HINT[hint]
+  return hint === 'THINK' || hint === 'FOCUS' ? undefined : (hint.toLowerCase() as Lowercase<typeof hint>)
 }
 
 function isHint(word: string): word is Hint {

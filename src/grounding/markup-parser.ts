@@ -38,6 +38,17 @@ export function parseMarkup(text: string): (Prose | Annotation)[] {
   return new Parser(text).parse()
 }
 
+/** The annotation that a text is; null when it is anything else. */
+export function parseAnnotation(text: string): Annotation | null {
+  try {
+    const [only, ...others] = parseMarkup(text)
+    return only === undefined || only.kind === 'prose' || others.length > 0 ? null : only
+  } catch (error) {
+    if (error instanceof MarkupError) return null
+    throw error
+  }
+}
+
 const TAG_START = /<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
 const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>/]+))/iy
 const TAG_END = /\s*(\/?)>/y

@@ -1,5 +1,5 @@
 import type { Annotation } from './annotation.ts'
-import { MarkupError, parseMarkup } from './markup-parser.ts'
+import { parseAnnotation } from './markup-parser.ts'
 
 /** No part of it can match beyond the next tag, so that the time to search a text grows with its length alone. */
 const LEAF = '<(?:point_box|point|polygon)\\b[^<>]*>[^<>]*</(?:point_box|point|polygon)\\s*>|<clip\\b[^<>]*/>'
@@ -10,7 +10,7 @@ export function markupPieces(text: string): (string | Annotation)[] {
   const pieces: (string | Annotation)[] = []
   let end = 0
   for (const match of text.matchAll(ELEMENT)) {
-    const annotation = parsed(match[0])
+    const annotation = parseAnnotation(match[0])
     if (annotation === null) continue
     if (match.index > end) pieces.push(text.slice(end, match.index))
     pieces.push(annotation)
@@ -18,14 +18,4 @@ export function markupPieces(text: string): (string | Annotation)[] {
   }
   if (end < text.length) pieces.push(text.slice(end))
   return pieces
-}
-
-function parsed(markup: string): Annotation | null {
-  try {
-    const [only, ...others] = parseMarkup(markup)
-    return only === undefined || only.kind === 'prose' || others.length > 0 ? null : only
-  } catch (error) {
-    if (error instanceof MarkupError) return null
-    throw error
-  }
 }

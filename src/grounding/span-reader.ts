@@ -29,6 +29,18 @@ export interface Notation {
   read(text: string): Reading
 }
 
+/** A notation that keeps no state, and whose annotations begin with one character. */
+export function startingWith(character: string, read: (text: string) => Reading): Notation {
+  return { next: (text, from) => text.indexOf(character, from), read }
+}
+
+/** Annotations that stand in one mark, with spaces between them in its place. */
+export function spaced(annotations: readonly Annotation[]): (Prose | Annotation)[] {
+  return annotations.flatMap((annotation, index) =>
+    index > 0 ? [{ kind: 'prose', text: ' ' }, annotation] : [annotation],
+  )
+}
+
 /** More characters than any annotation that fits in a reply. Longer text is prose, so that none waits forever. */
 const LONGEST_ANNOTATION = 100_000
 

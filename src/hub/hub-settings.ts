@@ -4,29 +4,24 @@ import { join, resolve } from 'node:path'
 import { HubError } from './hub-error.ts'
 
 /** Where models come from and where they are kept: the variables of Hugging Face's own tools. */
-export interface HubSettings {
-  /** Ends with a slash. */
-  readonly endpoint: URL
-  /** Sent to the endpoint, and nowhere else. */
-  readonly token: string | null
-  /** The cache that huggingface_hub, llama.cpp and vLLM share. */
-  readonly cacheRoot: string
-  /** Whether to use only what the cache has. */
-  readonly isOffline: boolean
-}
+export type HubSettings = Readonly<Awaited<ReturnType<typeof readHubSettings>>>
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 const DEFAULT_ENDPOINT = 'https://huggingface.co'
 
 /** @throws HubError for a variable that cannot be used. */
-export async function readHubSettings(environment: Environment): Promise<HubSettings> {
+export async function readHubSettings(environment: Environment) {
   const caches = environment.XDG_CACHE_HOME || join(homedir(), '.cache')
   const home = withHome(environment.HF_HOME || join(caches, 'huggingface'))
   return {
+    /** Ends with a slash. */
     endpoint: readEndpoint(environment),
+    /** Sent to the endpoint, and nowhere else. */
     token: await readToken(environment, home),
+    /** The cache that huggingface_hub, llama.cpp and vLLM share. */
     cacheRoot: withHome(environment.HF_HUB_CACHE || environment.HUGGINGFACE_HUB_CACHE || join(home, 'hub')),
+    /** Whether to use only what the cache has. */
     isOffline: /^(1|on|yes|true)$/i.test(environment.HF_HUB_OFFLINE ?? ''),
   }
 }

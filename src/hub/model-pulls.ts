@@ -1,7 +1,7 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ConfigError } from '../config/config.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
-import { type StoredCard, storedCards } from './cache/model-store.ts'
+import { repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
 import { type ModelAddress, readAddress } from './choice/model-address.ts'
 import { readHubSettings } from './hub-settings.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -52,7 +52,7 @@ export class ModelPulls {
     signal: AbortSignal,
   ): Promise<string | null> {
     const { store, memoryLimitBytes, machineSpeed, logger } = this.#options
-    const { id: repository, isShort, wanted } = await repositoryOf(model)
+    const { id: repository, isShort, wanted } = await addressOf(model)
     // The hub does not tell upper case from lower case.
     return this.#alone(repository.toLowerCase(), async () => {
       const speed = isShort && wanted === null ? await machineSpeed() : null
@@ -110,7 +110,7 @@ export class ModelPulls {
 }
 
 /** @throws ApiError for what is no repository of the hub. */
-async function repositoryOf(model: string): Promise<Extract<ModelAddress, { kind: 'repository' }>> {
+async function addressOf(model: string): Promise<Extract<ModelAddress, { kind: 'repository' }>> {
   const { endpoint } = await readHubSettings(process.env)
   try {
     const address = await readAddress(model, endpoint)
@@ -125,6 +125,5 @@ async function repositoryOf(model: string): Promise<Extract<ModelAddress, { kind
 }
 
 function sourceOf({ source, file }: StoredCard): string {
-  const [, repository] = /^hf:([^@]+)@/.exec(source ?? '') ?? []
-  return repository?.toLowerCase() ?? file
+  return repositoryOf(source)?.toLowerCase() ?? file
 }

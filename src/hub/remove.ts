@@ -2,7 +2,7 @@ import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { findEntry } from '../catalogue/catalogue.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
-import { addAlias, removeCard, type StoredCard, storedCards } from './cache/model-store.ts'
+import { addAlias, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
 import { partPaths } from './choice/gguf-names.ts'
 import { incompletePath } from './download/fetch-file.ts'
 import { HubError } from './hub-error.ts'
@@ -75,11 +75,6 @@ async function passOnNames({ aliases, source }: StoredCard, others: readonly Sto
   const heir = others.find((other) => repository !== null && repositoryOf(other.source) === repository)
   if (heir === undefined) return
   for (const alias of aliases) if ((await findEntry(alias)) !== undefined) await addAlias(heir, alias)
-}
-
-/** `user/repo` of a model of the hub. */
-function repositoryOf(source: string | null): string | null {
-  return /^hf:([^@]+)@/.exec(source ?? '')?.[1] ?? null
 }
 
 function filesOf({ model, projector }: StoredCard): string[] {

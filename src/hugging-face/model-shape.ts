@@ -1,40 +1,13 @@
 import type { SourceFile } from './source-file.ts'
 
 /** What the files of a Qwen3-VL model say of its shape. */
-export interface ModelShape {
-  readonly language: {
-    readonly width: number
-    readonly layers: number
-    readonly feedForward: number
-    readonly heads: number
-    readonly keyValueHeads: number
-    readonly headWidth: number
-    readonly contextTokens: number
-    readonly normEpsilon: number
-    readonly ropeTheta: number
-    /** Of the pairs of a head's rotation, how many turn with time, row and column. */
-    readonly ropeSections: readonly number[]
-  }
-  readonly vision: {
-    readonly width: number
-    readonly layers: number
-    readonly feedForward: number
-    readonly heads: number
-    /** Side of a patch in pixels. */
-    readonly patch: number
-    /** Side in patches of the square that becomes one token. */
-    readonly merge: number
-    readonly deepstack: readonly number[]
-    readonly mean: readonly number[]
-    readonly deviation: readonly number[]
-  }
-}
+export type ModelShape = Readonly<ReturnType<typeof readShape>>
 
 /** What Transformers' class has of its own, where a file may differ. */
 const VISION_NORM_EPSILON = 1e-6
 
 /** @throws Error for a model of another kind, or one that Transformers' class cannot compute. */
-export function readShape(language: SourceFile, encoder: SourceFile): ModelShape {
+export function readShape(language: SourceFile, encoder: SourceFile) {
   expectKind(language, 'architecture', language.find('general.architecture'), 'qwen3vl')
   const projector = encoder.find('clip.vision.projector_type') ?? encoder.find('clip.projector_type')
   expectKind(encoder, 'projector', projector, 'qwen3vl_merger')
@@ -56,6 +29,7 @@ export function readShape(language: SourceFile, encoder: SourceFile): ModelShape
       contextTokens: number('context_length'),
       normEpsilon: shortest(number('attention.layer_norm_rms_epsilon')),
       ropeTheta: number('rope.freq_base'),
+      /** Of the pairs of a head's rotation, how many turn with time, row and column. */
       ropeSections: language.numbers('qwen3vl.rope.dimension_sections').slice(0, 3),
     },
     vision: {
@@ -63,7 +37,9 @@ export function readShape(language: SourceFile, encoder: SourceFile): ModelShape
       layers: ofVision('block_count'),
       feedForward: ofVision('feed_forward_length'),
       heads: ofVision('attention.head_count'),
+      /** Side of a patch in pixels. */
       patch: ofVision('patch_size'),
+      /** Side in patches of the square that becomes one token. */
       merge: ofVision('spatial_merge_size'),
       deepstack: deepstackLayers(encoder.tensorNames),
       mean: encoder.numbers('clip.vision.image_mean').map(shortest),

@@ -1,10 +1,6 @@
 /** The share of the slots that one organisation may use, so that there are some for others. */
 const SHARE = 0.5
 
-interface Waiter {
-  start(): void
-}
-
 /** Limits how many tasks run at a time. Organisations take turns, and none has more than half of the slots. */
 export class FairSlots {
   readonly #count: number
@@ -12,7 +8,7 @@ export class FairSlots {
   /** Running tasks by organisation. */
   readonly #held = new Map<string, number>()
   /** Non-empty queues by organisation, the one whose turn it is first. */
-  readonly #waiting = new Map<string, Set<Waiter>>()
+  readonly #waiting = new Map<string, Set<() => void>>()
 
   constructor(count: number) {
     this.#count = count
@@ -25,11 +21,10 @@ export class FairSlots {
   async take(organisation: string, signal: AbortSignal): Promise<Disposable> {
     signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiter: Waiter = { start: resolve }
     const queue = this.#waiting.get(organisation) ?? new Set()
-    this.#waiting.set(organisation, queue.add(waiter))
+    this.#waiting.set(organisation, queue.add(resolve))
     const abandon = () => {
-      if (queue.delete(waiter) && queue.size === 0) this.#waiting.delete(organisation)
+      if (queue.delete(resolve) && queue.size === 0) this.#waiting.delete(organisation)
       reject(signal.reason)
     }
     signal.addEventListener('abort', abandon, { once: true })
@@ -61,7 +56,7 @@ export class FairSlots {
         if (queue.size > 0) this.#waiting.set(organisation, queue)
         this.#held.set(organisation, held + 1)
         this.#running++
-        next!.start()
+        next!()
         started = true
         break
       }

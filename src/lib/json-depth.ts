@@ -1,3 +1,5 @@
+import { endOfString } from './raw-json.ts'
+
 /**
  * Maximum nesting of arrays and objects in JSON from clients that is processed by recursion: schemas, parameters of
  * tools and arguments of calls. A supported schema has at most 40 levels of its own, and each of them is two levels of
@@ -14,7 +16,7 @@ export function isTextDeeper(json: string, levels: number = MOST_JSON_LEVELS): b
   for (let at = 0; at < json.length; at++) {
     switch (json.charCodeAt(at)) {
       case QUOTE:
-        at = endOfString(json, at)
+        at = endOfString(json, at) - 1
         break
       case OPEN_BRACKET:
       case OPEN_BRACE:
@@ -42,18 +44,7 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** Position of the string's closing quote, or the length of the text if there is none. */
-function endOfString(json: string, start: number): number {
-  for (let at = start + 1; at < json.length; at++) {
-    const code = json.charCodeAt(at)
-    if (code === BACKSLASH) at++
-    else if (code === QUOTE) return at
-  }
-  return json.length
-}
-
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b

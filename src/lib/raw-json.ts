@@ -115,7 +115,8 @@ const BLANKS = /[ \t\n\r]*/y
 const SCALAR = /[^ \t\n\r,:\]}]*/y
 const PLAIN = /[^"{}[\]]*/y
 
-function endOfString(text: string, start: number): number {
+/** Behind the closing quote of the string that begins at `start`, or the length of the text if there is none. */
+export function endOfString(text: string, start: number): number {
   for (let from = start + 1; ; ) {
     const quote = text.indexOf('"', from)
     if (quote === -1) return text.length

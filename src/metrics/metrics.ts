@@ -19,6 +19,28 @@ const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
+/** Metrics that are read from the statistics of the engines at each scrape. */
+const READINGS: readonly (readonly [kind: 'gauge' | 'counter', name: string, of: keyof EngineStats, help: string])[] = [
+  ['gauge', 'queue_length', 'waiting', 'Requests without a started completion.'],
+  ['gauge', 'running_sequences', 'running', 'Completions being generated.'],
+  ['gauge', 'kv_cells', 'totalCells', 'Size of the KV cache; one cell holds one token.'],
+  ['gauge', 'kv_cells_used', 'usedCells', 'KV cells in use.'],
+  ['gauge', 'kv_cells_retained', 'retainedCells', 'KV cells that finished requests hold until they are needed.'],
+  ['gauge', 'prefix_cache_cells', 'cachedCells', 'Cells held by the prefix cache, in memory of its own.'],
+  ['gauge', 'engine_resident_memory_bytes', 'residentBytes', 'Resident memory of the engine process.'],
+  ['counter', 'prefill_tokens_total', 'prefilledTokens', 'Prompt tokens computed.'],
+  ['counter', 'decode_tokens_total', 'decodedTokens', 'Completion tokens computed.'],
+  ['counter', 'draft_tokens_total', 'draftedTokens', 'Tokens drafted and verified.'],
+  ['counter', 'draft_tokens_accepted_total', 'acceptedTokens', 'Drafted tokens that were generated.'],
+  ['counter', 'prefix_cache_hits_total', 'prefixHits', 'Prompts with a cached prefix.'],
+  ['counter', 'prefix_cache_misses_total', 'prefixMisses', 'Prompts without a cached prefix.'],
+  ['gauge', 'prefix_cache_disk_bytes', 'diskBytes', 'Size of what the prefix cache has on disk.'],
+  ['gauge', 'prefix_cache_disk_files', 'diskSequences', 'Files of the prefix cache on disk.'],
+  ['counter', 'prefix_cache_disk_hits_total', 'diskHits', 'Prompts whose beginning was read from disk.'],
+  ['counter', 'prefix_cache_tokens_total', 'reusedTokens', 'Prompt tokens that were reused.'],
+  ['counter', 'interruptions_total', 'preemptions', 'Completions preempted for lack of KV cells and computed again.'],
+]
+
 /** Everything that the service measures, in Prometheus' text format. */
 export class Metrics implements PoolMeter {
   readonly #registry = new Registry()
@@ -77,56 +99,10 @@ export class Metrics implements PoolMeter {
   readonly #estimate = this.#gauge('model_memory_estimate_bytes', 'Estimated memory of the model when loaded.', [
     'model',
   ])
-  readonly #stats: readonly Reading[] = [
-    this.#reading('gauge', 'queue_length', 'Requests without a started completion.', (s) => s.waiting),
-    this.#reading('gauge', 'running_sequences', 'Completions being generated.', (s) => s.running),
-    this.#reading('gauge', 'kv_cells', 'Size of the KV cache; one cell holds one token.', (s) => s.totalCells),
-    this.#reading('gauge', 'kv_cells_used', 'KV cells in use.', (s) => s.usedCells),
-    this.#reading(
-      'gauge',
-      'kv_cells_retained',
-      'KV cells that finished requests hold until they are needed.',
-      (s) => s.retainedCells,
-    ),
-    this.#reading(
-      'gauge',
-      'prefix_cache_cells',
-      'Cells held by the prefix cache, in memory of its own.',
-      (s) => s.cachedCells,
-    ),
-    this.#reading(
-      'gauge',
-      'engine_resident_memory_bytes',
-      'Resident memory of the engine process.',
-      (s) => s.residentBytes,
-    ),
-    this.#reading('counter', 'prefill_tokens_total', 'Prompt tokens computed.', (s) => s.prefilledTokens),
-    this.#reading('counter', 'decode_tokens_total', 'Completion tokens computed.', (s) => s.decodedTokens),
-    this.#reading('counter', 'draft_tokens_total', 'Tokens drafted and verified.', (s) => s.draftedTokens),
-    this.#reading(
-      'counter',
-      'draft_tokens_accepted_total',
-      'Drafted tokens that were generated.',
-      (s) => s.acceptedTokens,
-    ),
-    this.#reading('counter', 'prefix_cache_hits_total', 'Prompts with a cached prefix.', (s) => s.prefixHits),
-    this.#reading('counter', 'prefix_cache_misses_total', 'Prompts without a cached prefix.', (s) => s.prefixMisses),
-    this.#reading('gauge', 'prefix_cache_disk_bytes', 'Size of what the prefix cache has on disk.', (s) => s.diskBytes),
-    this.#reading('gauge', 'prefix_cache_disk_files', 'Files of the prefix cache on disk.', (s) => s.diskSequences),
-    this.#reading(
-      'counter',
-      'prefix_cache_disk_hits_total',
-      'Prompts whose beginning was read from disk.',
-      (s) => s.diskHits,
-    ),
-    this.#reading('counter', 'prefix_cache_tokens_total', 'Prompt tokens that were reused.', (s) => s.reusedTokens),
-    this.#reading(
-      'counter',
-      'interruptions_total',
-      'Completions preempted for lack of KV cells and computed again.',
-      (s) => s.preemptions,
-    ),
-  ]
+  readonly #stats = READINGS.map(([kind, name, of, help]) => ({
+    metric: kind === 'gauge' ? this.#gauge(name, help, ['model']) : this.#counter(name, help, ['model']),
+    of,
+  }))
   readonly #eventLoopSeconds = this.#gauge(
     'event_loop_delay_seconds',
     'Longest event loop delay of the API process since the last scrape.',
@@ -171,9 +147,9 @@ export class Metrics implements PoolMeter {
       this.#restarts.inc(model, 0)
       if (engine.model.memoryBytes !== null) this.#estimate.set(model, engine.model.memoryBytes)
       if (stats === null) continue
-      for (const { metric, value } of this.#stats) {
-        const read = value(stats)
-        if (read !== undefined) metric.inc(model, read)
+      for (const { metric, of } of this.#stats) {
+        // Undefined is what the engine does not know.
+        if (stats[of] !== undefined) metric.inc(model, stats[of])
       }
     }
     const { user, system } = process.cpuUsage()
@@ -245,18 +221,4 @@ export class Metrics implements PoolMeter {
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram<string> {
     return new Histogram({ name: `lookout_${name}`, help, labelNames, buckets, registers: [this.#registry] })
   }
-
-  #reading(kind: 'gauge' | 'counter', name: string, help: string, value: Reading['value']): Reading {
-    return {
-      metric: kind === 'gauge' ? this.#gauge(name, help, ['model']) : this.#counter(name, help, ['model']),
-      value,
-    }
-  }
-}
-
-/** A metric that is read from the statistics of the engines. */
-interface Reading {
-  readonly metric: Counter<string> | Gauge<string>
-  /** Undefined for what the engine does not know. */
-  readonly value: (stats: EngineStats) => number | undefined
 }

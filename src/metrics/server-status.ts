@@ -1,4 +1,3 @@
-import type { EngineState } from '../inference/contract/engine.ts'
 import { availableMemory, machineMemory } from '../models/machine-memory.ts'
 import { type MeasuredEngine, statsOf } from './engine-stats.ts'
 
@@ -7,18 +6,7 @@ export interface StatusEngine extends MeasuredEngine {
   readonly tokensPerSecond: number
 }
 
-export interface EngineStatus {
-  readonly state: EngineState
-  /** Completions being generated, and requests that wait for one or for the model to load. */
-  readonly running: number
-  readonly queued: number
-  readonly tokensPerSecond: number
-  /** Prompt tokens since the engine's start, and those among them that a cache had. */
-  readonly promptTokens: number
-  readonly reusedTokens: number
-  /** Resident memory of a process of its own; null where it has none, or does not say. */
-  readonly memoryBytes: number | null
-}
+export type EngineStatus = Readonly<Awaited<ReturnType<typeof statusOf>>>
 
 export interface Status {
   /** By the engine itself. */
@@ -66,15 +54,18 @@ export class ServerStatus {
   }
 }
 
-async function statusOf(engine: StatusEngine): Promise<EngineStatus> {
+async function statusOf(engine: StatusEngine) {
   const stats = await statsOf(engine)
   return {
     state: engine.state,
+    /** Completions being generated, and requests that wait for one or for the model to load. */
     running: stats?.running ?? 0,
     queued: engine.waiting + (stats?.waiting ?? 0),
     tokensPerSecond: engine.tokensPerSecond,
+    /** Prompt tokens since the engine's start, and those among them that a cache had. */
     promptTokens: stats === null ? 0 : stats.prefilledTokens + stats.reusedTokens,
     reusedTokens: stats?.reusedTokens ?? 0,
+    /** Resident memory of a process of its own; null where it has none, or does not say. */
     memoryBytes: stats?.residentBytes || null,
   }
 }

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { parseJsonOr } from '../lib/parse-json.ts'
 import { isObject } from './card-values.ts'
 import { readPlain } from './read/plain-file.ts'
 
@@ -31,9 +32,5 @@ export async function readWritten(card: string): Promise<Readonly<Record<string,
 
 /** Null for a file that cannot be read, or is no JSON. */
 export async function readJson(path: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readPlain(path))
-  } catch {
-    return null
-  }
+  return parseJsonOr(await readPlain(path).catch(() => ''), null)
 }

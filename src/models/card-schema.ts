@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { decisionSchema } from '../families/decision-forms.ts'
 import { FAMILY_NAMES } from '../families/families.ts'
+import { imageFields } from '../families/image-limits.ts'
 import { TOOL_SYNTAX_NAMES } from '../families/tool-syntax.ts'
 import { DIALECTS, type DialectName } from '../grounding/dialects/dialects.ts'
-import { decisionSchema } from './decision-schema.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
@@ -99,51 +100,51 @@ const localEngineSchema = z.strictObject({
   queueLength,
 })
 
-/** Servers of another engine, all with the same model. */
-export const serverEngineSchema = z.strictObject({
-  type: z.enum(SERVER_ENGINE_TYPES),
-  /** Where the servers are, e.g. `http://vllm-0:8000`. */
+/** What a card says of servers, all with the same model. @param end what an address may end with, and is known without. */
+const serverFields = (end: RegExp) => ({
   urls: z
-    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')))
+    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(end, '')))
     .min(1)
     .max(256)
     .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
-  /** The name under which they serve the model (`--served-model-name`). */
   model: z.string().min(1),
   /** The environment variable with the key that the servers want. */
   apiKeyEnv: z.string().min(1).optional(),
+})
+const roomOfServer = {
+  /** Tokens in one sequence at most. */
+  contextTokens: z.int().positive(),
+  /** Completions that one server computes at a time; further ones wait here. */
+  maxSequences: z.int().positive().default(64),
+}
+
+/**
+ * Servers of another engine, e.g. at `http://vllm-0:8000`. `model` is the name under which they serve it
+ * (`--served-model-name`).
+ */
+export const serverEngineSchema = z.strictObject({
+  type: z.enum(SERVER_ENGINE_TYPES),
+  ...serverFields(/\/+$/),
   /**
    * The folder of the model's Hugging Face repository, absolute or relative to the card, or at least these files of it:
    * config.json, tokenizer.json, tokenizer_config.json, generation_config.json, preprocessor_config.json and the chat template.
    */
   tokenizer: z.string().min(1),
   chatTemplate,
-  /** Tokens in one sequence at most. */
-  contextTokens: z.int().positive(),
-  /** Completions that one server computes at a time; further ones wait here. */
-  maxSequences: z.int().positive().default(64),
+  ...roomOfServer,
   printedTokens,
   repetition,
   queueLength,
 })
 
-/** OpenAI-compatible servers of any make, all with the same model. */
+/**
+ * OpenAI-compatible servers of any make, with or without `/v1` at the end of their addresses. `model` is the name under
+ * which they list it (`GET /v1/models`).
+ */
 const openAiEngineSchema = z.strictObject({
   type: z.literal('openai'),
-  /** Where the servers are, with or without `/v1` at the end. */
-  urls: z
-    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '').replace(/\/v1$/, '')))
-    .min(1)
-    .max(256)
-    .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
-  /** The name under which the servers list the model (`GET /v1/models`). */
-  model: z.string().min(1),
-  /** The environment variable with the key that the servers want. */
-  apiKeyEnv: z.string().min(1).optional(),
-  /** Tokens in one sequence at most. */
-  contextTokens: z.int().positive(),
-  /** Completions that one server computes at a time; further ones wait here. */
-  maxSequences: z.int().positive().default(64),
+  ...serverFields(/(\/v1)?\/*$/),
+  ...roomOfServer,
   queueLength,
   /**
    * How the servers are asked for a form of the reply: not at all; by `response_format`, for JSON schemas only; by
@@ -157,39 +158,6 @@ const openAiEngineSchema = z.strictObject({
   /** The servers apply a template of their own, in which a client's text may be read as a control token. */
   trustedTemplate: z.literal(false).default(false),
 })
-
-/** A tile's side in pixels and its tokens; the tokens of the copy of the whole image; extra pixels where tiles overlap. */
-const tile = {
-  side: z.int().positive(),
-  tokens: z.int().positive(),
-  whole: z.int().positive().optional(),
-  margin: z.int().positive().optional(),
-}
-const mostTiles = z.int().positive().max(256)
-
-/** How libmtmd cuts images into tiles; `families/tiles.ts` says what each grid is. */
-const tilesSchema = z.discriminatedUnion('grid', [
-  z.strictObject({ grid: z.literal('nearest'), ...tile, most: mostTiles, least: mostTiles.optional() }),
-  z.strictObject({ grid: z.literal('large'), ...tile, most: mostTiles }),
-  z.strictObject({
-    grid: z.literal('listed'),
-    ...tile,
-    /** Columns and rows. */
-    grids: z.array(z.tuple([mostTiles, mostTiles])).min(1),
-    always: z.literal(true).optional(),
-  }),
-  /** Tiles along the longer side at most, and the side in pixels of the copy of the whole. */
-  z.strictObject({
-    grid: z.literal('windows'),
-    ...tile,
-    along: z.int().positive().max(16),
-    wholeSide: z.int().positive(),
-  }),
-  /** Tiles along the longer side. */
-  z.strictObject({ grid: z.literal('longest'), ...tile, along: z.int().positive().max(16) }),
-  /** Sides of slices are multiples of this number of pixels. */
-  z.strictObject({ grid: z.literal('slices'), ...tile, most: mostTiles, unit: z.int().positive() }),
-])
 
 const cardFields = z.strictObject({
   name: z.string().min(1),
@@ -209,26 +177,7 @@ const cardFields = z.strictObject({
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
   image: z
-    .strictObject({
-      /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
-      pixelsPerToken: z.int().positive(),
-      minTokens: z.int().positive(),
-      maxTokens: z.int().positive(),
-      /** Tokens of an image that the client wants no particular detail of; by default the limits above. */
-      auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
-      /** Every image becomes a square of `maxTokens` tokens. */
-      square: z.boolean().optional(),
-      /** No image is enlarged, except to its least tokens, and a longer side is shrunk to this number of pixels. */
-      longestEdge: z.int().positive().optional(),
-      /** Every image is scaled to `longestEdge`: the token limits change nothing. */
-      enlarges: z.literal(true).optional(),
-      /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
-      rowEnds: z.boolean().optional(),
-      /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
-      fills: z.boolean().optional(),
-      /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
-      tiles: tilesSchema.optional(),
-    })
+    .strictObject(imageFields)
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .refine(({ auto }) => !auto || auto.minTokens <= auto.maxTokens, {
       path: ['auto'],

@@ -3,6 +3,7 @@ import { lstat, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
+import { isAlive } from '../lib/is-alive.ts'
 import { areSame, filesOf } from './card-files.ts'
 import { readPlain } from './read/plain-file.ts'
 
@@ -100,15 +101,6 @@ export async function forgetExamination(card: string): Promise<void> {
 export function isUnderWay({ state, startedAt, by }: KeptExamination): boolean {
   if (state !== 'running' || Date.now() - Date.parse(startedAt) > LONGEST_MS) return false
   return by.host !== hostname() || (by.pid !== process.pid && isAlive(by.pid))
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
-  }
 }
 
 function pathOf(card: string): string {

@@ -16,12 +16,15 @@ import {
 import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
 
-/** Values of LOOKOUT_BACKEND. */
+/** @import { Backend, FindBackend, GpuBackend, Recipe } from './types.ts' */
+
+/** @type {readonly Backend[]} */
 const BACKENDS = ['auto', 'cpu', 'vulkan', 'cuda', 'metal']
 
 /**
  * Backends that set-up can fetch, by platform; the preferred one first. `file` is the library within the package's
  * tarball. Metal is part of the package that macOS has anyway.
+ * @type {Readonly<Record<string, readonly GpuBackend[]>>}
  */
 export const GPU_BACKENDS = {
   'linux-x64': [
@@ -41,8 +44,9 @@ export const GPU_BACKENDS = {
 }
 
 /**
- * The CUDA backend, compiled for the GPUs of this machine: see `MTMD` for the fields. The fetched one has machine code for
+ * The CUDA backend, compiled for the GPUs of this machine. The fetched one has machine code for
  * few GPUs, none of them with HBM. For all others the driver must compile it, and an older driver than its toolkit's cannot.
+ * @type {Recipe}
  */
 export const CUDA = {
   name: 'cuda',
@@ -105,7 +109,12 @@ static const void * ggml_cuda_graph_get_key(ggml_cgraph * cgraph) {
 /** Compute capabilities, times ten, for which the package's CUDA backend has machine code. */
 export const CUDA_ARCHITECTURES = [75, 80, 86, 89, 90, 100, 120]
 
-/** The recipe of the CUDA backend for some architectures instead of this machine's GPU. */
+/**
+ * The recipe of the CUDA backend for some architectures instead of this machine's GPU.
+ * @param {Recipe} recipe
+ * @param {readonly number[]} architectures
+ * @returns {Recipe}
+ */
 export function forArchitectures(recipe, architectures) {
   const flags = architectures.map((number) => `-gencode=arch=compute_${number},code=sm_${number}`)
   return {
@@ -118,14 +127,21 @@ export function forArchitectures(recipe, architectures) {
 /** Names the package's build, whose manifest lists its architectures. */
 export const PACKAGED_CUDA = forArchitectures(CUDA, [])
 
-/** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
+/**
+ * @returns {Backend}
+ * @throws SetupError for an unknown value of LOOKOUT_BACKEND.
+ */
 export function wantedBackend(env = process.env) {
   const wanted = env.LOOKOUT_BACKEND || 'auto'
   if (BACKENDS.includes(wanted)) return wanted
   throw new SetupError(`LOOKOUT_BACKEND: expected ${BACKENDS.slice(0, -1).join(', ')} or ${BACKENDS.at(-1)}`)
 }
 
-/** Folder of a backend's library in the cache. It may not exist. */
+/**
+ * Folder of a backend's library in the cache. It may not exist.
+ * @param {GpuBackend} backend
+ * @param {string} platform
+ */
 export function backendDirectory({ name, integrity, file }, platform, env = process.env) {
   const hash = createHash('sha256')
     .update(integrity + file)
@@ -134,12 +150,18 @@ export function backendDirectory({ name, integrity, file }, platform, env = proc
   return join(cacheDirectory(env), 'native', `${name}-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
 
-/** The same of the library that is compiled for this machine's GPU; null where a backend is never compiled. */
+/**
+ * The same of the library that is compiled for this machine's GPU; null where a backend is never compiled.
+ * @type {FindBackend}
+ */
 export function compiledDirectory({ name }, platform, env = process.env) {
   return name === CUDA.name ? libraryDirectory(CUDA, platform, env) : null
 }
 
-/** The same of the library that set-up has copied from Lookout's package of the backend; null where there is none. */
+/**
+ * The same of the library that set-up has copied from Lookout's package of the backend; null where there is none.
+ * @type {FindBackend}
+ */
 export function packagedDirectory({ name }, platform, env = process.env) {
   return name === CUDA.name ? libraryDirectory(PACKAGED_CUDA, platform, env) : null
 }
@@ -147,12 +169,13 @@ export function packagedDirectory({ name }, platform, env = process.env) {
 /**
  * Path of a backend's library: the compiled one, or else the one of Lookout's package, or else the fetched one. Null when
  * it is missing or cut off.
+ * @type {FindBackend}
  */
 export function findBackend(backend, platform, env = process.env) {
   return findOwn(backend, platform, env) ?? findIn(backendDirectory(backend, platform, env), backend)
 }
 
-/** The same without the fetched one. */
+/** The same without the fetched one. @type {FindBackend} */
 export function findOwn(backend, platform, env = process.env) {
   for (const directoryOf of [compiledDirectory, packagedDirectory]) {
     const directory = directoryOf(backend, platform, env)
@@ -162,8 +185,12 @@ export function findOwn(backend, platform, env = process.env) {
   return null
 }
 
-/** Path of the library in a backend's folder; null when it is missing or cut off. Reads a size alone: CUDA's library has hundreds of
- * megabytes, too many to be read twice at every start. */
+/**
+ * Path of the library in a backend's folder; null when it is missing or cut off. Reads a size alone: CUDA's library has
+ * hundreds of megabytes, too many to be read twice at every start.
+ * @param {string} directory
+ * @param {Pick<GpuBackend, 'file'>} backend
+ */
 export function findIn(directory, { file }) {
   const path = join(directory, basename(file))
   try {
@@ -176,7 +203,9 @@ export function findIn(directory, { file }) {
 
 /**
  * Fetches a backend's library and puts it into the cache.
- * @param workspace an empty folder on the cache's file system.
+ * @param {GpuBackend} backend
+ * @param {{ platform: string, workspace: string, projectRoot: string, env?: NodeJS.ProcessEnv }} to `workspace` is an
+ * empty folder on the cache's file system.
  * @returns the path of the library.
  * @throws SetupError
  */
@@ -200,7 +229,10 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
 
 /**
  * Moves a folder with a backend's library to its place in the cache, in place of what is there.
- * @param about for the manifest: what the library is.
+ * @param {GpuBackend} backend
+ * @param {string} product
+ * @param {string} target
+ * @param {object} about for the manifest: what the library is.
  * @returns the path of the library.
  */
 export async function publish(backend, product, target, about = {}) {

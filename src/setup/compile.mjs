@@ -8,16 +8,18 @@ import { fileURLToPath } from 'node:url'
 import { ownHeaders, ownSources, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
+/** @import { Compilation, Recipe } from './types.ts' */
+
 const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
 /** Memory for one compiler process. The largest files take about 600 MB. */
 const BYTES_PER_JOB = 768 * 2 ** 20
 
 /**
- * Compiles one library. `compiler` is the result of `findCompiler`, or nvcc, `source` the source tree, `objects` a folder for
- * object files and `output` the path of the library. An object that an earlier run has left there is used again if its file,
- * the headers that are not llama.cpp's own, the flags and the compiler are the same; `machine` stands for what else its
- * code depends on. `progress` is called with the number of files done and of all files.
+ * Compiles one library. An object that an earlier run has left is used again if its file, the headers that are not
+ * llama.cpp's own, the flags and the compiler are the same.
+ * @param {Recipe} recipe
+ * @param {Compilation} to
  */
 export async function compileLibrary(recipe, to) {
   const { compiler: command, source, objects, output, prebuilt, linkFlags = [], machine = '', progress } = to
@@ -83,6 +85,8 @@ export async function compileLibrary(recipe, to) {
 
 /**
  * Replaces what a recipe corrects in the source tree.
+ * @param {Pick<Recipe, 'what' | 'fixes'>} recipe
+ * @param {string} source
  * @throws SetupError when a text to replace is not there exactly once: the fix was made for other sources.
  */
 export async function applyFixes({ what, fixes = [] }, source) {
@@ -129,7 +133,10 @@ async function hasOpenMp([compiler, ...args], folder) {
   }
 }
 
-/** Finds a working C++ compiler. @returns its command and leading arguments. */
+/**
+ * Finds a working C++ compiler.
+ * @returns {Promise<[command: string, ...args: string[]]>} its command and leading arguments.
+ */
 export async function findCompiler() {
   const { CXX } = process.env
   if (CXX) {

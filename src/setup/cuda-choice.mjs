@@ -2,6 +2,8 @@
 import { SetupError } from './native-library.mjs'
 import { run } from './run.mjs'
 
+/** @import { CudaPackage, Gpu } from './types.ts' */
+
 /** The oldest driver for CUDA 13, by which the package's backend is compiled. */
 const DRIVER_MAJOR = 580
 /** The driver's program takes seconds for each GPU where nothing has used the GPUs yet. */
@@ -10,7 +12,7 @@ const LIMIT_MS = 120_000
 /**
  * NVIDIA's GPUs of this machine, by the driver's own program; none where it is missing or fails.
  * @throws SetupError when it does not answer: what uses a GPU would hang as well.
- * @returns {Promise<{ name: string, capability: number, driver: string }[]>} the compute capability is times ten.
+ * @returns {Promise<Gpu[]>}
  */
 export async function findGpus(command = 'nvidia-smi', limitMs = LIMIT_MS) {
   try {
@@ -25,7 +27,7 @@ export async function findGpus(command = 'nvidia-smi', limitMs = LIMIT_MS) {
   }
 }
 
-/** A compute capability as NVIDIA writes it. */
+/** A compute capability as NVIDIA writes it. @param {number} capability */
 export function capabilityText(capability) {
   return `${Math.floor(capability / 10)}.${capability % 10}`
 }
@@ -40,7 +42,9 @@ function runsOn(architecture, capability) {
  *
  * `cached` is the library that set-up has made or copied before, `packaged` the one of Lookout's package with its
  * architectures, and `compiled` the one that a CUDA toolkit makes: all have Lookout's own kernels. `fetched` is llama.cpp's.
- * @param facts `cached` and `nvcc` may be null, as may `packaged`; without `gpus`, machine code is not chosen by them.
+ * @param {{ cached: string | null, packaged: CudaPackage | null, gpus: readonly Gpu[], nvcc: string | null }} facts without
+ * `gpus`, machine code is not chosen by them.
+ * @returns {{ ways: readonly ('cached' | 'packaged' | 'compiled' | 'fetched')[], reason: string | null }}
  */
 export function chooseCuda({ cached, packaged, gpus, nvcc }) {
   const reason = packaged === null ? null : whyNot(packaged, gpus)

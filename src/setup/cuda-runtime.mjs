@@ -6,6 +6,9 @@ import { basename, dirname, join } from 'node:path'
 import { cacheDirectory, SetupError } from './native-library.mjs'
 import { commandFor, fetchWheel, unpackWheel } from './wheels.mjs'
 
+/** @import { Wheel, WheelOptions } from './types.ts' */
+/** @typedef {Omit<WheelOptions, 'progress'> & { log: (message: string) => void }} Means */
+
 const PLATFORM = 'py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64'
 
 /** Wheels of CUDA 13.0 for Linux x64. A driver for CUDA 13 runs what they compile, without a forward-compatibility package. */
@@ -24,7 +27,10 @@ const [RUNTIME, CUBLAS] = [
   },
 ]
 
-/** What the backend is compiled with, for machines without a CUDA toolkit. */
+/**
+ * What the backend is compiled with, for machines without a CUDA toolkit.
+ * @type {readonly Wheel[]}
+ */
 export const TOOLKIT_WHEELS = [
   {
     name: 'nvidia-cuda-nvcc',
@@ -62,14 +68,15 @@ const RUNTIME_FOLDER = 'cuda-runtime-13.0'
 const RUNTIME_SIZE = '423 MB, 595 MB unpacked'
 const PROGRESS_INTERVAL_MS = 3000
 
-/** Whether a library could not be loaded because CUDA's runtime is missing. @param refusal of `checkKernels`. */
+/** Whether a library could not be loaded because CUDA's runtime is missing. @param {string | null} refusal of `checkKernels`. */
 export function lacksRuntime(refusal) {
   return refusal !== null && /lib(cudart|cublas|cublasLt)\.so\.13: cannot open/.test(refusal)
 }
 
 /**
  * Puts links to CUDA's runtime beside a library, which looks for it there. Fetches it first where the cache has none.
- * @param library in a folder of the cache, or of `workspace`, a folder of the cache itself.
+ * @param {string} library in a folder of the cache, or of `workspace`, a folder of the cache itself.
+ * @param {Means & { workspace: string, mayFetch: boolean, wheels?: readonly Wheel[] }} to
  * @throws SetupError that says how to get the runtime.
  */
 export async function addRuntime(
@@ -115,7 +122,14 @@ async function fetchRuntime(runtime, { workspace, log, env, wheels, get }) {
   await rename(product, runtime)
 }
 
-/** Fetches wheels and unpacks what `place` says of each into a folder. */
+/**
+ * Fetches wheels and unpacks what `place` says of each into a folder.
+ * @param {readonly Wheel[]} wheels
+ * @param {string} folder
+ * @param {string} workspace
+ * @param {Means} means
+ * @param {(name: string) => string | null} place
+ */
 export async function fetchWheels(wheels, folder, workspace, { log, env = process.env, get }, place) {
   await mkdir(folder, { recursive: true })
   for (const wheel of wheels) {

@@ -23,7 +23,12 @@ import { buildName, MANIFEST_FILE, packageDirectory, platformPackage, sha256 } f
 import { isInstalled, run } from './run.mjs'
 import { fetchSource } from './source.mjs'
 
-/** Path of CUDA's compiler; null without one. */
+/** @import { CudaPackage, GpuBackend, PrebuiltLibraries, Recipe } from './types.ts' */
+
+/**
+ * Path of CUDA's compiler; null without one.
+ * @returns {Promise<string | null>}
+ */
 export async function findNvcc({ CUDACXX, CUDA_PATH } = process.env) {
   for (const nvcc of [CUDACXX, CUDA_PATH && join(CUDA_PATH, 'bin', 'nvcc'), 'nvcc', '/usr/local/cuda/bin/nvcc']) {
     if (nvcc && (await isInstalled(nvcc))) return pathOf(nvcc)
@@ -36,12 +41,17 @@ async function pathOf(program) {
   return program.includes('/') ? program : (await run('sh', ['-c', 'command -v "$0"', program])).trim()
 }
 
-/** Lookout's package of the CUDA backend for a platform. */
+/** Lookout's package of the CUDA backend for a platform. @param {string} platform */
 export function cudaPackage(platform) {
   return platformPackage(`${platform}-cuda`)
 }
 
-/** The library of Lookout's package; null where the package is not installed. */
+/**
+ * The library of Lookout's package; null where the package is not installed.
+ * @param {Pick<GpuBackend, 'file'>} backend
+ * @param {string} platform
+ * @returns {CudaPackage & { path: string } | null}
+ */
 export function findPackagedCuda({ file }, platform) {
   const root = packageDirectory(`${platform}-cuda`)
   if (root === null) return null
@@ -60,7 +70,11 @@ export function findPackagedCuda({ file }, platform) {
 /**
  * Adds the CUDA backend in the first of the ways that gives one that computes what it should, and logs which, or why none
  * does. On a machine without a GPU, the backend is for another one, and is not tried.
- * @param to `workspace` is an empty folder of the cache. With `mayFetch` false, only the package is considered.
+ * @param {GpuBackend} backend
+ * @param {{ prebuilt: PrebuiltLibraries, workspace: string, projectRoot: string, mayFetch: boolean,
+ *   log: (message: string) => void, seconds: () => string,
+ *   showProgress: (recipe: Recipe) => (done: number, all: number) => void }} to `workspace` is an empty folder of the
+ * cache. With `mayFetch` false, only the package is considered. `seconds` says how long set-up has run.
  */
 export async function addCuda(backend, to) {
   const { prebuilt, log, seconds, mayFetch } = to

@@ -4,6 +4,8 @@ import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { giveUp } from './run.mjs'
 
+/** @import { PrebuiltLibraries } from './types.ts' */
+
 const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
 /** The check takes less than a second; a machine that is busy compiling, or compiles a GPU's programs, needs longer. */
 const LIMIT_MS = 60_000
@@ -12,7 +14,8 @@ const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|ggml was not compiled with .*|faile
 
 /**
  * Loads a library in another process, which it may crash, and has it do sums whose results are known.
- * @param library path of compiled kernels or of a GPU backend.
+ * @param {string} library path of compiled kernels or of a GPU backend.
+ * @param {Pick<PrebuiltLibraries, 'ggmlBase' | 'ggml'>} prebuilt
  * @returns {Promise<string | null>} what is wrong, in a few words; null when nothing is.
  */
 export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {

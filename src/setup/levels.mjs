@@ -2,6 +2,8 @@
 // set-up may run on an older Node.
 import { readFileSync } from 'node:fs'
 
+/** @import { Level, Recipe } from './types.ts' */
+
 /** As /proc/cpuinfo names them. What the psABI's x86-64-v3 and x86-64-v4 add, without what no processor lacks beside it. */
 const V3 = ['avx', 'avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'abm', 'movbe', 'xsave']
 const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl']
@@ -10,7 +12,7 @@ const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl']
 const V3_CHECKS = ['SSE42', 'AVX', 'AVX2', 'BMI2', 'FMA', 'F16C'].map((name) => `-DGGML_${name}`)
 const V4_CHECKS = [...V3_CHECKS, '-DGGML_AVX512', '-DGGML_AVX512_VNNI']
 
-/** The best first. `needs` are features of the processor; `flags` are the compiler's, in place of -march=native. */
+/** The best first. @type {readonly Level[]} */
 export const LEVELS = [
   {
     name: 'amx',
@@ -31,14 +33,19 @@ export const LEVELS = [
 
 /**
  * Levels that a processor supports, the best first.
- * @param features flags of /proc/cpuinfo, separated by spaces.
+ * @param {string} features flags of /proc/cpuinfo, separated by spaces.
  */
 export function supportedLevels(features) {
   const present = new Set(features.split(' '))
   return LEVELS.filter(({ needs }) => needs.every((feature) => present.has(feature)))
 }
 
-/** The recipe of a library for a level instead of this machine's processor. */
+/**
+ * The recipe of a library for a level instead of this machine's processor.
+ * @param {Recipe} recipe
+ * @param {Level} level
+ * @returns {Recipe}
+ */
 export function atLevel(recipe, { name, flags }) {
   return { ...recipe, level: name, flags: recipe.flags.flatMap((flag) => (flag === '-march=native' ? flags : flag)) }
 }

@@ -1,5 +1,5 @@
 // Locates the engine's native libraries, for set-up and for the service. It is plain JavaScript because set-up may run
-// on an older Node than the service. The types are in native-library.d.mts.
+// on an older Node than the service.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -7,6 +7,8 @@ import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { atLevel, processorFeatures, supportedLevels } from './levels.mjs'
+
+/** @import { FindLibrary, PrebuiltLibraries, Recipe } from './types.ts' */
 
 /** The llama.cpp release that the bindings are written for, and the npm release that contains it. */
 export const LLAMA_RELEASE = '0.4.0'
@@ -17,13 +19,7 @@ export const SOURCE_PACKAGE = 'node-llama-cpp'
 export const SOURCE_INTEGRITY =
   'sha512-E3N0Ev2Va0wzydvXYFwM9Hvyo07PoWjt8T/9GMc43Cvt8YkV/NU/tYUgEMC1grTPv2o9PRjQi0G3Wb5P/awiMg=='
 
-/**
- * A library that set-up compiles, with everything that determines the result: any change gives it another folder in the
- * cache. `sources` are relative to `root`; `folders` are the parts of the source tree that the compilation reads;
- * `needs` are the prebuilt libraries that it is linked with; `own` are sources of this project that are compiled with
- * the others, and `ownHeaders` what they include of it; `fixes` are replaced in the sources before they are compiled; `openmp` are flags that are added where the
- * compiler has OpenMP.
- */
+/** @type {Recipe} */
 export const MTMD = {
   name: 'mtmd',
   what: 'the image encoder (libmtmd)',
@@ -82,6 +78,7 @@ export const MTMD = {
  * ggml's kernels compiled for this processor, with attention, products and GELU of our own. The prebuilt kernels are made for a family of
  * processors, and their code for f16 weights is slow: the compiled ones take 0.65 of the time for a prompt. They are
  * compiled only where the package has nothing better (Metal) and where they have been tested.
+ * @type {Recipe}
  */
 export const CPU = {
   name: 'cpu',
@@ -141,12 +138,12 @@ export const CPU = {
 
 const PROJECT_ROOT = new URL('../../', import.meta.url)
 
-/** Paths of a recipe's own sources. */
+/** Paths of a recipe's own sources. @param {Pick<Recipe, 'own'>} recipe */
 export function ownSources({ own = [] }) {
   return own.map(inProject)
 }
 
-/** Paths of the headers of them. */
+/** Paths of the headers of them. @param {Pick<Recipe, 'ownHeaders'>} recipe */
 export function ownHeaders({ ownHeaders: names = [] }) {
   return names.map(inProject)
 }
@@ -174,6 +171,7 @@ const THIS_PLATFORM = `${process.platform}-${process.arch}`
 /**
  * Finds the prebuilt llama.cpp libraries in node_modules.
  * @param platform for which they are; another than this machine's only to compile for it.
+ * @returns {PrebuiltLibraries}
  * @throws SetupError when the platform is not supported or the package is not installed.
  */
 export function locatePrebuilt(platform = THIS_PLATFORM) {
@@ -214,7 +212,11 @@ export function locatePrebuilt(platform = THIS_PLATFORM) {
   }
 }
 
-/** The npm package with the prebuilt libraries for a platform. @throws SetupError when the platform is not supported. */
+/**
+ * The npm package with the prebuilt libraries for a platform.
+ * @param {string} platform
+ * @throws SetupError when the platform is not supported.
+ */
 export function prebuiltPackage(platform) {
   return `@node-llama-cpp/${prebuiltName(platform)}`
 }
@@ -232,7 +234,10 @@ function usesGlibc() {
   return process.report.getReport().header.glibcVersionRuntime !== undefined
 }
 
-/** Folder for what is built once per machine. It is outside node_modules because `npm ci` deletes that. */
+/**
+ * Folder for what is built once per machine. It is outside node_modules because `npm ci` deletes that.
+ * @returns {string}
+ */
 export function cacheDirectory(env = process.env) {
   for (const [name, directory] of [
     ['LOOKOUT_CACHE_DIR', env.LOOKOUT_CACHE_DIR],
@@ -249,6 +254,8 @@ export function cacheDirectory(env = process.env) {
 /**
  * The name of a build's folder, which stands for everything that determines the build. A build for a level is the same on
  * all machines.
+ * @param {Recipe} recipe
+ * @param {string} platform
  */
 export function buildName(recipe, platform) {
   const machine = recipe === CPU ? processorFeatures() : ''
@@ -259,22 +266,26 @@ export function buildName(recipe, platform) {
   return `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`
 }
 
-/** The folder of a compiled library in the cache. It may not exist. */
+/**
+ * The folder of a compiled library in the cache. It may not exist.
+ * @param {Recipe} recipe
+ * @param {string} platform
+ */
 export function libraryDirectory(recipe, platform, env = process.env) {
   return join(cacheDirectory(env), 'native', buildName(recipe, platform))
 }
 
-/** Whether set-up compiles the kernels on this platform. */
+/** Whether set-up compiles the kernels on this platform. @param {string} platform */
 export function wantsOwnKernels(platform) {
   return platform === 'linux-x64' && processorFeatures() !== ''
 }
 
-/** File name of a compiled library. */
+/** File name of a compiled library. @param {Recipe} recipe */
 export function libraryFile({ name }, platform = THIS_PLATFORM) {
   return `liblookout-${name}.${platform.startsWith('darwin') ? 'dylib' : 'so'}`
 }
 
-/** The npm package with the libraries that were compiled ahead for a platform. */
+/** The npm package with the libraries that were compiled ahead for a platform. @param {string} platform */
 export function platformPackage(platform) {
   return `@lookout/native-${platform}`
 }
@@ -284,12 +295,16 @@ export const MANIFEST_FILE = 'manifest.json'
 /**
  * Path of a library: the one that was compiled on this machine, or else the platform package's. Null when there is none,
  * or when what there is is damaged or refused.
+ * @type {FindLibrary}
  */
 export function findLibrary(recipe, platform, env = process.env) {
   return findCompiled(recipe, platform, env) ?? findPackaged(recipe, platform, env)?.path ?? null
 }
 
-/** Path of a library that was compiled on this machine; null when it is missing, damaged or refused. */
+/**
+ * Path of a library that was compiled on this machine; null when it is missing, damaged or refused.
+ * @type {FindLibrary}
+ */
 export function findCompiled(recipe, platform, env = process.env) {
   return usable(readBuild(libraryDirectory(recipe, platform, env), recipe))
 }
@@ -297,6 +312,9 @@ export function findCompiled(recipe, platform, env = process.env) {
 /**
  * A library of the platform package, with its recipe; null when there is none that belongs to these sources and that this
  * processor can run. Of the kernels it is the best that the processor supports, and that set-up has not refused.
+ * @param {Recipe} recipe
+ * @param {string} platform
+ * @returns {{ readonly path: string, readonly recipe: Recipe } | null}
  */
 export function findPackaged(recipe, platform, env = process.env) {
   const directory = packageDirectory(platform)
@@ -309,7 +327,7 @@ export function findPackaged(recipe, platform, env = process.env) {
   return null
 }
 
-/** The folder of the installed platform package; null when there is none. */
+/** The folder of the installed platform package; null when there is none. @param {string} platform */
 export function packageDirectory(platform) {
   try {
     return dirname(createRequire(import.meta.url).resolve(`${platformPackage(platform)}/package.json`))
@@ -318,7 +336,10 @@ export function packageDirectory(platform) {
   }
 }
 
-/** What is wrong with a library that failed its check on this machine; null when there is none. */
+/**
+ * What is wrong with a library that failed its check on this machine; null when there is none.
+ * @type {FindLibrary}
+ */
 export function findRefusal(recipe, platform, env = process.env) {
   return readBuild(libraryDirectory(recipe, platform, env), recipe)?.refused ?? null
 }
@@ -339,7 +360,10 @@ function readBuild(directory, recipe) {
 
 /**
  * Completes the folder of a library that has been compiled, so that `findLibrary` finds the library there.
- * @param refused what is wrong with the library, which is then not used; null when nothing is.
+ * @param {string} directory
+ * @param {Recipe} recipe
+ * @param {string} platform
+ * @param {string | null} refused what is wrong with the library, which is then not used; null when nothing is.
  */
 export function writeManifest(directory, recipe, platform, refused) {
   const library = libraryFile(recipe, platform)
@@ -347,6 +371,7 @@ export function writeManifest(directory, recipe, platform, refused) {
   writeFileSync(join(directory, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
+/** In hexadecimal. @param {string} file */
 export function sha256(file) {
   return createHash('sha256').update(readFileSync(file)).digest('hex')
 }

@@ -9,6 +9,8 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { run } from './run.mjs'
 
+/** @import { Page } from './types.ts' */
+
 const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** The page at /studio. */
 export const STUDIO = {
@@ -39,7 +41,10 @@ export const PAGES = [STUDIO, REFERENCE]
 const STAMP = 'built-from'
 const COMPRESSED = /[.](html|js|css|svg|json|txt)$/
 
-/** Whether the built page is there and belongs to the present sources. The npm package has the page without its sources. */
+/**
+ * Whether the built page is there and belongs to the present sources. The npm package has the page without its sources.
+ * @param {Page} page
+ */
 export async function isPageBuilt(page) {
   if (!existsSync(join(PROJECT_ROOT, page.source))) return existsSync(page.directory)
   const stamp = await readFile(join(page.directory, STAMP), 'utf8').catch(() => null)
@@ -48,6 +53,7 @@ export async function isPageBuilt(page) {
 
 /**
  * Builds the page; the folder appears as a whole or not at all.
+ * @param {Page} page
  * @throws Error with the bundler's output.
  */
 export async function buildPage(page) {

@@ -1,9 +1,14 @@
 // Runs programs without a shell, so that paths may contain spaces.
 import { spawn } from 'node:child_process'
 
+/** @import { ChildProcess, SpawnOptions } from 'node:child_process' */
+
 /**
  * Runs a program to its end and returns its output.
- * @param options of `spawn`, and `limitMs`, after which the program is killed.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {SpawnOptions & { limitMs?: number | null }} options of `spawn`, and after how long the program is killed.
+ * @returns {Promise<string>}
  * @throws Error with what the program printed; `code` is ENOENT when the program does not exist.
  */
 export function run(command, args, { limitMs = null, ...options } = {}) {
@@ -37,7 +42,10 @@ export function run(command, args, { limitMs = null, ...options } = {}) {
   })
 }
 
-/** Kills a program without waiting for its end: one that hangs in a driver ends with the driver only. */
+/**
+ * Kills a program without waiting for its end: one that hangs in a driver ends with the driver only.
+ * @param {ChildProcess} child with pipes for its outputs.
+ */
 export function giveUp(child) {
   child.kill('SIGKILL')
   child.stdout.destroy()
@@ -45,7 +53,7 @@ export function giveUp(child) {
   child.unref()
 }
 
-/** Whether the program starts and exits with code 0. */
+/** Whether the program starts and exits with code 0. @param {string} command */
 export async function isInstalled(command, args = ['--version']) {
   try {
     await run(command, args)

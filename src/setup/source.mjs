@@ -9,7 +9,9 @@ const BUNDLE = 'package/llama/gitRelease.bundle'
 
 /**
  * Puts the named folders of the source tree into `<workspace>/source` and returns that path.
- * @param projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
+ * @param {string} workspace
+ * @param {string} projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
+ * @param {readonly string[]} folders
  */
 export async function fetchSource(workspace, projectRoot, folders) {
   await needPrograms('git', 'tar')

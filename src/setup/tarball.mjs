@@ -7,7 +7,10 @@ import { pipeline } from 'node:stream/promises'
 import { PACKAGE_RELEASE, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
-/** @throws SetupError that says how to install a program that is missing. */
+/**
+ * @param {readonly string[]} names
+ * @throws SetupError that says how to install a program that is missing.
+ */
 export async function needPrograms(...names) {
   for (const name of names) {
     if (!(await isInstalled(name))) {
@@ -20,8 +23,9 @@ export async function needPrograms(...names) {
 
 /**
  * Downloads a package's tarball with npm and returns its path.
- * @param folder where it is put; it must hold no other tarball.
- * @param projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
+ * @param {{ name: string, integrity: string, contains: string }} spec
+ * @param {string} folder where it is put; it must hold no other tarball.
+ * @param {string} projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
  * @throws SetupError when npm cannot fetch it, or when it is not the file with this integrity.
  */
 export async function fetchTarball({ name, integrity, contains }, folder, projectRoot) {

@@ -9,6 +9,8 @@ import { pipeline } from 'node:stream/promises'
 import { createInflateRaw } from 'node:zlib'
 import { SetupError } from './native-library.mjs'
 
+/** @import { Wheel, WheelOptions } from './types.ts' */
+
 const INDEX = 'https://pypi.org/simple'
 
 /**
@@ -32,15 +34,20 @@ function indexOf({ PIP_INDEX_URL }) {
   return { index, authorization }
 }
 
-/** The command that puts the files of wheels into a folder, for machines where set-up cannot fetch them. */
+/**
+ * The command that puts the files of wheels into a folder, for machines where set-up cannot fetch them.
+ * @param {readonly Wheel[]} wheels
+ * @param {string} folder
+ */
 export function commandFor(wheels, folder) {
   return `pip install --no-deps --target ${folder} ${wheels.map(({ name, version }) => `${name}==${version}`).join(' ')}`
 }
 
 /**
  * Downloads a wheel into a folder.
- * @param wheel `name` and `version` of the package, `file` the wheel's name, `sha256` in hexadecimal.
- * @param options `progress` is called with the number of bytes fetched and of all; `get` replaces `fetch`.
+ * @param {Wheel} wheel
+ * @param {string} folder
+ * @param {WheelOptions} options
  * @returns the wheel's path.
  * @throws SetupError when it cannot be fetched, or is not the file with this hash.
  */
@@ -116,7 +123,10 @@ const DEFLATED = 8
 
 /**
  * Unpacks files of a zip file.
- * @param place the path below `folder` for a name in the zip file; null leaves that file out.
+ * @param {string} path
+ * @param {string} folder
+ * @param {(name: string) => string | null} place the path below `folder` for a name in the zip file; null leaves that file
+ * out.
  * @throws SetupError when it is no zip file, or a name leads out of the folder.
  */
 export async function unpackWheel(path, folder, place = (name) => name) {

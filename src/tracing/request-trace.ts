@@ -6,9 +6,7 @@ import {
 } from '@opentelemetry/semantic-conventions'
 import type { WorkSize, WorkTrace, WorkTracer } from '../inference/contract/work-trace.ts'
 import type { TokenCounts } from '../inference/pool/metered-engine.ts'
-import type { TracedStage } from '../lib/traced-stage.ts'
-import type { MediaStage, MediaTrace } from '../media/media-trace.ts'
-import type { MediaKind } from '../media/media-type.ts'
+import type { MediaTrace } from '../media/media-trace.ts'
 import { GEN_AI, LOOKOUT } from './attributes.ts'
 import { recordError, SpanParent } from './span-parent.ts'
 import { WorkSpans } from './work-spans.ts'
@@ -25,7 +23,14 @@ export class RequestTrace {
     this.#span = span
     const parent = new SpanParent(tracer, trace.setSpan(context, span))
     this.works = { begin: (size: WorkSize): WorkTrace => new WorkSpans(parent, size) }
-    this.media = { begin: (stage, kind, host) => beginMedia(parent, stage, kind, host) }
+    this.media = {
+      // Neither path nor query of an address: they may hold keys.
+      begin: (stage, kind, host) =>
+        parent.beginStage(`media.${stage}`, {
+          kind: host === undefined ? SpanKind.INTERNAL : SpanKind.CLIENT,
+          attributes: { [LOOKOUT.mediaKind]: kind, ...(host === undefined ? {} : { [ATTR_SERVER_ADDRESS]: host }) },
+        }),
+    }
   }
 
   /** The id of the trace; a client's, where the request continues that. */
@@ -64,12 +69,4 @@ export class RequestTrace {
     if (!isComplete && !this.#hasFailed) this.#span.setAttribute(ATTR_ERROR_TYPE, 'ClientDisconnected')
     this.#span.end()
   }
-}
-
-/** Neither path nor query of an address: they may hold keys. */
-function beginMedia(parent: SpanParent, stage: MediaStage, kind: MediaKind, host: string | undefined): TracedStage {
-  return parent.beginStage(`media.${stage}`, {
-    kind: host === undefined ? SpanKind.INTERNAL : SpanKind.CLIENT,
-    attributes: { [LOOKOUT.mediaKind]: kind, ...(host === undefined ? {} : { [ATTR_SERVER_ADDRESS]: host }) },
-  })
 }

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { type Page as Built, buildPage, isPageBuilt, STUDIO } from '../../src/setup/pages.mjs'
+import { buildPage, isPageBuilt, STUDIO } from '../../src/setup/pages.mjs'
+import type { Page as Built } from '../../src/setup/types.ts'
 import { KEY } from './server.ts'
 
 /** The machine's own browser; null where there is none, and its tests are skipped. */

@@ -2,10 +2,10 @@ import type { ApiKey } from '../../accounts/accounts.ts'
 import { SCOPES, type Scope } from '../../accounts/api-key.ts'
 import { FIRST_ORGANISATION } from '../../accounts/principal.ts'
 import { ConfigError } from '../../config/config.ts'
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
-import type { Command } from '../command.ts'
+import { type Command, runAction } from '../command.ts'
 import { readMoment, readOptions } from '../options.ts'
 import { printJson, printTable, showMoment } from '../output.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const keys: Command = {
@@ -22,17 +22,9 @@ A running server notices changes within seconds. A key is shown only once, when 
   --json     a JSON array instead of a table
 
 ${SETTINGS_HELP}`,
-  async run([action, ...args]) {
-    switch (action) {
-      case 'create':
-        return create(args)
-      case 'list':
-        return list(args)
-      case 'revoke':
-        return revoke(args)
-      default:
-        throw new ConfigError('expected keys create, keys list or keys revoke; see lookout keys --help')
-    }
+  async run(args) {
+    const expected = 'expected keys create, keys list or keys revoke; see lookout keys --help'
+    return runAction(args, { create, list, revoke }, expected)
   },
 }
 

@@ -1,13 +1,13 @@
 import type { Organisation } from '../../accounts/accounts.ts'
 import { ConfigError, prefixDirectory } from '../../config/config.ts'
 import { BUCKETS } from '../../config/rate-limits.ts'
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { removeFromPrefixFolder } from '../../inference/local/prefix-folders.ts'
 import type { OrganisationLimits } from '../../storage/schema.ts'
-import type { Command } from '../command.ts'
+import { type Command, runAction } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
 import { printJson, printTable, showMoment } from '../output.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const orgs: Command = {
@@ -27,19 +27,9 @@ LIMITS are those that differ from the server's; 'none' goes back to the server's
   --storage N          GiB that its files may take
 
 ${SETTINGS_HELP}`,
-  async run([action, ...args]) {
-    switch (action) {
-      case 'create':
-        return create(args)
-      case 'limit':
-        return limit(args)
-      case 'list':
-        return list(args)
-      case 'revoke':
-        return revoke(args)
-      default:
-        throw new ConfigError('expected orgs create, limit, list or revoke; see lookout orgs --help')
-    }
+  async run(args) {
+    const expected = 'expected orgs create, limit, list or revoke; see lookout orgs --help'
+    return runAction(args, { create, limit, list, revoke }, expected)
   },
 }
 

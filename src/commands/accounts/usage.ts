@@ -1,10 +1,10 @@
 import { ConfigError } from '../../config/config.ts'
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { csvLine } from '../../exports/csv.ts'
 import { sql } from '../../storage/drizzle.ts'
 import type { Command } from '../command.ts'
 import { readMoment, readOptions } from '../options.ts'
 import { JsonArray, printJson, printTable } from '../output.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { withDatabase } from './with-accounts.ts'
 
 /** What rows can be summed by, and the column of the ledger that it is. */

@@ -98,6 +98,13 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
   return local === null ? ownPlace(config, explains) : remotePlace(local, explains)
 }
 
+/** The model to ask: the one that is named, or else the first. @throws ConfigError where there is none. */
+export function chosenModel({ names }: Place, named: string | null | undefined): string {
+  const model = named ?? names.ids[0]
+  if (model === undefined) throw new ConfigError(NO_MODEL)
+  return model
+}
+
 interface Connected {
   readonly client: LookoutClient
   readonly models: readonly ModelEntry[]

@@ -101,21 +101,17 @@ export function isPicture(medium: Medium): medium is Picture {
 /** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
 export async function readStandardInput(page: number | null = null): Promise<Medium | string> {
   const bytes = await buffer(process.stdin)
-  const type = mediaType(bytes.subarray(0, HEAD_BYTES))
-  const kind = kindOf(type)
-  if (type !== null && kind !== null && kind !== 'image') {
-    checkPaged(STDIN_NAME, type, page)
-    return {
+  const head = bytes.subarray(0, HEAD_BYTES)
+  if (mediaType(head) !== null || typeName(head).startsWith('image/')) {
+    const file: MediaFile = {
       name: STDIN_NAME,
-      kind,
-      type,
-      size: null,
-      byteLength: bytes.length,
-      bytes: async () => bytes,
-      blob: async () => new Blob([bytes], { type }),
+      head: async () => head,
+      size: async () => bytes.length,
+      whole: async () => bytes,
+      blob: async (type) => new Blob([bytes], { type }),
     }
+    return readMedium(file, { page })
   }
-  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes, { page })
   const text = bytes.toString('utf8').trim()
   if (text === '') throw new MediaError('standard input is empty')
   if (text.includes('\0') || text.includes('\ufffd'))

@@ -78,8 +78,30 @@ export async function writeWhole(path: string, data: string | Uint8Array | Async
   }
 }
 
+export interface Drawing {
+  readonly path: string
+  readonly format: PictureFormat
+}
+
+/**
+ * Where the drawing of each picture goes.
+ * @param areSeveral whether they need a folder.
+ * @throws ConfigError where there is none.
+ */
+export function planDrawings(
+  target: Exclude<Target, { kind: 'data' }>,
+  pictures: readonly string[],
+  areSeveral = pictures.length > 1,
+): readonly Drawing[] {
+  if (target.kind === 'folder') {
+    return drawingNames(pictures).map((name) => ({ path: join(target.path, name), format: 'png' }))
+  }
+  if (areSeveral) throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
+  return [target]
+}
+
 /** For each picture the name of its drawing: its own with `.png`, with all of its own where two would be the same. */
-export function drawingNames(pictures: readonly string[]): string[] {
+function drawingNames(pictures: readonly string[]): string[] {
   const stems = pictures.map((path) => basename(path).replace(/\.[^.]+$/, ''))
   const names = pictures.map((path, i) =>
     stems.filter((stem) => stem === stems[i]).length > 1 ? `${basename(path)}.png` : `${stems[i]}.png`,

@@ -1,9 +1,9 @@
 import { ConfigError } from '../../config/config.ts'
+import { isRecord } from '../../lib/parse-json.ts'
 import { print } from '../asking/screen.ts'
 import { forTerminal } from '../for-terminal.ts'
 import { toTable } from '../output.ts'
 import { type Change, Comparison, type Difference, type PlaceCounts, type Spread } from './comparison.ts'
-import { isFields } from './json-lines.ts'
 import type { Result, ResultFiles } from './result-files.ts'
 
 /**
@@ -71,7 +71,7 @@ class Origin {
   readonly #fingerprints = new Set<string>()
 
   add(result: Result): void {
-    const { model, system_fingerprint: fingerprint } = 'body' in result && isFields(result.body) ? result.body : {}
+    const { model, system_fingerprint: fingerprint } = 'body' in result && isRecord(result.body) ? result.body : {}
     if (typeof model === 'string' && this.#models.size < MOST_NAMES) this.#models.add(model)
     if (typeof fingerprint === 'string' && this.#fingerprints.size < MOST_NAMES) this.#fingerprints.add(fingerprint)
   }

@@ -1,6 +1,6 @@
-import { matchBoxes } from '../../exports/box-matching.ts'
+import { distinctPairs, matchBoxes } from '../../exports/box-matching.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
-import { isFields } from './json-lines.ts'
+import { isRecord } from '../../lib/parse-json.ts'
 import {
   type Decision,
   type Part,
@@ -326,15 +326,7 @@ function nearest(before: readonly Place[], now: readonly Place[]) {
       return [{ known, found, distance: Math.hypot(to.x - from.x, to.y - from.y) }]
     }),
   )
-  const [known, found] = [new Set<number>(), new Set<number>()]
-  return candidates
-    .sort((one, other) => one.distance - other.distance)
-    .filter((pair) => {
-      if (known.has(pair.known) || found.has(pair.found)) return false
-      known.add(pair.known)
-      found.add(pair.found)
-      return true
-    })
+  return distinctPairs(candidates.sort((one, other) => one.distance - other.distance))
 }
 
 function sortOf({ kind, category, within }: Place): string {
@@ -387,7 +379,7 @@ function differences(one: unknown, other: unknown): { readonly fields: readonly 
       for (let index = Math.max(before.length, now.length) - 1; index >= 0; index--) {
         stack.push([`${path}[${index}]`, before[index], now[index]])
       }
-    } else if (isFields(before) && isFields(now)) {
+    } else if (isRecord(before) && isRecord(now)) {
       for (const key of [...new Set([...Object.keys(before), ...Object.keys(now)])].reverse()) {
         stack.push([path === '' ? key : `${path}.${key}`, ownOf(before, key), ownOf(now, key)])
       }

@@ -5,22 +5,6 @@ import { ConfigError } from '../../config/config.ts'
 /** A response to a batch may have 32 MiB; other servers' may be larger. */
 export const MOST_LINE_BYTES = 128 * 2 ** 20
 
-export type Fields = Readonly<Record<string, unknown>>
-
-/** The object that a line is; null for anything else. */
-export function objectIn(bytes: Buffer): Fields | null {
-  try {
-    const value: unknown = JSON.parse(bytes.toString())
-    return isFields(value) ? value : null
-  } catch {
-    return null
-  }
-}
-
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 export function textOr<Other>(value: unknown, other: Other): string | Other {
   return typeof value === 'string' ? value : other
 }

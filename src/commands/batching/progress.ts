@@ -6,47 +6,60 @@ const LINE_MS = 10_000
 
 /** Shows how far many pictures or requests are: as a bar on a terminal, elsewhere as a line now and then. */
 export class Progress {
-  readonly #total: number
   readonly #noun: string
   readonly #isBar = process.stderr.isTTY === true
-  readonly #started = performance.now()
+  #isShown = false
+  #total = 0
   /** How many were done before. */
-  readonly #before: number
-  #done: number
-  #saidAt = performance.now()
+  #before = 0
+  #done = 0
+  #started = 0
+  #saidAt = 0
 
   /** @param noun what is counted, in the plural. */
-  constructor(total: number, before: number, noun: string) {
-    this.#total = total
+  constructor(noun: string) {
     this.#noun = noun
+  }
+
+  begin(total: number, before: number): void {
+    this.#total = total
     this.#before = before
     this.#done = before
+    this.#started = performance.now()
+    this.#saidAt = this.#started
     this.#show()
   }
 
   advance(): void {
     this.#done++
     if (this.#isBar) this.#show()
-    else if (performance.now() - this.#saidAt > LINE_MS) this.#say()
+    else if (performance.now() - this.#saidAt > LINE_MS) this.#sayHowFar()
   }
 
-  /** Makes room for something else to be said. */
+  /** Makes room for something else. */
   clear(): void {
-    if (this.#isBar) process.stderr.write('\r\x1b[K')
+    if (this.#isShown) process.stderr.write('\r\x1b[K')
+  }
+
+  /** Says something else. */
+  say(line: string): void {
+    this.clear()
+    note(line)
   }
 
   end(): void {
     this.clear()
-    this.#say()
+    this.#sayHowFar()
   }
 
-  #say(): void {
+  #sayHowFar(): void {
     this.#saidAt = performance.now()
     note(this.#text)
   }
 
   #show(): void {
     if (!this.#isBar) return
+    this.#isShown = true
     const filled = Math.round((BAR * this.#done) / Math.max(1, this.#total))
     const bar = '█'.repeat(filled) + '░'.repeat(BAR - filled)
     process.stderr.write(`\r\x1b[K${bar} ${dim(this.#text)}`)

@@ -1,5 +1,5 @@
+import { isRecord, type JsonObject } from '../../lib/parse-json.ts'
 import { readReply } from '../asking/reply-annotations.ts'
-import { type Fields, isFields } from './json-lines.ts'
 
 /** A part of a response that is compared by itself. */
 export type Part =
@@ -43,7 +43,7 @@ const OWN = new Set(['id', 'created', 'created_at', 'completed_at', 'usage', 'mo
 
 /** The parts of a response's body by their names, as they are shown. One of an unknown shape is one value. */
 export function partsOf(body: unknown): ReadonlyMap<string, Part> {
-  const fields = isFields(body) ? body : {}
+  const fields = isRecord(body) ? body : {}
   const parts =
     chatParts(fields.choices, '') ??
     multilookParts(fields.results) ??
@@ -62,12 +62,12 @@ type Parts = readonly (readonly [name: string, part: Part])[] | null
 
 /** Chat completions, and the completions of a prompt of multilook. */
 function chatParts(choices: unknown, prefix: string): Parts {
-  const list = listOf(choices, ({ message }) => isFields(message))
+  const list = listOf(choices, ({ message }) => isRecord(message))
   return (
     list?.flatMap((choice, index) => {
-      const { content, refusal, reasoning_content: thoughts, tool_calls: calls } = choice.message as Fields
+      const { content, refusal, reasoning_content: thoughts, tool_calls: calls } = choice.message as JsonObject
       const before = list.length === 1 ? prefix : `${prefix}${index + 1}. `
-      const logProbs = isFields(choice.logprobs) ? listOf(choice.logprobs.content, isTokenLogProb) : null
+      const logProbs = isRecord(choice.logprobs) ? listOf(choice.logprobs.content, isTokenLogProb) : null
       return [
         ...textPart(`${before}reply`, content, logProbs as readonly TokenLogProb[] | null),
         ...textPart(`${before}refusal`, refusal),
@@ -80,20 +80,20 @@ function chatParts(choices: unknown, prefix: string): Parts {
 }
 
 function multilookParts(results: unknown): Parts {
-  const list = listOf(results, ({ completions, error }) => Array.isArray(completions) || isFields(error))
+  const list = listOf(results, ({ completions, error }) => Array.isArray(completions) || isRecord(error))
   return (
     list?.flatMap(({ completions, error }, index) => {
       const name = `prompt ${index + 1} `
-      return chatParts(completions, name) ?? valuePart(`${name}error`, isFields(error) ? error.message : error)
+      return chatParts(completions, name) ?? valuePart(`${name}error`, isRecord(error) ? error.message : error)
     }) ?? null
   )
 }
 
-function detectionParts({ detections, finish_reason: reason }: Fields): Parts {
+function detectionParts({ detections, finish_reason: reason }: JsonObject): Parts {
   const list = listOf(detections, ({ mention }) => typeof mention === 'string')
   const places = list?.map(({ mention, point, point_box: box }): Place | null => {
     const common = { category: mention as string, within: '' }
-    return isFields(box) ? boxed([box.top_left, box.bottom_right], common) : pointed(point, common)
+    return isRecord(box) ? boxed([box.top_left, box.bottom_right], common) : pointed(point, common)
   })
   if (!places?.every((place) => place !== null)) return null
   return [['detections', { kind: 'places', places }], ...valuePart('finish_reason', reason)]
@@ -112,11 +112,11 @@ function decisionParts(answers: unknown): Parts {
 }
 
 /** Null for an answer that is no place. */
-function placesOf({ type, box, point, clip }: Fields): readonly Place[] | null {
+function placesOf({ type, box, point, clip }: JsonObject): readonly Place[] | null {
   const common = { category: String(type).replace('x_', ''), within: '' }
   if (box === null || point === null || clip === null) return []
-  const { left, top, right, bottom } = isFields(box) ? box : {}
-  const { start_seconds: start, end_seconds: end } = isFields(clip) ? clip : {}
+  const { left, top, right, bottom } = isRecord(box) ? box : {}
+  const { start_seconds: start, end_seconds: end } = isRecord(clip) ? clip : {}
   const corners = [
     { x: left, y: top },
     { x: right, y: bottom },
@@ -125,7 +125,7 @@ function placesOf({ type, box, point, clip }: Fields): readonly Place[] | null {
   return place && [place]
 }
 
-function decisionPart(answer: Fields): Part {
+function decisionPart(answer: JsonObject): Part {
   const { name: _, type, probability, probabilities, ...rest } = answer
   if (type === 'predicate' && isNumber(probability)) {
     const choice = probability >= 0.5 ? 'yes' : 'no'
@@ -173,7 +173,7 @@ function itemParts(items: unknown, reason: unknown): Parts {
 const KNOWN_ITEMS = new Set(['message', 'text', 'function_call', 'tool_use', 'reasoning', 'thinking'])
 
 /** Of `lookout batch --ask`. */
-function answerParts({ answer, finish_reason: reason }: Fields): Parts {
+function answerParts({ answer, finish_reason: reason }: JsonObject): Parts {
   return typeof answer === 'string' ? [...textPart('reply', answer), ...valuePart('finish_reason', reason)] : null
 }
 
@@ -213,10 +213,10 @@ function isNumber(value: unknown): value is number {
 }
 
 function isPoint(value: unknown): value is Place['points'][number] {
-  return isFields(value) && isNumber(value.x) && isNumber(value.y)
+  return isRecord(value) && isNumber(value.x) && isNumber(value.y)
 }
 
-function isTokenLogProb({ token, logprob }: Fields): boolean {
+function isTokenLogProb({ token, logprob }: JsonObject): boolean {
   return typeof token === 'string' && isNumber(logprob)
 }
 
@@ -227,7 +227,7 @@ function textPart(name: string, text: unknown, logProbs: readonly TokenLogProb[]
 /** @param calls as chat completions have them, or their functions themselves. */
 function callPart(name: string, calls: unknown): [string, Part][] {
   if (Array.isArray(calls) && calls.length === 0) return []
-  const list = listOf(calls, () => true)?.map(({ function: call, ...own }) => (isFields(call) ? call : own))
+  const list = listOf(calls, () => true)?.map(({ function: call, ...own }) => (isRecord(call) ? call : own))
   if (list === undefined) return valuePart(name, calls)
   return [[name, { kind: 'tool calls', calls: list.map((call) => ({ name: call.name, arguments: call.arguments })) }]]
 }
@@ -237,10 +237,10 @@ function valuePart(name: string, value: unknown): [string, Part][] {
 }
 
 function withoutOwn(value: unknown): unknown {
-  return isFields(value) ? Object.fromEntries(Object.entries(value).filter(([key]) => !OWN.has(key))) : value
+  return isRecord(value) ? Object.fromEntries(Object.entries(value).filter(([key]) => !OWN.has(key))) : value
 }
 
 /** Null for what is not a list of such objects. */
-function listOf(value: unknown, isOne: (fields: Fields) => boolean): readonly Fields[] | null {
-  return Array.isArray(value) && value.every((item) => isFields(item) && isOne(item)) ? value : null
+function listOf(value: unknown, isOne: (fields: JsonObject) => boolean): readonly JsonObject[] | null {
+  return Array.isArray(value) && value.every((item) => isRecord(item) && isOne(item)) ? value : null
 }

@@ -3,9 +3,10 @@ import { indexInput } from '../../batches/input-index.ts'
 import { errorLine, resultLine, STREAMS } from '../../batches/output-writer.ts'
 import { type LookoutClient, ServerError } from '../../client/client.ts'
 import { ConfigError } from '../../config/config.ts'
+import { type JsonObject, parseRecord } from '../../lib/parse-json.ts'
 import { rawMembers } from '../../lib/raw-json.ts'
 import type { Input } from './journal.ts'
-import { type Fields, linesOf, objectIn, openFile, textOr } from './json-lines.ts'
+import { linesOf, openFile, textOr } from './json-lines.ts'
 
 /** A request of the input of a batch. */
 export interface FileRequest extends Input {
@@ -26,7 +27,7 @@ export class RequestFile implements Disposable {
     this.#file = file
     this.endpoint = endpoint
     this.requests = requests
-    const { model } = JSON.parse(this.#bodyOf(requests[0]!)) as Fields
+    const { model } = JSON.parse(this.#bodyOf(requests[0]!)) as JsonObject
     this.model = textOr(model, null)
   }
 
@@ -83,7 +84,7 @@ const NOT_ABOUT_THE_REQUEST: ReadonlySet<number> = new Set([401, 403, 429])
 
 async function endpointOf(path: string): Promise<string> {
   for await (const { number, bytes } of linesOf(path)) {
-    const { url } = objectIn(bytes!)!
+    const { url } = parseRecord(bytes!.toString())!
     // It goes behind the address of the server.
     if (typeof url === 'string' && /^\/v1(\/[\w-]+)+$/.test(url)) return url
     throw new ConfigError(`${path}:${number}: Invalid 'url': expected an endpoint such as /v1/chat/completions`)

@@ -1,6 +1,7 @@
 import { closeSync, readSync } from 'node:fs'
 import { ConfigError } from '../../config/config.ts'
-import { isFields, linesOf, MOST_LINE_BYTES, objectIn, openFile, textOr } from './json-lines.ts'
+import { isRecord, parseRecord } from '../../lib/parse-json.ts'
+import { linesOf, MOST_LINE_BYTES, openFile, textOr } from './json-lines.ts'
 
 /** What came of a request: the body of a success, or an error. */
 export type Result =
@@ -86,7 +87,7 @@ export class ResultFiles implements Disposable {
 /** What the lines of a file are; null for a file that has none of both. @throws ConfigError where it cannot be read. */
 export async function kindOfLines(path: string): Promise<'requests' | 'results' | null> {
   for await (const { bytes } of linesOf(path)) {
-    const line = bytes === null ? null : objectIn(bytes)
+    const line = bytes === null ? null : parseRecord(bytes.toString())
     if (line === null) return null
     return 'custom_id' in line && 'body' in line ? 'requests' : 'results'
   }
@@ -95,21 +96,21 @@ export async function kindOfLines(path: string): Promise<'requests' | 'results' 
 
 /** @param at where it is, as `yesterday.jsonl:3`. */
 function readResult(bytes: Buffer, at: string): { readonly id: string; readonly result: Result } {
-  const line = objectIn(bytes) ?? fail(at, faultOf(bytes.toString()))
+  const line = parseRecord(bytes.toString()) ?? fail(at, faultOf(bytes.toString()))
   const { custom_id: id, file, response, error } = line
   if (typeof file === 'string' && file !== '' && ('answer' in line || 'detections' in line)) {
     const { file: _, ...body } = line
     return { id: file, result: { body } }
   }
   if (typeof id !== 'string' || id === '') return fail(at, EXPECTED)
-  if (isFields(response) && typeof response.status_code === 'number') {
+  if (isRecord(response) && typeof response.status_code === 'number') {
     const { status_code: status, body } = response
     if (status < 300) return { id, result: { body } }
-    const said = isFields(body) && isFields(body.error) ? body.error : {}
+    const said = isRecord(body) && isRecord(body.error) ? body.error : {}
     return { id, result: { error: { status, code: textOr(said.code, null), message: textOr(said.message, '') } } }
   }
   if (response !== null && response !== undefined) return fail(at, "expected 'response' with 'status_code' and 'body'")
-  if (!isFields(error)) return fail(at, 'body' in line ? `this is a request. ${EXPECTED}` : EXPECTED)
+  if (!isRecord(error)) return fail(at, 'body' in line ? `this is a request. ${EXPECTED}` : EXPECTED)
   return { id, result: { error: { status: null, code: textOr(error.code, null), message: textOr(error.message, '') } } }
 }
 

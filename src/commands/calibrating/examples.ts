@@ -1,7 +1,9 @@
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
+import { parseRecord } from '../../lib/parse-json.ts'
 import { type AskedQuestion, toQuestion } from '../deciding/question-file.ts'
+import { readText } from '../options.ts'
 import type { CalibratedType } from './judged.ts'
 
 /** A question about a file, with its right answer. */
@@ -29,9 +31,7 @@ const MOST_COUNTED = 20
  */
 export async function readExamples(path: string): Promise<readonly Example[]> {
   const list = (await stat(path).catch(() => null))?.isDirectory() ? join(path, FILE_NAME) : path
-  const text = await readFile(list, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new ConfigError(`${list} cannot be read: ${error.code}`)
-  })
+  const text = await readText(list)
   const examples = text
     .split('\n')
     .flatMap((line, index) => (line.trim() === '' ? [] : [readExample(line, `${list}:${index + 1}`, dirname(list))]))
@@ -43,7 +43,7 @@ function readExample(line: string, place: string, folder: string): Example {
   const fail = (problem: string): never => {
     throw new ConfigError(`${place}: ${problem}`)
   }
-  const read = parse(line) ?? fail('expected a JSON object')
+  const read = parseRecord(line) ?? fail('expected a JSON object')
   const { file, answer, ...asked } = read
   if (typeof file !== 'string' || file === '') return fail("expected 'file', the path of a picture")
   if (answer === undefined) return fail("expected 'answer', the right one")
@@ -62,15 +62,6 @@ function readExample(line: string, place: string, folder: string): Example {
     type: type === 'x_count' ? 'score' : (type as CalibratedType),
     name: typeof name === 'string' ? name : null,
     right,
-  }
-}
-
-function parse(line: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null
-  } catch {
-    return null
   }
 }
 

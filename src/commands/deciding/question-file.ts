@@ -1,6 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../../config/config.ts'
+import { isRecord } from '../../lib/parse-json.ts'
+import { readText } from '../options.ts'
 
 /** Questions as the API takes them. */
 export type AskedQuestion = Readonly<Record<string, unknown>>
@@ -23,9 +24,7 @@ export interface QuestionFile {
  * @throws ConfigError naming the file, and the line where there is one.
  */
 export async function readQuestions(path: string): Promise<QuestionFile> {
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new ConfigError(`${path} cannot be read: ${error.code}`)
-  })
+  const text = await readText(path)
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines })
   const at = (offset: number) => {
@@ -101,8 +100,4 @@ function isNode(node: unknown): node is { readonly range: readonly [number, numb
 
 function keysOf(param: string): (string | number)[] {
   return [...param.matchAll(/\.([^.[]+)|\[(\d+)\]/g)].map(([, key, index]) => key ?? Number(index))
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,5 @@
 import type { Detection } from '../../client/client.ts'
+import type { Mark } from '../../drawing/mark.ts'
 import { toCoco } from '../../exports/coco.ts'
 import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'
 import { placePictures } from './placed.ts'
@@ -29,6 +30,17 @@ export function detectionRows(results: readonly SearchedPicture[], isPoints: boo
     return detections.map((detection) => [name, detection.mention, ...numbersOf(detection).map(String)])
   })
   return [head, ...rows]
+}
+
+/** The categories of a list with commas, each once. */
+export function readCategories(text: string): string[] {
+  return [...new Set(text.split(',').map((name) => name.trim()))].filter((name) => name !== '')
+}
+
+export function toMark({ mention, point, point_box: box }: Detection): Mark {
+  return box
+    ? { label: mention, kind: 'box', points: [box.top_left, box.bottom_right] }
+    : { label: mention, kind: 'point', points: [point!] }
 }
 
 function numbersOf({ point, point_box: box }: Detection): number[] {

@@ -1,7 +1,7 @@
 import type { DecisionAnswer, Detection, LookoutClient } from '../../client/client.ts'
 import { drawMarks } from '../../drawing/draw.ts'
-import type { Mark } from '../../drawing/mark.ts'
 import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
+import { toMark } from '../detecting/results.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'
 import { shrink } from './shown-picture.ts'
@@ -186,12 +186,6 @@ async function opened(call: Call, names: readonly string[]): Promise<Source[]> {
   const sources: Source[] = []
   for (const name of names) sources.push(await call.media.open(name, call))
   return sources
-}
-
-function toMark({ mention, point, point_box: box }: Detection): Mark {
-  return box
-    ? { label: mention, kind: 'box', points: [box.top_left, box.bottom_right] }
-    : { label: mention, kind: 'point', points: [point!] }
 }
 
 function toFound({ mention: label, point, point_box: box }: Detection): Found {

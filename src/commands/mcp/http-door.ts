@@ -12,6 +12,7 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server'
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { Sessions } from './sessions.ts'
 
 const PATH = '/mcp'
@@ -42,7 +43,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
     if (request.method !== 'POST') return (await sessions.handle(request, undefined)) ?? handler.fetch(request)
     const text = await textOf(request)
     if (text === null) return refusal(413, `expected at most ${MOST_BODY_BYTES} bytes`)
-    const parsedBody = parsed(text)
+    const parsedBody = parseJsonOr(text, undefined)
     if (parsedBody === undefined) return refusal(400, 'expected JSON')
     return (await sessions.handle(request, parsedBody)) ?? handler.fetch(request, { parsedBody })
   }
@@ -98,14 +99,6 @@ async function textOf({ body }: Request): Promise<string | null> {
     pieces.push(piece)
   }
   return Buffer.concat(pieces).toString()
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {

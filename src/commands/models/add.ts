@@ -1,8 +1,8 @@
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { addModel, encodersBeside } from '../../hub/local-file.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { warnOfCard } from './known-models.ts'
 import { readId } from './pull.ts'
 

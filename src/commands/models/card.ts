@@ -1,7 +1,7 @@
 import { ConfigError } from '../../config/config.ts'
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { checkPromises } from '../../inference/contract/card-checks.ts'
 import { describeCard } from '../../inference/engines/engines.ts'
+import { isRecord } from '../../lib/parse-json.ts'
 import { isWeights, type ModelCard, type ReadCard } from '../../models/card.ts'
 import { readExamination } from '../../models/kept-examination.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
@@ -9,6 +9,7 @@ import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
 import { printTable, showBytes } from '../output.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { warn } from '../warn.ts'
 import { describeExamination, toJson } from './examined.ts'
 import { findKnownCard } from './known-models.ts'
@@ -92,10 +93,6 @@ function rowsOf({ card, written, origins }: ReadCard): Row[] {
   }
   visit('', fields, written)
   return rows
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A value on one line. */

@@ -1,8 +1,8 @@
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { exportModel } from '../../hugging-face/export-model.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 import { warn } from '../warn.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
 

@@ -1,10 +1,10 @@
-import { SETTINGS_HELP } from '../../config/settings-help.ts'
 import { readHubSettings } from '../../hub/hub-settings.ts'
 import { removeModel } from '../../hub/remove.ts'
 import { formatBytes } from '../../hub/units.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
+import { SETTINGS_HELP } from '../settings-help.ts'
 
 export const rm: Command = {
   help: `Usage: lookout rm MODEL [--keep-files]

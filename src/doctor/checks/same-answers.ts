@@ -2,6 +2,7 @@ import { untrusted } from '../../conversation/prompt/placeholders.ts'
 import { GREEDY } from '../../inference/contract/greedy.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { ApiError } from '../../lib/errors.ts'
+import { sumOf } from '../../lib/sum.ts'
 import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of } from '../finding.ts'
 import type { RawReply, Subject } from '../subject.ts'
@@ -62,7 +63,7 @@ export async function checkSameAnswers(subject: Subject, exhibits: readonly Exhi
   const compared = Object.entries(ways).map(([way, replies]) => [way, compare(first, replies)] as const)
   const results = compared.map(([, comparison]) => comparison)
   const total = results.length * first.length
-  const same = sum(results.map((one) => one.same))
+  const same = sumOf(results, (one) => one.same)
   const differences = results.flatMap(({ difference }) => difference ?? [])
   const difference = differences.length === 0 ? null : Math.max(...differences)
   const numbers = { isPromised, prompts: first.length, same, total, difference, ways: Object.fromEntries(compared) }
@@ -149,8 +150,4 @@ function differencesOf({ logProbs: before }: RawReply, { logProbs: after }: RawR
   const differing = before.findIndex(({ text }, index) => after[index]?.text !== text)
   const same = differing === -1 ? before : before.slice(0, differing)
   return same.map(({ logProb }, index) => Math.abs(logProb - after[index]!.logProb))
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0)
 }

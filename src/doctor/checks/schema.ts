@@ -1,3 +1,4 @@
+import { parseRecord } from '../../lib/parse-json.ts'
 import { InlineMedia } from '../../media/inline-media.ts'
 import { COLOUR_NAMES } from '../drawing.ts'
 import type { Exhibit } from '../exhibit.ts'
@@ -51,12 +52,6 @@ function told(colour: string): Case {
 }
 
 function colourIn(json: string): string | null {
-  try {
-    const value = JSON.parse(json) as Record<string, unknown>
-    const { colour } = value
-    const isValid = Object.keys(value).length === 1 && COLOUR_NAMES.some((name) => name === colour)
-    return isValid ? (colour as string) : null
-  } catch {
-    return null
-  }
+  const value = parseRecord(json) ?? {}
+  return Object.keys(value).length === 1 ? (COLOUR_NAMES.find((name) => name === value.colour) ?? null) : null
 }

@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../../conversation/request/chat-request.ts'
 import { ApiError } from '../../lib/errors.ts'
+import { parseRecord } from '../../lib/parse-json.ts'
 import { type Finding, quoted } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 
@@ -74,10 +75,6 @@ async function chosen(call: Call): Promise<Finding> {
 }
 
 function cityIn(json: string): string | null {
-  try {
-    const { city } = JSON.parse(json) as { city?: unknown }
-    return typeof city === 'string' ? city : null
-  } catch {
-    return null
-  }
+  const city = parseRecord(json)?.city
+  return typeof city === 'string' ? city : null
 }

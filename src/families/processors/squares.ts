@@ -7,13 +7,6 @@ import {
   sizeOf,
 } from './image-processing.ts'
 
-/** Images of any aspect ratio; their sides are multiples of a square's side. */
-interface PixelRule {
-  readonly placeholder: Placeholder
-  /** The number of frames that one image counts as in the limits of pixels. */
-  readonly frames?: number
-}
-
 const VISION: Placeholder = { before: '<|vision_start|>', target: '<|image_pad|>', after: '<|vision_end|>' }
 
 /**
@@ -34,9 +27,12 @@ function markedByIds({ image_marks: marks }: ProcessorFiles['config']): Placehol
   return { before, target, after }
 }
 
-/** The same processors with the limits of the files. */
+/**
+ * The same processors with the limits of the files.
+ * @param frames that one image counts as in the limits of pixels.
+ */
 export const pixelImages =
-  ({ placeholder, frames = 1 }: PixelRule): ProcessorReader =>
+  (placeholder: Placeholder, frames = 1): ProcessorReader =>
   (files) => {
     const { images, vision } = files
     const patch = numberOf(images.patch_size) ?? numberOf(vision.patch_size)

@@ -1,12 +1,7 @@
 import { upTo } from '../numbers.ts'
-import { refBoxDialect } from './ref-box.ts'
+import { listedBoxes, refBoxDialect } from './ref-box.ts'
 
 const MOST = 999
-const NUMBER = upTo(MOST)
-const BOX = `\\[${NUMBER}(?:, ${NUMBER}){3}\\]`
-const SPACE = '[ \\t]*'
-const WRITTEN_NUMBER = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
-const WRITTEN_BOX = `${SPACE}\\[${WRITTEN_NUMBER}(?:,${WRITTEN_NUMBER}){3}\\]${SPACE}`
 
 /**
  * DeepSeek-OCR: `<|ref|>title<|/ref|><|det|>[[115, 80, 365, 113]]<|/det|>`: left, top, right, bottom on a grid of 0..999.
@@ -15,9 +10,7 @@ const WRITTEN_BOX = `${SPACE}\\[${WRITTEN_NUMBER}(?:,${WRITTEN_NUMBER}){3}\\]${S
 export const deepSeekOcr = refBoxDialect({
   marks: ['<|ref|>', '<|/ref|>', '<|det|>', '<|/det|>'],
   most: MOST,
-  boxes: `\\[${BOX}(?:, ${BOX})*\\]`,
-  writtenBoxes: `${SPACE}\\[${WRITTEN_BOX}(?:,${WRITTEN_BOX})*\\]${SPACE}`,
-  write: (box) => `[[${box.join(', ')}]]`,
+  ...listedBoxes(upTo(MOST)),
   nameless: false,
   question: (labels) =>
     labels === null

@@ -1,5 +1,5 @@
 import type { Dialect, Scene } from '../dialect.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { type Notation, PROSE, type Reading, SpanReader, spaced, UNCLEAR } from '../span-reader.ts'
 import { type JsonForm, JsonNotation, jsonDialect } from './json.ts'
 import { boxesIn } from './ref-box.ts'
 
@@ -68,10 +68,7 @@ class GlmNotation implements Notation {
     if (whole !== null) {
       const numbers = whole[1]!.match(/\d+(?:\.\d+)?/g)?.length ?? 0
       if (numbers === 0 || numbers % 4 > 0) return PROSE
-      const pieces = boxesIn(whole[1]!, '', this.#scene).flatMap((box, index) =>
-        index > 0 ? [{ kind: 'prose' as const, text: ' ' }, box] : [box],
-      )
-      return { type: 'span', length: whole[0].length, pieces }
+      return { type: 'span', length: whole[0].length, pieces: spaced(boxesIn(whole[1]!, '', this.#scene)) }
     }
     const mark = BEFORE_JSON.exec(text)
     if (mark !== null) {

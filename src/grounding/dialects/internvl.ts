@@ -1,19 +1,12 @@
 import { GRID_NUMBER } from '../dialect.ts'
-import { refBoxDialect } from './ref-box.ts'
-
-const BOX = `\\[${GRID_NUMBER}(?:, ${GRID_NUMBER}){3}\\]`
-const SPACE = '[ \\t]*'
-const NUMBER = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
-const WRITTEN_BOX = `${SPACE}\\[${NUMBER}(?:,${NUMBER}){3}\\]${SPACE}`
+import { listedBoxes, refBoxDialect } from './ref-box.ts'
 
 /**
  * InternVL: `<ref>car</ref><box>[[229, 246, 904, 872], [...]]</box>`: left, top, right, bottom on a grid of 0..1000.
  * https://internvl.readthedocs.io/en/latest/get_started/chat_data_format.html (Grounding / Detection Data)
  */
 export const internVl = refBoxDialect({
-  boxes: `\\[${BOX}(?:, ${BOX})*\\]`,
-  writtenBoxes: `${SPACE}\\[${WRITTEN_BOX}(?:,${WRITTEN_BOX})*\\]${SPACE}`,
-  write: (box) => `[[${box.join(', ')}]]`,
+  ...listedBoxes(GRID_NUMBER),
   nameless: false,
   // The sentences of its training data.
   question: (labels) =>

@@ -1,6 +1,6 @@
 import type { Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, GRID_NUMBER, type Scene, withoutAny } from '../dialect.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 import { boxesIn } from './ref-box.ts'
 
 const BOX = `${GRID_NUMBER}(?:,${GRID_NUMBER}){3}`
@@ -18,7 +18,7 @@ export const lightOnOcr: Dialect = {
     triggers: ['!['],
     tags: [{ begin: '![', pattern: `[^\\[\\]\\n]+\\]\\(${FILE}\\)${GRID_NUMBER}(?:,${GRID_NUMBER}){2}`, end: ',' }],
   }),
-  reader: (scene) => new SpanReader(new FigureNotation(scene)),
+  reader: (scene) => new SpanReader(startingWith('!', (text) => read(text, scene))),
   detection: {
     instruction: () => null,
     question: () => '',
@@ -40,27 +40,14 @@ const NUMBERS = /^\d{1,4}(?:[ \t]*,[ \t]*\d{1,4}){3}/
 const BEGUN = /^!(?:\[[^[\]\n]*(?:\](?:\([a-z_\d.]{0,13}\)?)?)?)?$/
 const NUMBERS_BEGUN = /^(?:\d{1,4}[ \t]*,[ \t]*){0,3}\d{0,4}[ \t]*$/
 
-class FigureNotation implements Notation {
-  readonly #scene: Scene
-
-  constructor(scene: Scene) {
-    this.#scene = scene
-  }
-
-  next(text: string, from: number): number {
-    return text.indexOf('!', from)
-  }
-
-  read(text: string): Reading {
-    const head = HEAD.exec(text)
-    if (head === null) return BEGUN.test(text) ? UNCLEAR : PROSE
-    const rest = text.slice(head[0].length)
-    const numbers = NUMBERS.exec(rest)
-    if (numbers === null) return NUMBERS_BEGUN.test(rest) ? UNCLEAR : PROSE
-    const pieces = boxesIn(numbers[0], head[1]!.trim(), this.#scene)
-    // The last number may have further digits.
-    if (numbers[0].length === rest.length && /,[ \t]*\d{1,3}$/.test(numbers[0]))
-      return { type: 'partial', whole: pieces }
-    return { type: 'span', length: head[0].length + numbers[0].length, pieces }
-  }
+function read(text: string, scene: Scene): Reading {
+  const head = HEAD.exec(text)
+  if (head === null) return BEGUN.test(text) ? UNCLEAR : PROSE
+  const rest = text.slice(head[0].length)
+  const numbers = NUMBERS.exec(rest)
+  if (numbers === null) return NUMBERS_BEGUN.test(rest) ? UNCLEAR : PROSE
+  const pieces = boxesIn(numbers[0], head[1]!.trim(), scene)
+  // The last number may have further digits.
+  if (numbers[0].length === rest.length && /,[ \t]*\d{1,3}$/.test(numbers[0])) return { type: 'partial', whole: pieces }
+  return { type: 'span', length: head[0].length + numbers[0].length, pieces }
 }

@@ -8,11 +8,11 @@ import {
   type TagRules,
 } from '../dialect.ts'
 import { type AnnotationFormat, formatHint } from '../hints.ts'
-import { MarkupError, parseMarkup } from '../markup-parser.ts'
+import { parseAnnotation } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { endsInName, TAG } from '../prose-guard.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { type Notation, PROSE, type Reading, SpanReader, spaced, UNCLEAR } from '../span-reader.ts'
 
 const TAG_OF = { point: 'point', box: 'point_box', polygon: 'polygon', clip: 'clip' } as const
 const PAIR = `\\(${GRID_NUMBER},${GRID_NUMBER}\\)`
@@ -110,19 +110,19 @@ class Markup implements Notation {
     const end = closingTag('track').exec(text)
     if (end) return this.#whole(text.slice(0, end.index + end[0].length))
     const last = text.lastIndexOf('</')
-    const salvaged = last === -1 ? null : parseOne(`${text.slice(0, text.indexOf('>', last) + 1)}</track>`)
+    const salvaged = last === -1 ? null : parseAnnotation(`${text.slice(0, text.indexOf('>', last) + 1)}</track>`)
     return salvaged ? { type: 'partial', salvage: this.#pieces(salvaged) } : UNCLEAR
   }
 
   #whole(text: string): Reading {
-    const annotation = parseOne(text)
+    const annotation = parseAnnotation(text)
     if (!annotation) return PROSE
     return { type: 'span', length: text.length, pieces: this.#pieces(annotation) }
   }
 
   #opening(tag: string): Reading {
     // Parsing a collection with one point yields its attributes.
-    const probe = parseOne(`${tag}<point>(0,0)</point></collection>`)
+    const probe = parseAnnotation(`${tag}<point>(0,0)</point></collection>`)
     if (probe?.kind !== 'collection' || this.#collection) return PROSE
     this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
     return { type: 'span', length: tag.length, pieces: [] }
@@ -141,10 +141,7 @@ class Markup implements Notation {
     const whole = { ...this.#collection, ...annotation } as Annotation
     if (whole.kind !== 'track' || this.#scene.timed) return [normalised(whole, this.#scene)]
     // Without times there is no track, only its leaves.
-    return whole.waypoints.flatMap((waypoint, i) => [
-      ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
-      normalised({ ...own(whole), ...waypoint }, this.#scene),
-    ])
+    return spaced(whole.waypoints.map((waypoint) => normalised({ ...own(whole), ...waypoint }, this.#scene)))
   }
 }
 
@@ -154,16 +151,4 @@ function own({ mention, assetIdx }: Attributes): Attributes {
 
 function closingTag(name: string): RegExp {
   return new RegExp(`</${name}\\s*>`, 'i')
-}
-
-/** Parses a text that is exactly one annotation; null when it is anything else. */
-function parseOne(text: string): Annotation | null {
-  try {
-    const items = parseMarkup(text)
-    const only = items.length === 1 ? items[0]! : null
-    return only?.kind === 'prose' ? null : only
-  } catch (error) {
-    if (error instanceof MarkupError) return null
-    throw error
-  }
 }

@@ -3,11 +3,11 @@ import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { PROSE, type Reading, SpanReader, spaced, startingWith, UNCLEAR } from '../span-reader.ts'
 
 const PERCENT = '(?:100(?:\\.0)?|[1-9]?[0-9](?:\\.[0-9])?)'
-const NAME = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
-const NOTHING = 'There are none.'
+export const NAME = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
+export const NOTHING = 'There are none.'
 
 /**
  * Molmo: points in percent of the image's sides. `<point x="61.5" y="40.4" alt="cup">cup</point>`, and for several
@@ -23,7 +23,7 @@ export const molmo: Dialect = {
       { begin: '<points', pattern: `${numbered()} alt="${NAME}">[^<]*`, end: '</points>' },
     ],
   }),
-  reader: (scene) => new SpanReader(new MolmoNotation(scene)),
+  reader: (scene) => new SpanReader(startingWith('<', (text) => read(text, scene))),
   detection: {
     instruction: () => null,
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
@@ -40,12 +40,12 @@ function numbered(): string {
   return `(?: x[0-9]{1,3}="${PERCENT}" y[0-9]{1,3}="${PERCENT}")+`
 }
 
-/** Groups consecutive leaves with the same mention, which share one tag. */
-function runs(leaves: readonly Leaf[]): Leaf[][] {
+/** Groups consecutive leaves with the same mention, which share one tag, as many as it takes at most. */
+export function runs(leaves: readonly Leaf[], most = Number.POSITIVE_INFINITY): Leaf[][] {
   const result: Leaf[][] = []
   for (const leaf of leaves) {
     const last = result.at(-1)
-    if (last && last[0]!.mention === leaf.mention) last.push(leaf)
+    if (last && last.length < most && last[0]!.mention === leaf.mention) last.push(leaf)
     else result.push([leaf])
   }
   return result
@@ -68,30 +68,14 @@ const BEGUN =
   /^<(?:p?|po|poi|poin|points?(?:(?:\s+[a-z]*\d*(?:\s*=\s*(?:"[^"<>]*"?)?)?)*\s*)(?:>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
 const PLACE = /([xy])\d*\s*=\s*"\s*(\d+(?:\.\d+)?)\s*"/g
 
-class MolmoNotation implements Notation {
-  readonly #scene: Scene
-
-  constructor(scene: Scene) {
-    this.#scene = scene
-  }
-
-  next(text: string, from: number): number {
-    return text.indexOf('<', from)
-  }
-
-  read(text: string): Reading {
-    const whole = WHOLE.exec(text)
-    const points = whole && pointsIn(whole[1]!)
-    if (points) {
-      const mention = unescapeText(whole[2] ?? whole[3]!)
-      const pieces = points.flatMap((point, i) => [
-        ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
-        normalised({ kind: 'point', ...(mention ? { mention } : {}), points: [point] }, this.#scene),
-      ])
-      return { type: 'span', length: whole[0].length, pieces }
-    }
-    return !whole && BEGUN.test(text) ? UNCLEAR : PROSE
-  }
+function read(text: string, scene: Scene): Reading {
+  const whole = WHOLE.exec(text)
+  const points = whole && pointsIn(whole[1]!)
+  if (!points) return !whole && BEGUN.test(text) ? UNCLEAR : PROSE
+  const mention = unescapeText(whole[2] ?? whole[3]!)
+  const leaf = (point: GridPoint): Leaf => ({ kind: 'point', ...(mention ? { mention } : {}), points: [point] })
+  const pieces = spaced(points.map((point) => normalised(leaf(point), scene)))
+  return { type: 'span', length: whole[0].length, pieces }
 }
 
 /** Parses the points in a tag's attributes; null when they are malformed or outside the image. */

@@ -1,17 +1,18 @@
-import type { Annotation, GridPoint, Leaf, Prose } from '../annotation.ts'
+import type { Annotation, Attributes, GridPoint, Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { PROSE, type Reading, SpanReader, spaced, startingWith, UNCLEAR } from '../span-reader.ts'
+import { NAME, NOTHING, runs } from './molmo.ts'
 
 const NUMBER = '(?:[0-9]{3}|1000)'
 const PLACE = `[0-9]{1,3} ${NUMBER} ${NUMBER}`
 /** The number of an image, from 1, or seconds, and then the number, x and y of each thing. */
 const FRAME = `[0-9]{1,4}(?:\\.[0-9])?(?: ${PLACE})+`
 const FRAMES = `${FRAME}(?:;${FRAME})*`
-const NAME = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
-const NOTHING = 'There are none.'
+/** More things would not be numbered in three digits. */
+const MOST_THINGS = 999
 
 /**
  * Molmo 2: points on a grid of 0..1000, with three digits, after the number of the image or the time, and a number for each
@@ -25,31 +26,17 @@ export const molmo2: Dialect = {
     triggers: ['<points'],
     tags: [{ begin: '<points coords="', pattern: `${FRAMES}">${NAME}`, end: '</points>' }],
   }),
-  reader: (scene) => new SpanReader(new Molmo2Notation(scene)),
+  reader: (scene) => new SpanReader(startingWith('<', (text) => read(text, scene))),
   detection: {
     instruction: () => null,
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
-    answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves).map(tagOf).join('\n')),
+    answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves, MOST_THINGS).map(tagOf).join('\n')),
     pattern(_kind, labels) {
       const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
       return `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${name}<\\/points>\\n?)+`
     },
   },
 }
-
-/** Groups consecutive leaves with the same mention, which share one tag. */
-function runs(leaves: readonly Leaf[]): Leaf[][] {
-  const result: Leaf[][] = []
-  for (const leaf of leaves) {
-    const last = result.at(-1)
-    if (last && last.length < MOST_THINGS && last[0]!.mention === leaf.mention) last.push(leaf)
-    else result.push([leaf])
-  }
-  return result
-}
-
-/** More would not be numbered in three digits. */
-const MOST_THINGS = 999
 
 function tagOf(leaves: readonly Leaf[]): string {
   const digits = (value: number) => String(value).padStart(3, '0')
@@ -61,60 +48,33 @@ const WHOLE = /^<(points|tracks)\s+coords="([^"<>]*)"(?:\s+alt="([^"<>]*)")?\s*(
 const BEGUN =
   /^<(?:[a-z]{0,5}|(?:points|tracks)(?:\s+[a-z]*(?:=(?:"[^"<>]*"?)?)?)*\s*(?:\/|>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
 
-class Molmo2Notation implements Notation {
-  readonly #scene: Scene
-
-  constructor(scene: Scene) {
-    this.#scene = scene
-  }
-
-  next(text: string, from: number): number {
-    return text.indexOf('<', from)
-  }
-
-  read(text: string): Reading {
-    const whole = WHOLE.exec(text)
-    const places = whole && placesIn(whole[2]!)
-    if (places) {
-      const [, tag, , alt, inner = ''] = whole
-      const mention = unescapeText(inner || (alt ?? ''))
-      const pieces =
-        tag === 'tracks' && this.#scene.timed ? this.#tracks(places, mention) : this.#points(places, mention)
-      return { type: 'span', length: whole[0].length, pieces: spaced(pieces) }
-    }
-    return whole === null && 'points tracks'.split(' ').some((tag) => isBegun(text, tag)) ? UNCLEAR : PROSE
-  }
-
-  #points(places: readonly Place[], mention: string): Annotation[] {
-    const { timed } = this.#scene
-    return places.map(({ frame, point }) => {
-      // Frames are numbered seconds in a video, and images from 1.
-      const where = timed ? { t: frame } : { assetIdx: Math.max(0, Math.round(frame) - 1) }
-      return normalised({ kind: 'point', ...named(mention), points: [point], ...where }, this.#scene)
-    })
-  }
-
-  #tracks(places: readonly Place[], mention: string): Annotation[] {
-    const things = Map.groupBy(places, ({ thing }) => thing)
-    return [...things.values()].map((waypoints) =>
-      normalised(
-        {
-          kind: 'track',
-          ...named(mention),
-          waypoints: waypoints.map(({ frame, point }): Leaf => ({ kind: 'point', points: [point], t: frame })),
-        },
-        this.#scene,
-      ),
-    )
-  }
+function read(text: string, scene: Scene): Reading {
+  const whole = WHOLE.exec(text)
+  const places = whole && placesIn(whole[2]!)
+  if (!places) return !whole && ['points', 'tracks'].some((tag) => isBegun(text, tag)) ? UNCLEAR : PROSE
+  const [, tag, , alt, inner = ''] = whole
+  const mention = unescapeText(inner || (alt ?? ''))
+  const named = mention === '' ? {} : { mention }
+  const found = tag === 'tracks' && scene.timed ? tracks(places, named) : points(places, named, scene)
+  const pieces = spaced(found.map((annotation) => normalised(annotation, scene)))
+  return { type: 'span', length: whole[0].length, pieces }
 }
 
-function named(mention: string): { readonly mention?: string } {
-  return mention === '' ? {} : { mention }
+function points(places: readonly Place[], named: Attributes, { timed }: Scene): Annotation[] {
+  return places.map(({ frame, point }) => {
+    // Frames are numbered seconds in a video, and images from 1.
+    const where = timed ? { t: frame } : { assetIdx: Math.max(0, Math.round(frame) - 1) }
+    return { kind: 'point', ...named, points: [point], ...where }
+  })
 }
 
-function spaced(pieces: readonly Annotation[]): (Prose | Annotation)[] {
-  return pieces.flatMap((piece, index) => (index > 0 ? [{ kind: 'prose' as const, text: ' ' }, piece] : [piece]))
+function tracks(places: readonly Place[], named: Attributes): Annotation[] {
+  const things = [...Map.groupBy(places, ({ thing }) => thing).values()]
+  return things.map((waypoints) => ({
+    kind: 'track',
+    ...named,
+    waypoints: waypoints.map(({ frame, point }) => ({ kind: 'point', points: [point], t: frame })),
+  }))
 }
 
 function isBegun(text: string, tag: string): boolean {

@@ -1,7 +1,7 @@
-import type { Leaf } from '../annotation.ts'
+import type { Annotation, Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
-import { normalised } from '../normal.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
+import { boxOf } from './ref-box.ts'
 
 /** Bins along each side of the image, which location tokens number. */
 const BINS = 1024
@@ -20,7 +20,7 @@ export const paligemma: Dialect = {
       { begin: '<loc', pattern: LOCATION.slice('<loc'.length) + LOCATION.repeat(2) + LOCATION.slice(0, -1), end: '>' },
     ],
   }),
-  reader: (scene) => new SpanReader(new PaliGemmaNotation(scene)),
+  reader: (scene) => new SpanReader(startingWith('<', (text) => read(text, scene))),
   detection: {
     instruction: () => null,
     question: (_kind, labels) => `detect ${labels === null ? 'all objects' : labels.map(written).join(' ; ')}`,
@@ -45,37 +45,18 @@ const WHOLE = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:(;[ \t]*)(?=[^ \t])|(?=[<\
 const OPEN = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:;[ \t]*)?$/
 const BEGUN = /^(?:<loc\d{4}>){0,3}(?:<(?:l(?:o(?:c\d{0,4})?)?)?)?$/
 
-class PaliGemmaNotation implements Notation {
-  readonly #scene: Scene
-
-  constructor(scene: Scene) {
-    this.#scene = scene
+function read(text: string, scene: Scene): Reading {
+  const whole = WHOLE.exec(text)
+  if (whole) {
+    const separator = whole[3] === undefined ? [] : [{ kind: 'prose' as const, text: '\n' }]
+    return { type: 'span', length: whole[0].length, pieces: [leafOf(whole, scene), ...separator] }
   }
+  const open = OPEN.exec(text)
+  if (open) return { type: 'partial', whole: [leafOf(open, scene)] }
+  return BEGUN.test(text) ? UNCLEAR : PROSE
+}
 
-  next(text: string, from: number): number {
-    return text.indexOf('<', from)
-  }
-
-  read(text: string): Reading {
-    const whole = WHOLE.exec(text)
-    if (whole) {
-      const separator = whole[3] === undefined ? [] : [{ kind: 'prose' as const, text: '\n' }]
-      return { type: 'span', length: whole[0].length, pieces: [this.#leaf(whole), ...separator] }
-    }
-    const open = OPEN.exec(text)
-    if (open) return { type: 'partial', whole: [this.#leaf(open)] }
-    return BEGUN.test(text) ? UNCLEAR : PROSE
-  }
-
-  #leaf([, locations, name]: RegExpExecArray): ReturnType<typeof normalised> {
-    const [top, left, bottom, right] = [...locations!.matchAll(/\d{4}/g)].map((bin) =>
-      Math.min(Math.round((Number(bin[0]) / BINS) * 1000), 1000),
-    ) as [number, number, number, number]
-    const mention = name!.trim()
-    const points = [
-      { x: left, y: top },
-      { x: right, y: bottom },
-    ]
-    return normalised({ kind: 'point_box', ...(mention ? { mention } : {}), points }, this.#scene)
-  }
+function leafOf([, locations, name]: RegExpExecArray, scene: Scene): Annotation {
+  const [top, left, bottom, right] = [...locations!.matchAll(/\d{4}/g)].map((bin) => Number(bin[0]))
+  return boxOf([left!, top!, right!, bottom!], BINS, name!.trim(), scene)
 }

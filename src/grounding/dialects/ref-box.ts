@@ -1,7 +1,7 @@
-import type { Leaf } from '../annotation.ts'
+import type { Annotation, Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { normalised } from '../normal.ts'
-import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+import { type Notation, PROSE, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 
 /** How a family writes boxes behind a name: `<ref>car</ref><box>...</box>`. */
 export interface RefBoxForm {
@@ -18,6 +18,20 @@ export interface RefBoxForm {
   /** Whether a box may stand alone, for what the question names. */
   readonly nameless: boolean
   question(labels: readonly string[] | null): string
+}
+
+const SPACE = '[ \\t]*'
+
+/** Boxes as lists in a list, `[[10, 20, 30, 40], ...]`. @param number the pattern of a coordinate. */
+export function listedBoxes(number: string): Pick<RefBoxForm, 'boxes' | 'writtenBoxes' | 'write'> {
+  const box = `\\[${number}(?:, ${number}){3}\\]`
+  const written = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
+  const writtenBox = `${SPACE}\\[${written}(?:,${written}){3}\\]${SPACE}`
+  return {
+    boxes: `\\[${box}(?:, ${box})*\\]`,
+    writtenBoxes: `${SPACE}\\[${writtenBox}(?:,${writtenBox})*\\]${SPACE}`,
+    write: (numbers) => `[[${numbers.join(', ')}]]`,
+  }
 }
 
 type Marks = readonly [ref: string, refEnd: string, box: string, boxEnd: string]
@@ -37,7 +51,7 @@ export function refBoxDialect(form: RefBoxForm): Dialect {
       triggers: [marks[0]],
       tags: [{ begin: marks[0], pattern: `[^<>\\n]+${refEnd}${box}${form.boxes}`, end: marks[3] }],
     }),
-    reader: (scene) => new SpanReader(new RefBoxNotation(form, scene)),
+    reader: (scene) => new SpanReader(refBoxNotation(form, scene)),
     detection: {
       instruction: () => null,
       question: (_kind, labels) => form.question(labels === null ? null : labels.map(written)),
@@ -80,47 +94,38 @@ function isBegun(text: string, parts: readonly (string | RegExp)[]): boolean {
   return false
 }
 
-class RefBoxNotation implements Notation {
-  readonly #scene: Scene
-  readonly #whole: RegExp
-  readonly #parts: readonly (readonly (string | RegExp)[])[]
-  readonly #most: number
-
-  constructor({ writtenBoxes, nameless, marks = DEFAULT_MARKS, most = 1000 }: RefBoxForm, scene: Scene) {
-    this.#scene = scene
-    this.#most = most
-    const [ref, refEnd, box, boxEnd] = marks.map(escapePattern)
-    const name = `${ref}([^<>\\n]*)${refEnd}[ \\t]*`
-    this.#whole = new RegExp(`^${nameless ? `(?:${name})?` : name}${box}(${writtenBoxes})${boxEnd}`)
-    this.#parts = partsOf(marks).slice(0, nameless ? 2 : 1)
-  }
-
-  next(text: string, from: number): number {
-    return text.indexOf('<', from)
-  }
-
-  read(text: string): Reading {
-    const whole = this.#whole.exec(text)
-    if (whole === null) return this.#parts.some((parts) => isBegun(text, parts)) ? UNCLEAR : PROSE
+function refBoxNotation(form: RefBoxForm, scene: Scene): Notation {
+  const { writtenBoxes, nameless, marks = DEFAULT_MARKS, most } = form
+  const [ref, refEnd, box, boxEnd] = marks.map(escapePattern)
+  const name = `${ref}([^<>\\n]*)${refEnd}[ \\t]*`
+  const pattern = new RegExp(`^${nameless ? `(?:${name})?` : name}${box}(${writtenBoxes})${boxEnd}`)
+  const possible = partsOf(marks).slice(0, nameless ? 2 : 1)
+  return startingWith('<', (text) => {
+    const whole = pattern.exec(text)
+    if (whole === null) return possible.some((parts) => isBegun(text, parts)) ? UNCLEAR : PROSE
     const mention = whole[1]?.trim() ?? ''
-    return { type: 'span', length: whole[0].length, pieces: boxesIn(whole[2]!, mention, this.#scene, this.#most) }
-  }
+    return { type: 'span', length: whole[0].length, pieces: boxesIn(whole[2]!, mention, scene, most) }
+  })
 }
 
 /**
  * The boxes among numbers in a text, four for each, with any text between them.
  * @param most the largest coordinate.
  */
-export function boxesIn(text: string, mention: string, scene: Scene, most = 1000): ReturnType<typeof normalised>[] {
-  const numbers = [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) =>
-    Math.min(Math.round((Number(number) / most) * 1000), 1000),
+export function boxesIn(text: string, mention: string, scene: Scene, most = 1000): Annotation[] {
+  const numbers = [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Number(number))
+  return Array.from({ length: numbers.length / 4 }, (_, index) =>
+    boxOf(numbers.slice(4 * index, 4 * index + 4), most, mention, scene),
   )
-  return Array.from({ length: numbers.length / 4 }, (_, index) => {
-    const [left, top, right, bottom] = numbers.slice(4 * index, 4 * index + 4) as [number, number, number, number]
-    const points = [
-      { x: left, y: top },
-      { x: right, y: bottom },
-    ]
-    return normalised({ kind: 'point_box', ...(mention ? { mention } : {}), points }, scene)
-  })
+}
+
+/** The box of these numbers: left, top, right, bottom, each of at most `most`. */
+export function boxOf(numbers: readonly number[], most: number, mention: string, scene: Scene): Annotation {
+  const grid = numbers.map((number) => Math.min(Math.round((number / most) * 1000), 1000))
+  const [left, top, right, bottom] = grid as [number, number, number, number]
+  const points = [
+    { x: left, y: top },
+    { x: right, y: bottom },
+  ]
+  return normalised({ kind: 'point_box', ...(mention ? { mention } : {}), points }, scene)
 }

@@ -1,6 +1,7 @@
 import { open, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isAlive } from '../../lib/is-alive.ts'
 import type { Tuning } from '../tuning.ts'
 
 export interface LockOptions {
@@ -72,15 +73,6 @@ async function readHolder(path: string): Promise<Holder | null> {
 
 function isStale({ pid, host, touchedMs }: Holder, staleMs: number): boolean {
   return Date.now() - touchedMs > staleMs || (pid !== null && host === hostname() && !isAlive(pid))
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
-  }
 }
 
 /**

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
 import { forgetExamination } from '../../models/kept-examination.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
@@ -100,6 +101,11 @@ export async function storeCard(
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
 }
 
+/** `user/repo` of a model of the hub, by the source of its card. */
+export function repositoryOf(source: string | null): string | null {
+  return /^hf:([^@]+)@/.exec(source ?? '')?.[1] ?? null
+}
+
 export async function removeCard({ file }: StoredCard): Promise<void> {
   await rm(file, { force: true })
   await forgetUnread(file)
@@ -137,11 +143,7 @@ function aliasesOf({ aliases }: Served): string[] {
 }
 
 async function parseCard(file: string): Promise<z.infer<typeof cardSchema> | null> {
-  try {
-    return cardSchema.safeParse(JSON.parse(await readFile(file, 'utf8'))).data ?? null
-  } catch {
-    return null
-  }
+  return cardSchema.safeParse(parseJsonOr(await readFile(file, 'utf8').catch(() => ''), null)).data ?? null
 }
 
 async function readCard(file: string): Promise<StoredCard | null> {

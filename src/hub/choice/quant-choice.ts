@@ -62,11 +62,18 @@ export async function estimate(
   const estimated: EstimatedCandidate[] = []
   for (const candidate of await inCacheFirst(repository, candidates)) {
     const key = modelKey(candidate)
-    if (!headers.has(key)) headers.set(key, headers.size < MAX_HEADERS ? await tryHeader(repository, candidate) : null)
+    if (!headers.has(key))
+      headers.set(
+        key,
+        headers.size < MAX_HEADERS ? await readLanguage(repository, candidate).catch(ignoreBroken) : null,
+      )
     const language = headers.get(key) ?? new Map()
     const projector = projectorOf(candidate)
     if (projector !== undefined && !encoders.has(projector.path)) {
-      encoders.set(projector.path, encoders.size < MAX_HEADERS ? await tryEncoder(repository, projector) : null)
+      encoders.set(
+        projector.path,
+        encoders.size < MAX_HEADERS ? await readEncoder(repository, projector).catch(ignoreBroken) : null,
+      )
     }
     const encoder = projector === undefined ? null : (encoders.get(projector.path) ?? null)
     const bytes = candidate.bytes + (projector?.size ?? 0)
@@ -160,15 +167,7 @@ async function inCacheFirst(repository: Repository, candidates: readonly Candida
   return [...candidates.filter((_, index) => here[index]), ...candidates.filter((_, index) => !here[index])]
 }
 
-/** The header of a file that may be broken: that matters only when it is the one to be used. */
-function tryHeader(repository: Repository, candidate: Candidate): Promise<Metadata | null> {
-  return readLanguage(repository, candidate).catch(ignoreBroken)
-}
-
-function tryEncoder(repository: Repository, projector: HubFile): Promise<Metadata | null> {
-  return readEncoder(repository, projector).catch(ignoreBroken)
-}
-
+/** That a file is broken matters only when it is the one to be used. */
 function ignoreBroken(error: unknown): null {
   if (error instanceof HubError) return null
   throw error

@@ -1,5 +1,6 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { z } from 'zod'
+import { parseJsonOr } from '../../lib/parse-json.ts'
 import { type ByteRange, joined, totalOf } from './byte-ranges.ts'
 
 const schema = z.object({
@@ -36,7 +37,7 @@ export class Journal {
   /** The journal of an earlier attempt at the same file, or a new one. */
   static async open(incomplete: string, key: string, size: number): Promise<Journal> {
     const path = Journal.pathFor(incomplete)
-    const parsed = schema.safeParse(await readJson(path))
+    const parsed = schema.safeParse(parseJsonOr(await readFile(path, 'utf8').catch(() => ''), null))
     const old = parsed.success && parsed.data.key === key && parsed.data.size === size ? parsed.data : null
     const done = (old?.done ?? []).filter(([from, to]) => from < to && to <= size)
     return new Journal(path, key, size, old?.etag ?? null, done)
@@ -70,13 +71,5 @@ export class Journal {
     const draft = `${this.#path}.draft`
     await writeFile(draft, JSON.stringify({ key: this.#key, size: this.#size, etag: this.#etag, done: this.#done }))
     await rename(draft, this.#path)
-  }
-}
-
-async function readJson(path: string): Promise<unknown> {
-  try {
-    return JSON.parse(await readFile(path, 'utf8'))
-  } catch {
-    return null
   }
 }

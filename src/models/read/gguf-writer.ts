@@ -15,7 +15,6 @@ export interface Tensor extends Omit<GgufTensor, 'offset'> {
 
 /** The types of tensors that can be written. */
 export const TensorType = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14, BF16: 30 } as const
-export type TensorTypeName = keyof typeof TensorType
 
 interface Block {
   readonly values: number
@@ -40,16 +39,8 @@ const VERSION = 3
 const ALIGNMENT = 32
 
 export const uint32 = (value: number): GgufField => field(4, value, rawUint32(value))
-export const int32 = (value: number): GgufField => field(5, value, Buffer.from(Int32Array.of(value).buffer))
 export const float32 = (value: number): GgufField => field(6, value, Buffer.from(Float32Array.of(value).buffer))
-export const bool = (value: boolean): GgufField => field(7, value, Buffer.of(value ? 1 : 0))
 export const string = (value: string): GgufField => field(8, value, rawString(value))
-export const int32s = (values: readonly number[]): WrittenField =>
-  array(5, values.length, Buffer.from(Int32Array.from(values).buffer))
-export const float32s = (values: readonly number[]): WrittenField =>
-  array(6, values.length, Buffer.from(Float32Array.from(values).buffer))
-export const bools = (values: readonly boolean[]): WrittenField =>
-  array(7, values.length, Buffer.from(values.map((value) => (value ? 1 : 0))))
 export const strings = (values: readonly string[]): WrittenField =>
   array(8, values.length, Buffer.concat(values.map(rawString)))
 
@@ -88,11 +79,13 @@ async function writePadded(file: FileHandle, bytes: Buffer): Promise<void> {
 
 const align = (offset: number) => Math.ceil(offset / ALIGNMENT) * ALIGNMENT
 
-function field(type: number, value: GgufValue, bytes: Buffer): GgufField {
+/** @param type of the value in the file. */
+export function field(type: number, value: GgufValue, bytes: Buffer): GgufField {
   return { value, bytes: Buffer.concat([rawUint32(type), bytes]) }
 }
 
-function array(type: number, length: number, items: Buffer): WrittenField {
+/** @param type of the items in the file. */
+export function array(type: number, length: number, items: Buffer): WrittenField {
   return { bytes: Buffer.concat([rawUint32(9), rawUint32(type), rawUint64(length), items]) }
 }
 

@@ -54,13 +54,7 @@ export class ModelHeaders {
     return runsOnServers(this.#files) ? this.#readFolder(this.#files) : null
   }
 
-  #readFolder({
-    type,
-    tokenizer,
-  }: {
-    readonly type: ServerEngine
-    readonly tokenizer: string
-  }): Promise<FolderHeaders> {
+  #readFolder({ type, tokenizer }: Extract<NamedFiles, { type: ServerEngine }>): Promise<FolderHeaders> {
     this.#folder ??= readFolder(tokenizer, this.#place).then((headers) => headersFor(type, headers))
     return this.#folder
   }

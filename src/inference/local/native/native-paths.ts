@@ -1,4 +1,4 @@
-import { type Backend, findBackend, GPU_BACKENDS, wantedBackend } from '../../../setup/backends.mjs'
+import { findBackend, GPU_BACKENDS, wantedBackend } from '../../../setup/backends.mjs'
 import {
   CPU,
   findCompiled,
@@ -6,9 +6,9 @@ import {
   findPackaged,
   locatePrebuilt,
   MTMD,
-  type PrebuiltLibraries,
   platformPackage,
 } from '../../../setup/native-library.mjs'
+import type { Backend, PrebuiltLibraries } from '../../../setup/types.ts'
 
 /** Files of the native libraries that the engine loads. */
 export interface NativePaths extends PrebuiltLibraries {

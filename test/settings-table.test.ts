@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { withSettingsTable } from './settings-table.ts'
+import { withSettingsTable } from '../scripts/settings-markdown.ts'
 
 test('docs/operations.md lists the settings as they are (`npm run settings-table` writes them)', async () => {
   const page = await readFile('docs/operations.md', 'utf8')

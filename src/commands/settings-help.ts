@@ -1,4 +1,5 @@
-import { SETTINGS } from './settings.ts'
+import { SETTINGS } from '../config/settings.ts'
+import { wrap } from './output.ts'
 
 const WIDTH = 120
 const COLUMN = 28
@@ -12,11 +13,5 @@ ${SETTINGS.map((setting) => entry(setting.variable, `${setting.help} [${setting.
 
 /** A name, and behind it a text that is broken into lines. */
 function entry(name: string, text: string): string {
-  const lines = ['']
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1)!
-    if (COLUMN + line.length + word.length + 1 > WIDTH) lines.push(word)
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
-  }
-  return `  ${name}`.padEnd(COLUMN) + lines.join(`\n${' '.repeat(COLUMN)}`)
+  return `  ${name}`.padEnd(COLUMN) + wrap(text, WIDTH - COLUMN).join(`\n${' '.repeat(COLUMN)}`)
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { SETTINGS, type SettingName, settingsSchema } from './settings.ts'
+import { SETTINGS, type SettingName, settingsSchema } from '../src/config/settings.ts'
 
 /** Between these lines of docs/operations.md stands the table; `npm run settings-table` writes it there. */
 const BEGIN = '<!-- settings: written by npm run settings-table -->'

@@ -1,0 +1,123 @@
+import { type LookoutClient, ServerError } from '../../client/client.ts'
+import { ConfigError } from '../../config/config.ts'
+import { type ConnectionOptions, findPlace, isAboutInput, type Place } from '../asking/connection.ts'
+import { MediaError } from '../asking/media.ts'
+import { endWithUser, note } from '../asking/screen.ts'
+import { warn } from '../warn.ts'
+import type { Input, Journal } from './journal.ts'
+import { Progress } from './progress.ts'
+
+/** Inputs in a row that the server fails at before it is taken to be broken. */
+const MOST_FAULTS = 5
+
+interface RunOptions<Asked extends Input> {
+  readonly inputs: readonly Asked[]
+  /** What they are, in the plural. */
+  readonly noun: string
+  /** How many are asked about at a time. */
+  readonly jobs: number
+}
+
+/** Asks about the inputs that have no result yet. */
+export class Run<Asked extends Input> {
+  readonly place: Place
+  readonly #options: RunOptions<Asked>
+  readonly #progress: Progress
+
+  private constructor(place: Place, options: RunOptions<Asked>, progress: Progress) {
+    this.place = place
+    this.#options = options
+    this.#progress = progress
+  }
+
+  static async prepare<Asked extends Input>(
+    connection: ConnectionOptions,
+    options: RunOptions<Asked>,
+  ): Promise<Run<Asked>> {
+    const progress = new Progress(options.noun)
+    const place = await findPlace({ ...connection, say: (line) => progress.say(line) })
+    return new Run(place, options, progress)
+  }
+
+  /**
+   * Puts what `ask` resolves with into the journal.
+   * @returns by input, why there is no result.
+   * @throws ConfigError where the server fails at all of them.
+   */
+  async ask(
+    journal: Journal,
+    model: string | null,
+    ask: (client: LookoutClient, input: Asked) => Promise<unknown>,
+  ): Promise<ReadonlyMap<string, string>> {
+    const { inputs, noun, jobs } = this.#options
+    const failures = new Map<string, string>()
+    const left = inputs.filter((input) => !journal.has(input))
+    let done = inputs.length - left.length
+    if (done > 0) note(`${done} of ${inputs.length} ${noun} are done already`)
+    if (left.length === 0) return failures
+    await using opened = await this.place.open(model)
+    const progress = this.#progress
+    progress.begin(inputs.length, done)
+    const sofar = () => `${done} of ${inputs.length} ${noun} are done, and the same command goes on from there`
+    endWithUser(() => progress.say(sofar()))
+    let faults = 0
+    try {
+      await inParallel(left, jobs, async (input) => {
+        try {
+          const result = await ask(opened.client, input)
+          faults = 0
+          await journal.add(input, result)
+          done++
+        } catch (error) {
+          if (isFault(error)) faults++
+          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
+          if (faults >= MOST_FAULTS) throw error
+          failures.set(input.file, (error as Error).message)
+        }
+        progress.advance()
+      })
+    } catch (error) {
+      progress.clear()
+      await journal.close(false)
+      throw new ConfigError(`${(error as Error).message} (${sofar()})`)
+    }
+    progress.end()
+    return failures
+  }
+}
+
+/** Warns of each failure. @returns how many there are; null for none. */
+export function sayFailures(
+  failures: ReadonlyMap<string, string>,
+  inputs: readonly Input[],
+  outcome: string,
+): string | null {
+  for (const { file } of inputs) {
+    const message = failures.get(file)
+    if (message !== undefined) warn(message.includes(file) ? message : `${file}: ${message}`)
+  }
+  return failures.size === 0 ? null : `${failures.size} of ${inputs.length} ${outcome}`
+}
+
+/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
+function isFault(error: unknown): boolean {
+  return error instanceof ServerError && error.status >= 500 && error.status !== 503
+}
+
+/** @throws the first error of any of them, when no other is under way. */
+async function inParallel<Item>(items: readonly Item[], jobs: number, work: (item: Item) => Promise<void>) {
+  let next = 0
+  let isFailed = false
+  const run = async () => {
+    while (next < items.length && !isFailed) {
+      try {
+        await work(items[next++]!)
+      } catch (error) {
+        isFailed = true
+        throw error
+      }
+    }
+  }
+  const outcomes = await Promise.allSettled(Array.from({ length: Math.min(jobs, items.length) }, run))
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+}
