@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChoiceEvent, ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
+import { handlerOf } from '../../http/client-call.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
@@ -24,21 +25,21 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
   addEndpoint(app, {
     ...shared,
     url: URL,
-    handlers: { POST: (request, reply) => serveChat(request, reply, options, surface) },
+    handlers: { POST: handlerOf((call) => serveChat(call, options, surface)) },
   })
   addEndpoint(app, {
     ...shared,
     url: `${URL}/input_tokens`,
     handlers: {
-      POST: async (request, reply) => {
-        const { read, caller, signal } = await admitUnmetered(request, reply, options, surface)
+      POST: handlerOf(async (call) => {
+        const { read, caller, signal } = await admitUnmetered(call, options, surface)
         return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
-      },
+      }),
     },
   })
 }
 
-function chatCompletions({
+export function chatCompletions({
   compatibility,
   conversations,
 }: ChatCompletionsOptions): ChatSurface<ReadBody<ChatRequestBody>, ReplyEvent | ChoiceEvent> {
