@@ -67,12 +67,15 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
 class LineCall implements ApiCall {
   readonly id = newTraceId()
   readonly headers: ApiCall['headers']
+  readonly body: Buffer
+  readonly logger: ApiCall['logger']
   readonly trace: RequestTrace | null
+  readonly #closing = new AbortController()
+  readonly closed = this.#closing.signal
   status: number | null = null
   readonly #line: LineRequest
   readonly #options: BatchLinesOptions
   readonly #refusal: ApiError | undefined
-  readonly #closed = new AbortController()
   readonly #started = performance.now()
   #model = ''
 
@@ -81,6 +84,8 @@ class LineCall implements ApiCall {
     options.meter?.requestStarted()
     this.#line = line
     this.#options = options
+    this.body = body
+    this.logger = options.logger
     this.headers = { 'content-length': `${body.length}`, [PRIORITY_HEADER]: 'background' }
     this.#refusal = accessError(principal, { url: endpoint, scope: 'inference' })
     this.trace = this.#refusal === undefined ? this.#beginTrace() : null
@@ -97,18 +102,6 @@ class LineCall implements ApiCall {
     const { principal } = this.#line
     if (principal === null) throw new Error('A line was answered without a key')
     return principal
-  }
-
-  get body() {
-    return this.#line.body
-  }
-
-  get logger() {
-    return this.#options.logger
-  }
-
-  get closed() {
-    return this.#closed.signal
   }
 
   servedBy(model: string): void {
@@ -157,14 +150,13 @@ class LineCall implements ApiCall {
   /** Records how it ended, once. */
   #end(): void {
     if (this.closed.aborted) return
-    const { id, trace } = this
+    const { id, logger, trace } = this
     const { endpoint: path, principal } = this.#line
-    const { logger, meter } = this.#options
     const ms = performance.now() - this.#started
     const ended = { method: 'POST', status: this.status ?? CLIENT_CLOSED_REQUEST, ms }
     logRequest(logger, { ...ended, id, clientId: null, trace, path, organisation: principal?.organisation })
-    meter?.requestEnded({ ...ended, endpoint: path, model: this.#model })
-    this.#closed.abort(new ClientDisconnected('The line of a batch was stopped'))
+    this.#options.meter?.requestEnded({ ...ended, endpoint: path, model: this.#model })
+    this.#closing.abort(new ClientDisconnected('The line of a batch was stopped'))
     trace?.end(this.status ?? 200, this.status !== null)
   }
 }

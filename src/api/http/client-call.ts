@@ -1,64 +1,40 @@
-import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { principalOf } from './access/auth.ts'
 import type { ApiCall } from './api-call.ts'
 import { closedSignal } from './connection/abort-signal.ts'
-import { type Framing, ResponseStream } from './connection/response-stream.ts'
+import { ResponseStream } from './connection/response-stream.ts'
+import { addEndpoint, type Endpoint } from './routes.ts'
 
-/** A client's request over HTTP. */
-export class ClientCall implements ApiCall {
-  readonly closed: AbortSignal
-  readonly #request: FastifyRequest
-  readonly #reply: FastifyReply
-
-  constructor(request: FastifyRequest, reply: FastifyReply) {
-    this.#request = request
-    this.#reply = reply
-    this.closed = closedSignal(reply)
-  }
-
-  get id() {
-    return this.#request.id
-  }
-
-  get principal() {
-    return principalOf(this.#request)
-  }
-
-  get headers() {
-    return this.#request.headers
-  }
-
-  get body() {
-    return this.#request.raw
-  }
-
-  get logger() {
-    return this.#request.server.logger
-  }
-
-  get trace() {
-    return this.#request.trace
-  }
-
-  get status(): number | null {
-    const { raw } = this.#reply
-    return raw.writableFinished ? raw.statusCode : null
-  }
-
-  servedBy(model: string): void {
-    this.#request.servedModel = model
-  }
-
-  setHeader(name: string, value: string): void {
-    if (!this.#reply.raw.headersSent) this.#reply.header(name, value)
-  }
-
-  openStream(framing: Framing, keepAliveMs?: number): ResponseStream {
-    return new ResponseStream(this.#reply, framing, keepAliveMs)
+/** Returns a client's request over HTTP as a call. */
+export function callOf(request: FastifyRequest, reply: FastifyReply): ApiCall {
+  const { id, headers, trace, raw: body } = request
+  const { raw } = reply
+  return {
+    ...{ id, headers, trace, body },
+    principal: principalOf(request),
+    logger: request.server.logger,
+    closed: closedSignal(reply),
+    get status() {
+      return raw.writableFinished ? raw.statusCode : null
+    },
+    servedBy(model) {
+      request.servedModel = model
+    },
+    setHeader(name, value) {
+      if (!raw.headersSent) reply.header(name, value)
+    },
+    openStream: (framing, keepAliveMs) => new ResponseStream(reply, framing, keepAliveMs),
   }
 }
 
-/** A handler for Fastify that answers requests as calls. */
-export function handlerOf(answer: (call: ApiCall) => Promise<unknown>): RouteHandlerMethod {
-  return (request, reply) => answer(new ClientCall(request, reply))
+/** Adds endpoints that answer `POST` requests as calls. @param answers by URL. */
+export function addCalls(
+  app: FastifyInstance,
+  shared: Omit<Endpoint, 'url' | 'scope' | 'handlers'>,
+  answers: Readonly<Record<string, (call: ApiCall) => Promise<unknown>>>,
+): void {
+  for (const [url, answer] of Object.entries(answers)) {
+    const handlers: Endpoint['handlers'] = { POST: (request, reply) => answer(callOf(request, reply)) }
+    addEndpoint(app, { ...shared, scope: 'inference', url, handlers })
+  }
 }

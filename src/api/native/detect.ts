@@ -6,9 +6,8 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
-import { handlerOf } from '../http/client-call.ts'
+import { addCalls } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
-import { addEndpoint } from '../http/routes.ts'
 import { admit, type Reading, type Serving } from '../surfaces/admission.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
 
@@ -20,12 +19,7 @@ const READING: Reading<ReadBody<DetectRequestBody>> = {
 
 /** `POST /v1/detect` */
 export function addDetect(app: FastifyInstance, serving: Serving): void {
-  addEndpoint(app, {
-    url: '/v1/detect',
-    bucket: 'detect',
-    scope: 'inference',
-    handlers: { POST: handlerOf((call) => detect(call, serving)) },
-  })
+  addCalls(app, { bucket: 'detect' }, { '/v1/detect': (call) => detect(call, serving) })
 }
 
 export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {

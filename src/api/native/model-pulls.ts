@@ -6,7 +6,7 @@ import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { modelOverloaded } from '../../lib/errors.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { handlerOf } from '../http/client-call.ts'
+import { callOf } from '../http/client-call.ts'
 import { EVENTS } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import type { Examinations } from '../http/examinations.ts'
@@ -32,7 +32,7 @@ export function addModelPulls(app: FastifyInstance, options: ModelPullsOptions):
     url: '/v1/models/pull',
     bucket: 'models',
     scope: 'admin',
-    handlers: { POST: handlerOf((call) => pull(call, options)) },
+    handlers: { POST: (request, reply) => pull(callOf(request, reply), options) },
   })
 }
 

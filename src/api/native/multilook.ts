@@ -7,9 +7,8 @@ import type { MultilookRequest } from '../../conversation/request/multilook-requ
 import { prefersEvents } from '../http/accept.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
-import { handlerOf } from '../http/client-call.ts'
+import { addCalls } from '../http/client-call.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
-import { addEndpoint } from '../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../surfaces/admission.ts'
 import { toLogProbs } from '../surfaces/openai/log-probs.ts'
 import { toDelta, toMessageBody } from '../surfaces/openai/reply-message.ts'
@@ -40,23 +39,18 @@ const URL = '/v1/chat/completions/multilook'
 /** `POST /v1/chat/completions/multilook`, and below it `/input_tokens`, which the contract does not have. */
 export function addMultilook(app: FastifyInstance, serving: Serving): void {
   const surface = multilook(serving)
-  const shared = { bucket: 'multilook', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: handlerOf((call) => serveChat(call, serving, surface)) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: handlerOf(async (call) => {
+  addCalls(
+    app,
+    { bucket: 'multilook' },
+    {
+      [URL]: (call) => serveChat(call, serving, surface),
+      [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, serving, surface)
         const asked = toMultilookRequest(read.value, false)
         return toInputTokens(await serving.conversations.measureMultilook(asked, caller, signal), call)
-      }),
+      },
     },
-  })
+  )
 }
 
 export function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRequestBody>, MultilookEvent> {

@@ -4,7 +4,7 @@ import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { handlerOf } from '../http/client-call.ts'
+import { callOf } from '../http/client-call.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'
 
@@ -26,7 +26,7 @@ export function addBatches(app: FastifyInstance, options: BatchesApiOptions): vo
     scope: 'inference',
     bucket: 'batches',
     handlers: {
-      POST: handlerOf((call) => create(call, options)),
+      POST: (request, reply) => create(callOf(request, reply), options),
       GET: (request) => list(request, batches),
     },
   })

@@ -3,7 +3,7 @@ import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { MediaLoader } from '../../media/media-loader.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { ClientCall } from '../http/client-call.ts'
+import { callOf } from '../http/client-call.ts'
 import { requestSignal } from '../http/connection/abort-signal.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { fetchBody } from './fetch-body.ts'
@@ -33,7 +33,7 @@ async function fetchMedia(
   reply: FastifyReply,
   { bodies, media, shutdown }: StudioFetchOptions,
 ): Promise<Readable> {
-  const call = new ClientCall(request, reply)
+  const call = callOf(request, reply)
   const { value: body } = await bodies.read(call, fetchBody)
   const signal = requestSignal(call.closed, shutdown)
   const found = await media.fetch(body.url, { organisation: call.principal.organisation, param: 'url', signal })

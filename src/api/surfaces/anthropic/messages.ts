@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { handlerOf } from '../../http/client-call.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { toChatRequest } from './chat-request.ts'
@@ -28,23 +27,18 @@ export function addMessages(app: FastifyInstance, serving: Serving): void {
       reply.header(REQUEST_ID, request.id)
       done()
     })
-    const shared = { bucket: 'chat', scope: 'inference', keyHeader: 'x-api-key' } as const
-    addEndpoint(scope, {
-      ...shared,
-      url: PATH,
-      handlers: { POST: handlerOf((call) => serveChat(call, serving, surface)) },
-    })
-    addEndpoint(scope, {
-      ...shared,
-      url: `${PATH}/count_tokens`,
-      handlers: {
-        POST: handlerOf(async (call): Promise<MessageTokensBody> => {
+    addCalls(
+      scope,
+      { bucket: 'chat', keyHeader: 'x-api-key' },
+      {
+        [PATH]: (call) => serveChat(call, serving, surface),
+        [`${PATH}/count_tokens`]: async (call): Promise<MessageTokensBody> => {
           const { read, model, caller, signal } = await admitUnmetered(call, serving, COUNTED)
           const measure = await serving.conversations.measureChat(toChatRequest(read, model), caller, signal)
           return { input_tokens: measure.promptTokens }
-        }),
+        },
       },
-    })
+    )
     addAnthropicModels(scope, serving.models)
   })
 }

@@ -1,9 +1,9 @@
-import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { ApiCall } from '../../http/api-call.ts'
-import { handlerOf } from '../../http/client-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'
 import { answerError } from '../../http/error-handler.ts'
 import { addEndpoint } from '../../http/routes.ts'
@@ -44,32 +44,28 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
     // Ollama's clients, and its documentation's examples, may omit the type of a body.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    const add = (name: string, method: 'GET' | 'POST', handler: RouteHandlerMethod) =>
-      addEndpoint(scope, {
-        url: `/api/${name}`,
-        bucket: 'chat',
-        scope: 'inference',
-        keyless: true,
-        handlers: { [method]: handler },
-      })
-    add('version', 'GET', async () => ({ version: VERSION }))
-    add('tags', 'GET', async () => ({ models: await Promise.all((await models.list()).map(toModelBody)) }))
-    add('ps', 'GET', async () => {
+    const shared = { bucket: 'chat', keyless: true } as const
+    const addGet = (name: string, answer: () => Promise<unknown>) =>
+      addEndpoint(scope, { ...shared, scope: 'inference', url: `/api/${name}`, handlers: { GET: answer } })
+    addGet('version', async () => ({ version: VERSION }))
+    addGet('tags', async () => ({ models: await Promise.all((await models.list()).map(toModelBody)) }))
+    addGet('ps', async () => {
       const loaded = (await models.list()).filter(({ engine }) => engine.state === 'ready')
       return { models: await Promise.all(loaded.map(toRunning)) }
     })
-    const addPost = (name: string, answer: (call: ApiCall) => Promise<unknown>) => add(name, 'POST', handlerOf(answer))
-    addPost('show', async (call) => {
-      const { value } = await bodies.read(call, showBody)
-      return toShown(await findModel(models, value.model || value.name || ''))
-    })
-    addPost('chat', async (call) => {
-      const read = await bodies.read(call, chatBody)
-      return answer(call, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
-    })
-    addPost('generate', async (call) => {
-      const read = await bodies.read(call, generateBody)
-      return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+    addCalls(scope, shared, {
+      '/api/show': async (call) => {
+        const { value } = await bodies.read(call, showBody)
+        return toShown(await findModel(models, value.model || value.name || ''))
+      },
+      '/api/chat': async (call) => {
+        const read = await bodies.read(call, chatBody)
+        return answer(call, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
+      },
+      '/api/generate': async (call) => {
+        const read = await bodies.read(call, generateBody)
+        return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+      },
     })
     for (const [name, reason] of Object.entries(ABSENT)) {
       const refuse = async () => {

@@ -3,8 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChoiceEvent, ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { handlerOf } from '../../http/client-call.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { toChatRequest } from './chat-request.ts'
@@ -21,22 +20,17 @@ const URL = '/v1/chat/completions'
 /** `POST /v1/chat/completions`, and below it `/input_tokens`, which the contract does not have. */
 export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
   const surface = chatCompletions(options)
-  const shared = { bucket: 'chat', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: handlerOf((call) => serveChat(call, options, surface)) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: handlerOf(async (call) => {
+  addCalls(
+    app,
+    { bucket: 'chat' },
+    {
+      [URL]: (call) => serveChat(call, options, surface),
+      [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, options, surface)
         return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
-      }),
+      },
     },
-  })
+  )
 }
 
 export function chatCompletions({

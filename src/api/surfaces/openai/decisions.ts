@@ -3,9 +3,8 @@ import type { Answer, DecisionReply, DecisionUsage } from '../../../conversation
 import type { Distribution } from '../../../conversation/decisions/probabilities.ts'
 import { GRID } from '../../../media/coordinates.ts'
 import type { ApiCall } from '../../http/api-call.ts'
-import { handlerOf } from '../../http/client-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { logServerError, toApiError } from '../../http/error-handler.ts'
-import { addEndpoint } from '../../http/routes.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
 import { toDecisionRequest } from './decision-request.ts'
 import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
@@ -15,12 +14,7 @@ const READING = bodiesOf('decisions', decisionBody)
 
 /** `POST /v1/decisions`, which the contract does not have. */
 export function addDecisions(app: FastifyInstance, serving: Serving): void {
-  addEndpoint(app, {
-    url: '/v1/decisions',
-    bucket: 'decisions',
-    scope: 'inference',
-    handlers: { POST: handlerOf((call) => decide(call, serving)) },
-  })
+  addCalls(app, { bucket: 'decisions' }, { '/v1/decisions': (call) => decide(call, serving) })
 }
 
 export async function decide(call: ApiCall, serving: Serving): Promise<DecisionResponseBody> {

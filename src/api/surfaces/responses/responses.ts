@@ -3,8 +3,7 @@ import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import { newResponseId } from '../../../responses/response-id.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { handlerOf } from '../../http/client-call.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf } from '../admission.ts'
 import type { ChatCompletionsOptions } from '../openai/chat-completions.ts'
 import { toInputTokens } from '../openai/input-tokens.ts'
@@ -27,23 +26,18 @@ const COUNTED = bodiesOf(ENDPOINT, responsePromptBody)
 /** `/v1/responses` and the paths below it. The contract has none of them. */
 export function addResponses(app: FastifyInstance, options: ResponsesApiOptions): void {
   const surface = responses(options)
-  const shared = { bucket: 'chat', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: handlerOf((call) => serveChat(call, options, surface)) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: handlerOf(async (call) => {
+  addCalls(
+    app,
+    { bucket: 'chat' },
+    {
+      [URL]: (call) => serveChat(call, options, surface),
+      [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, options, COUNTED)
         const { chat } = await chatOf(read, call, options)
         return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
-      }),
+      },
     },
-  })
+  )
   addStoredResponses(app, options)
 }
 

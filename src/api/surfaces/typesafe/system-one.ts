@@ -4,7 +4,7 @@ import type { Distribution } from '../../../conversation/decisions/probabilities
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import type { ApiCall } from '../../http/api-call.ts'
-import { handlerOf } from '../../http/client-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { namedModel } from '../../http/named-model.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { admit, type Reading, type Serving } from '../admission.ts'
@@ -35,15 +35,15 @@ export function addSystemOne(app: FastifyInstance, serving: Serving): void {
       reply.header(REQUEST_ID, request.id)
       done()
     })
-    for (const prefix of ['', PREFIX]) {
-      addEndpoint(scope, {
-        url: `${prefix}/v1/systemone`,
-        bucket: 'decisions',
-        scope: 'inference',
-        body: { zstd: true },
-        handlers: { POST: handlerOf((call) => decide(call, serving)) },
-      })
-    }
+    const answer = (call: ApiCall) => decide(call, serving)
+    addCalls(
+      scope,
+      { bucket: 'decisions', body: { zstd: true } },
+      {
+        '/v1/systemone': answer,
+        [`${PREFIX}/v1/systemone`]: answer,
+      },
+    )
     addEndpoint(scope, {
       url: `${PREFIX}/v1/models`,
       bucket: 'models',
