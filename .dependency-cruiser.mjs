@@ -87,7 +87,6 @@ const ROOMS = {
   ],
   'api/http': [
     ...[
-      'batches',
       'conversation/*',
       'inference/catalog',
       'inference/pool',

@@ -195,18 +195,9 @@ export class Service {
 
     const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
     const closing = new GracefulShutdown()
-    const lines = new code.LineRequests()
-    const runner =
-      config.batchLines === 0
-        ? null
-        : state.createBatchRunner({
-            run: (call) => lines.run(call),
-            parallel: config.batchLines,
-            ...parts.batches,
-          })
     const studio = config.studio ? await code.readPage(STUDIO.directory) : null
     const hasReference = config.docs && existsSync(REFERENCE.directory)
-    const app = code.createApi({
+    const apiParts = {
       models,
       machine,
       pulls,
@@ -215,8 +206,6 @@ export class Service {
       conversations,
       media,
       ...state,
-      lines,
-      onBatch: () => runner?.wake(),
       bodies,
       corsOrigins: config.corsOrigins,
       compatibility: config.compatibility,
@@ -231,7 +220,16 @@ export class Service {
       bodyTimeoutMs: parts.bodyTimeoutMs,
       headersTimeoutMs: parts.headersTimeoutMs,
       lingerSilenceMs: parts.lingerSilenceMs,
-    })
+    }
+    const runner =
+      config.batchLines === 0
+        ? null
+        : state.createBatchRunner({
+            run: code.lineCaller({ ...apiParts, shutdown: closing.shutdown }),
+            parallel: config.batchLines,
+            ...parts.batches,
+          })
+    const app = code.createApi({ ...apiParts, onBatch: () => runner?.wake() })
     let metricsUrl: string | null = null
     if (metrics && config.metrics) {
       const server = await MetricsServer.start(metrics, config.metrics)
@@ -310,17 +308,17 @@ function modelOpener(config: Config, { start, logger, metrics, launched }: Opene
 async function loadCode() {
   const modules = await Promise.all([
     import('./api/api.ts'),
+    import('./api/batch-lines.ts'),
     import('./api/pages/page-files.ts'),
     import('./api/http/body/body-reader.ts'),
     import('./api/http/body/byte-budget.ts'),
-    import('./api/http/connection/line-requests.ts'),
     import('./conversation/conversations.ts'),
     import('./hub/model-pulls.ts'),
     import('./doctor/examiner.ts'),
   ])
-  const [{ createApi }, { readPage }, { BodyReader }, { ByteBudget }, { LineRequests }, ...others] = modules
+  const [{ createApi }, { lineCaller }, { readPage }, { BodyReader }, { ByteBudget }, ...others] = modules
   const [{ Conversations }, { ModelPulls }, { Examiner }] = others
-  return { createApi, readPage, BodyReader, ByteBudget, LineRequests, Conversations, ModelPulls, Examiner }
+  return { createApi, lineCaller, readPage, BodyReader, ByteBudget, Conversations, ModelPulls, Examiner }
 }
 
 /** Measured when it is first asked for, and once: it takes seconds of all processors. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -5,6 +6,8 @@ import { Database } from '../src/storage/database.ts'
 import type { OrganisationLimits } from '../src/storage/schema.ts'
 import { BatchClient, CHAT, chatBody, chatLines } from './support/batches.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+const SHAPES = `data:image/png;base64,${readFileSync('docs/pictures/shapes.png').toString('base64')}`
 
 let server: TestServer
 let client: BatchClient
@@ -86,6 +89,16 @@ describe('a batch', () => {
       '/v1/messages',
       { max_tokens: 9, messages: [{ role: 'user', content: 'Hello' }] },
       { type: 'message', content: [{ type: 'text', text: 'Hello there.' }] },
+    ],
+    [
+      '/v1/detect',
+      { media: { type: 'image', image_url: SHAPES }, categories: ['circle'] },
+      { detections: [], finish_reason: 'complete' },
+    ],
+    [
+      '/v1/decisions',
+      { input: 'A story.', questions: [{ type: 'predicate', instructions: 'Is it sad?' }] },
+      { answers: [{ type: 'predicate', name: null }] },
     ],
   ])('of %s runs as well', async (url, fields, expected) => {
     const body = { model: 'service-mk1.5', ...fields }

@@ -21,7 +21,6 @@ import type { BodyReader } from './http/body/body-reader.ts'
 import { guardBodies } from './http/body-guard.ts'
 import type { GracefulShutdown } from './http/connection/graceful-shutdown.ts'
 import { answerHalfClosed } from './http/connection/half-close.ts'
-import type { LineRequests } from './http/connection/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/connection/lingering-close.ts'
 import { distinguishConventions } from './http/conventions.ts'
 import { handleError, notFound } from './http/error-handler.ts'
@@ -69,7 +68,6 @@ export interface ApiOptions
   readonly files: Files
   readonly responses: Responses
   readonly batches: Batches
-  readonly lines: LineRequests
   /** Called when a batch has been created or cancelled. */
   readonly onBatch: () => void
   /** Null when the server has no rate limits. */
@@ -128,7 +126,6 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 
-  options.lines.track(app)
   lingerBeforeClose(app, options)
   answerHalfClosed(app)
   logRequests(app, options.logger)

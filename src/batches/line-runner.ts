@@ -10,7 +10,7 @@ import { INPUT_DELETED, type RequestBytes, requestBytes } from './request-bytes.
 import { ResultKeeper } from './result-keeper.ts'
 
 /** A line as a request. */
-export interface LineCall {
+export interface LineRequest {
   readonly endpoint: string
   /** JSON. */
   readonly body: Buffer
@@ -20,7 +20,7 @@ export interface LineCall {
 }
 
 /** Answers a line as the endpoint would. @throws when the signal fires. */
-export type LineCaller = (call: LineCall) => Promise<LineResponse>
+export type LineCaller = (line: LineRequest) => Promise<LineResponse>
 
 export interface LineRunnerOptions {
   readonly desk: BatchDesk

@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
+import type { ApiCall } from './api-call.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-signal.ts'
 
 /** How an error is shown to a client. */
@@ -10,7 +11,12 @@ export interface ShownError {
 
 /** Turns every thrown error into a response. No other code does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  answerError(error, request, reply, (apiError) => ({ status: apiError.status, body: apiError.toBody() }))
+  answerError(error, request, reply, showError)
+}
+
+/** Shows an error as the contract does. */
+export function showError(error: ApiError): ShownError {
+  return { status: error.status, body: error.toBody() }
 }
 
 /** Answers with an error in the shape of another convention. */
@@ -26,7 +32,7 @@ export function answerError(
     return
   }
   const apiError = toApiError(error)
-  noteError(apiError, request)
+  noteError(apiError, { id: request.id, trace: request.trace, logger: request.server.logger })
   if (apiError.status === 413) {
     // Fastify would close the connection; `lingering-close.ts` reads and drops the rest of the body instead.
     reply.removeHeader('connection')
@@ -43,16 +49,14 @@ export function answerError(
   reply.code(status).send(body)
 }
 
-/** Records the error of a response: in the request's trace and, if the server is at fault, in the log. */
-export function noteError(error: ApiError, request: FastifyRequest): void {
-  request.trace?.failed(error)
-  logServerError(error, request)
+/** Records the error of a response: in the call's trace and, if the server is at fault, in the log. */
+export function noteError(error: ApiError, call: Pick<ApiCall, 'id' | 'trace' | 'logger'>): void {
+  call.trace?.failed(error)
+  logServerError(error, call)
 }
 
-export function logServerError(error: ApiError, request: FastifyRequest): void {
+export function logServerError(error: ApiError, { id: traceId, logger }: Pick<ApiCall, 'id' | 'logger'>): void {
   // 503 and 504 are expected under load; a 500 is a bug.
-  const { logger } = request.server
-  const traceId = request.id
   if (error.status === 500) logger.error({ traceId, err: error.cause ?? error }, error.message)
   else if (error.status > 500) logger.warn({ traceId, status: error.status }, error.message)
 }

@@ -1,33 +1,29 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { DetectReply } from '../../conversation/detect.ts'
 import type { DetectRequest, Exemplar } from '../../conversation/request/detect-request.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
+import { addCalls } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
-import { addEndpoint } from '../http/routes.ts'
 import { admit, type Reading, type Serving } from '../surfaces/admission.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
 
 const READING: Reading<ReadBody<DetectRequestBody>> = {
-  read: (request, reply, bodies) => bodies.read(request, reply, detectBody),
+  read: (call, bodies) => bodies.read(call, detectBody),
   find: modelFor,
   endpoint: 'detect',
 }
 
 /** `POST /v1/detect` */
 export function addDetect(app: FastifyInstance, serving: Serving): void {
-  addEndpoint(app, {
-    url: '/v1/detect',
-    bucket: 'detect',
-    scope: 'inference',
-    handlers: { POST: (request, reply) => detect(request, reply, serving) },
-  })
+  addCalls(app, { bucket: 'detect' }, { '/v1/detect': (call) => detect(call, serving) })
 }
 
-async function detect(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<DetectResponseBody> {
-  const { read, metered, caller, signal } = await admit(request, reply, serving, READING)
+export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {
+  const { read, metered, caller, signal } = await admit(call, serving, READING)
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }

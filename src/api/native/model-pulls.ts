@@ -1,11 +1,13 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ModelPulls } from '../../hub/model-pulls.ts'
 import type { PullEvent } from '../../hub/pull-event.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { modelOverloaded } from '../../lib/errors.ts'
+import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { closedSignal } from '../http/connection/abort-signal.ts'
+import { callOf } from '../http/client-call.ts'
+import { EVENTS } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import type { Examinations } from '../http/examinations.ts'
 import { addEndpoint } from '../http/routes.ts'
@@ -30,7 +32,7 @@ export function addModelPulls(app: FastifyInstance, options: ModelPullsOptions):
     url: '/v1/models/pull',
     bucket: 'models',
     scope: 'admin',
-    handlers: { POST: (request, reply) => pull(request, reply, options) },
+    handlers: { POST: (request, reply) => pull(callOf(request, reply), options) },
   })
 }
 
@@ -38,15 +40,16 @@ export function addModelPulls(app: FastifyInstance, options: ModelPullsOptions):
  * Errors before the first event are plain responses. The stream begins with that event, so that a missing repository gets
  * its own status.
  */
-async function pull(request: FastifyRequest, reply: FastifyReply, options: ModelPullsOptions): Promise<undefined> {
-  const { value: body } = await options.bodies.read(request, reply, modelPullBody)
+async function pull(call: ApiCall, options: ModelPullsOptions): Promise<undefined> {
+  const { value: body } = await options.bodies.read(call, modelPullBody)
   const { models, pulls, draining, keepAliveMs } = options
-  const closed = closedSignal(reply)
+  const { closed } = call
   let stream: PullStream | null = null
+  const begin = () => new PullStream(call.openStream(EVENTS, keepAliveMs))
   const report = (event: PullEvent) => {
     const told = toBody(event)
     if (told === null) return
-    stream ??= new PullStream(reply, keepAliveMs)
+    stream ??= begin()
     stream.tell(told)
   }
   try {
@@ -55,14 +58,14 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
     const model = id === null || body.examine === false ? null : await storedModel(id, models)
     // It begins before the client learns of the model, so that the model is listed with its examination from the start.
     if (model !== null) await options.examinations.start(model)
-    stream ??= new PullStream(reply, keepAliveMs)
+    stream ??= begin()
     await stream.end(id === null ? null : { type: 'done', id, ...(await servingOf(id, models)) })
   } catch (cause) {
     const error = draining.aborted && !closed.aborted ? shuttingDown() : cause
     if (stream === null) throw error
     if (closed.aborted) return
     const apiError = toApiError(error)
-    noteError(apiError, request)
+    noteError(apiError, call)
     await (stream as PullStream).end(apiError.toBody())
   }
 }

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { MultilookMeasure } from '../../conversation/multilook.ts'
 import type { MultilookEvent, MultilookUsage, PromptResult } from '../../conversation/reply/multilook-reply.ts'
 import type { FinishReason } from '../../conversation/reply/reply.ts'
 import type { MultilookRequest } from '../../conversation/request/multilook-request.ts'
 import { prefersEvents } from '../http/accept.ts'
+import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
+import { addCalls } from '../http/client-call.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
-import { addEndpoint } from '../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../surfaces/admission.ts'
 import { toLogProbs } from '../surfaces/openai/log-probs.ts'
 import { toDelta, toMessageBody } from '../surfaces/openai/reply-message.ts'
@@ -24,8 +25,8 @@ import type {
 } from './wire/multilook-response.ts'
 
 interface ResultForm {
-  /** The request whose log gets the errors of prompts. */
-  readonly request: FastifyRequest
+  /** The log gets the errors of its prompts. */
+  readonly call: ApiCall
   /** Whether completions have log-probabilities. */
   readonly rated: boolean
 }
@@ -38,30 +39,25 @@ const URL = '/v1/chat/completions/multilook'
 /** `POST /v1/chat/completions/multilook`, and below it `/input_tokens`, which the contract does not have. */
 export function addMultilook(app: FastifyInstance, serving: Serving): void {
   const surface = multilook(serving)
-  const shared = { bucket: 'multilook', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: (request, reply) => serveChat(request, reply, serving, surface) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: async (request, reply) => {
-        const { read, caller, signal } = await admitUnmetered(request, reply, serving, surface)
+  addCalls(
+    app,
+    { bucket: 'multilook' },
+    {
+      [URL]: (call) => serveChat(call, serving, surface),
+      [`${URL}/input_tokens`]: async (call) => {
+        const { read, caller, signal } = await admitUnmetered(call, serving, surface)
         const asked = toMultilookRequest(read.value, false)
-        return toInputTokens(await serving.conversations.measureMultilook(asked, caller, signal), request)
+        return toInputTokens(await serving.conversations.measureMultilook(asked, caller, signal), call)
       },
     },
-  })
+  )
 }
 
-function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRequestBody>, MultilookEvent> {
+export function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRequestBody>, MultilookEvent> {
   return {
     ...bodiesOf('multilook', multilookBody),
-    async start({ read: { value: body }, request, caller, signal }) {
-      const streamed = prefersEvents(request.headers.accept)
+    async start({ read: { value: body }, call, caller, signal }) {
+      const streamed = prefersEvents(call.headers.accept)
       const asked = toMultilookRequest(body, streamed)
       const events = await conversations.startMultilook(asked, caller, signal)
       const heading: Heading = {
@@ -69,7 +65,7 @@ function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRe
         object: 'chat.completion.multilook',
         model: body.model,
       }
-      return { events, streamed, writer: new MultilookWriter(heading, { request, rated: asked.topLogProbs !== null }) }
+      return { events, streamed, writer: new MultilookWriter(heading, { call, rated: asked.topLogProbs !== null }) }
     },
   }
 }
@@ -127,7 +123,7 @@ function toPiece({ prompt, completion, piece }: Extract<MultilookEvent, { type: 
 
 function toInputTokens(
   { prompts, usage, contextTokens, exact }: MultilookMeasure,
-  request: FastifyRequest,
+  call: ApiCall,
 ): MultilookInputTokensBody {
   return {
     object: 'chat.completion.multilook.input_tokens',
@@ -136,7 +132,7 @@ function toInputTokens(
     context_tokens: contextTokens,
     results: prompts.map((prompt, index) =>
       prompt.type === 'failure'
-        ? { prompt_index: index, error: toPromptError(prompt.error, request) }
+        ? { prompt_index: index, error: toPromptError(prompt.error, call) }
         : { prompt_index: index, input_tokens: prompt.promptTokens },
     ),
     estimated: !exact,
@@ -153,8 +149,8 @@ function toMultilookRequest(body: MultilookRequestBody, streamed: boolean): Mult
   }
 }
 
-function toResult(result: PromptResult, promptIndex: number, { request, rated }: ResultForm): MultilookResultBody {
-  if (result.type === 'failure') return { prompt_index: promptIndex, error: toPromptError(result.error, request) }
+function toResult(result: PromptResult, promptIndex: number, { call, rated }: ResultForm): MultilookResultBody {
+  if (result.type === 'failure') return { prompt_index: promptIndex, error: toPromptError(result.error, call) }
   return {
     prompt_index: promptIndex,
     completions: result.completions.map(({ message, logProbs, reason }, index) => ({
@@ -167,9 +163,9 @@ function toResult(result: PromptResult, promptIndex: number, { request, rated }:
   }
 }
 
-function toPromptError(cause: unknown, request: FastifyRequest): PromptErrorBody {
+function toPromptError(cause: unknown, call: ApiCall): PromptErrorBody {
   const error = toApiError(cause)
-  logServerError(error, request)
+  logServerError(error, call)
   const { message, type, code } = error
   return { message, type, ...(code === null ? {} : { code }) }
 }

@@ -1,6 +1,5 @@
-import type { FastifyReply } from 'fastify'
 import type { ErrorBody } from '../../lib/errors.ts'
-import { EVENTS, ResponseStream } from '../http/connection/response-stream.ts'
+import type { ResponseStream } from '../http/connection/response-stream.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 
 /** Sends the events of a pull at the client's pace. While the client does not read, progress is dropped and the rest waits. */
@@ -10,9 +9,8 @@ export class PullStream {
   /** Null while the client reads. */
   #blocked: Promise<void> | null = null
 
-  /** Sends the headers. */
-  constructor(reply: FastifyReply, keepAliveMs?: number) {
-    this.#stream = new ResponseStream(reply, EVENTS, keepAliveMs)
+  constructor(stream: ResponseStream) {
+    this.#stream = stream
   }
 
   tell(event: ModelPullEventBody): void {

@@ -1,8 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Batch, type Batches, isBatchId } from '../../batches/batches.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
+import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
+import { callOf } from '../http/client-call.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'
 
@@ -24,7 +26,7 @@ export function addBatches(app: FastifyInstance, options: BatchesApiOptions): vo
     scope: 'inference',
     bucket: 'batches',
     handlers: {
-      POST: (request, reply) => create(request, reply, options),
+      POST: (request, reply) => create(callOf(request, reply), options),
       GET: (request) => list(request, batches),
     },
   })
@@ -50,9 +52,9 @@ export function addBatches(app: FastifyInstance, options: BatchesApiOptions): vo
   })
 }
 
-async function create(request: FastifyRequest, reply: FastifyReply, options: BatchesApiOptions): Promise<BatchBody> {
-  const { value: body } = await options.bodies.read(request, reply, batchBody)
-  const batch = await options.batches.create(principalOf(request), {
+async function create(call: ApiCall, options: BatchesApiOptions): Promise<BatchBody> {
+  const { value: body } = await options.bodies.read(call, batchBody)
+  const batch = await options.batches.create(call.principal, {
     endpoint: body.endpoint,
     inputFile: body.input_file_id,
     completionWindow: body.completion_window,

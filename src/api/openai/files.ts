@@ -5,7 +5,7 @@ import { isFileId } from '../../files/file-id.ts'
 import { type FileQuery, type Files, PURPOSES, type StoredFile } from '../../files/files.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
-import { ClientDisconnected, requestSignal } from '../http/connection/abort-signal.ts'
+import { ClientDisconnected, closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
 import { requestedRange } from '../http/content-range.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
@@ -59,7 +59,7 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   const { files, shutdown, compatibility } = options
   const principal = principalOf(request)
   await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
-  const signal = requestSignal(reply, shutdown)
+  const signal = requestSignal(closedSignal(reply), shutdown)
   const stop = () => request.raw.destroy(signal.reason as Error)
   signal.addEventListener('abort', stop, { once: true })
   try {
@@ -137,7 +137,12 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
   const bytes =
     request.method === 'HEAD'
       ? Readable.from([])
-      : await files.read(principalOf(request).organisation, file.id, range, requestSignal(reply, shutdown))
+      : await files.read(
+          principalOf(request).organisation,
+          file.id,
+          range,
+          requestSignal(closedSignal(reply), shutdown),
+        )
   if (bytes === null) throw noSuchFile(file.id)
   if (range) reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.bytes}`)
   reply.type(file.contentType).header('content-length', length)

@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream'
 import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { MediaLoader } from '../../media/media-loader.ts'
-import { principalOf } from '../http/access/auth.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
+import { callOf } from '../http/client-call.ts'
 import { requestSignal } from '../http/connection/abort-signal.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { fetchBody } from './fetch-body.ts'
@@ -33,9 +33,10 @@ async function fetchMedia(
   reply: FastifyReply,
   { bodies, media, shutdown }: StudioFetchOptions,
 ): Promise<Readable> {
-  const { value: body } = await bodies.read(request, reply, fetchBody)
-  const signal = requestSignal(reply, shutdown)
-  const found = await media.fetch(body.url, { organisation: principalOf(request).organisation, param: 'url', signal })
+  const call = callOf(request, reply)
+  const { value: body } = await bodies.read(call, fetchBody)
+  const signal = requestSignal(call.closed, shutdown)
+  const found = await media.fetch(body.url, { organisation: call.principal.organisation, param: 'url', signal })
   const bytes = found.read()
   finished(bytes, () => found[Symbol.dispose]())
   reply

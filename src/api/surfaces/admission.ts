@@ -1,12 +1,11 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations } from '../../conversation/conversations.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { ApiError } from '../../lib/errors.ts'
-import { principalOf } from '../http/access/auth.ts'
+import type { ApiCall } from '../http/api-call.ts'
 import type { BodyFormat } from '../http/body/body-format.ts'
 import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'
-import { closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
+import { requestSignal } from '../http/connection/abort-signal.ts'
 import { namedModel } from '../http/named-model.ts'
 import { type MeteredRequest, type Metering, meter } from '../http/record/metering.ts'
 import { notesOf } from '../http/record/response-notes.ts'
@@ -25,7 +24,7 @@ export interface Serving extends Metering {
 export interface Reading<Read> {
   /** The endpoint's name in the ledger. */
   readonly endpoint: string
-  read(request: FastifyRequest, reply: FastifyReply, bodies: BodyReader): Promise<Read>
+  read(call: ApiCall, bodies: BodyReader): Promise<Read>
   find(read: Read, models: ModelCatalog): Promise<ServedModel>
 }
 
@@ -40,12 +39,12 @@ export function bodiesOf<Fields extends { readonly model: string }>(
 ): Reading<ReadBody<Fields>> {
   return {
     endpoint,
-    read: (request, reply, bodies) => bodies.read(request, reply, format),
+    read: (call, bodies) => bodies.read(call, format),
     find: ({ value }, models) => namedModel(models, value.model, missing),
   }
 }
 
-/** A request that has been admitted to its model. */
+/** A call that has been admitted to its model. */
 export interface Admitted<Read> extends Pick<MeteredRequest, 'caller'> {
   readonly read: Read
   readonly model: ServedModel
@@ -54,36 +53,34 @@ export interface Admitted<Read> extends Pick<MeteredRequest, 'caller'> {
   readonly metered: MeteredRequest
 }
 
-/** Reads a request and admits it to its model. @throws ApiError */
+/** Reads the request of a call and admits it to its model. @throws ApiError */
 export async function admit<Read>(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  call: ApiCall,
   serving: Serving,
   { endpoint, ...reading }: Reading<Read>,
 ): Promise<Admitted<Read>> {
-  const read = await reading.read(request, reply, serving.bodies)
+  const read = await reading.read(call, serving.bodies)
   const model = await reading.find(read, serving.models)
-  const metered = await meter(serving, request, reply, { endpoint, model })
-  return { read, model, metered, caller: metered.caller, signal: requestSignal(reply, serving.shutdown) }
+  const metered = await meter(serving, call, { endpoint, model })
+  return { read, model, metered, caller: metered.caller, signal: requestSignal(call.closed, serving.shutdown) }
 }
 
 /**
- * Reads and admits a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. The model
+ * Reads and admits a call that computes no tokens: the ledger gets no row, and a spent budget does not matter. The model
  * stays loaded until the response has been sent.
  */
 export async function admitUnmetered<Read>(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  call: ApiCall,
   serving: Serving,
   reading: Reading<Read>,
 ): Promise<Omit<Admitted<Read>, 'metered'>> {
-  const read = await reading.read(request, reply, serving.bodies)
+  const read = await reading.read(call, serving.bodies)
   const model = await reading.find(read, serving.models)
-  request.servedModel = model.id
+  call.servedBy(model.id)
   const release = model.engine.hold?.()
-  const closed = closedSignal(reply)
+  const { closed, principal } = call
   if (release !== undefined) closed.addEventListener('abort', release)
   if (closed.aborted) release?.()
-  const caller = { model, organisation: principalOf(request).organisation, ...notesOf(request, reply) }
-  return { read, model, caller, signal: requestSignal(reply, serving.shutdown) }
+  const caller = { model, organisation: principal.organisation, ...notesOf(call) }
+  return { read, model, caller, signal: requestSignal(closed, serving.shutdown) }
 }

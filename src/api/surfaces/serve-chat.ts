@@ -1,6 +1,6 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type ApiError, internalError } from '../../lib/errors.ts'
-import { EVENTS, type Framing, ResponseStream } from '../http/connection/response-stream.ts'
+import type { ApiCall } from '../http/api-call.ts'
+import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import type { MeteredRequest } from '../http/record/metering.ts'
 import { type Admitted, admit, type Reading, type Serving } from './admission.ts'
@@ -13,11 +13,11 @@ export interface ChatSurface<Read, Event> extends Reading<Read> {
    * Resolves when the engine has admitted the request.
    * @throws ApiError for every reason to reject the request.
    */
-  start(asked: ChatCall<Read>): Promise<StartedReply<Event>>
+  start(asked: AskedChat<Read>): Promise<StartedReply<Event>>
 }
 
-interface ChatCall<Read> extends Admitted<Read> {
-  readonly request: FastifyRequest
+interface AskedChat<Read> extends Admitted<Read> {
+  readonly call: ApiCall
   /** Disposed of when the response has ended. */
   readonly held: AsyncDisposableStack
 }
@@ -51,31 +51,30 @@ export interface ReplyWriter<Event> {
   keep?(): Promise<void>
 }
 
-/** Answers a chat. */
+/** Answers a chat. @returns the whole response; undefined after a stream. */
 export async function serveChat<Read, Event>(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  call: ApiCall,
   serving: Serving,
   surface: ChatSurface<Read, Event>,
 ): Promise<object | undefined> {
-  const admitted = await admit(request, reply, serving, surface)
+  const admitted = await admit(call, serving, surface)
   await using held = new AsyncDisposableStack()
-  const started = await surface.start({ ...admitted, request, held })
+  const started = await surface.start({ ...admitted, call, held })
   const { writer, streamed } = started
   if (!streamed) {
     await writeAll(started, null, admitted.metered)
     return writer.body()
   }
 
-  const stream = new ResponseStream(reply, surface.framing ?? EVENTS, serving.keepAliveMs)
+  const stream = call.openStream(surface.framing ?? EVENTS, serving.keepAliveMs)
   try {
     writer.begin?.(stream)
     await writeAll(started, stream, admitted.metered)
     writer.end(stream)
   } catch (failure) {
-    if (!reply.raw.destroyed) {
+    if (!stream.isClosed) {
       const error = toApiError(failure)
-      noteError(error, request)
+      noteError(error, call)
       if (writer.fail === undefined) stream.send(JSON.stringify(error.toBody()))
       else writer.fail(error, stream)
     }

@@ -39,7 +39,6 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   // With a cached key, no promises: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
-    if (request.line !== null) return done(admit(request, reply, request.line.principal))
     const key = bearerKey(request.headers.authorization) ?? otherKey(request)
     if (key === null && request.routeOptions.config.keyless) return done(admitLocal(request))
     const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
@@ -67,18 +66,29 @@ function admitLocal(request: FastifyRequest): ApiError | undefined {
 /** @returns the error to reject the request with, if any. */
 function admit(request: FastifyRequest, reply: FastifyReply, principal: Principal | null): ApiError | undefined {
   request.principal = principal
-  if (principal === null) {
-    reply.header('www-authenticate', 'Bearer')
-    return invalidKey(request)
-  }
-  const { scope } = request.routeOptions.config
+  if (principal === null) reply.header('www-authenticate', 'Bearer')
+  const { url, config } = request.routeOptions
+  return accessError(principal, { url, scope: config.scope })
+}
+
+interface Accessed {
+  readonly url: string | undefined
+  readonly scope: Scope | undefined
+}
+
+/**
+ * Returns why a key may not use an endpoint; undefined if it may.
+ * @param principal null for a key that is not valid.
+ */
+export function accessError(principal: Principal | null, { url, scope }: Accessed): ApiError | undefined {
+  if (principal === null) return invalidKey(url)
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
 /** One error for missing, malformed, unknown, revoked and expired keys: it must not reveal which keys exist. */
-function invalidKey(request: FastifyRequest): ApiError {
+function invalidKey(url: string | undefined): ApiError {
   // The contract's example for detect has a code; those for the other endpoints have none.
-  const code = request.routeOptions.url === '/v1/detect' ? 'authentication_error' : null
+  const code = url === '/v1/detect' ? 'authentication_error' : null
   return new ApiError('Invalid API key', { status: 401, type: 'authentication_error', code })
 }
 

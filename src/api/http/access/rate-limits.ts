@@ -15,8 +15,7 @@ declare module 'fastify' {
 export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { bucket } = request.routeOptions.config
-    // A batch was counted when it was created.
-    if (!bucket || request.line !== null) return done()
+    if (!bucket) return done()
     const taken = limits.take(principalOf(request), bucket)
     const allow = (allowance: Allowance) => {
       setHeaders(reply, allowance)

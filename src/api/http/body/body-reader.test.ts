@@ -7,6 +7,7 @@ import fastify from 'fastify'
 import { expect, test } from 'vitest'
 import { CHANNEL, endlessSchema } from '../../../../test/fixtures/endless-schema.ts'
 import { ALL_SCOPES, type Principal } from '../../../accounts/principal.ts'
+import { callOf } from '../client-call.ts'
 import { ClientDisconnected } from '../connection/abort-signal.ts'
 import { bodyFormat } from './body-format.ts'
 import { BodyReader } from './body-reader.ts'
@@ -28,7 +29,7 @@ test('a body that is being parsed when the server closes counts as a disconnecte
     request.principal = PRINCIPAL
     done()
   })
-  app.post('/', (request, reply) => bodies.read(request, reply, format).then(outcome.resolve, outcome.resolve))
+  app.post('/', (request, reply) => bodies.read(callOf(request, reply), format).then(outcome.resolve, outcome.resolve))
   await app.listen({ host: '127.0.0.1', port: 0 })
   const channel = new BroadcastChannel(CHANNEL)
   try {

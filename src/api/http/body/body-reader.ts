@@ -2,12 +2,11 @@ import type { IncomingMessage } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
-import { principalOf } from '../access/auth.ts'
-import { ClientDisconnected, closedSignal } from '../connection/abort-signal.ts'
+import type { ApiCall } from '../api-call.ts'
+import { ClientDisconnected } from '../connection/abort-signal.ts'
 import type { BodyFormat } from './body-format.ts'
 import type { BodyOutcome, BodyTask } from './body-worker.ts'
 import type { ByteBudget, ByteLease } from './byte-budget.ts'
@@ -33,7 +32,6 @@ export interface ReadForm<Fields> extends ReadBody<Fields> {
 interface AdmittedBody {
   readonly bytes: Buffer<ArrayBuffer>
   readonly lease: ByteLease
-  readonly closed: AbortSignal
 }
 
 /**
@@ -63,49 +61,40 @@ export class BodyReader {
    * decoded, at the latest when the response closes.
    * @throws ApiError 400 when the body is invalid, 413 when it is too large, 503 when the budget has no room in time.
    */
-  async read<Fields>(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    format: BodyFormat<Fields>,
-  ): Promise<ReadBody<Fields>> {
-    const declared = declaredLength(request)
-    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(request.raw, declared), format.schema, false)
-    const { bytes, lease, closed } = await this.#admit(request, reply)
+  async read<Fields>(call: ApiCall, format: BodyFormat<Fields>): Promise<ReadBody<Fields>> {
+    const declared = declaredLength(call)
+    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(call.body, declared), format.schema, false)
+    const { bytes, lease } = await this.#admit(call)
     const { length } = bytes
-    return withInlineMedia(await this.#parse(bytes, format, closed), lease, length)
+    return withInlineMedia(await this.#parse(bytes, format, call.closed), lease, length)
   }
 
   /**
    * Reads a form whose part `request` is the JSON body and whose other parts are media.
    * @throws ApiError as `read` does.
    */
-  async readForm<Fields>(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    format: BodyFormat<Fields>,
-  ): Promise<ReadForm<Fields>> {
-    const { bytes, lease, closed } = await this.#admit(request, reply)
-    const { body, parts } = await splitForm(bytes, request.headers['content-type'] ?? '')
+  async readForm<Fields>(call: ApiCall, format: BodyFormat<Fields>): Promise<ReadForm<Fields>> {
+    const { bytes, lease } = await this.#admit(call)
+    const { body, parts } = await splitForm(bytes, call.headers['content-type'] ?? '')
     const media = new Map<string, InlineMedia>()
     let held = 0
     for (const [name, content] of parts) {
       held += content.byteLength
       media.set(name, new InlineMedia(content, () => lease.giveBack(content.byteLength)))
     }
-    const parsed = await this.#parse(body, format, closed)
+    const parsed = await this.#parse(body, format, call.closed)
     return { ...withInlineMedia(parsed, lease, bytes.length - held), parts: media }
   }
 
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
-  async #admit(request: FastifyRequest, reply: FastifyReply): Promise<AdmittedBody> {
-    const declared = declaredLength(request)
-    const closed = closedSignal(reply)
-    const lease = await this.#budget.acquire(declared, principalOf(request).organisation, closed)
-    closed.addEventListener('abort', () => lease.release(), { once: true })
-    const sent = await collect(request.raw, declared)
-    const bytes = isCompressed(request) ? await decompressed(sent) : sent
+  async #admit(call: ApiCall): Promise<AdmittedBody> {
+    const declared = declaredLength(call)
+    const lease = await this.#budget.acquire(declared, call.principal.organisation, call.closed)
+    call.closed.addEventListener('abort', () => lease.release(), { once: true })
+    const sent = await collect(call.body, declared)
+    const bytes = isCompressed(call) ? await decompressed(sent) : sent
     lease.giveBack(declared - bytes.length)
-    return { bytes, lease, closed }
+    return { bytes, lease }
   }
 
   /** Ends all threads, including busy ones: their clients have disconnected. */
@@ -138,15 +127,15 @@ export class BodyReader {
  * Returns the body's length in bytes. A chunked or compressed body counts as the largest allowed.
  * @throws ApiError 413 for a body that is too large.
  */
-function declaredLength(request: FastifyRequest): number {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
+function declaredLength(call: ApiCall): number {
+  const { 'content-length': length, 'transfer-encoding': encoding } = call.headers
   if (length !== undefined && Number(length) > BODY_LIMIT_BYTES) throw tooLarge()
-  if (length !== undefined && !isCompressed(request)) return Number(length)
+  if (length !== undefined && !isCompressed(call)) return Number(length)
   return length === undefined && encoding === undefined ? 0 : BODY_LIMIT_BYTES
 }
 
 /** Routes without support for compressed bodies have already rejected them. */
-function isCompressed({ headers }: FastifyRequest): boolean {
+function isCompressed({ headers }: ApiCall): boolean {
   return headers['content-encoding']?.toLowerCase() === 'zstd'
 }
 
@@ -186,13 +175,15 @@ function withInlineMedia<Fields>(
  * @param expected maximum bytes to accept; Node itself ends a body at its declared length.
  * @throws ApiError 413 as soon as the body is longer.
  */
-async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<ArrayBuffer>> {
+async function collect(body: ApiCall['body'], expected: number): Promise<Buffer<ArrayBuffer>> {
   const bytes = Buffer.allocUnsafeSlow(expected)
   let length = 0
-  await eachPiece(raw, (piece) => {
+  const take = (piece: Buffer) => {
     if (length + piece.length > expected) throw tooLarge()
     length += piece.copy(bytes, length)
-  })
+  }
+  if (Buffer.isBuffer(body)) take(body)
+  else await eachPiece(body, take)
   return bytes.subarray(0, length)
 }
 

@@ -8,10 +8,12 @@ export class ClientDisconnected extends Error {
   override readonly name = 'ClientDisconnected'
 }
 
-/** A signal that fires when work on a request must stop: its response has closed, or the service shuts down. */
-export function requestSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
-  // It fires after a complete response too: `shutdown` would keep a signal that never fires in memory.
-  return AbortSignal.any([closedSignal(reply), shutdown])
+/**
+ * A signal that fires when work on a request must stop: its response has closed, or the service shuts down.
+ * @param closed fires after a complete response too: `shutdown` would keep a signal that never fires in memory.
+ */
+export function requestSignal(closed: AbortSignal, shutdown: AbortSignal): AbortSignal {
+  return AbortSignal.any([closed, shutdown])
 }
 
 /** A signal that fires when the response is complete, or when its connection closes before that. */

@@ -17,8 +17,8 @@ export function answerHalfClosed(app: FastifyInstance): void {
   Object.assign(app.server, { httpAllowHalfOpen: true })
   // Each pipelined request adds a listener.
   app.server.on('connection', (socket: Socket) => socket.setMaxListeners(0))
-  app.addHook('onRequest', (request, { raw }, done) => {
-    if (request.line === null) probeHalfClosed(raw, beginningOf(raw))
+  app.addHook('onRequest', (_request, { raw }, done) => {
+    probeHalfClosed(raw, beginningOf(raw))
     done()
   })
 }

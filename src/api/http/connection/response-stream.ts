@@ -66,6 +66,11 @@ export class ResponseStream {
     this.#raw.once('close', () => this.#rest())
   }
 
+  /** Whether the client has left. */
+  get isClosed(): boolean {
+    return this.#raw.destroyed
+  }
+
   /** Null while the client can take more; else a promise that resolves when it can, or has disconnected. */
   get full(): Promise<void> | null {
     return this.#full

@@ -1,4 +1,3 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Budgets } from '../../../accounts/budgets.ts'
 import type { Principal } from '../../../accounts/principal.ts'
 import type { UsageLedger } from '../../../accounts/usage-ledger.ts'
@@ -6,13 +5,13 @@ import type { Caller } from '../../../conversation/call.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { MeteredEngine, type TokenCounts } from '../../../inference/pool/metered-engine.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { principalOf } from '../access/auth.ts'
-import { CLIENT_CLOSED_REQUEST, closedSignal } from '../connection/abort-signal.ts'
+import type { ApiCall } from '../api-call.ts'
+import { CLIENT_CLOSED_REQUEST } from '../connection/abort-signal.ts'
 import type { Examinations } from '../examinations.ts'
 import { FINGERPRINT, notesOf, warnIn } from './response-notes.ts'
 
-/** With the value `background`, a request gives way to all others, as the lines of batches do. */
-const PRIORITY_HEADER = 'x-lookout-priority'
+/** With the value `background`, a call gives way to all others, as the lines of batches do. */
+export const PRIORITY_HEADER = 'x-lookout-priority'
 
 /** The services that record the usage of requests. */
 export interface Metering {
@@ -34,32 +33,29 @@ export interface MeteredRequest {
 }
 
 /**
- * Admits a request to a model, unless its organisation has spent its budget. However the request ends, the ledger gets
- * one row with the tokens computed up to then.
+ * Admits a call to a model, unless its organisation has spent its budget. However the call ends, the ledger gets one row
+ * with the tokens computed up to then.
  * @throws ApiError 429
  */
 export async function meter(
   { ledger, budgets, examinations }: Metering,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  call: ApiCall,
   { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
 ): Promise<MeteredRequest> {
-  request.servedModel = model.id
-  const { trace } = request
+  call.servedBy(model.id)
+  const { principal, trace, closed } = call
   trace?.admitted(endpoint, model.id)
-  const isBackground = request.line !== null || request.headers[PRIORITY_HEADER] === 'background'
+  const isBackground = call.headers[PRIORITY_HEADER] === 'background'
   // A remote server reports it with its answer, after the headers of a stream are sent.
   const identify = () => {
-    if (engine.fingerprint !== null && !reply.raw.headersSent) reply.header(FINGERPRINT, engine.fingerprint)
+    if (engine.fingerprint !== null) call.setHeader(FINGERPRINT, engine.fingerprint)
   }
   const engine = new MeteredEngine(model.engine, trace?.works, isBackground, identify)
-  const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
-  const principal = principalOf(request)
   await checkBudget(budgets, principal)
   const warning = await examinations.warningOf(model)
-  if (warning !== null) warnIn(reply, warning)
+  if (warning !== null) warnIn(call, warning)
   const at = new Date()
   const started = performance.now()
   let recorded = false
@@ -68,7 +64,7 @@ export async function meter(
     recorded = true
     const { tokens } = engine
     const row = {
-      traceId: request.id,
+      traceId: call.id,
       at: at.toISOString(),
       organisation: principal.organisation,
       key: principal.key,
@@ -84,17 +80,16 @@ export async function meter(
     ledger.record(row)
     budgets.add(row)
   }
-  const { raw } = reply
   // Without an earlier `finish`, the response was an error or the client disconnected.
-  raw.once('close', () => {
-    if (raw.writableFinished) record(raw.statusCode, 'error')
-    else record(CLIENT_CLOSED_REQUEST, 'aborted')
+  closed.addEventListener('abort', () => {
+    if (call.status === null) record(CLIENT_CLOSED_REQUEST, 'aborted')
+    else record(call.status, 'error')
   })
   return {
     caller: {
       model: { ...model, engine },
       organisation: principal.organisation,
-      ...notesOf(request, reply),
+      ...notesOf(call),
       isBackground,
     },
     get tokens() {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import type { RequestTrace } from '../../../tracing/request-trace.ts'
 import { CLIENT_CLOSED_REQUEST } from '../connection/abort-signal.ts'
 import { pathOf } from '../error-handler.ts'
 
@@ -42,28 +43,52 @@ export function idHeaders(traceId: string, requestId: string | null = null) {
   return { 'x-trace-id': traceId, [REQUEST_ID]: requestId ?? traceId }
 }
 
-/** Gives every response its ids, and logs one line about it, without body, key or query. */
+interface LoggedRequest {
+  readonly id: string
+  /** The client's own id; null without one. */
+  readonly clientId: string | null
+  readonly trace: RequestTrace | null
+  readonly method: string
+  readonly path: string
+  readonly status: number
+  readonly ms: number
+  readonly organisation: string | undefined
+}
+
+/** Logs one line about a request that has ended, without body, key or query. */
+export function logRequest(
+  logger: Logger,
+  { id, clientId, trace, method, path, status, ms, organisation }: LoggedRequest,
+): void {
+  const clientTraceId = trace?.traceId
+  const line = {
+    traceId: id,
+    ...(clientId === null ? {} : { clientRequestId: clientId }),
+    ...(clientTraceId === undefined || clientTraceId === id ? {} : { clientTraceId }),
+    ...{ method, path, status, ms: Math.round(ms), organisation },
+  }
+  logger.info(line, 'request')
+}
+
+/** Gives every response its ids, and logs it. */
 export function logRequests(app: FastifyInstance, logger: Logger): void {
   app.decorate('logger', logger)
   const written = logger.isLevelEnabled('info')
   app.addHook('onRequest', (request, reply, done) => {
-    const requestId = clientRequestId(request)
-    reply.headers(idHeaders(request.id, requestId))
+    const { id, method } = request
+    const { raw } = reply
+    const clientId = clientRequestId(request)
+    reply.headers(idHeaders(id, clientId))
     if (!written) return done()
     const start = performance.now()
-    reply.raw.once('close', () => {
-      const trace = request.trace?.traceId
-      const line = {
-        traceId: request.id,
-        ...(requestId === null ? {} : { clientRequestId: requestId }),
-        ...(trace === undefined || trace === request.id ? {} : { clientTraceId: trace }),
-        method: request.method,
+    raw.once('close', () => {
+      logRequest(logger, {
+        ...{ id, clientId, method, trace: request.trace },
         path: request.routeOptions.url ?? pathOf(request),
-        status: reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST,
-        ms: Math.round(performance.now() - start),
+        status: raw.writableFinished ? raw.statusCode : CLIENT_CLOSED_REQUEST,
+        ms: performance.now() - start,
         organisation: request.principal?.organisation,
-      }
-      logger.info(line, 'request')
+      })
     })
     done()
   })

@@ -1,5 +1,5 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../../../conversation/call.ts'
+import type { ApiCall } from '../api-call.ts'
 
 /** The header that says which of a request's media the model does not get. */
 export const MEDIA_NOTES = 'x-lookout-note'
@@ -16,23 +16,20 @@ export const FINGERPRINT = 'x-lookout-fingerprint'
 const MOST_CHARACTERS = 1_000
 
 /**
- * Observes a request. It adds the media to the trace, and reports in response headers and in the log which media are left
- * out and which schema keywords have no effect. After the headers are sent, it only logs.
+ * Observes a call. It adds the media to the trace, and reports in response headers and in the log which media are left out
+ * and which schema keywords have no effect. After the headers are sent, it only logs.
  */
-export function notesOf(request: FastifyRequest, reply: FastifyReply): Required<Pick<Caller, 'trace' | 'onIgnored'>> {
+export function notesOf(call: ApiCall): Required<Pick<Caller, 'trace' | 'onIgnored'>> {
   const notes = new Set<string>()
   const ignored = new Set<string>()
-  const { logger } = request.server
-  const show = (header: string, value: string) => {
-    if (!reply.raw.headersSent) reply.header(header, value)
-  }
+  const { id: traceId, logger } = call
   return {
     trace: {
-      ...request.trace?.media,
+      ...call.trace?.media,
       note(param, text) {
-        logger.warn({ traceId: request.id, param }, text)
+        logger.warn({ traceId, param }, text)
         notes.add(text)
-        show(MEDIA_NOTES, [...notes].join('. '))
+        call.setHeader(MEDIA_NOTES, [...notes].join('. '))
       },
     },
     onIgnored(keywords) {
@@ -40,15 +37,15 @@ export function notesOf(request: FastifyRequest, reply: FastifyReply): Required<
       for (const keyword of keywords) ignored.add(keyword)
       if (ignored.size === known) return
       const names = inHeader(ignored)
-      logger.info({ traceId: request.id, keywords: names }, 'Keywords of a JSON schema have no effect')
-      show(IGNORED_KEYWORDS, names)
+      logger.info({ traceId, keywords: names }, 'Keywords of a JSON schema have no effect')
+      call.setHeader(IGNORED_KEYWORDS, names)
     },
   }
 }
 
 /** Adds a warning about the model to the response's headers. The sentence comes from a file. */
-export function warnIn(reply: FastifyReply, warning: string): void {
-  reply.header(WARNING, warning.replace(/[^ -~]/g, '?').slice(0, MOST_CHARACTERS))
+export function warnIn(call: ApiCall, warning: string): void {
+  call.setHeader(WARNING, warning.replace(/[^ -~]/g, '?').slice(0, MOST_CHARACTERS))
 }
 
 /** Joins names with commas, as far as there is room. A header holds only ASCII, and clients split at commas. */

@@ -9,10 +9,10 @@ export const REQUEST_ID = 'request-id'
 /** Shows errors as Anthropic's API does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   reply.header(REQUEST_ID, request.id)
-  answerError(error, request, reply, (shown) => show(shown, request.id))
+  answerError(error, request, reply, (shown) => showError(shown, request.id))
 }
 
-function show(error: ApiError, requestId: string): ShownError {
+export function showError(error: ApiError, requestId: string): ShownError {
   return { status: error.code === 'model_overloaded' ? OVERLOADED : error.status, body: toErrorBody(error, requestId) }
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { toChatRequest } from './chat-request.ts'
@@ -27,33 +27,28 @@ export function addMessages(app: FastifyInstance, serving: Serving): void {
       reply.header(REQUEST_ID, request.id)
       done()
     })
-    const shared = { bucket: 'chat', scope: 'inference', keyHeader: 'x-api-key' } as const
-    addEndpoint(scope, {
-      ...shared,
-      url: PATH,
-      handlers: { POST: (request, reply) => serveChat(request, reply, serving, surface) },
-    })
-    addEndpoint(scope, {
-      ...shared,
-      url: `${PATH}/count_tokens`,
-      handlers: {
-        POST: async (request, reply): Promise<MessageTokensBody> => {
-          const { read, model, caller, signal } = await admitUnmetered(request, reply, serving, COUNTED)
+    addCalls(
+      scope,
+      { bucket: 'chat', keyHeader: 'x-api-key' },
+      {
+        [PATH]: (call) => serveChat(call, serving, surface),
+        [`${PATH}/count_tokens`]: async (call): Promise<MessageTokensBody> => {
+          const { read, model, caller, signal } = await admitUnmetered(call, serving, COUNTED)
           const measure = await serving.conversations.measureChat(toChatRequest(read, model), caller, signal)
           return { input_tokens: measure.promptTokens }
         },
       },
-    })
+    )
     addAnthropicModels(scope, serving.models)
   })
 }
 
-function messages({ conversations }: Serving): ChatSurface<ReadBody<MessageRequestBody>, ReplyEvent> {
+export function messages({ conversations }: Serving): ChatSurface<ReadBody<MessageRequestBody>, ReplyEvent> {
   return {
     ...bodiesOf(ENDPOINT, messageBody, modelNotFound),
-    async start({ read, model, metered, request, caller, signal }) {
+    async start({ read, model, metered, call, caller, signal }) {
       const events = await conversations.startChat(toChatRequest(read, model), caller, signal)
-      const writer = new MessageWriter(read.value, { model, metered, requestId: request.id })
+      const writer = new MessageWriter(read.value, { model, metered, requestId: call.id })
       return { events, writer, streamed: read.value.stream === true }
     },
   }

@@ -1,7 +1,9 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
+import type { ApiCall } from '../../http/api-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'
 import { answerError } from '../../http/error-handler.ts'
 import { addEndpoint } from '../../http/routes.ts'
@@ -42,31 +44,28 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
     // Ollama's clients, and its documentation's examples, may omit the type of a body.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    const add = (name: string, method: 'GET' | 'POST', handler: RouteHandlerMethod) =>
-      addEndpoint(scope, {
-        url: `/api/${name}`,
-        bucket: 'chat',
-        scope: 'inference',
-        keyless: true,
-        handlers: { [method]: handler },
-      })
-    add('version', 'GET', async () => ({ version: VERSION }))
-    add('tags', 'GET', async () => ({ models: await Promise.all((await models.list()).map(toModelBody)) }))
-    add('ps', 'GET', async () => {
+    const shared = { bucket: 'chat', keyless: true } as const
+    const addGet = (name: string, answer: () => Promise<unknown>) =>
+      addEndpoint(scope, { ...shared, scope: 'inference', url: `/api/${name}`, handlers: { GET: answer } })
+    addGet('version', async () => ({ version: VERSION }))
+    addGet('tags', async () => ({ models: await Promise.all((await models.list()).map(toModelBody)) }))
+    addGet('ps', async () => {
       const loaded = (await models.list()).filter(({ engine }) => engine.state === 'ready')
       return { models: await Promise.all(loaded.map(toRunning)) }
     })
-    add('show', 'POST', async (request, reply) => {
-      const { value } = await bodies.read(request, reply, showBody)
-      return toShown(await findModel(models, value.model || value.name || ''))
-    })
-    add('chat', 'POST', async (request, reply) => {
-      const read = await bodies.read(request, reply, chatBody)
-      return answer(request, reply, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
-    })
-    add('generate', 'POST', async (request, reply) => {
-      const read = await bodies.read(request, reply, generateBody)
-      return answer(request, reply, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+    addCalls(scope, shared, {
+      '/api/show': async (call) => {
+        const { value } = await bodies.read(call, showBody)
+        return toShown(await findModel(models, value.model || value.name || ''))
+      },
+      '/api/chat': async (call) => {
+        const read = await bodies.read(call, chatBody)
+        return answer(call, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
+      },
+      '/api/generate': async (call) => {
+        const read = await bodies.read(call, generateBody)
+        return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+      },
     })
     for (const [name, reason] of Object.entries(ABSENT)) {
       const refuse = async () => {
@@ -88,7 +87,7 @@ interface Asked {
   readonly shape: Shape
 }
 
-async function answer(request: FastifyRequest, reply: FastifyReply, serving: Serving, { model, chat, shape }: Asked) {
+async function answer(call: ApiCall, serving: Serving, { model, chat, shape }: Asked) {
   const { models, conversations } = serving
   const writer = new ReplyLines(model, shape)
   if (chat === null) {
@@ -105,5 +104,5 @@ async function answer(request: FastifyRequest, reply: FastifyReply, serving: Ser
       return { events: await conversations.startChat(chat, caller, signal), writer, streamed: chat.streamed }
     },
   }
-  return serveChat(request, reply, serving, surface)
+  return serveChat(call, serving, surface)
 }

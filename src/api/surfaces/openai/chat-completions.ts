@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChoiceEvent, ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { toChatRequest } from './chat-request.ts'
@@ -20,25 +20,20 @@ const URL = '/v1/chat/completions'
 /** `POST /v1/chat/completions`, and below it `/input_tokens`, which the contract does not have. */
 export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
   const surface = chatCompletions(options)
-  const shared = { bucket: 'chat', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: (request, reply) => serveChat(request, reply, options, surface) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: async (request, reply) => {
-        const { read, caller, signal } = await admitUnmetered(request, reply, options, surface)
+  addCalls(
+    app,
+    { bucket: 'chat' },
+    {
+      [URL]: (call) => serveChat(call, options, surface),
+      [`${URL}/input_tokens`]: async (call) => {
+        const { read, caller, signal } = await admitUnmetered(call, options, surface)
         return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
       },
     },
-  })
+  )
 }
 
-function chatCompletions({
+export function chatCompletions({
   compatibility,
   conversations,
 }: ChatCompletionsOptions): ChatSurface<ReadBody<ChatRequestBody>, ReplyEvent | ChoiceEvent> {

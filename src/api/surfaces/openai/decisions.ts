@@ -1,9 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Answer, DecisionReply, DecisionUsage } from '../../../conversation/decisions/decision-reply.ts'
 import type { Distribution } from '../../../conversation/decisions/probabilities.ts'
 import { GRID } from '../../../media/coordinates.ts'
+import type { ApiCall } from '../../http/api-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { logServerError, toApiError } from '../../http/error-handler.ts'
-import { addEndpoint } from '../../http/routes.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
 import { toDecisionRequest } from './decision-request.ts'
 import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
@@ -13,26 +14,21 @@ const READING = bodiesOf('decisions', decisionBody)
 
 /** `POST /v1/decisions`, which the contract does not have. */
 export function addDecisions(app: FastifyInstance, serving: Serving): void {
-  addEndpoint(app, {
-    url: '/v1/decisions',
-    bucket: 'decisions',
-    scope: 'inference',
-    handlers: { POST: (request, reply) => decide(request, reply, serving) },
-  })
+  addCalls(app, { bucket: 'decisions' }, { '/v1/decisions': (call) => decide(call, serving) })
 }
 
-async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<DecisionResponseBody> {
-  const { read, metered, caller, signal } = await admit(request, reply, serving, READING)
+export async function decide(call: ApiCall, serving: Serving): Promise<DecisionResponseBody> {
+  const { read, metered, caller, signal } = await admit(call, serving, READING)
   const decided = await serving.conversations.decide(toDecisionRequest(read.value), caller, signal)
   metered.finish('stop')
-  return toResponse(decided, read.value, request)
+  return toResponse(decided, read.value, call)
 }
 
-function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, request: FastifyRequest) {
+function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, call: ApiCall) {
   return {
     answers: answers.map((answer, index) => {
       // Only this question failed. The client learns that it has no answer, the operator learns why.
-      if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), request)
+      if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), call)
       return toAnswer(answer, body.questions[index]!)
     }),
     model: body.model,

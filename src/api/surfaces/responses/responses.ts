@@ -1,9 +1,9 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import { newResponseId } from '../../../responses/response-id.ts'
-import { principalOf } from '../../http/access/auth.ts'
+import type { ApiCall } from '../../http/api-call.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { admitUnmetered, bodiesOf } from '../admission.ts'
 import type { ChatCompletionsOptions } from '../openai/chat-completions.ts'
 import { toInputTokens } from '../openai/input-tokens.ts'
@@ -26,40 +26,35 @@ const COUNTED = bodiesOf(ENDPOINT, responsePromptBody)
 /** `/v1/responses` and the paths below it. The contract has none of them. */
 export function addResponses(app: FastifyInstance, options: ResponsesApiOptions): void {
   const surface = responses(options)
-  const shared = { bucket: 'chat', scope: 'inference' } as const
-  addEndpoint(app, {
-    ...shared,
-    url: URL,
-    handlers: { POST: (request, reply) => serveChat(request, reply, options, surface) },
-  })
-  addEndpoint(app, {
-    ...shared,
-    url: `${URL}/input_tokens`,
-    handlers: {
-      POST: async (request, reply) => {
-        const { read, caller, signal } = await admitUnmetered(request, reply, options, COUNTED)
-        const { chat } = await chatOf(read, request, options)
+  addCalls(
+    app,
+    { bucket: 'chat' },
+    {
+      [URL]: (call) => serveChat(call, options, surface),
+      [`${URL}/input_tokens`]: async (call) => {
+        const { read, caller, signal } = await admitUnmetered(call, options, COUNTED)
+        const { chat } = await chatOf(read, call, options)
         return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
       },
     },
-  })
+  )
   addStoredResponses(app, options)
 }
 
 /** Converts a request to its chat, with the chat's source. */
-async function chatOf(read: ReadBody<ResponseRequestBody>, request: FastifyRequest, options: ResponsesApiOptions) {
-  const source = await sourceOf(read.value, principalOf(request), options)
+async function chatOf(read: ReadBody<ResponseRequestBody>, { principal }: ApiCall, options: ResponsesApiOptions) {
+  const source = await sourceOf(read.value, principal, options)
   return { source, chat: toChat(read, { ...source, compatibility: options.compatibility }) }
 }
 
-function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<ResponseRequestBody>, ReplyEvent> {
+export function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<ResponseRequestBody>, ReplyEvent> {
   const { conversations, files, responses: stored } = options
   return {
     ...bodiesOf(ENDPOINT, responseBody),
-    async start({ read, request, metered, caller, signal, held }) {
+    async start({ read, call, metered, caller, signal, held }) {
       const { value: body, rawParameters } = read
-      const principal = principalOf(request)
-      const { source, chat } = await chatOf(read, request, options)
+      const { principal } = call
+      const { source, chat } = await chatOf(read, call, options)
       const store = body.store !== false && stored.enabled
       const heading = { id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body, rawParameters }
       const input = held.use(await HeldInput.hold(store ? source.own : [], principal.organisation, files))

@@ -1,8 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Answer, DecisionReply } from '../../../conversation/decisions/decision-reply.ts'
 import type { Distribution } from '../../../conversation/decisions/probabilities.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import type { ApiCall } from '../../http/api-call.ts'
+import { addCalls } from '../../http/client-call.ts'
 import { namedModel } from '../../http/named-model.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { admit, type Reading, type Serving } from '../admission.ts'
@@ -33,15 +35,15 @@ export function addSystemOne(app: FastifyInstance, serving: Serving): void {
       reply.header(REQUEST_ID, request.id)
       done()
     })
-    for (const prefix of ['', PREFIX]) {
-      addEndpoint(scope, {
-        url: `${prefix}/v1/systemone`,
-        bucket: 'decisions',
-        scope: 'inference',
-        body: { zstd: true },
-        handlers: { POST: (request, reply) => decide(request, reply, serving) },
-      })
-    }
+    const answer = (call: ApiCall) => decide(call, serving)
+    addCalls(
+      scope,
+      { bucket: 'decisions', body: { zstd: true } },
+      {
+        '/v1/systemone': answer,
+        [`${PREFIX}/v1/systemone`]: answer,
+      },
+    )
     addEndpoint(scope, {
       url: `${PREFIX}/v1/models`,
       bucket: 'models',
@@ -50,8 +52,8 @@ export function addSystemOne(app: FastifyInstance, serving: Serving): void {
   })
 }
 
-async function decide(request: FastifyRequest, reply: FastifyReply, serving: Serving): Promise<SystemOneResponseBody> {
-  const { read, model, metered, caller, signal } = await admit(request, reply, serving, READING)
+async function decide(call: ApiCall, serving: Serving): Promise<SystemOneResponseBody> {
+  const { read, model, metered, caller, signal } = await admit(call, serving, READING)
   const { body, parts } = read
   try {
     const asked = await toDecisionRequest(body, parts, model)
@@ -67,11 +69,11 @@ async function decide(request: FastifyRequest, reply: FastifyReply, serving: Ser
 
 const READING: Reading<{ body: SystemOneRequestBody; parts: Parts }> = {
   endpoint: 'decisions',
-  async read(request, reply, bodies) {
-    if (!request.headers['content-type']?.toLowerCase().startsWith('multipart/')) {
-      return { body: (await bodies.read(request, reply, systemOneBody)).value, parts: NO_PARTS }
+  async read(call, bodies) {
+    if (!call.headers['content-type']?.toLowerCase().startsWith('multipart/')) {
+      return { body: (await bodies.read(call, systemOneBody)).value, parts: NO_PARTS }
     }
-    const { value, parts } = await bodies.readForm(request, reply, systemOneBody)
+    const { value, parts } = await bodies.readForm(call, systemOneBody)
     return { body: value, parts }
   },
   async find({ body }, models) {
