@@ -204,7 +204,7 @@ const ROOMS = {
 }
 
 const pathOf = (room) => {
-  if (room === 'service') return '^src/(service|state)[.]ts$'
+  if (room === 'service') return '^src/(service|state)([.]ts$|/)'
   return room.endsWith('/*') ? `^src/${room.slice(0, -2)}/[^/]+$` : `^src/${room}(/|$)`
 }
 

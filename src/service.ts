@@ -1,48 +1,25 @@
-import { once } from 'node:events'
-import { existsSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import ipaddr from 'ipaddr.js'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/rate-limits.ts'
-import { GracefulShutdown } from './api/http/connection/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
-import type { TracingVariables } from './config/tracing.ts'
-import type { MediaSource } from './conversation/prompt/media-parts.ts'
 import type { Examiner } from './doctor/examiner.ts'
-import { ModelCatalog } from './inference/catalog/model-catalog.ts'
-import { type ModelOpener, openModels } from './inference/catalog/open-models.ts'
-import { StoredModels } from './inference/catalog/stored-models.ts'
+import type { ModelCatalog } from './inference/catalog/model-catalog.ts'
 import type { Engine } from './inference/contract/engine.ts'
-import {
-  describeCard,
-  type EngineOptions,
-  machineSpeed,
-  servableCard,
-  startEngine,
-} from './inference/engines/engines.ts'
-import { EnginePool } from './inference/pool/engine-pool.ts'
-import { collectAllGarbage } from './lib/guarded/memory.ts'
+import { type EngineOptions, startEngine } from './inference/engines/engines.ts'
 import { openLog } from './lib/log-output.ts'
-import { tellOnce } from './lib/tell-once.ts'
-import { version } from './lib/version.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
-import type { MediaLoader } from './media/media-loader.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
-import { ServerStatus } from './metrics/server-status.ts'
-import { isLocal, type ModelCard } from './models/card.ts'
-import { machineMemory, memoryForModels } from './models/machine-memory.ts'
+import { MetricsServer } from './metrics/metrics-server.ts'
+import type { ModelCard } from './models/card.ts'
 import type { MachineSpeed } from './models/machine-speed.ts'
 import { warmUpReader } from './models/read/model-reader.ts'
-import { findStoredCards } from './models/stored-cards.ts'
+import { probeAddresses, urlOf, warnIfOpen } from './service/addresses.ts'
+import { openApiParts } from './service/api-parts.ts'
+import { loadCode, type Media, openMedia, openMetrics } from './service/late-code.ts'
+import { startModels } from './service/starting-models.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
-import { REFERENCE, STUDIO } from './setup/pages.mjs'
-import type { State } from './state.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
-import type { Tracing } from './tracing/tracing.ts'
-
-type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
 
 /** Where the first key is kept; the other parts and limits are those that tests replace. */
 export interface ServiceParts {
@@ -108,8 +85,7 @@ export class Service {
   /** Loads the models, then listens. @throws Error that says what is wrong. Nothing is left running in that case. */
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     // A port that is in use must be reported before the models load, which may take minutes.
-    await probe(config)
-    if (config.metrics) await probeMetrics(config.metrics)
+    await probeAddresses(config)
     // Cards are read with it, before anything is served.
     warmUpReader()
     await using starting = new AsyncDisposableStack()
@@ -117,110 +93,33 @@ export class Service {
     starting.defer(async () => embedded?.close())
     const logger = pino({ level: config.logLevel }, parts.logs ?? (await openLog(config.logFormat)))
     const metrics = config.metrics ? await openMetrics() : null
-    const memoryLimitBytes = config.modelMemoryBytes
     let examiner: Examiner | null = null
-    const pool = new EnginePool({
-      memoryLimitBytes,
+    const { pool, opener, loading, launched } = await startModels(config, {
+      start: parts.startEngine ?? startEngine,
       loadWaitMs: parts.loadWaitMs,
-      maxWaiting: config.queueLength,
-      logger,
-      meter: metrics ?? undefined,
+      ...{ logger, metrics },
       onChange: () => examiner?.poke(),
     })
     starting.defer(() => pool.close())
-    const launched = Promise.withResolvers<void>()
-    const opener = modelOpener(config, {
-      start: parts.startEngine ?? startEngine,
-      logger,
-      metrics,
-      launched: launched.resolve,
-    })
-    const loading = openModels({
-      paths: config.modelCards,
-      aliases: config.aliases,
-      others: await hasCards(config.modelStore),
-      pool,
-      measured: memoryLimitBytes !== null,
-      warn: (message) => logger.warn(message),
-      opener,
-    })
     // Models and database start in processes of their own. Only then does this one load the rest of its code.
-    const started = Promise.race([launched.promise, loading])
-    const opening = started
+    const opening = launched
       .then(() => import('./state.ts'))
       .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded }))
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [registry, state, media, code] = await Promise.all([loading, opening, openingMedia, started.then(loadCode)])
+    const [registry, state, media, code] = await Promise.all([loading, opening, openingMedia, launched.then(loadCode)])
     metrics?.watch(() => pool.engines)
-
     if (!isFFmpegInstalled()) logger.warn('Video and audio are not available: FFmpeg is not installed')
-    const conversations = new code.Conversations({
-      registry,
-      media,
-      compatibility: config.compatibility,
-      chatBudgetSeconds: config.chatSeconds,
+
+    const apiParts = await openApiParts(config, {
+      ...{ registry, pool, opener, state, media, code, logger, metrics },
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
-      warn: (message) => logger.warn(message),
+      machineSpeed: parts.machineSpeed,
+      resources: starting,
     })
-    starting.defer(() => conversations.close())
-
-    const stored = new StoredModels({
-      directory: config.modelStore,
-      registry,
-      pool,
-      opener,
-      aliases: config.aliases,
-      memoryBytes: memoryLimitBytes ?? machineMemory(),
-      prepare: (models) => conversations.addModels(models),
-      logger,
-    })
-    starting.defer(() => stored.close())
-    // The first request that needs it waits for it; the start does not.
-    void stored.refresh()
-    const models = new ModelCatalog(registry, stored)
-
-    const speed = measuredOnce(parts.machineSpeed ?? (() => machineSpeed(config)))
-    const machine = async () => ({ available: memoryForModels(memoryLimitBytes), speed: await speed() })
-    const pulls = new code.ModelPulls({ store: config.modelStore, memoryLimitBytes, machineSpeed: speed, logger })
-    starting.defer(() => pulls.close())
-
-    const examinations = new code.Examiner({ models, media, pool, logger })
+    const { closing, examinations, models, studio, tracing } = apiParts
     examiner = examinations
-    starting.defer(() => examinations.close())
-
-    const bodies = new code.BodyReader(new code.ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
-    starting.defer(() => bodies.close())
-
-    const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
-    const closing = new GracefulShutdown()
-    const studio = config.studio ? await code.readPage(STUDIO.directory) : null
-    const hasReference = config.docs && existsSync(REFERENCE.directory)
-    const apiParts = {
-      models,
-      machine,
-      pulls,
-      examinations,
-      status: new ServerStatus(await version(), () => pool.engines),
-      conversations,
-      media,
-      ...state,
-      bodies,
-      corsOrigins: config.corsOrigins,
-      compatibility: config.compatibility,
-      ollama: config.ollama,
-      studio,
-      reference: hasReference ? REFERENCE.directory : null,
-      logger,
-      meter: metrics,
-      tracing,
-      closing,
-      keepAliveMs: parts.keepAliveMs,
-      bodyTimeoutMs: parts.bodyTimeoutMs,
-      headersTimeoutMs: parts.headersTimeoutMs,
-      lingerSilenceMs: parts.lingerSilenceMs,
-    }
     const runner =
       config.batchLines === 0
         ? null
@@ -229,13 +128,11 @@ export class Service {
             parallel: config.batchLines,
             ...parts.batches,
           })
-    const app = code.createApi({ ...apiParts, onBatch: () => runner?.wake() })
-    let metricsUrl: string | null = null
-    if (metrics && config.metrics) {
-      const server = await MetricsServer.start(metrics, config.metrics)
-      starting.defer(() => server.close())
-      metricsUrl = `${urlOf(server.address)}/metrics`
-    }
+    const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
+    const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
+    const app = code.createApi({ ...apiParts, ...times, onBatch: () => runner?.wake() })
+    const scraped = metrics && config.metrics ? await MetricsServer.start(metrics, config.metrics) : null
+    starting.defer(async () => scraped?.close())
     starting.defer(async () => {
       const graceMs = parts.graceMs ?? config.drainSeconds * 1000
       const end = performance.now() + graceMs
@@ -250,8 +147,11 @@ export class Service {
     warnIfOpen(address, logger)
     const url = urlOf(address)
     const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
-    const studioUrl = studio && `${url}/studio`
-    const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
+    const about = {
+      ...{ url, apiKey, models, studioKey: state.studioKey },
+      metricsUrl: scraped && `${urlOf(scraped.address)}/metrics`,
+      studioUrl: studio && `${url}/studio`,
+    }
     return new Service(about, { logger, metrics, resources: starting.move() })
   }
 
@@ -273,126 +173,4 @@ function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Co
   const database = new EmbeddedDatabase(join(dataDirectory, 'database'), cache ?? cacheDirectory())
   database.ensure().catch(() => {})
   return database
-}
-
-interface OpenerParts {
-  readonly start: (card: ModelCard, options: EngineOptions) => Promise<Engine>
-  readonly logger: Logger
-  readonly metrics: Metrics | null
-  /** Called when an engine's process has started, or none of this machine is needed. */
-  readonly launched: () => void
-}
-
-function modelOpener(config: Config, { start, logger, metrics, launched }: OpenerParts): ModelOpener {
-  const lacks = tellOnce((problem) => logger.warn(problem))
-  return {
-    describe: (card) => describeCard(card, config.caches),
-    servable: (card) => servableCard(card, lacks),
-    start: (card, name, signal) => {
-      if (!isLocal(card)) launched()
-      return start(card, {
-        logger,
-        signal,
-        maxWaiting: config.queueLength,
-        backend: config.backend,
-        ...config.caches,
-        onLaunch: launched,
-        prefixDisk: config.prefixDisk,
-        onRestart: () => metrics?.restarted(name),
-      })
-    },
-  }
-}
-
-/** The rest of the code. Loading it takes all of this process's time. */
-async function loadCode() {
-  const modules = await Promise.all([
-    import('./api/api.ts'),
-    import('./api/batch-lines.ts'),
-    import('./api/pages/page-files.ts'),
-    import('./api/http/body/body-reader.ts'),
-    import('./api/http/body/byte-budget.ts'),
-    import('./conversation/conversations.ts'),
-    import('./hub/model-pulls.ts'),
-    import('./doctor/examiner.ts'),
-  ])
-  const [{ createApi }, { lineCaller }, { readPage }, { BodyReader }, { ByteBudget }, ...others] = modules
-  const [{ Conversations }, { ModelPulls }, { Examiner }] = others
-  return { createApi, lineCaller, readPage, BodyReader, ByteBudget, Conversations, ModelPulls, Examiner }
-}
-
-/** Measured when it is first asked for, and once: it takes seconds of all processors. */
-function measuredOnce<Result>(measure: () => Promise<Result>): () => Promise<Result> {
-  let measured: Promise<Result> | null = null
-  return () => {
-    measured ??= measure()
-    return measured
-  }
-}
-
-async function openMetrics(): Promise<Metrics> {
-  const { Metrics } = await import('./metrics/metrics.ts')
-  return new Metrics(await version())
-}
-
-/** Without it, nothing of OpenTelemetry is loaded. */
-async function openTracing(variables: TracingVariables, logger: Logger): Promise<Tracing | null> {
-  const { Tracing } = await import('./tracing/tracing.ts')
-  return Tracing.open(variables, await version(), logger)
-}
-
-interface MediaParts {
-  readonly opening: Promise<State>
-  readonly metrics: Metrics | null
-  readonly logger: Logger
-}
-
-/** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
-async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
-  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/media-loader.ts')])
-  const media = new MediaLoader({
-    sandbox: config.decoderSandbox,
-    allowedHosts: config.mediaHosts,
-    files,
-    meter: metrics ?? undefined,
-    spool: { directory: mediaDirectory },
-  })
-  const { isOn, description } = media.sandbox
-  logger[isOn ? 'info' : 'warn'](description)
-  return media
-}
-
-/** A store that cannot be read is reported later, in the log. */
-async function hasCards(store: string): Promise<boolean> {
-  return findStoredCards(store).then(
-    ({ cards }) => cards.size > 0,
-    () => true,
-  )
-}
-
-/** @throws Error when the server cannot listen on the address. */
-async function probe({ host, port }: MetricsAddress): Promise<void> {
-  if (port === 0) return
-  const server = createServer().listen({ host, port })
-  await once(server, 'listening')
-  server.close()
-  await once(server, 'close')
-}
-
-async function probeMetrics(address: MetricsAddress): Promise<void> {
-  await probe(address).catch((cause: Error) => {
-    throw cannotListen(address, cause)
-  })
-}
-
-function warnIfOpen(info: AddressInfo, logger: Logger): void {
-  if (ipaddr.process(info.address).range() === 'loopback') return
-  logger.warn(
-    `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
-      'in front of it adds TLS and no one else can reach this port',
-  )
-}
-
-function urlOf({ address, family, port }: AddressInfo): string {
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

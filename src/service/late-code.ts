@@ -1,0 +1,60 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config/config.ts'
+import type { TracingVariables } from '../config/tracing.ts'
+import type { MediaSource } from '../conversation/prompt/media-parts.ts'
+import { version } from '../lib/version.ts'
+import type { MediaLoader } from '../media/media-loader.ts'
+import type { Metrics } from '../metrics/metrics.ts'
+import type { State } from '../state.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+
+/** What loads and decodes media. */
+export type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
+
+/** The rest of the code. Loading it takes all of this process's time. */
+export async function loadCode() {
+  const [{ createApi }, { lineCaller }, { readPage }, { BodyReader }, { ByteBudget }, ...others] = await Promise.all([
+    import('../api/api.ts'),
+    import('../api/batch-lines.ts'),
+    import('../api/pages/page-files.ts'),
+    import('../api/http/body/body-reader.ts'),
+    import('../api/http/body/byte-budget.ts'),
+    import('../conversation/conversations.ts'),
+    import('../hub/model-pulls.ts'),
+    import('../doctor/examiner.ts'),
+  ])
+  const [{ Conversations }, { ModelPulls }, { Examiner }] = others
+  return { createApi, lineCaller, readPage, BodyReader, ByteBudget, Conversations, ModelPulls, Examiner }
+}
+
+export async function openMetrics(): Promise<Metrics> {
+  const { Metrics } = await import('../metrics/metrics.ts')
+  return new Metrics(await version())
+}
+
+/** Without it, nothing of OpenTelemetry is loaded. */
+export async function openTracing(variables: TracingVariables, logger: Logger): Promise<Tracing | null> {
+  const { Tracing } = await import('../tracing/tracing.ts')
+  return Tracing.open(variables, await version(), logger)
+}
+
+interface MediaParts {
+  readonly opening: Promise<State>
+  readonly metrics: Metrics | null
+  readonly logger: Logger
+}
+
+/** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
+export async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
+  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('../media/media-loader.ts')])
+  const media = new MediaLoader({
+    sandbox: config.decoderSandbox,
+    allowedHosts: config.mediaHosts,
+    files,
+    meter: metrics ?? undefined,
+    spool: { directory: mediaDirectory },
+  })
+  const { isOn, description } = media.sandbox
+  logger[isOn ? 'info' : 'warn'](description)
+  return media
+}
