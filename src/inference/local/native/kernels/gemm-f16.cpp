@@ -31,7 +31,7 @@ constexpr int64_t LINE_F16 = CACHE_LINE / sizeof(ggml_fp16_t);
 constexpr int64_t PREFETCH_DISTANCE = 1024;
 /** Rows of the batch that the panel kernel has converted to f32 at a time: a multiple of PANEL_MICRO_ROWS. */
 constexpr int64_t PACKED_ROWS = 48;
-/** Maximum panels in a thread's chunk, and the bytes of them. They and the rows stay in L2. */
+/** Maximum panels in a thread's chunk, and their bytes. They stay in L2 with the rows. */
 constexpr int64_t MAX_CHUNK_PANELS = 8;
 constexpr int64_t PANEL_BYTES = 128 << 10;
 /** Minimum rows of a batch for the panel kernel. */
@@ -234,10 +234,10 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
                  int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
     static thread_local AlignedBuffer<ggml_fp16_t> half_buffer;
     static thread_local AlignedBuffer<float> panel_buffer, row_buffer, edge_buffer;
-    const int64_t most_panel = (std::min(k, KC) + LANES - 1) / LANES * LANES * PANEL_WIDTH;
-    const int64_t most_panels = std::clamp<int64_t>(PANEL_BYTES / (most_panel * (int64_t) sizeof(float)), 1, MAX_CHUNK_PANELS);
-    ggml_fp16_t * packed = half_buffer.reserve(most_panel);
-    float * panels = panel_buffer.reserve(most_panels * most_panel);
+    const int64_t panel_floats = (std::min(k, KC) + LANES - 1) / LANES * LANES * PANEL_WIDTH;
+    const int64_t max_panels = std::clamp<int64_t>(PANEL_BYTES / (panel_floats * (int64_t) sizeof(float)), 1, MAX_CHUNK_PANELS);
+    ggml_fp16_t * packed = half_buffer.reserve(panel_floats);
+    float * panels = panel_buffer.reserve(max_panels * panel_floats);
     float * packed_rows = row_buffer.reserve(PACKED_ROWS * packed_stride(std::min(k, KC)));
     const int64_t edge = m / PANEL_WIDTH * PANEL_WIDTH;
     float * edge_out = edge < m ? edge_buffer.reserve(n * PANEL_WIDTH) : nullptr;
@@ -248,7 +248,7 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
             const int64_t filled = (width + PACK_STEP - 1) / PACK_STEP * PACK_STEP;
             const int64_t stride = packed_stride(width);
             float * panel = panels;
-            for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += most_panel) {
+            for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += panel_floats) {
                 const int64_t count = std::min<int64_t>(PANEL_WIDTH, m - at);
                 pack_panel(weights + at * weights_stride + from, weights_stride, count, width, packed);
                 std::fill(packed + filled * PANEL_WIDTH, packed + steps * LANES * PANEL_WIDTH, 0);
@@ -258,7 +258,7 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
                 const int64_t block_end = std::min(n, block + PACKED_ROWS);
                 pack_rows(rows + block * rows_stride + from, rows_stride, block_end - block, width, packed_rows);
                 panel = panels;
-                for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += most_panel) {
+                for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += panel_floats) {
                     float * to = at == edge ? edge_out : out + at;
                     const int64_t to_stride = at == edge ? PANEL_WIDTH : out_stride;
                     for (int64_t row = block; row < block_end; row += PANEL_MICRO_ROWS) {
@@ -275,8 +275,8 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
             std::memcpy(out + row * out_stride + edge, edge_out + row * PANEL_WIDTH, (m - edge) * sizeof(float));
         }
     };
-    parallel_rows(params, m, gemm_size(m, n, k), PANEL_WIDTH, most_panels * PANEL_WIDTH, [&](int64_t first, int64_t end) {
-        for (; first < end; first += most_panels * PANEL_WIDTH) gemm_chunk(first, std::min(end, first + most_panels * PANEL_WIDTH));
+    parallel_rows(params, m, gemm_size(m, n, k), PANEL_WIDTH, max_panels * PANEL_WIDTH, [&](int64_t first, int64_t end) {
+        for (; first < end; first += max_panels * PANEL_WIDTH) gemm_chunk(first, std::min(end, first + max_panels * PANEL_WIDTH));
     });
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int CACHE_LINE = 64;
 /** Chunks of a GEMM per thread. With several, a thread that was preempted delays the others less. */
 constexpr int64_t CHUNKS_PER_THREAD = 4;
-/** Maximum bytes of weights, times rows of the batch, of a GEMM that takes little longer than the two barriers of chunks. */
+/** Maximum bytes of weights, times rows of the batch, of a GEMM for which chunks gain less than their two barriers cost. */
 constexpr int64_t MAX_SMALL_GEMM = 1 << 20;
 
 /** Keeps a vector that is used several times in a register. The compiler would load it from memory each time. */
