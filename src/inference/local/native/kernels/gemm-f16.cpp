@@ -58,11 +58,13 @@ inline __m128 reduce_add_4(const Floats * x) {
 
 /** Floats from one converted row of the batch to the next. */
 constexpr int64_t packed_stride(int64_t width) { return (width + LANES - 1) / LANES * LANES + LANES; }
+/** The same for the dot product kernel: a constant, so that one register addresses all its rows. */
+constexpr int64_t DOT_STRIDE = packed_stride(KC);
 
-/** Converts up to KC columns of some rows to f32, padded with zeros to whole vectors. @param to [row][packed_stride(width)] */
-inline void pack_rows(const ggml_fp16_t * rows, int64_t stride, int64_t count, int64_t width, float * to) {
+/** Converts up to KC columns of some rows to f32, padded with zeros to whole vectors. @param to [row][to_stride] */
+inline void pack_rows(const ggml_fp16_t * rows, int64_t stride, int64_t count, int64_t width, float * to, int64_t to_stride) {
     const int64_t whole = width / LANES * LANES;
-    for (int64_t r = 0; r < count; r++, rows += stride, to += packed_stride(width)) {
+    for (int64_t r = 0; r < count; r++, rows += stride, to += to_stride) {
         for (int64_t i = 0; i < whole; i += LANES) store(to + i, load_f16(rows + i));
         if (whole < width) store(to + whole, load_partial_f16(rows + whole, width - whole));
     }
@@ -71,7 +73,6 @@ inline void pack_rows(const ggml_fp16_t * rows, int64_t stride, int64_t count, i
 /** Dot product kernel: DOT_WEIGHTS rows of weights times COUNT rows of the batch. */
 template <int COUNT>
 inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * rows, int64_t width, __m128 * products) {
-    const int64_t stride = packed_stride(width);
     Floats sums[COUNT][DOT_WEIGHTS];
     for (int r = 0; r < COUNT; r++) std::fill(sums[r], sums[r] + DOT_WEIGHTS, broadcast(0.0f));
     const auto add_products = [&](int64_t i, int64_t count_here) {
@@ -79,7 +80,7 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * 
         for (int w = 0; w < DOT_WEIGHTS; w++) {
             const Floats weight = load_partial_f16(weights[w] + i, count_here);
 #pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, load(rows + r * stride + i), sums[r][w]);
+            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, load(rows + r * DOT_STRIDE + i), sums[r][w]);
         }
     };
     int64_t i = 0;
@@ -125,7 +126,7 @@ inline int64_t gemm_size(int64_t m, int64_t n, int64_t k) { return m * n * k * (
 /** `lookout_gemm_f16` for a small batch. */
 void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
               int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
-    alignas(64) static thread_local float packed_rows[DOT_ROWS * packed_stride(KC)];
+    alignas(64) static thread_local float packed_rows[DOT_ROWS * DOT_STRIDE];
     // Row blocks of about equal size.
     const int64_t blocks = (n + DOT_ROWS - 1) / DOT_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;
@@ -134,7 +135,7 @@ void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t 
             const int64_t width = std::min(KC, k - from);
             for (int64_t row = 0; row < n; row += block_rows) {
                 const int64_t rows_here = std::min(block_rows, n - row);
-                pack_rows(rows + row * rows_stride + from, rows_stride, rows_here, width, packed_rows);
+                pack_rows(rows + row * rows_stride + from, rows_stride, rows_here, width, packed_rows, DOT_STRIDE);
                 with_constant<DOT_ROWS>(rows_here, [&](auto constant) {
                     gemm_dot_chunk<constant>(weights + first * weights_stride + from, weights_stride, end - first, packed_rows, width,
                                              from == 0, out + row * out_stride + first, out_stride);
@@ -256,7 +257,7 @@ void gemm_panels(const ggml_compute_params * params, int64_t m, int64_t n, int64
             }
             for (int64_t block = 0; block < n; block += PACKED_ROWS) {
                 const int64_t block_end = std::min(n, block + PACKED_ROWS);
-                pack_rows(rows + block * rows_stride + from, rows_stride, block_end - block, width, packed_rows);
+                pack_rows(rows + block * rows_stride + from, rows_stride, block_end - block, width, packed_rows, stride);
                 panel = panels;
                 for (int64_t at = first; at < end; at += PANEL_WIDTH, panel += panel_floats) {
                     float * to = at == edge ? edge_out : out + at;
