@@ -249,10 +249,9 @@ inline void dot_single_scale(const Block * const * from, const Activations<NR> &
     for (int r = 0; r < COUNT; r++) sums[r] = reduce_half_pairs(block_sums[r][0], block_sums[r][1]);
 }
 
-/** Products of the mins of GEMV_BLOCKS blocks and the sums of the batch's sub-blocks. @param mins as the sums of `dot_single_scale`. */
-template <typename Block, int COUNT>
-inline void dot_mins(const Block * const * from, const Activations<NR> & batch, int64_t b, int64_t blocks, int64_t count_here,
-                     VectorI32 * mins) {
+/** Products of the mins of BLOCKS blocks and the sums of the batch's sub-blocks. @param mins as the sums of `dot_single_scale`. */
+template <typename Block, int COUNT, int BLOCKS>
+inline void dot_mins(const Block * const * from, const Activations<NR> & batch, int64_t b, int64_t blocks, VectorI32 * mins) {
     using Of = QuantTraits<Block>;
     constexpr int SUB_BLOCKS = 8;
     static_assert(Of::GROUPS * GROUP / Of::SUB_BLOCK == SUB_BLOCKS, "pairs of mins fill half a vector");
@@ -260,7 +259,7 @@ inline void dot_mins(const Block * const * from, const Activations<NR> & batch, 
     __m256i rows[4], twos[4], pairs[4];
     for (int row = 0; row < 4; row++) {
         const auto packed = [&](int64_t i) { return (int64_t) Of::packed_mins(from[row][i]); };
-        rows[row] = _mm256_cvtepu8_epi16(_mm_set_epi64x(packed(count_here - 1), packed(0)));
+        rows[row] = _mm256_cvtepu8_epi16(_mm_set_epi64x(packed(BLOCKS - 1), packed(0)));
     }
     for (int row = 0; row < 4; row += 2) {
         twos[row] = _mm256_unpacklo_epi32(rows[row], rows[row + 1]);
@@ -272,7 +271,7 @@ inline void dot_mins(const Block * const * from, const Activations<NR> & batch, 
     }
     for (int r = 0; r < COUNT; r++) {
         const __m128i * sub_sums = (const __m128i *) (batch.sub_sums + (r * blocks + b) * SUB_BLOCKS);
-        const __m256i values = _mm256_set_m128i(_mm_loadu_si128(sub_sums + count_here - 1), _mm_loadu_si128(sub_sums));
+        const __m256i values = _mm256_set_m128i(_mm_loadu_si128(sub_sums + BLOCKS - 1), _mm_loadu_si128(sub_sums));
         const __m256i firsts = _mm256_add_epi32(_mm256_madd_epi16(pairs[0], _mm256_shuffle_epi32(values, 0x00)),
                                                 _mm256_madd_epi16(pairs[1], _mm256_shuffle_epi32(values, 0x55)));
         const __m256i lasts = _mm256_add_epi32(_mm256_madd_epi16(pairs[2], _mm256_shuffle_epi32(values, 0xaa)),
@@ -281,24 +280,23 @@ inline void dot_mins(const Block * const * from, const Activations<NR> & batch, 
     }
 }
 
-/** The same for blocks with several scales. @param mins sums of the mins times the sums of the batch's sub-blocks. */
-template <typename Block, int COUNT>
-inline void dot_sub_scales(const Block * const * from, const Activations<NR> & batch, int64_t b,
-                           int64_t blocks, int64_t count_here, VectorI32 * sums, VectorI32 * mins) {
+/** The same for BLOCKS blocks with several scales. @param mins sums of the mins times the sums of the batch's sub-blocks. */
+template <typename Block, int COUNT, int BLOCKS>
+inline void dot_sub_scales(const Block * const * from, const Activations<NR> & batch, int64_t b, int64_t blocks, VectorI32 * sums,
+                           VectorI32 * mins) {
     using Of = QuantTraits<Block>;
     constexpr int SUB_BLOCKS = Of::GROUPS * GROUP / Of::SUB_BLOCK;
     constexpr int WIDTH = Of::GROUPS * GROUP;
     static_assert(Of::MAX_QUANT <= 127, "a sum of two products must fit into 16 bits");
-    __m256i block_sums[COUNT][GEMV_BLOCKS], row_sums[COUNT][4];
-    for (int i = 0; i < GEMV_BLOCKS; i++) {
-        const int64_t at = std::min<int64_t>(i, count_here - 1);
+    __m256i block_sums[COUNT][GEMV_BLOCKS] = {}, row_sums[COUNT][4];
+    for (int i = 0; i < BLOCKS; i++) {
         for (int row = 0; row < 4; row++) {
-            const Block & block = from[row][at];
+            const Block & block = from[row][i];
             prefetch_ahead<1>(&block);
             const __m128i scales = Of::sub_scales(block);
             __m256i acc[COUNT];
             for (int r = 0; r < COUNT; r++) {
-                const int16_t * of_sub_blocks = batch.sub_sums + (r * blocks + b + at) * SUB_BLOCKS;
+                const int16_t * of_sub_blocks = batch.sub_sums + (r * blocks + b + i) * SUB_BLOCKS;
                 if constexpr (Of::ZERO_POINT == 0) {
                     acc[r] = _mm256_setzero_si256();
                 } else {
@@ -312,7 +310,7 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
                 const __m256i w = Of::unpack(block, group);
                 const __m256i scale = scales_of<Of>(scales, group);
                 for (int r = 0; r < COUNT; r++) {
-                    const int8_t * quants = batch.quants + (r * blocks + b + at) * WIDTH + group * GROUP;
+                    const int8_t * quants = batch.quants + (r * blocks + b + i) * WIDTH + group * GROUP;
                     const __m256i pairs = _mm256_maddubs_epi16(w, _mm256_loadu_si256((const __m256i *) quants));
                     acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(pairs, scale));
                 }
@@ -322,7 +320,7 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
         for (int r = 0; r < COUNT; r++) block_sums[r][i] = reduce_halves(row_sums[r]);
     }
     for (int r = 0; r < COUNT; r++) sums[r] = reduce_half_pairs(block_sums[r][0], block_sums[r][1]);
-    if constexpr (Of::HAS_MIN) dot_mins<Block, COUNT>(from, batch, b, blocks, count_here, mins);
+    if constexpr (Of::HAS_MIN) dot_mins<Block, COUNT, BLOCKS>(from, batch, b, blocks, mins);
 }
 
 }  // namespace

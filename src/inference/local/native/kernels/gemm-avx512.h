@@ -262,28 +262,54 @@ inline void dot_single_scale(const Block * const * from, const Activations<NR> &
     }
 }
 
-/** The same for blocks with several scales. @param mins sums of the mins times the sums of the batch's sub-blocks. */
-template <typename Block, int COUNT>
-inline void dot_sub_scales(const Block * const * from, const Activations<NR> & batch, int64_t b,
-                           int64_t blocks, int64_t count_here, VectorI32 * sums, VectorI32 * mins) {
+/** Groups 2 `pair` and 2 `pair` + 1 of a block with several scales. */
+inline __m512i unpack_pair(const block_q4_K & block, int pair) {
+    const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) block.qs + pair));
+    return _mm512_and_si512(_mm512_srlv_epi64(both, _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4)), _mm512_set1_epi8(15));
+}
+
+inline __m512i unpack_pair(const block_q5_K & block, int pair) {
+    const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) block.qs + pair));
+    const __m512i low = _mm512_and_si512(_mm512_srlv_epi64(both, _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4)), _mm512_set1_epi8(15));
+    const __m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) block.qh));
+    const __m256i bit = _mm256_set1_epi8((char) (1 << 2 * pair));
+    const __m512i bit_of_half = _mm512_inserti64x4(_mm512_castsi256_si512(bit), _mm256_add_epi8(bit, bit), 1);
+    return _mm512_mask_add_epi8(low, _mm512_test_epi8_mask(bits, bit_of_half), low, _mm512_set1_epi8(16));
+}
+
+inline __m512i unpack_pair(const block_q6_K & block, int pair) {
+    const __m512i both = _mm512_loadu_si512(block.ql + pair / 2 * 64);
+    const __m512i low = _mm512_and_si512(pair % 2 == 0 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
+    const __m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *) block.qh + pair / 2));
+    // Group g has two bits from bit 2 g of `high` on, which belong at bits 4 and 5. A rotation to the left by 62 is a shift to the
+    // right by 2.
+    const __m512i turns = pair % 2 == 0 ? _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2) : _mm512_setr_epi64(0, 0, 0, 0, 62, 62, 62, 62);
+    constexpr int LOW_OR_MASKED_HIGH = 0xf8;
+    return _mm512_ternarylogic_epi64(low, _mm512_rolv_epi64(high, turns), _mm512_set1_epi8(0x30), LOW_OR_MASKED_HIGH);
+}
+
+/** `dot_single_scale` for BLOCKS blocks with several scales. @param mins sums of the mins times the sums of the batch's sub-blocks. */
+template <typename Block, int COUNT, int BLOCKS>
+inline void dot_sub_scales(const Block * const * from, const Activations<NR> & batch, int64_t b, int64_t blocks, VectorI32 * sums,
+                           VectorI32 * mins) {
     using Of = QuantTraits<Block>;
     constexpr int SUB_BLOCKS = Of::GROUPS * GROUP / Of::SUB_BLOCK;
     constexpr int WIDTH = Of::GROUPS * GROUP;
     static_assert(Of::MAX_QUANT <= 127, "a sum of two products must fit into 16 bits");
-    __m512i block_sums[COUNT][GEMV_BLOCKS];
+    __m512i block_sums[COUNT][GEMV_BLOCKS] = {};
     alignas(CACHE_LINE) __m128i min_sums[COUNT][4][GEMV_BLOCKS];
-    for (int i = 0; i < GEMV_BLOCKS; i++) {
-        const int64_t at = std::min<int64_t>(i, count_here - 1);
+    if constexpr (BLOCKS < GEMV_BLOCKS) std::memset(min_sums, 0, sizeof(min_sums));
+    for (int i = 0; i < BLOCKS; i++) {
         __m512i row_sums[COUNT][4];
 #pragma GCC unroll 4
         for (int row = 0; row < 4; row++) {
-            const Block & block = from[row][at];
+            const Block & block = from[row][i];
             prefetch_ahead<1>(&block);
             const __m256i scales = _mm256_cvtepi8_epi16(Of::sub_scales(block));
             __m512i acc[COUNT];
 #pragma GCC unroll 8
             for (int r = 0; r < COUNT; r++) {
-                const int16_t * of_sub_blocks = batch.sub_sums + (r * blocks + b + at) * SUB_BLOCKS;
+                const int16_t * of_sub_blocks = batch.sub_sums + (r * blocks + b + i) * SUB_BLOCKS;
                 if constexpr (Of::HAS_MIN) {
                     const __m128i bytes = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t) Of::packed_mins(block)));
                     min_sums[r][row][i] = _mm_madd_epi16(bytes, _mm_loadu_si128((const __m128i *) of_sub_blocks));
@@ -298,12 +324,11 @@ inline void dot_sub_scales(const Block * const * from, const Activations<NR> & b
             }
 #pragma GCC unroll 4
             for (int part = 0; part < WIDTH / 64; part++) {
-                const __m512i w = _mm512_inserti64x4(
-                    _mm512_castsi256_si512(Of::unpack(block, 2 * part)), Of::unpack(block, 2 * part + 1), 1);
+                const __m512i w = unpack_pair(block, part);
                 const __m512i scale = _mm512_permutexvar_epi16(scale_indices<Of>(part), _mm512_castsi256_si512(scales));
 #pragma GCC unroll 8
                 for (int r = 0; r < COUNT; r++) {
-                    const __m512i v = _mm512_loadu_si512(batch.quants + (r * blocks + b + at) * WIDTH + 64 * part);
+                    const __m512i v = _mm512_loadu_si512(batch.quants + (r * blocks + b + i) * WIDTH + 64 * part);
                     acc[r] = _mm512_dpwssd_epi32(acc[r], _mm512_maddubs_epi16(w, v), scale);
                 }
             }

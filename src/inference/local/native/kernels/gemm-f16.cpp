@@ -126,7 +126,9 @@ inline int64_t gemm_size(int64_t m, int64_t n, int64_t k) { return m * n * k * (
 /** `lookout_gemm_f16` for a small batch. */
 void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
               int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
-    alignas(64) static thread_local float packed_rows[DOT_ROWS * DOT_STRIDE];
+    alignas(64) static thread_local float packed_buffer[DOT_ROWS * DOT_STRIDE];
+    // In a shared library, each access to a thread's variable by its name is a call.
+    float * packed_rows = packed_buffer;
     // Row blocks of about equal size.
     const int64_t blocks = (n + DOT_ROWS - 1) / DOT_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;

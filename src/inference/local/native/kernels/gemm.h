@@ -23,7 +23,8 @@ constexpr int64_t MIN_AMX_ROWS = 28;
 template <typename Block>
 void gemm_amx(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
               int64_t weights_stride, const block_q8_K * rows, int64_t rows_stride, float * out, int64_t out_stride) {
-    static thread_local ActivationTiles batch;
+    static thread_local ActivationTiles batch_of_thread;
+    ActivationTiles & batch = batch_of_thread;
     batch.pack<QuantTraits<Block>>(rows, rows_stride, n, blocks);
     const TileConfigScope tile_config;
     parallel_rows(params, m, m * blocks * (int64_t) sizeof(Block) * n, MR, MAX_CHUNK, [&](int64_t first, int64_t end) {
@@ -55,8 +56,11 @@ void gemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t bloc
         }
     }
 #endif
-    static thread_local Activations<NR> batch;
-    static thread_local WeightPanel panels[MICRO_PANELS<Of>];
+    static thread_local Activations<NR> batch_of_thread;
+    static thread_local WeightPanel panels_of_thread[MICRO_PANELS<Of>];
+    // In a shared library, each access to a thread's variable by its name is a call.
+    Activations<NR> & batch = batch_of_thread;
+    WeightPanel * panels = panels_of_thread;
     const int64_t width = blocks * Of::GROUPS * GROUP;
     batch.pack<Of>(rows, rows_stride, n, blocks);
     const bool use_gemv = n <= MAX_GEMV_ROWS<Of> && (Of::GROUPS > 1 || blocks % GEMV_BLOCKS == 0);
