@@ -1,78 +1,128 @@
 /**
- * Products of quantised weights and a batch of rows, alone: ours, ggml's own, and ggml's own from weights that it has
- * rearranged.
+ * Products of weights and a batch of rows, alone: ours, ggml's own, and ggml's own from weights that it has rearranged; or
+ * ours and those of another tree.
  */
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import koffi from 'koffi'
 import { declareIn } from '../src/inference/local/native/declare.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
 import { randomNumbers } from '../test/support/ggml-sums.ts'
+import { againstTable, type Compared } from './support/against.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { kernelsFor } from './support/kernels.ts'
 import { median } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 /** ggml's numbers of the types. */
-const TYPES = { Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
+const TYPES = { F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
 const F32 = 0
 const ROWS = [1, 2, 4, 8, 16, 32, 128, 512]
-const WIDTH = 2048
-const HEIGHT = 4096
-/** Matrices that follow each other, together larger than the caches of a core. */
-const MATRICES = 8
+/** The first is of a model with two billion parameters, whose matrices are larger than the caches; the other of the shipped one. */
+const SHAPES: readonly Shape[] = [
+  { height: 4096, width: 2048, matrices: 8 },
+  { height: 1024, width: 256, matrices: 12 },
+]
 const THREADS = 2
+/** Minimum rounds against another tree, and how long they go on for each number of rows, in ms. */
+const AGAINST = { least: 12, ms: 300 }
 
 const P = 'void *'
 type Handle = unknown
 
+/** Weights: `matrices` of `height` rows of `width`, multiplied one after the other. */
+interface Shape {
+  readonly height: number
+  readonly width: number
+  readonly matrices: number
+}
+
 /** A product's tensors in buffers, ready to be computed. */
 interface Prepared {
-  /** @returns milliseconds for each matrix. */
+  /** @returns microseconds for each matrix. */
   run(): number
   free(): true
 }
 
 export const products: Benchmark = {
-  summary: "products of quantised weights alone, by type and number of rows: ours and ggml's (--processor NAME)",
+  summary: "products of weights alone, by type and number of rows: ours and ggml's (--processor NAME)",
   withPeer: false,
+  comparesTrees: true,
 
   async run(options) {
-    print(await compare(options))
+    const ours = benchOf(await kernelsFor(options.processor, true))
+    const { against } = options
+    const other = benchOf(await (against === null ? kernelsFor(options.processor, false) : kernelsOf(against, options)))
+    for (const shape of SHAPES) {
+      print(against === null ? compare(ours, other, shape, options) : compareTrees(ours, other, shape, options))
+    }
   },
 }
 
-async function compare({ repetitions, quick, processor }: BenchOptions): Promise<string> {
-  const benches = [benchOf(await kernelsFor(processor, true)), benchOf(await kernelsFor(processor, false))] as const
+/** @returns the kernels of another tree, compiled for the processor. */
+async function kernelsOf(tree: string, { processor }: BenchOptions): Promise<string> {
+  const module: { kernelsFor: typeof kernelsFor } = await import(
+    pathToFileURL(join(tree, 'bench/support/kernels.ts')).href
+  )
+  return module.kernelsFor(processor, true)
+}
+
+const titleOf = ({ height, width }: Shape, processor: string) =>
+  `Products of weights of ${height} rows of ${width}, compiled for ${processor}`
+
+function compareTrees(
+  ours: Bench,
+  other: Bench,
+  shape: Shape,
+  { processor, quick, repetitions }: BenchOptions,
+): string {
+  const { least, ms } = quick ? { least: 6, ms: 0 } : { ...AGAINST, least: repetitions ?? AGAINST.least }
+  const rows = Object.entries(TYPES).flatMap(([name, type]) =>
+    ROWS.map((count): Compared => {
+      const sides = [ours, other].map((bench) => bench.prepare(type, bench.layouts[0]!, count, shape)!)
+      const [now, before] = timesOf(sides, (round, started) => round >= least && performance.now() - started >= ms)
+      return { row: `${name}, rows: ${count}`, now: now!, other: before! }
+    }),
+  )
+  return againstTable(titleOf(shape, processor), `${THREADS} threads; microseconds, lower is better.`, least, rows)
+}
+
+function compare(ours: Bench, theirs: Bench, shape: Shape, { repetitions, quick, processor }: BenchOptions): string {
   const times = repetitions ?? (quick ? 3 : 9)
   // The first layout is the file's own.
-  const [ours, theirs] = benches
   const ways: [string, Bench, Layout][] = [
     ['ours', ours, ours.layouts[0]!],
     ...theirs.layouts.map((layout, i): [string, Bench, Layout] => [i === 0 ? "ggml's" : layout.name, theirs, layout]),
   ]
-  const tables = Object.entries(TYPES).map(([name, type]) => {
-    const possible = ways.filter(([, bench, layout]) => bench.prepare(type, layout, 1)?.free() === true)
-    return { name, type, possible }
-  })
-  const sections = tables.map(({ name, type, possible }) => {
+  const sections = Object.entries(TYPES).map(([name, type]) => {
+    const possible = ways.filter(([, bench, layout]) => bench.prepare(type, layout, 1, shape)?.free() === true)
     const rows = ROWS.map((count) => {
-      const prepared = possible.map(([, bench, layout]) => bench.prepare(type, layout, count)!)
-      const found = prepared.map((): number[] => [])
-      try {
-        for (const { run } of prepared) run()
-        // In turn, so that a slow moment of the machine meets all of them.
-        for (let time = 0; time < times; time++) for (const [i, { run }] of prepared.entries()) found[i]!.push(run())
-      } finally {
-        for (const { free } of prepared) free()
-      }
-      return [String(count), ...found.map((of) => median(of).toFixed(2))]
+      const prepared = possible.map(([, bench, layout]) => bench.prepare(type, layout, count, shape)!)
+      const found = timesOf(prepared, (round) => round >= times)
+      return [String(count), ...found.map((of) => median(of).toFixed(0))]
     })
     return table([`${name}: rows`, ...possible.map(([of]) => of)], rows)
   })
-  return `### Products, compiled for ${processor}
+  return `### ${titleOf(shape, processor)}
 
-Weights of ${HEIGHT} rows of ${WIDTH}, ${THREADS} threads; milliseconds, medians of ${times} in turn. Further columns: ggml's own from weights that it has rearranged.
+${THREADS} threads; microseconds, medians of ${times} in turn. Further columns: ggml's own from weights that it has rearranged.
 
 ${sections.join('\n')}`
+}
+
+/** Runs the products in turn, so that a slow moment of the machine meets all of them, and frees them. @returns times of each. */
+function timesOf(prepared: readonly Prepared[], isEnough: (rounds: number, started: number) => boolean): number[][] {
+  const found = prepared.map((): number[] => [])
+  try {
+    for (const { run } of prepared) run()
+    const started = performance.now()
+    for (let round = 0; !isEnough(round, started); round++) {
+      for (const [i, { run }] of prepared.entries()) found[i]!.push(run())
+    }
+  } finally {
+    for (const { free } of prepared) free()
+  }
+  return found
 }
 
 interface Layout {
@@ -132,16 +182,17 @@ function benchOf(path: string) {
     layouts.push({ name: nameOf(type), type })
   }
 
-  const known = new Map<number, { numbers: Float32Array; packed: Uint8Array }>()
+  const known = new Map<string, { numbers: Float32Array; packed: Uint8Array }>()
   /** Random weights, as numbers and as a file has them. */
-  const weightsOf = (type: number) => {
-    const before = known.get(type)
+  const weightsOf = (type: number, { height, width }: Shape) => {
+    const key = [type, height, width].join()
+    const before = known.get(key)
     if (before !== undefined) return before
     const random = randomNumbers(type)
-    const numbers = Float32Array.from({ length: WIDTH * HEIGHT }, () => random() - 0.5)
-    const packed = new Uint8Array(Number(rowBytes(type, WIDTH)) * HEIGHT)
-    quantize(type, numbers, packed, 0, HEIGHT, WIDTH, null)
-    known.set(type, { numbers, packed })
+    const numbers = Float32Array.from({ length: width * height }, () => random() - 0.5)
+    const packed = new Uint8Array(Number(rowBytes(type, width)) * height)
+    quantize(type, numbers, packed, 0, height, width, null)
+    known.set(key, { numbers, packed })
     return { numbers, packed }
   }
 
@@ -149,12 +200,13 @@ function benchOf(path: string) {
     layouts,
     /** Koffi unloads a library without references, and ggml still needs this one. */
     library,
-    prepare(type: number, layout: Layout, rows: number): Prepared | null {
+    prepare(type: number, layout: Layout, rows: number, shape: Shape): Prepared | null {
+      const { height, width } = shape
       const of = { mem_size: 2 ** 20, mem_buffer: null, no_alloc: true }
       const [weights, rest] = [init(of), init(of)]
-      const matrices = Array.from({ length: MATRICES }, () => newTensor(weights, type, WIDTH, HEIGHT))
+      const matrices = Array.from({ length: shape.matrices }, () => newTensor(weights, type, width, height))
       const buffers = [allocate(weights, layout.type)]
-      const input = newTensor(rest, F32, WIDTH, rows)
+      const input = newTensor(rest, F32, width, rows)
       const results = matrices.map((matrix) => product(rest, matrix, input))
       const release = () => {
         for (const buffer of buffers) if (buffer) freeBuffer(buffer)
@@ -167,9 +219,9 @@ function benchOf(path: string) {
         return null
       }
       buffers.push(allocate(rest, plain(device)))
-      const { numbers, packed } = weightsOf(type)
+      const { numbers, packed } = weightsOf(type, shape)
       for (const matrix of matrices) set(matrix, packed, 0, packed.length)
-      const values = numbers.subarray(0, WIDTH * rows)
+      const values = numbers.subarray(0, width * rows)
       set(input, values, 0, values.byteLength)
       const graph = newGraph(rest)
       for (const result of results) expand(graph, result)
@@ -177,7 +229,7 @@ function benchOf(path: string) {
         run() {
           const started = performance.now()
           if (compute(backend, graph) !== 0) throw new Error('ggml computes nothing.')
-          return (performance.now() - started) / MATRICES
+          return ((performance.now() - started) / shape.matrices) * 1000
         },
         free: release,
       }
