@@ -5,7 +5,8 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { type DecisionAnswer, ServerError } from '../../client/client.ts'
+import type { DecisionAnswer } from '../../client/answers.ts'
+import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { AllowedMedia, isAddress } from './allowed-media.ts'
 import { type Call, CallProgress, signalOf } from './call.ts'
