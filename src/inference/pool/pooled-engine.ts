@@ -334,7 +334,6 @@ export class PooledEngine implements Engine {
       release()
     }
   }
-
 }
 
 function notLoadedYet(): Error {
