@@ -108,7 +108,7 @@ export class LookoutClient {
     const response = await this.#send('/v1/chat/completions', posted(streamed, signal))
     const reply = await readReply(this.#bodyOf(response, signal), onPiece)
     if (reply !== null) return reply
-    throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, {
+    throw new ServerError(`the server at ${this.url} stopped in the middle of the reply`, {
       status: 502,
       isAway: true,
     })
@@ -276,7 +276,7 @@ export class LookoutClient {
   }
 
   #notLookout(status = 502, isAway = false): ServerError {
-    return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status, isAway })
+    return new ServerError(`the server at ${this.url} is not a Lookout server`, { status, isAway })
   }
 }
 

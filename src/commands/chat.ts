@@ -162,7 +162,7 @@ async function collect(words: readonly string[], text: string | null, page: numb
   const [folder] = folders
   if (folder !== undefined) {
     if (words.length > (typeof piped === 'string' ? 2 : 1)) {
-      throw new ConfigError('a folder is asked about picture by picture, so no other files can stand beside it')
+      throw new ConfigError('a folder is asked about picture by picture, so it must be the only file')
     }
     const pictures = await picturesIn(folder)
     const questions = pictures.map(
@@ -255,7 +255,7 @@ async function converse(chat: Chat, live: Live, onReply: (reply: FinishedReply) 
   const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' })
   // The terminal is in raw mode, where Ctrl-C is a key.
   lines.on('SIGINT', () => process.exit(130))
-  note('ask about it; an empty line ends')
+  note('ask a question; an empty line ends the chat')
   lines.prompt()
   for await (const line of lines) {
     if (line.trim() === '') break
@@ -294,7 +294,7 @@ async function planDrawing(target: Target, questions: readonly Question[], isFol
     return (index, [medium]) => [{ medium: medium!, ...drawings[index]! }]
   }
   const pictures = (await questions[0]!.open()).filter(isPicture)
-  if (pictures.length === 0) throw new ConfigError('-o draws on pictures, and there is none')
+  if (pictures.length === 0) throw new ConfigError('-o draws on pictures, but there is none')
   const names = pictures.map(({ name }) => name)
   const drawings = await besideOriginals(planDrawings(target, names), names)
   return () => pictures.map((medium, index) => ({ medium, ...drawings[index]! }))

@@ -88,7 +88,7 @@ export class Responses {
    */
   async referred(organisation: string, ids: readonly string[], param: string): Promise<StoredResponse[]> {
     if (ids.length > MOST_CHAINED) {
-      throw invalidRequest(`References may be to items of at most ${MOST_CHAINED} responses`, param)
+      throw invalidRequest(`The input may refer to items of at most ${MOST_CHAINED} responses`, param)
     }
     if (ids.length === 0) return []
     const [size] = await this.#options.database.use((queries) =>

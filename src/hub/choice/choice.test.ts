@@ -240,7 +240,7 @@ test('names of the catalogue, in any case, and its repositories', async () => {
     entry: { name: 'qwen3-vl-4b' },
     isShort: false,
   })
-  await expect(read('qwen3-vl-4b:../x')).rejects.toThrow("'../x' is no quantisation of qwen3-vl-4b")
+  await expect(read('qwen3-vl-4b:../x')).rejects.toThrow("'../x' is not a quantisation of qwen3-vl-4b")
 })
 
 test('a name that is almost one of the catalogue', async () => {
