@@ -15,14 +15,8 @@ import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { cudaPackage, findNvcc } from '../src/setup/cuda.mjs'
 import { capabilityText } from '../src/setup/cuda-choice.mjs'
 import { fetchWheels, TOOLKIT_WHEELS, WHEEL_ROOT } from '../src/setup/cuda-runtime.mjs'
-import {
-  buildName,
-  LLAMA_RELEASE,
-  locatePrebuilt,
-  MANIFEST_FILE,
-  SetupError,
-  sha256,
-} from '../src/setup/native-library.mjs'
+import { buildName, LLAMA_RELEASE, MANIFEST_FILE, SetupError, sha256 } from '../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import { isInstalled, run } from '../src/setup/run.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 

@@ -24,13 +24,12 @@ import {
   CPU,
   LLAMA_RELEASE,
   libraryFile,
-  locatePrebuilt,
   MTMD,
   platformPackage,
-  prebuiltPackage,
   SetupError,
   writeManifest,
 } from '../src/setup/native-library.mjs'
+import { locatePrebuilt, prebuiltPackage } from '../src/setup/prebuilt.mjs'
 import { isInstalled, run } from '../src/setup/run.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 import { fetchTarball } from '../src/setup/tarball.mjs'

@@ -24,7 +24,6 @@ import {
   LLAMA_RELEASE,
   libraryDirectory,
   libraryFile,
-  locatePrebuilt,
   MTMD,
   platformPackage,
   SetupError,
@@ -32,6 +31,7 @@ import {
   writeManifest,
 } from '../src/setup/native-library.mjs'
 import { buildPage, isPageBuilt, PAGES } from '../src/setup/pages.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 

@@ -25,7 +25,7 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/detect.ts')).detect,
   },
   batch: {
-    summary: 'find objects in, or ask about, a great many images; send a batch again, and compare',
+    summary: 'find objects in many images, or ask about them; rerun a batch and compare',
     load: async () => (await import('./commands/batch.ts')).batch,
   },
   decide: {
@@ -33,11 +33,11 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/decide.ts')).decide,
   },
   mcp: {
-    summary: 'give agents eyes: a server of the Model Context Protocol',
+    summary: 'give agents eyes: a Model Context Protocol server',
     load: async () => (await import('./commands/mcp.ts')).mcp,
   },
   calibrate: {
-    summary: 'fit how sure a model is to how often it is right, with examples of yours',
+    summary: 'calibrate the probabilities of a model with your own examples',
     load: async () => (await import('./commands/calibrate.ts')).calibrate,
   },
   pull: {
@@ -61,7 +61,7 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/models/card.ts')).card,
   },
   doctor: {
-    summary: 'examine a model: what it does, against what its card promises',
+    summary: 'examine a model: compare what it does with what its card promises',
     load: async () => (await import('./commands/models/doctor.ts')).doctor,
   },
   'export-hf': {
@@ -69,15 +69,15 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/models/export-hf.ts')).exportHf,
   },
   keys: {
-    summary: 'make, list and revoke API keys',
+    summary: 'create, list and revoke API keys',
     load: async () => (await import('./commands/accounts/keys.ts')).keys,
   },
   orgs: {
-    summary: 'make, list, limit and revoke organisations',
+    summary: 'create, list, limit and revoke organisations',
     load: async () => (await import('./commands/accounts/orgs.ts')).orgs,
   },
   usage: {
-    summary: 'what has been used, as a table or CSV',
+    summary: 'show usage as a table or CSV',
     load: async () => (await import('./commands/accounts/usage.ts')).usage,
   },
   health: {
@@ -85,7 +85,7 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     load: async () => (await import('./commands/health.ts')).health,
   },
   setup: {
-    summary: 'compile what makes this machine faster, and fetch a GPU backend',
+    summary: 'compile kernels for this machine, and fetch a GPU backend',
     load: async () => (await import('./commands/setup.ts')).setup,
   },
   config: {

@@ -11,7 +11,8 @@ import { BACKENDS } from '../src/config/backend.ts'
 import { CUDA, compiledDirectory, fetchBackend, findBackend, publish, wantedBackend } from '../src/setup/backends.mjs'
 import { compileLibrary } from '../src/setup/compile.mjs'
 import { findNvcc } from '../src/setup/cuda.mjs'
-import { locatePrebuilt, PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
+import { PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import type { GpuBackend } from '../src/setup/types.ts'
 
 const run = promisify(execFile)

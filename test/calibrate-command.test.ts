@@ -100,7 +100,7 @@ test('a folder, and a table with what belongs into the card', async () => {
     /^TYPE +QUESTIONS +RIGHT +BRIER +AFTER +ECE +AFTER +TEMPERATURE\nscore +2 +0\.500 +0\.500 +- +0\.000 +- +[\d.]+\n/,
   )
   expect(run.stdout).toMatch(/"decision": \{"temperature":\{"score":[\d.]+\}\}\n$/)
-  expect(run.stderr).toBe('lookout: 2 examples of type score are few: some hundred are better\n')
+  expect(run.stderr).toBe('lookout: 2 examples of type score are few: a few hundred are better\n')
 })
 
 test('errors name the file and the line', async () => {

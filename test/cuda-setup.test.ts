@@ -19,7 +19,8 @@ import { findCompiler } from '../src/setup/compile.mjs'
 import { cudaPackage } from '../src/setup/cuda.mjs'
 import { chooseCuda, findGpus } from '../src/setup/cuda-choice.mjs'
 import { addRuntime, lacksRuntime } from '../src/setup/cuda-runtime.mjs'
-import { buildName, CPU, findCompiled, locatePrebuilt, sha256 } from '../src/setup/native-library.mjs'
+import { buildName, CPU, findCompiled, sha256 } from '../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import { run } from '../src/setup/run.mjs'
 import type { Gpu, Wheel } from '../src/setup/types.ts'
 import { fetchWheel, unpackWheel } from '../src/setup/wheels.mjs'
@@ -430,8 +431,8 @@ describe('a wheel', () => {
   test.each([
     ['another file', index(undefined, Buffer.from('other')), mirror, /is not the expected file \(sha256 \w+ instead/],
     ['no such file', index('../some_wheel-2.0.whl'), mirror, /does not list some_wheel-1\.0/],
-    ['a link without encryption', index(`http://files.invalid/${FILE}`), mirror, /by https only, not http:/],
-    ['an index without encryption', index(), { PIP_INDEX_URL: 'http://mirror.invalid' }, /by https only/],
+    ['a link without encryption', index(`http://files.invalid/${FILE}`), mirror, /over HTTPS only, not http:/],
+    ['an index without encryption', index(), { PIP_INDEX_URL: 'http://mirror.invalid' }, /over HTTPS only/],
     ['an error', async () => new Response('', { status: 503 }), mirror, /Cannot fetch .*answered 503/],
     ['no network', () => Promise.reject(new TypeError('fetch failed')), mirror, /Cannot fetch .*fetch failed/],
   ] as const)('is refused, and nothing of it kept: %s', async (_, get, env, message) => {

@@ -176,7 +176,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
       ])
       expect(rest).toMatchObject({ total: 5, cursor: null, complete: true })
       expect(files[4]).toMatchObject({ bytes: (await lstat('docs/pictures/shapes.png')).size })
-      // As the other tools take it.
+      // As the other tools expect it.
       expect((await call('detect', { image: files[0]!.path })).isError ?? false).toBe(false)
     })
 
@@ -225,7 +225,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
       [{ path: 'shapes.png' }, /^shapes.png is not a folder$/],
       [{ path: 'https://example.org/' }, /^path: expected a folder or a pattern, not an address$/],
       [{ path: `{${','.repeat(64)}}` }, /^path: expected at most 64 alternatives/],
-      [{ cursor: 'x' }, /^cursor: expected the cursor of a page before$/],
+      [{ cursor: 'x' }, /^cursor: expected the cursor of a previous page$/],
       [{ limit: 0 }, /limit/],
     ])('not %j', async (args, words) => {
       expect(await problem('list', args)).toMatch(words)
@@ -382,8 +382,8 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     ['/etc/passwd', 'is not in an allowed folder'],
     ['/etc/no-such-file', 'is not in an allowed folder'],
     ['file:///etc/passwd', 'is not in an allowed folder'],
-    ['file://elsewhere/etc/passwd', 'is not the address of a file of this machine'],
-    ['a\0b.png', 'zero byte'],
+    ['file://elsewhere/etc/passwd', 'is not the address of a file on this machine'],
+    ['a\0b.png', 'null byte'],
     ['missing.png', 'is not there'],
     ['within', 'is not a file'],
     ['notes.txt', 'is of an unknown type'],
@@ -399,7 +399,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     ['within/%2e%2e/%2e%2e/secret.png', 'is not there'],
     ['file:/etc/passwd', 'is not in an allowed folder'],
     ['FILE:///%65tc/passwd', 'is not in an allowed folder'],
-    ['file:///etc%2Fpasswd', 'is not the address of a file of this machine'],
+    ['file:///etc%2Fpasswd', 'is not the address of a file on this machine'],
     ['data:image/png;base64,AAAA', 'is not there'],
     ['/dev/zero', 'is not in an allowed folder'],
     ['pipe', 'is not a file'],

@@ -320,7 +320,7 @@ describe('the catalogue', () => {
     expect(await aliasesOf('Q8_0')).toEqual([`${SHORT}:Q8_0`])
     expect(await aliasesOf('Q4_K_M')).toEqual([SHORT, `${SHORT}:Q4_K_M`])
     expect(await problems()).toEqual([null, null, null])
-    const unsure = `There are several models ${SHORT}; name one of ${REPOSITORY}:Q4_K_M, ${REPOSITORY}:Q8_0`
+    const unsure = `Several models are named ${SHORT}; choose one of ${REPOSITORY}:Q4_K_M, ${REPOSITORY}:Q8_0`
     expect(await lookout(['rm', SHORT])).toMatchObject({ code: 1, stderr: `lookout: ${unsure}\n` })
     expect(await lookout(['rm', `${SHORT}:Q4_K_M`])).toMatchObject({ code: 0 })
     expect(await aliasesOf('Q8_0')).toEqual([`${SHORT}:Q8_0`, SHORT])

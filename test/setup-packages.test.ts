@@ -9,11 +9,11 @@ import {
   CPU,
   findCompiled,
   libraryFile,
-  locatePrebuilt,
   MTMD,
   platformPackage,
   writeManifest,
 } from '../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import { run } from '../src/setup/run.mjs'
 import type { Recipe } from '../src/setup/types.ts'
 

@@ -11,11 +11,11 @@ import {
   findLibrary,
   libraryDirectory,
   libraryFile,
-  locatePrebuilt,
   MTMD,
   wantsOwnKernels,
   writeManifest,
 } from '../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../src/setup/prebuilt.mjs'
 import { run } from '../src/setup/run.mjs'
 
 const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))

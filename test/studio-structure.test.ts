@@ -93,7 +93,7 @@ describe('the places of a JSON text', () => {
     ['{"a": "b}', 6, 'the string is not closed'],
     ['{"a": ', 6, 'the text ends where a value is expected'],
     ['{"a": yes}', 6, 'expected a value; text needs double quotes: "yes"'],
-    ['{} {}', 3, 'something follows the end of the value'],
+    ['{} {}', 3, 'there is text after the end of the value'],
   ])('%s', (text, offset, message) => {
     expect(faultIn(text)).toMatchObject({ offset, message })
   })

@@ -11,13 +11,8 @@ import { cpus } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findCompiler } from '../../src/setup/compile.mjs'
-import {
-  cacheDirectory,
-  LLAMA_RELEASE,
-  locatePrebuilt,
-  SetupError,
-  SOURCE_INTEGRITY,
-} from '../../src/setup/native-library.mjs'
+import { cacheDirectory, LLAMA_RELEASE, SetupError, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../../src/setup/prebuilt.mjs'
 import { isInstalled, run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
 import { gpus } from './gpus.ts'

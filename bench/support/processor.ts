@@ -10,10 +10,10 @@ import {
   cacheDirectory,
   libraryDirectory,
   libraryFile,
-  locatePrebuilt,
   MTMD,
   writeManifest,
 } from '../../src/setup/native-library.mjs'
+import { locatePrebuilt } from '../../src/setup/prebuilt.mjs'
 import { kernelsFor } from './kernels.ts'
 
 let current: string | null = null

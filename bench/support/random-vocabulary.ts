@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { GgufArray, type GgufValue } from '../../src/models/read/gguf.ts'
+import { GgufArray, type GgufValue } from '../../src/models/read/gguf-value.ts'
 import { type GgufFile, int32s, readGguf, string, strings } from '../../test/support/gguf-writer.ts'
 import { CHAT_ML_TEMPLATE } from '../../test/support/tiny-models/tiny-model.ts'
 import type { Vocabulary } from '../../test/support/tiny-models/vocabulary.ts'

@@ -81,7 +81,7 @@ export class UsageLedger {
     try {
       this.#file ??= this.#openJournal()
       const bytes = Buffer.from(line)
-      if (writeSync(this.#file.descriptor, bytes) < bytes.length) throw new Error('The disk has no more room')
+      if (writeSync(this.#file.descriptor, bytes) < bytes.length) throw new Error('The disk is full')
     } catch (error) {
       this.#closeJournal()
       if (this.#unwritten.length < MAX_UNWRITTEN) this.#unwritten.push(line)

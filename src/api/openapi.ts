@@ -58,7 +58,7 @@ export function openApiDocument({ ollama }: OpenApiOptions): Record<string, unkn
       description: 'Inference for vision-language models, in the OpenAI chat completions format.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/', description: 'The server that this description comes from.' }],
+    servers: [{ url: '/', description: 'The server that serves this document.' }],
     tags: tags.map(([name, description]) => ({ name, description })),
     security: [{ apiKey: [] }],
     paths,

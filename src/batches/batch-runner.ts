@@ -243,11 +243,11 @@ export class BatchRunner {
     const { files, logger } = this.#options
     const { id, ending } = batch
     await this.#lines.flush()
-    if (await this.#desk.hasLiveLines(id)) return false
+    if (await this.#desk.lines.hasLive(id)) return false
     // The output belongs where the input is.
     if (ending !== 'failed' && batch.hasRun && !(await this.#canRead(batch))) throw new NotInStore()
     // A batch that never began has no results, though some of its lines may be there.
-    const pieces = batch.hasRun ? this.#desk.lines(id) : NOTHING
+    const pieces = batch.hasRun ? this.#desk.lines.kept(id) : NOTHING
     const outputs = await writeOutputs(pieces, ending ?? 'completed', files)
     const kept = await this.#desk.finish(batch, outputs, files)
     if (kept !== null) {

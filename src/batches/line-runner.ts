@@ -3,7 +3,8 @@ import { LRUCache } from 'lru-cache'
 import type { KeyOwners } from '../accounts/authenticator.ts'
 import type { Principal } from '../accounts/principal.ts'
 import type { Files } from '../files/files.ts'
-import type { BatchDesk, LineResult, OpenBatch, TakenLine } from './batch-desk.ts'
+import type { BatchDesk, OpenBatch } from './batch-desk.ts'
+import type { LineResult, TakenLine } from './line-desk.ts'
 import { errorLine, type LineResponse, resultLine, STREAMS } from './output-writer.ts'
 import type { Pauses } from './pauses.ts'
 import { INPUT_DELETED, type RequestBytes, requestBytes } from './request-bytes.ts'
@@ -100,7 +101,7 @@ export class LineRunner {
 
   constructor(options: LineRunnerOptions) {
     this.#options = options
-    this.#results = new ResultKeeper(options.desk, options.stopping)
+    this.#results = new ResultKeeper(options.desk.lines, options.stopping)
   }
 
   /** The lines that are leased to this server. */
@@ -174,7 +175,7 @@ export class LineRunner {
       // With several organisations, each gets a part of the places.
       const share = Math.min(this.#free, Math.max(1, Math.floor(parallel / this.#turns.size)))
       if (!this.#held.get(batch.id)?.waiting.length) {
-        const lines = await desk.takeLines(batch.id, this.#countOf(batch, share))
+        const lines = await desk.lines.take(batch.id, this.#countOf(batch, share))
         if (lines.length === 0) this.#drained.add(batch.id)
         else this.#hold(batch, lines, requestBytes(files, batch, lines, stopping))
       }
@@ -218,7 +219,7 @@ export class LineRunner {
     const lines = held.waiting.splice(0)
     if (lines.length === 0) return
     try {
-      await this.#options.desk.returnLines(
+      await this.#options.desk.lines.giveBack(
         held.batch.id,
         lines.map(({ line }) => line),
       )
@@ -271,8 +272,8 @@ export class LineRunner {
 
   async #settle(batch: string, line: TakenLine, outcome: Outcome): Promise<void> {
     const { desk, pauses, pauseMs } = this.#options
-    if (outcome === 'not run') await desk.returnLines(batch, [line])
-    else if (outcome === 'unavailable') await desk.restLine(batch, line, pauseMs)
+    if (outcome === 'not run') await desk.lines.giveBack(batch, [line])
+    else if (outcome === 'unavailable') await desk.lines.rest(batch, line, pauseMs)
     else {
       pauses.end(batch)
       await this.#results.keep({ batch, position: line.position, ...outcome })
@@ -293,7 +294,7 @@ export class LineRunner {
     const { customId } = line
     const { signal } = stop
     const failed = (message: string) => ({ result: errorLine(customId, 'server_error', message), failed: true })
-    if (desk.isHopeless(line)) return failed('The server stopped each time that it ran this line')
+    if (desk.lines.isHopeless(line)) return failed('The server stopped each time that it ran this line')
     signal.throwIfAborted()
     const body = await bytes()
     if (body === null) {
@@ -302,7 +303,7 @@ export class LineRunner {
     }
     const response = line.streams ? STREAMS : await run({ endpoint: batch.endpoint, body, principal, signal })
     if (signal.aborted) return 'not run'
-    if (UNAVAILABLE.has(response.status) && !desk.isLastTry(line)) {
+    if (UNAVAILABLE.has(response.status) && !desk.lines.isLastTry(line)) {
       pauses.add(batch.id)
       return 'unavailable'
     }

@@ -3,7 +3,8 @@ import type { Files } from '../files/files.ts'
 import type { ErrorCode } from '../lib/error-codes.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { BatchEnding } from '../storage/schema.ts'
-import type { BatchOutput, KeptLine } from './batch-desk.ts'
+import type { BatchOutput } from './batch-desk.ts'
+import type { KeptLine } from './line-desk.ts'
 
 /** The response to a line. */
 export interface LineResponse {

@@ -1,6 +1,7 @@
 import type { Files } from '../files/files.ts'
 import type { BatchProblem } from '../storage/schema.ts'
-import type { OpenBatch, TakenLine } from './batch-desk.ts'
+import type { OpenBatch } from './batch-desk.ts'
+import type { TakenLine } from './line-desk.ts'
 
 /** What is read at a time, unless one line alone is longer. */
 const MOST_BYTES = 2 ** 20

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError } from '../lib/errors.ts'
-import type { BatchDesk, LineResult } from './batch-desk.ts'
+import type { LineDesk, LineResult } from './line-desk.ts'
 
 const PAUSE_MS = 1_000
 /** How long a result waits for others that come soon after it. Its line has made place for the next one by then. */
@@ -14,7 +14,7 @@ const MOST_WAITING_BYTES = 4 * BYTES_AT_ONCE
 
 /** Writes results to the database: those together that come within a moment, or while others are being written. */
 export class ResultKeeper {
-  readonly #desk: Pick<BatchDesk, 'keepResults'>
+  readonly #lines: Pick<LineDesk, 'keepResults'>
   readonly #stopping: AbortSignal
   #waiting: LineResult[] = []
   /** Of all results that are not written yet. */
@@ -27,8 +27,8 @@ export class ResultKeeper {
   #hurry = new AbortController()
 
   /** @param stopping ends waiting for a database that is away. */
-  constructor(desk: Pick<BatchDesk, 'keepResults'>, stopping: AbortSignal) {
-    this.#desk = desk
+  constructor(lines: Pick<LineDesk, 'keepResults'>, stopping: AbortSignal) {
+    this.#lines = lines
     this.#stopping = stopping
   }
 
@@ -79,7 +79,7 @@ export class ResultKeeper {
   async #persist(id: string, results: readonly LineResult[]): Promise<void> {
     for (;;) {
       try {
-        return await this.#desk.keepResults(id, results)
+        return await this.#lines.keepResults(id, results)
       } catch (error) {
         if (!(error instanceof ApiError) || this.#stopping.aborted) throw error
         await delay(PAUSE_MS, undefined, { signal: this.#stopping, ref: false })

@@ -1,118 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { readEvents } from './event-stream.ts'
-
-/** What a server answered in place of a result. The message is for the user. */
-export class ServerError extends Error {
-  override readonly name = 'ServerError'
-  readonly status: number
-  /** The field of the request at fault. */
-  readonly param: string | null
-  readonly code: string | null
-  /** Seconds after which the server wants to be asked again; null where that would not help. */
-  readonly retryAfter: number | null
-  /** Whether there was no answer, or only that of a proxy before a server that is not there. */
-  readonly isAway: boolean
-  /** The error as the API wrote it; null where it was not the API that answered, or not about the request. */
-  readonly answer: RawAnswer | null
-
-  constructor(message: string, fields: ServerErrorFields) {
-    super(message)
-    this.status = fields.status
-    this.param = fields.param ?? null
-    this.code = fields.code ?? null
-    this.retryAfter = fields.retryAfter ?? null
-    this.isAway = fields.isAway ?? false
-    this.answer = fields.answer ?? null
-  }
-}
-
-/** What a server answered, as it wrote it. */
-export interface RawAnswer {
-  readonly status: number
-  readonly requestId: string
-  /** JSON. */
-  readonly body: string
-}
-
-interface ServerErrorFields {
-  /** 0 where the connection failed. */
-  readonly status: number
-  readonly param?: string | null
-  readonly code?: string | null
-  readonly retryAfter?: number | null
-  readonly isAway?: boolean
-  readonly answer?: RawAnswer | null
-}
-
-export interface ModelEntry {
-  readonly id: string
-  readonly modalities: readonly string[]
-  readonly output_formats: readonly string[]
-}
-
-interface EngineEntry {
-  readonly models: readonly string[]
-  readonly demonstration: boolean
-}
-
-interface Usage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
-}
-
-/** A piece of a reply as it comes. */
-export interface ReplyPiece {
-  readonly content: string
-  readonly reasoning: string
-}
-
-export interface FinishedReply extends ReplyPiece {
-  readonly finishReason: string | null
-  readonly usage: Usage | null
-}
-
-interface Pixel {
-  readonly x: number
-  readonly y: number
-}
-
-/** In pixels of the upright picture. */
-export interface Detection {
-  readonly mention: string
-  readonly point?: Pixel
-  readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
-}
-
-export interface Detections {
-  readonly detections: readonly Detection[]
-  readonly finish_reason: string
-}
-
-interface Distribution<Option> {
-  readonly confidence: number
-  readonly probabilities: readonly Readonly<Option & { probability: number }>[]
-}
-
-/** An answer of `POST /v1/decisions`. */
-export type DecisionAnswer = { readonly name: string | null } & (
-  | { readonly type: 'predicate'; readonly probability: number }
-  | ({ readonly type: 'choice'; readonly choice: string | boolean } & Distribution<{ value: string | boolean }>)
-  | ({ readonly type: 'score'; readonly score: number } & Distribution<{ label: string; value: number }>)
-  | ({ readonly type: 'x_count'; readonly count: number } & Distribution<{ value: number }>)
-  | {
-      readonly type: 'x_box'
-      readonly box: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
-      readonly confidence: number | null
-    }
-  | { readonly type: 'x_point'; readonly point: Pixel | null; readonly confidence: number | null }
-  | {
-      readonly type: 'x_clip'
-      readonly clip: { readonly start_seconds: number; readonly end_seconds: number } | null
-      readonly confidence: number | null
-    }
-  | { readonly type: 'refusal' }
-)
+import type { DecisionAnswer, Detections, EngineEntry, FinishedReply, ModelEntry, ReplyPiece } from './answers.ts'
+import { readReply } from './reply-stream.ts'
+import { type RawAnswer, ServerError } from './server-error.ts'
 
 export interface ClientOptions {
   /** Without a path and a slash at its end. */
@@ -217,23 +106,9 @@ export class LookoutClient {
   ): Promise<FinishedReply> {
     const streamed = { ...body, stream: true, stream_options: { include_usage: true } }
     const response = await this.#send('/v1/chat/completions', posted(streamed, signal))
-    let content = ''
-    let reasoning = ''
-    let finishReason: string | null = null
-    let usage: Usage | null = null
-    for await (const data of readEvents(this.#bodyOf(response, signal))) {
-      if (data === '[DONE]') return { content, reasoning, finishReason, usage }
-      const chunk = parseChunk(data)
-      if (chunk.error) throw errorWithin(chunk.error)
-      const [choice] = chunk.choices ?? []
-      const piece = { content: choice?.delta?.content ?? '', reasoning: choice?.delta?.reasoning_content ?? '' }
-      content += piece.content
-      reasoning += piece.reasoning
-      finishReason = choice?.finish_reason ?? finishReason
-      usage = chunk.usage ?? usage
-      if (piece.content !== '' || piece.reasoning !== '') await onPiece(piece)
-    }
-    throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, {
+    const reply = await readReply(this.#bodyOf(response, signal), onPiece)
+    if (reply !== null) return reply
+    throw new ServerError(`the server at ${this.url} stopped in the middle of the reply`, {
       status: 502,
       isAway: true,
     })
@@ -401,7 +276,7 @@ export class LookoutClient {
   }
 
   #notLookout(status = 502, isAway = false): ServerError {
-    return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status, isAway })
+    return new ServerError(`the server at ${this.url} is not a Lookout server`, { status, isAway })
   }
 }
 
@@ -427,32 +302,8 @@ function errorIn(body: string): { message?: string; param?: string | null; code?
   }
 }
 
-interface Chunk {
-  readonly choices?: readonly {
-    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null }
-    readonly finish_reason?: string | null
-  }[]
-  readonly usage?: Usage | null
-  readonly error?: { readonly message: string; readonly code?: string | null }
-}
-
-/** Of a reply that had begun. A server that shuts down ends it as one that is too busy. */
-function errorWithin({ message, code = null }: NonNullable<Chunk['error']>): ServerError {
-  return code === 'model_overloaded'
-    ? new ServerError(message, { status: 503, code, retryAfter: 1 })
-    : new ServerError(message, { status: 500, code })
-}
-
 function spanOf(seconds: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`
-}
-
-function parseChunk(data: string): Chunk {
-  try {
-    return JSON.parse(data) as Chunk
-  } catch {
-    throw new ServerError('the server sent an event that is not JSON', { status: 502 })
-  }
 }
 
 /** `ECONNREFUSED` and the like: what `fetch failed` does not say. */

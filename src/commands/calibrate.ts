@@ -65,7 +65,7 @@ async function fitTo(args: readonly string[]): Promise<void> {
   const temperature = Object.fromEntries(results.map(({ type, temperature }) => [type, temperature]))
   await print(values.json ? toJson(results, temperature) : toText(results, temperature))
   for (const { type, before } of results) {
-    if (before.questions < FEW) warn(`${before.questions} examples of type ${type} are few: some hundred are better`)
+    if (before.questions < FEW) warn(`${before.questions} examples of type ${type} are few: a few hundred are better`)
   }
 }
 

@@ -1,28 +1,18 @@
 import { stat } from 'node:fs/promises'
-import { basename } from 'node:path'
-import { createInterface } from 'node:readline'
-import type { FinishedReply, LookoutClient } from '../client/client.ts'
+import type { FinishedReply } from '../client/answers.ts'
 import { ConfigError } from '../config/config.ts'
-import { drawMarks } from '../drawing/draw.ts'
 import { Palette } from '../drawing/palette.ts'
 import type { MediaKind } from '../media/media-type.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
-import { faultOf, type Input } from './asking/inputs.ts'
-import {
-  isPicture,
-  type Medium,
-  mediaPart,
-  namedFault,
-  openMedium,
-  picturesIn,
-  readStandardInput,
-  sendMedia,
-} from './asking/media.ts'
+import { faultOf } from './asking/inputs.ts'
+import { type Medium, openMedium, picturesIn, readStandardInput } from './asking/media.ts'
 import { readNumber, readPage } from './asking/numbers.ts'
-import { annotationsIn, marksOn, type ReplyAnnotation } from './asking/reply-annotations.ts'
-import { dim, endWithUser, note, print } from './asking/screen.ts'
-import { type Drawing, keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { annotationsIn, type ReplyAnnotation } from './asking/reply-annotations.ts'
+import { endWithUser, print } from './asking/screen.ts'
+import { readTarget } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
+import { converse, startChat } from './chatting/conversation.ts'
+import { draw, planDrawing, type Question } from './chatting/drawing.ts'
 import type { Command } from './command.ts'
 import { readChoice, readOptions } from './options.ts'
 import { JsonArray } from './output.ts'
@@ -103,9 +93,6 @@ const OPTIONS = {
   json: { type: 'boolean' },
 } as const
 
-/** The media of one question. */
-type Question = Input<readonly Medium[]>
-
 async function ask(args: readonly string[]): Promise<void> {
   const { values, words, page, body } = readChatOptions(args)
   const target = values.output === undefined ? null : await readTarget(values.output)
@@ -161,7 +148,7 @@ async function collect(words: readonly string[], text: string | null, page: numb
   const [folder] = folders
   if (folder !== undefined) {
     if (words.length > (typeof piped === 'string' ? 2 : 1)) {
-      throw new ConfigError('a folder is asked about picture by picture, so no other files can stand beside it')
+      throw new ConfigError('a folder is asked about picture by picture, so it must be the only file')
     }
     const pictures = await picturesIn(folder)
     const questions = pictures.map(
@@ -192,78 +179,6 @@ function defaultQuestion(media: readonly MediaKind[]): string {
   return kinds.has('video') ? 'What happens in this video?' : 'What is said?'
 }
 
-/** Null to print nothing. */
-type Live = { readonly showsThoughts: boolean } | null
-
-/** A conversation about media that are sent once. Disposing of it removes what was uploaded. */
-interface Chat extends AsyncDisposable {
-  /** Sends the next turn, and prints the reply as it comes. */
-  ask(text: string, live: Live): Promise<FinishedReply>
-}
-
-async function startChat(
-  client: LookoutClient,
-  media: readonly Medium[],
-  body: object,
-  system: string | undefined,
-): Promise<Chat> {
-  await using starting = new AsyncDisposableStack()
-  const sent = await sendMedia(media, client, starting)
-  let parts = sent.map((where, index) => mediaPart(media[index]!, where))
-  const messages: object[] = system === undefined ? [] : [{ role: 'system', content: system }]
-  const uploads = starting.move()
-  return {
-    ask: async (text, live) => {
-      messages.push({ role: 'user', content: parts.length === 0 ? text : [...parts, { type: 'text', text }] })
-      parts = []
-      const reply = await streamReply(client, { ...body, messages }, live).catch((error: unknown) => {
-        throw namedFault(
-          error,
-          media.map(({ name }) => name),
-        )
-      })
-      messages.push({ role: 'assistant', content: reply.content })
-      return reply
-    },
-    [Symbol.asyncDispose]: () => uploads.disposeAsync(),
-  }
-}
-
-async function streamReply(client: LookoutClient, body: object, live: Live): Promise<FinishedReply> {
-  let last = ''
-  let isThinking = false
-  const reply = await client.chat(body, async ({ content, reasoning }) => {
-    if (live?.showsThoughts && reasoning !== '') {
-      process.stderr.write(dim(reasoning))
-      isThinking = true
-    }
-    if (live === null || content === '') return
-    if (isThinking) process.stderr.write('\n')
-    isThinking = false
-    await print(content)
-    last = content
-  })
-  if (live && !last.endsWith('\n')) await print('\n')
-  if (reply.finishReason === 'length') note('the reply was cut off at its token limit')
-  else if (reply.finishReason !== 'stop') note(`the reply ended early: ${reply.finishReason}`)
-  return reply
-}
-
-/** Asks what is typed, line by line, until an empty line or the end of the input. */
-async function converse(chat: Chat, live: Live, onReply: (reply: FinishedReply) => Promise<void>): Promise<void> {
-  const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' })
-  // The terminal is in raw mode, where Ctrl-C is a key.
-  lines.on('SIGINT', () => process.exit(130))
-  note('ask about it; an empty line ends')
-  lines.prompt()
-  for await (const line of lines) {
-    if (line.trim() === '') break
-    await onReply(await chat.ask(line, live))
-    lines.prompt()
-  }
-  lines.close()
-}
-
 function toJson(
   model: string,
   media: readonly Medium[],
@@ -278,43 +193,5 @@ function toJson(
     annotations,
     finish_reason: finishReason,
     usage,
-  }
-}
-
-/** Where each picture of a question is drawn. */
-type DrawingPlan = (index: number, media: readonly Medium[]) => readonly (Drawing & { readonly medium: Medium })[]
-
-async function planDrawing(target: Target, questions: readonly Question[], isFolder: boolean): Promise<DrawingPlan> {
-  if (target.kind === 'data')
-    throw new ConfigError('-o: expected a picture or a folder; --json prints the reply as JSON')
-  if (isFolder) {
-    const names = questions.map(({ name }) => name)
-    const drawings = await besideOriginals(planDrawings(target, names, true), names)
-    return (index, [medium]) => [{ medium: medium!, ...drawings[index]! }]
-  }
-  const pictures = (await questions[0]!.open()).filter(isPicture)
-  if (pictures.length === 0) throw new ConfigError('-o draws on pictures, and there is none')
-  const names = pictures.map(({ name }) => name)
-  const drawings = await besideOriginals(planDrawings(target, names), names)
-  return () => pictures.map((medium, index) => ({ medium, ...drawings[index]! }))
-}
-
-async function besideOriginals(drawings: readonly Drawing[], pictures: readonly string[]) {
-  const paths = drawings.map(({ path }) => path)
-  await keepOriginals(paths, pictures)
-  return drawings
-}
-
-async function draw(
-  media: readonly Medium[],
-  annotations: readonly ReplyAnnotation[],
-  drawings: ReturnType<DrawingPlan>,
-  palette: Palette,
-): Promise<void> {
-  for (const { medium, path, format } of drawings) {
-    const marks = marksOn(medium, annotations)
-    if (marks.length === 0 && media.length === 1)
-      note(`the reply names no place to draw in ${basename(path)}; --boxes asks for some`)
-    await writeWhole(path, await drawMarks(await medium.bytes(), marks, format, palette))
   }
 }

@@ -1,4 +1,5 @@
-import { type LookoutClient, ServerError } from '../client/client.ts'
+import type { LookoutClient } from '../client/client.ts'
+import { ServerError } from '../client/server-error.ts'
 import { ConfigError } from '../config/config.ts'
 import {
   CONNECTION_HELP,

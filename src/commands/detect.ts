@@ -1,4 +1,5 @@
-import type { Detection, LookoutClient } from '../client/client.ts'
+import type { Detection } from '../client/answers.ts'
+import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
 import { Palette } from '../drawing/palette.ts'

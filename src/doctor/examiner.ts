@@ -200,7 +200,7 @@ export class Examiner {
     job.examination = examination
     const { file } = job.model.card
     await keepExamination(file, examination).catch((error: Error) =>
-      this.#options.logger.warn(`The examination of ${job.model.id} is not kept: ${error.message}`),
+      this.#options.logger.warn(`The examination of ${job.model.id} was not saved: ${error.message}`),
     )
     this.#read.delete(file)
   }

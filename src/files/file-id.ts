@@ -11,6 +11,11 @@ export function isFileId(text: string): boolean {
   return FILE_ID.test(text)
 }
 
+/** The name of a file's bytes in the blob store. */
+export function blobName(organisation: string, id: string): string {
+  return `${organisation}/${id}`
+}
+
 /**
  * Creates ids that sort by creation time: a prefix and 128 bits in 22 letters and digits, like a UUID of version 7. A
  * list can therefore continue after an id even when what has that id has been deleted.

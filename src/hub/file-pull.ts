@@ -39,7 +39,7 @@ export async function pullFile(
     throw new ConfigError(`--mmproj: expected an https address or a file, not '${given}'`)
   }
   const problem = mismatch({ language, encoder: projector?.metadata ?? null })
-  if (problem !== null) throw new HubError(`${given} is of another model than ${name}: ${problem}`)
+  if (problem !== null) throw new HubError(`${given} belongs to another model than ${name}: ${problem}`)
   const memory = estimateMemory({
     bytes: model.bytes + (projector?.bytes ?? 0),
     language,
@@ -92,7 +92,7 @@ async function fetchFiles(files: readonly RemoteFile[], folder: string, options:
     const here = await stat(path).catch(() => null)
     const size = await file.size(attempts).catch((error: unknown) => {
       if (here === null || !(error instanceof ConnectionError)) throw error
-      note(`the server cannot be reached (${error.message}); using the file that is here`)
+      note(`the server cannot be reached (${error.message}); using the local file`)
       return here.size
     })
     targets.push({ file, path, size, blob: null, key: file.origin, isHere: here?.size === size })

@@ -54,7 +54,7 @@ export async function addModel(
   const language = await readLocal(model, 'model')
   const encoder = projector === null ? null : await readLocal(projector, 'projector')
   const problem = mismatch({ language: language.metadata, encoder: encoder?.metadata ?? null })
-  if (problem !== null) throw new HubError(`${projector} is of another model than ${model}: ${problem}`)
+  if (problem !== null) throw new HubError(`${projector} belongs to another model than ${model}: ${problem}`)
   return storeCard(store, {
     id: id ?? stemOf(language.path),
     aliases: [],

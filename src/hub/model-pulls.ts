@@ -90,7 +90,7 @@ export class ModelPulls {
 
   async #alone<Result>(repository: string, work: () => Promise<Result>): Promise<Result> {
     if (this.#busy.has(repository)) {
-      throw new ApiError(`${repository} is being pulled or removed; try again when that has ended`, {
+      throw new ApiError(`${repository} is being pulled or removed; try again when that is done`, {
         status: 409,
         type: 'invalid_request_error',
         param: 'model',

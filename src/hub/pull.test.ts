@@ -139,7 +139,7 @@ describe('a download', () => {
     failFirst({ kind: 'status', status: 429, headers: { 'retry-after': '7200' } })
     await expect(fetched()).rejects.toThrow(/answered 429 and asks to wait 7200 s; try again then$/)
     hub.onDownload = () => ({ kind: 'status', status: 500 })
-    await expect(fetched()).rejects.toThrow(/^The download does not go on: .* answered 500; check the network/)
+    await expect(fetched()).rejects.toThrow(/^The download stopped: .* answered 500; check the network/)
     expect(await readdir(home)).not.toContain('store')
   })
 
@@ -235,7 +235,7 @@ describe('a download', () => {
     }
     const card = await fetched({ address })
     expect(sha256(await readFile(card.model))).toBe(sha256(model))
-    expect(notes()).toEqual([`${NAME} has changed on the server; fetching it from its beginning`])
+    expect(notes()).toEqual([`${NAME} changed on the server; fetching it from its beginning`])
   })
 })
 
@@ -257,7 +257,7 @@ describe('what the hub sends is not trusted', () => {
     const loop = { kind: 'status', status: 302, headers: { location: '/elsewhere' } } as const
     hub.onAsk = () => loop
     await expect(fetched()).rejects.toThrow(/redirects more than 5 times/)
-    await expect(fetched({ address: 'https://127.0.0.1:1/a.gguf' })).rejects.toThrow(/^The download does not go on: /)
+    await expect(fetched({ address: 'https://127.0.0.1:1/a.gguf' })).rejects.toThrow(/^The download stopped: /)
     const settings = { endpoint: new URL('https://huggingface.co/'), token: 'hf_x', cacheRoot: home, isOffline: false }
     await expect(fetched({ address: `${hub.url}/a.gguf` }, { settings })).rejects.toThrow(
       /^Downloads from 127\.0\.0\.1:\d+ over http are not allowed: use an https address$/,
@@ -299,7 +299,9 @@ describe('projectors', () => {
     await expect(fetched()).rejects.toThrow(
       /^acme\/nano has no projector that fits nano-Q4_K_M\.gguf \(mmproj-F16\.gguf: it makes vectors of 2560 numbers, and the language model takes 256\)\. Name one with --mmproj/,
     )
-    await expect(fetched({ projector: 'mmproj-F16.gguf' })).rejects.toThrow(/^mmproj-F16\.gguf is of another model/)
+    await expect(fetched({ projector: 'mmproj-F16.gguf' })).rejects.toThrow(
+      /^mmproj-F16\.gguf belongs to another model/,
+    )
     await expect(fetched({ projector: 'none.gguf' })).rejects.toThrow(/has no such projector; it has mmproj-F16\.gguf$/)
     const own = join(home, 'own.gguf')
     await writeFile(own, projector)
@@ -359,7 +361,7 @@ test('a file that another model or another snapshot uses stays until that goes',
   const remove = (name: string, keepFiles = false) =>
     removeModel(name, { store: join(home, 'store'), cacheRoot: join(home, 'cache'), keepFiles })
   await expect(remove('acme/nano')).rejects.toThrow(
-    'There are several models acme/nano; name one of acme/nano:Q4_K_M, acme/nano:Q8_0',
+    'Several models are named acme/nano; choose one of acme/nano:Q4_K_M, acme/nano:Q8_0',
   )
   expect(await remove('acme/nano:Q4_K_M')).toMatchObject({
     freedBytes: model.length,

@@ -18,7 +18,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
   const http = new HttpClient(settings, tuning)
   const outside: OutsideFile = async (given, folder) => {
     if (/^https?:\/\//i.test(given)) {
-      if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is no address`)
+      if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is not an address`)
       return fetchProjector(new URL(given), folder, { ...options, http })
     }
     return (await stat(given).catch(() => null)) === null ? null : readLocal(given, 'projector')
@@ -44,7 +44,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
     signal.throwIfAborted()
     if (!(error instanceof ConnectionError)) throw error
     const advice = 'check the network, HTTPS_PROXY and HF_ENDPOINT; the same command goes on where this one stopped'
-    throw new HubError(`The download does not go on: ${error.message}; ${advice}`, { cause: error })
+    throw new HubError(`The download stopped: ${error.message}; ${advice}`, { cause: error })
   } finally {
     await http.close()
   }

@@ -54,7 +54,7 @@ async function findCard(cards: readonly StoredCard[], name: string): Promise<Sto
   const named = cards.find(({ aliases }) => aliases.includes(name))
   if (similar.length === 0 && named !== undefined) return named
   const ids = (similar.length > 1 ? similar : cards).map((card) => card.ids[0]!).join(', ')
-  if (similar.length > 1) throw new HubError(`There are several models ${name}; name one of ${ids}`)
+  if (similar.length > 1) throw new HubError(`Several models are named ${name}; choose one of ${ids}`)
   throw new HubError(`No model '${name}' was pulled or added${ids === '' ? '' : `; there are ${ids}`}`)
 }
 

@@ -78,7 +78,7 @@ export async function pullFromRepository(
     const elsewhere = repository.files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
     if (elsewhere.length > 0) {
       note(
-        `no projector lies in the folder of ${first.path} or around it; --mmproj takes one of ${elsewhere.join(', ')}`,
+        `there is no projector in the folder of ${first.path} or near it; --mmproj takes one of ${elsewhere.join(', ')}`,
       )
     }
   }
@@ -147,11 +147,11 @@ async function chooseProjector(
       const outside = await options.outsideProjector(given)
       if (outside === null) throw new ConfigError(noSuchProjector(repository, given))
       const problem = mismatch({ language, encoder: outside.metadata })
-      if (problem !== null) throw new HubError(`${given} is of another model than ${model}: ${problem}`)
+      if (problem !== null) throw new HubError(`${given} belongs to another model than ${model}: ${problem}`)
       return { name: given, reason: 'asked for', path: outside.path }
     }
     const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
-    if (problem !== null) throw new HubError(`${file.path} is of another model than ${model}: ${problem}`)
+    if (problem !== null) throw new HubError(`${file.path} belongs to another model than ${model}: ${problem}`)
     return { name: file.path, reason: 'asked for', path: file.path, file }
   }
   const fitting = projectorsByRank(model, repository, entry)
@@ -167,7 +167,7 @@ async function chooseProjector(
   }
   if (problems.length === 0) return null
   throw new HubError(
-    `${repository.id} has no projector that fits ${model} (${problems.join('; ')}). Name one with --mmproj, or go without images with --no-mmproj`,
+    `${repository.id} has no projector that fits ${model} (${problems.join('; ')}). Name one with --mmproj, or leave images out with --no-mmproj`,
   )
 }
 
@@ -227,8 +227,8 @@ async function fetchAll(
     if (!isNew) report({ type: 'found', file: file.path, path })
     paths.set(file, path)
     if (!(await stat(path).catch(() => null))?.isFile()) {
-      throw new HubError(`${path} is not there after its download`, {
-        told: `${file.path} is not there after its download`,
+      throw new HubError(`${path} is missing after its download`, {
+        told: `${file.path} is missing after its download`,
       })
     }
   }

@@ -1,5 +1,5 @@
-import { GgufArray, type GgufValue } from '../models/read/gguf.ts'
 import { GgufTensors, numberType } from '../models/read/gguf-tensors.ts'
+import { GgufArray, type GgufValue } from '../models/read/gguf-value.ts'
 import type { Weight } from './safetensors.ts'
 
 /** A GGUF file that is exported. Its errors name it. */

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EngineStats } from '../inference/contract/stats.ts'
-import type { Outcome, PoolMeter } from '../inference/pool/pooled-engine.ts'
+import type { Outcome, PoolMeter } from '../inference/pool/pool-meter.ts'
 import { type MeasuredEngine, statsOf } from './engine-stats.ts'
 
 /** A request whose response has ended. */

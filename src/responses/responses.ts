@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/principal.ts'
-import type { Files, HeldFile } from '../files/files.ts'
+import type { Files } from '../files/files.ts'
+import type { HeldFile } from '../files/held-files.ts'
 import { addStored, lockStored } from '../files/storage-quota.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { Database } from '../storage/database.ts'
@@ -87,7 +88,7 @@ export class Responses {
    */
   async referred(organisation: string, ids: readonly string[], param: string): Promise<StoredResponse[]> {
     if (ids.length > MOST_CHAINED) {
-      throw invalidRequest(`References may be to items of at most ${MOST_CHAINED} responses`, param)
+      throw invalidRequest(`The input may refer to items of at most ${MOST_CHAINED} responses`, param)
     }
     if (ids.length === 0) return []
     const [size] = await this.#options.database.use((queries) =>
@@ -177,7 +178,7 @@ export class Responses {
     const { organisation } = principal
     const previous = chain.at(-1)
     const expiresAt = sql`now() + ${this.#options.days} * interval '1 day'`
-    await this.#options.files.attach(principal, held, async (transaction, ids) => {
+    await this.#options.files.held.attach(principal, held, async (transaction, ids) => {
       const items = input(ids)
       const bytes = Buffer.byteLength(items) + Buffer.byteLength(body)
       await transaction.insert(responses).values({

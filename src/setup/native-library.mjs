@@ -1,14 +1,14 @@
 // Locates the engine's native libraries, for set-up and for the service. It is plain JavaScript because set-up may run
 // on an older Node than the service.
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { atLevel, processorFeatures, supportedLevels } from './levels.mjs'
 
-/** @import { FindLibrary, PrebuiltLibraries, Recipe } from './types.ts' */
+/** @import { FindLibrary, Recipe } from './types.ts' */
 
 /** The llama.cpp release that the bindings are written for, and the npm release that contains it. */
 export const LLAMA_RELEASE = '0.4.0'
@@ -152,86 +152,12 @@ function inProject(name) {
   return fileURLToPath(new URL(name, PROJECT_ROOT))
 }
 
-const PACKAGES = {
-  'linux-x64': 'linux-x64',
-  'linux-arm64': 'linux-arm64',
-  'darwin-arm64': 'mac-arm64-metal',
-}
-
 /** A problem that the person who installs Lookout can solve. The message says how. */
 export class SetupError extends Error {
   constructor(message) {
     super(message)
     this.name = 'SetupError'
   }
-}
-
-const THIS_PLATFORM = `${process.platform}-${process.arch}`
-
-/**
- * Finds the prebuilt llama.cpp libraries in node_modules.
- * @param platform for which they are; another than this machine's only to compile for it.
- * @returns {PrebuiltLibraries}
- * @throws SetupError when the platform is not supported or the package is not installed.
- */
-export function locatePrebuilt(platform = THIS_PLATFORM) {
-  const name = prebuiltName(platform)
-  if (platform === THIS_PLATFORM && process.platform === 'linux' && !usesGlibc()) {
-    throw new SetupError(
-      "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...). This one uses another C library, as Alpine does.",
-    )
-  }
-  const module = prebuiltPackage(platform)
-  let root
-  try {
-    // The package exports dist/index.js, but not package.json.
-    root = dirname(dirname(createRequire(import.meta.url).resolve(module)))
-  } catch {
-    throw new SetupError(
-      `The package ${module} is not installed. It is an optional dependency: install without "--omit=optional" ("npm ci --include=optional").`,
-    )
-  }
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  if (version !== PACKAGE_RELEASE) {
-    throw new SetupError(`${module} is version ${version}, but this release of Lookout needs ${PACKAGE_RELEASE}.`)
-  }
-  const directory = join(root, 'bins', name)
-  const files = existsSync(directory) ? readdirSync(directory) : []
-  const find = (stem) => {
-    const file = files.find((f) => new RegExp(`^lib${stem}(\\.v[\\d.]+)?\\.(so|dylib)$`).test(f))
-    if (file === undefined) throw new SetupError(`${module} is incomplete: lib${stem} is missing in ${directory}.`)
-    return join(directory, file)
-  }
-  return {
-    platform,
-    directory,
-    ggmlBase: find('ggml-base'),
-    ggml: find('ggml'),
-    llama: find('llama'),
-    llamaCommon: find('llama-common'),
-  }
-}
-
-/**
- * The npm package with the prebuilt libraries for a platform.
- * @param {string} platform
- * @throws SetupError when the platform is not supported.
- */
-export function prebuiltPackage(platform) {
-  return `@node-llama-cpp/${prebuiltName(platform)}`
-}
-
-function prebuiltName(platform) {
-  const name = PACKAGES[platform]
-  if (name !== undefined) return name
-  throw new SetupError(
-    `Lookout's local engine does not support ${platform}. It supports ${Object.keys(PACKAGES).join(', ')}.`,
-  )
-}
-
-function usesGlibc() {
-  process.report.excludeNetwork = true
-  return process.report.getReport().header.glibcVersionRuntime !== undefined
 }
 
 /**
@@ -281,7 +207,7 @@ export function wantsOwnKernels(platform) {
 }
 
 /** File name of a compiled library. @param {Recipe} recipe */
-export function libraryFile({ name }, platform = THIS_PLATFORM) {
+export function libraryFile({ name }, platform = `${process.platform}-${process.arch}`) {
   return `liblookout-${name}.${platform.startsWith('darwin') ? 'dylib' : 'so'}`
 }
 

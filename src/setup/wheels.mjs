@@ -102,10 +102,11 @@ async function addressOf({ file }, page, headers, get) {
 
 async function request(address, headers, get) {
   // A redirection to http would be followed silently.
-  if (new URL(address).protocol !== 'https:') throw new SetupError(`Wheels are fetched by https only, not ${address}.`)
+  if (new URL(address).protocol !== 'https:')
+    throw new SetupError(`Wheels are fetched over HTTPS only, not ${address}.`)
   const response = await get(address, { headers: { accept: 'text/html, */*;q=0.1', ...headers } })
   if (response.url && new URL(response.url).protocol !== 'https:') {
-    throw new SetupError(`Wheels are fetched by https only, not ${response.url}.`)
+    throw new SetupError(`Wheels are fetched over HTTPS only, not ${response.url}.`)
   }
   if (!response.ok) throw new Error(`${address} answered ${response.status}`)
   return response

@@ -44,7 +44,7 @@ export function lateMode(load: () => Promise<ModeContent>) {
     if (content.value !== null) return <content.value.Panel />
     if (!isMissing.value) return <div class="panel-body" aria-busy="true" />
     return (
-      <Notice tone="error" actions={<Button onClick={() => location.reload()}>Load the page again</Button>}>
+      <Notice tone="error" actions={<Button onClick={() => location.reload()}>Reload the page</Button>}>
         The server did not send this part of the page. It may be down, or newer than the page.
       </Notice>
     )

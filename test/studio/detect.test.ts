@@ -332,7 +332,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
       page.locator('.mark').evaluateAll((marks) => marks.map((mark) => mark.getAttribute('class')!.split(' ')[2]))
     expect(await roles()).toEqual(['missed', 'matched', 'extra'])
     expect(await page.getByRole('list', { name: 'Legend' }).getByRole('listitem').count()).toBe(3)
-    await page.getByLabel('Same object from IoU').fill('0.85')
+    await page.getByLabel('Same object at IoU').fill('0.85')
     expect(await roles()).toEqual(['missed', 'missed', 'extra', 'extra'])
     await page.getByText('1 picture of the file is not on the stage').waitFor()
     expect(studio.errors).toEqual([])

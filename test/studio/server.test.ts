@@ -212,9 +212,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await page.getByRole('tab', { name: 'Models' }).click()
     await page.getByRole('button', { name: `Delete ${ID}` }).click()
     await page.getByRole('button', { name: 'Delete it' }).click()
-    await page
-      .getByText(`${ID} is deleted: 19 MiB freed. This page uses service-mk1.5 from now on.`, { exact: true })
-      .waitFor()
+    await page.getByText(`${ID} is deleted: 19 MiB freed. This page uses service-mk1.5.`, { exact: true }).waitFor()
     expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('service-mk1.5')
     await page.getByRole('button', { name: 'Ask', exact: true }).click()
     const before = (await reply.innerText()).length
@@ -237,7 +235,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     expect(await violationsOf(page)).toEqual([])
     // It sees what there would be, without buttons that it may not press.
     await page.getByRole('button', { name: 'Get a model' }).click()
-    await page.getByText('This key may use models, not fetch any.').waitFor()
+    await page.getByText('This key may use models, but not fetch them.').waitFor()
     await page.getByRole('listitem', { name: MODEL }).getByText('Apache-2.0').waitFor()
     expect(await page.getByRole('button', { name: /^(Get it|Other sizes)/ }).count()).toBe(0)
     expect(await page.getByLabel(/^A repository/).count()).toBe(0)

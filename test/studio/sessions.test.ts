@@ -121,7 +121,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await detectShapes(page)
     const file = await saved(page)
     await drop(page, 'cut.json', file.slice(0, -20))
-    await page.getByText('cut.json is damaged: it is not a whole session.').waitFor()
+    await page.getByText('cut.json is damaged: it is not a complete session.').waitFor()
     await drop(page, 'newer.json', file.replace('"lookout_session": 1', '"lookout_session": 2'))
     await page.getByText('A newer Studio has saved newer.json. Update this server to open it.').waitFor()
     expect(await page.locator('.mark').count()).toBeGreaterThan(0)
@@ -176,7 +176,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     expect(await other.getByLabel('Your question').inputValue()).toBe('')
     await other.getByRole('button', { name: 'Sessions' }).click()
     await other.getByText('Of the first tab').click()
-    await other.getByText('Another tab shows that session.').waitFor()
+    await other.getByText('That session is open in another tab.').waitFor()
   })
 
   test('when the storage is full, nothing is lost, and the session goes to a file', async () => {
@@ -185,7 +185,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     const devtools = await page.context().newCDPSession(page)
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: server.url, quotaSize: 1 })
     await detectShapes(page)
-    await page.getByText(/^The browser's storage is full, so this session is not kept/).waitFor()
+    await page.getByText(/^The browser's storage is full, so this session is not saved/).waitFor()
     expect(await page.locator('.mark').count()).toBeGreaterThan(0)
     const download = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Save to a file' }).click()

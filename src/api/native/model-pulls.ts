@@ -126,5 +126,5 @@ function toBody(event: PullEvent): ModelPullEventBody | null {
 }
 
 function shuttingDown(): Error {
-  return modelOverloaded('The server is shutting down; the same pull goes on where this one stopped', RETRY_SECONDS)
+  return modelOverloaded('The server is shutting down; pull the model again to resume', RETRY_SECONDS)
 }

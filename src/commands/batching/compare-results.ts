@@ -3,7 +3,10 @@ import { isRecord } from '../../lib/parse-json.ts'
 import { print } from '../asking/screen.ts'
 import { forTerminal } from '../for-terminal.ts'
 import { toTable } from '../output.ts'
-import { type Change, Comparison, type Difference, type PlaceCounts, type Spread } from './comparison.ts'
+import { type Change, Comparison } from './comparison.ts'
+import type { Difference } from './differences.ts'
+import type { Spread } from './mean.ts'
+import type { PlaceCounts } from './place-tally.ts'
 import type { Result, ResultFiles } from './result-files.ts'
 
 /**

@@ -1,6 +1,6 @@
-import { distinctPairs, matchBoxes } from '../../exports/box-matching.ts'
-import type { DetectedBox } from '../../exports/detected-picture.ts'
-import { isRecord } from '../../lib/parse-json.ts'
+import { type Difference, differences, jsonIn, parting } from './differences.ts'
+import { Mean, type Spread } from './mean.ts'
+import { countsOf, type PlaceCounts, PlaceTally, tallyPlaces } from './place-tally.ts'
 import {
   type Decision,
   type Part,
@@ -33,37 +33,6 @@ export type Change =
   | ({ readonly part: string; readonly kind: 'log-probabilities'; readonly tokens: number } & Spread)
   | { readonly part: string; readonly kind: 'error'; readonly before: string | null; readonly now: string | null }
   | { readonly part: string; readonly kind: 'only before' | 'only now' }
-
-/** A field by its path, such as `items[2].name`. What is not there is undefined. */
-export interface Difference {
-  readonly path: string
-  readonly before: unknown
-  readonly now: unknown
-}
-
-/** Absolute changes of probabilities, or of log-probabilities. */
-export interface Spread {
-  readonly mean_change: number
-  readonly largest_change: number
-}
-
-/** Places of one category. `only_before` and `only_now` are those without a partner. */
-export interface PlaceCounts {
-  readonly matched: number
-  /** Matched ones that are not where they were. */
-  readonly moved: number
-  readonly only_before: number
-  readonly only_now: number
-  /** Of matched boxes, of those around matched polygons, and of matched clips; null where there are none. */
-  readonly mean_iou: number | null
-  /** Between matched points, in the unit of the response: pixels, or in a text thousandths of the picture's sides. */
-  readonly mean_distance: number | null
-}
-
-/** Boxes that overlap less are different objects. */
-const LEAST_IOU = 0.5
-/** Fields of one part that are listed. */
-const MOST_FIELDS = 3
 
 /** Compared parts, and how many of them are the same. */
 interface Agreement {
@@ -209,130 +178,6 @@ export class Comparison {
   }
 }
 
-/** A mean and a maximum of numbers that are not kept. */
-class Mean {
-  count = 0
-  largest = 0
-  #sum = 0
-
-  add(number: number): void {
-    this.count++
-    this.#sum += number
-    this.largest = Math.max(this.largest, number)
-  }
-
-  addAll(other: Mean): void {
-    this.count += other.count
-    this.#sum += other.#sum
-    this.largest = Math.max(this.largest, other.largest)
-  }
-
-  /** Null without numbers. */
-  get mean(): number | null {
-    return this.count === 0 ? null : this.#sum / this.count
-  }
-
-  get spread(): Spread {
-    return { mean_change: this.mean ?? 0, largest_change: this.largest }
-  }
-}
-
-class PlaceTally {
-  matched = 0
-  moved = 0
-  onlyBefore = 0
-  onlyNow = 0
-  readonly ious = new Mean()
-  readonly distances = new Mean()
-
-  get isSame(): boolean {
-    return this.moved + this.onlyBefore + this.onlyNow === 0
-  }
-
-  add(other: PlaceTally): void {
-    this.matched += other.matched
-    this.moved += other.moved
-    this.onlyBefore += other.onlyBefore
-    this.onlyNow += other.onlyNow
-    this.ious.addAll(other.ious)
-    this.distances.addAll(other.distances)
-  }
-
-  match({ kind }: Place, measure: number, hasMoved: boolean): void {
-    this.matched++
-    if (hasMoved) this.moved++
-    if (kind === 'point') this.distances.add(measure)
-    else this.ious.add(measure)
-  }
-}
-
-function countsOf(tallies: ReadonlyMap<string, PlaceTally>): Record<string, PlaceCounts> {
-  const sorted = [...tallies].sort(([one], [other]) => (one < other ? -1 : 1))
-  return Object.fromEntries(
-    sorted.map(([category, { matched, moved, onlyBefore, onlyNow, ious, distances }]) => [
-      category,
-      {
-        ...{ matched, moved, only_before: onlyBefore, only_now: onlyNow },
-        ...{ mean_iou: ious.mean, mean_distance: distances.mean },
-      },
-    ]),
-  )
-}
-
-/** Pairs places that are equal, then boxes by IoU and points by distance, each with the nearest first. */
-function tallyPlaces(before: readonly Place[], now: readonly Place[]): Map<string, PlaceTally> {
-  const tallies = new Map<string, PlaceTally>()
-  const tallyOf = ({ category }: Place) => {
-    const known = tallies.get(category) ?? new PlaceTally()
-    tallies.set(category, known)
-    return known
-  }
-  const equal = Map.groupBy(before, (place) => JSON.stringify(place))
-  const others = now.filter((place) => {
-    const partner = equal.get(JSON.stringify(place))?.pop()
-    if (partner !== undefined) tallyOf(place).match(place, place.kind === 'point' ? 0 : 1, false)
-    return partner === undefined
-  })
-  const left = [...equal.values()].flat()
-  for (const isPoint of [true, false]) {
-    const [old, found] = [left, others].map((places) =>
-      places.filter(({ kind }) => (kind === 'point') === isPoint),
-    ) as [Place[], Place[]]
-    const pairs = isPoint ? nearest(old, found) : matchBoxes(old.map(toBox), found.map(toBox), LEAST_IOU).pairs
-    for (const pair of pairs) {
-      tallyOf(found[pair.found]!).match(found[pair.found]!, 'iou' in pair ? pair.iou : pair.distance, true)
-    }
-    const [known, taken] = [new Set(pairs.map((pair) => pair.known)), new Set(pairs.map((pair) => pair.found))]
-    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).onlyBefore++
-    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).onlyNow++
-  }
-  return tallies
-}
-
-/** The box around a place. What must be equal is its label. */
-function toBox(place: Place): DetectedBox {
-  const [xs, ys] = [place.points.map(({ x }) => x), place.points.map(({ y }) => y)]
-  return {
-    label: sortOf(place),
-    ...{ left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) },
-  }
-}
-
-function nearest(before: readonly Place[], now: readonly Place[]) {
-  const candidates = before.flatMap((one, known) =>
-    now.flatMap((other, found) => {
-      if (sortOf(one) !== sortOf(other)) return []
-      const [from, to] = [one.points[0]!, other.points[0]!]
-      return [{ known, found, distance: Math.hypot(to.x - from.x, to.y - from.y) }]
-    }),
-  )
-  return distinctPairs(candidates.sort((one, other) => one.distance - other.distance))
-}
-
-function sortOf({ kind, category, within }: Place): string {
-  return JSON.stringify([kind, category, within])
-}
-
 function count(agreement: Agreement, isSame: boolean): void {
   agreement.compared++
   if (isSame) agreement.same++
@@ -348,65 +193,4 @@ function plainCall({ name, arguments: given }: ToolCall): unknown {
 
 function plainPart(part: Part): unknown {
   return part.kind === 'value' ? part.value : part
-}
-
-/** The object or the list that a text is; null for any other text. */
-function jsonIn(text: string): object | null {
-  if (!/^\s*[{[]/.test(text)) return null
-  try {
-    const value: unknown = JSON.parse(text, exactly as (key: string, value: unknown) => unknown)
-    return typeof value === 'object' ? value : null
-  } catch {
-    return null
-  }
-}
-
-/** Numbers that JavaScript would round keep their digits: ids that differ stay different. */
-function exactly(_key: string, value: unknown, { source }: { readonly source?: string }): unknown {
-  return typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source!) ? source : value
-}
-
-/** What differs between two values; the order of an object's keys does not. */
-function differences(one: unknown, other: unknown): { readonly fields: readonly Difference[]; readonly more: number } {
-  const fields: Difference[] = []
-  let more = 0
-  // Without recursion: a value may be nested deep.
-  const stack: [path: string, one: unknown, other: unknown][] = [['', one, other]]
-  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
-    const [path, before, now] = next
-    if (before === now) continue
-    if (Array.isArray(before) && Array.isArray(now)) {
-      for (let index = Math.max(before.length, now.length) - 1; index >= 0; index--) {
-        stack.push([`${path}[${index}]`, before[index], now[index]])
-      }
-    } else if (isRecord(before) && isRecord(now)) {
-      for (const key of [...new Set([...Object.keys(before), ...Object.keys(now)])].reverse()) {
-        stack.push([path === '' ? key : `${path}.${key}`, ownOf(before, key), ownOf(now, key)])
-      }
-    } else if (fields.length < MOST_FIELDS) fields.push({ path, before, now })
-    else more++
-  }
-  return { fields, more }
-}
-
-function ownOf(fields: Readonly<Record<string, unknown>>, key: string): unknown {
-  return Object.hasOwn(fields, key) ? fields[key] : undefined
-}
-
-/** Characters of a text that are shown from where it differs, and before. */
-const SHOWN = { before: 16, from: 40 }
-
-/** Where two texts part. */
-function parting(one: string, other: string): { readonly word: number; readonly before: string; readonly now: string } {
-  let at = 0
-  while (at < one.length && one[at] === other[at]) at++
-  // A word is shown whole, unless it is long or there are no words.
-  let start = at
-  while (start > 0 && at - start < SHOWN.before && !/\s/.test(one[start - 1]!)) start--
-  const shown = (text: string) => {
-    const cut = text.slice(start, start + SHOWN.from)
-    const whole = cut.length < text.length - start ? `${cut.replace(/\s+\S*$/, '')} …` : cut
-    return whole.toWellFormed()
-  }
-  return { word: one.slice(0, start).split(/\s+/).filter(Boolean).length + 1, before: shown(one), now: shown(other) }
 }

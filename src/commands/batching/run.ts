@@ -1,4 +1,5 @@
-import { type LookoutClient, ServerError } from '../../client/client.ts'
+import type { LookoutClient } from '../../client/client.ts'
+import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { type ConnectionOptions, findPlace, isAboutInput, type Place } from '../asking/connection.ts'
 import { MediaError } from '../asking/media.ts'

@@ -1,4 +1,6 @@
-import { type DecisionAnswer, type LookoutClient, ServerError } from '../../client/client.ts'
+import type { DecisionAnswer } from '../../client/answers.ts'
+import type { LookoutClient } from '../../client/client.ts'
+import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { MediaError, mediaPart, openMedium, sendMedia } from '../asking/media.ts'
 import type { Example } from './examples.ts'

@@ -1,4 +1,4 @@
-import type { DecisionAnswer } from '../../client/client.ts'
+import type { DecisionAnswer } from '../../client/answers.ts'
 import { csvLine } from '../../exports/csv.ts'
 import { toTable } from '../output.ts'
 import type { AskedQuestion } from './question-file.ts'

@@ -1,4 +1,4 @@
-import type { Detection } from '../../client/client.ts'
+import type { Detection } from '../../client/answers.ts'
 import type { Mark } from '../../drawing/mark.ts'
 import { toCoco } from '../../exports/coco.ts'
 import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'

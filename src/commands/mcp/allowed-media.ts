@@ -217,7 +217,7 @@ export class AllowedMedia {
   async #real(named: string): Promise<string> {
     const first = this.#first()
     const given = /^file:/i.test(named) ? pathOf(named) : named
-    if (given.includes('\0')) throw new MediaError('a path may not hold a zero byte')
+    if (given.includes('\0')) throw new MediaError('a path must not contain a null byte')
     const whole = isAbsolute(given) ? given : resolve(first, given)
     const real = await realpath(whole).catch(() => null)
     // What lies elsewhere is not told from what is not there.
@@ -262,6 +262,6 @@ function pathOf(address: string): string {
   try {
     return fileURLToPath(address)
   } catch {
-    throw new MediaError(`${address} is not the address of a file of this machine`)
+    throw new MediaError(`${address} is not the address of a file on this machine`)
   }
 }

@@ -1,4 +1,5 @@
-import type { DecisionAnswer, Detection, LookoutClient } from '../../client/client.ts'
+import type { DecisionAnswer, Detection } from '../../client/answers.ts'
+import type { LookoutClient } from '../../client/client.ts'
 import { drawMarks } from '../../drawing/draw.ts'
 import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
 import { toMark } from '../detecting/results.ts'

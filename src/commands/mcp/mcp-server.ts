@@ -5,7 +5,8 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { type DecisionAnswer, ServerError } from '../../client/client.ts'
+import type { DecisionAnswer } from '../../client/answers.ts'
+import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { AllowedMedia, isAddress } from './allowed-media.ts'
 import { type Call, CallProgress, signalOf } from './call.ts'
@@ -33,24 +34,24 @@ const page = z
   .optional()
   .describe('Which page of a TIFF, or frame of an animation, from 1. The first by default. Only for a single file.')
 const text = z.string().min(1).max(20_000)
-const complete = z.boolean().describe('False where the reply was cut off.')
+const complete = z.boolean().describe('False if the reply was cut off.')
 
 const kind = z.enum(['image', 'video', 'audio'])
 const side = z
   .int()
   .nullable()
-  .describe('Of the upright picture, in pixels; null where its header does not tell, and for others.')
+  .describe('Size of the upright picture in pixels; null if its header does not say, and for other media.')
 
 const probability = z.number()
 const question = z.object({
-  question: text.describe('As words, such as: Is the screw tight?'),
+  question: text.describe('The question in words, such as: Is the screw tight?'),
   options: z
     .array(z.string().min(1).max(500))
     .min(2)
     .max(255)
     .refine((options) => new Set(options).size === options.length, 'expected options that differ')
     .optional()
-    .describe('Left out for a question that is answered with yes or no.'),
+    .describe('Omitted for a yes-or-no question.'),
   ordered: z
     .boolean()
     .optional()
@@ -61,7 +62,7 @@ const answer = z.object({
   answer: z
     .union([z.string(), z.boolean(), z.number()])
     .nullable()
-    .describe('yes as true; for ordered options the expected level; null where this question could not be answered.'),
+    .describe('true for yes; for ordered options the expected level; null if the question could not be answered.'),
   confidence: probability,
   probabilities: z.array(z.object({ option: z.union([z.string(), z.boolean()]), probability })),
 })
@@ -83,7 +84,7 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
     'list',
     {
       title: 'List pictures, videos and sounds',
-      description: 'Lists the files that can be looked at, a page of them, with their sizes.',
+      description: 'Lists the files that can be viewed, with their sizes, one page at a time.',
       inputSchema: z.strictObject({
         path: z
           .string()
@@ -94,17 +95,20 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
         recursive: z
           .boolean()
           .optional()
-          .describe('Whether to look into the folders within it, too: true by default. A pattern says so with **.'),
+          .describe('Whether to include its subfolders. True by default; a pattern says so with **.'),
         name: z.string().min(1).max(255).optional().describe('Only files whose names contain this.'),
         kind: kind.optional(),
-        sort: z.enum(['name', 'newest']).optional().describe('By path, or the last changed first. By path by default.'),
+        sort: z
+          .enum(['name', 'newest'])
+          .optional()
+          .describe('By path, or the most recently changed first. By path by default.'),
         limit: z.int().min(1).max(200).optional().describe('Files on a page: 50 by default.'),
-        cursor: z.string().max(10_000).optional().describe('Of the page before, with the same arguments.'),
+        cursor: z.string().max(10_000).optional().describe('Cursor from the previous page, with the same arguments.'),
       }),
       outputSchema: z.object({
         files: z.array(
           z.object({
-            path: z.string().describe('As the other tools take it.'),
+            path: z.string().describe('As the other tools expect it.'),
             kind,
             width: side,
             height: side,
@@ -112,9 +116,9 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
             modified: z.string().describe('When the file was last changed.'),
           }),
         ),
-        total: z.int().describe('Files on all pages.'),
-        cursor: z.string().nullable().describe('Of the next page; null after the last.'),
-        complete: z.boolean().describe('False where there is more than could be searched: name a folder.'),
+        total: z.int().describe('Number of files on all pages.'),
+        cursor: z.string().nullable().describe('Cursor of the next page; null on the last page.'),
+        complete: z.boolean().describe('False if there are more files than could be searched: name a folder.'),
       }),
       annotations: READ_ONLY,
     },
@@ -161,13 +165,13 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
     'detect',
     {
       title: 'Find objects',
-      description: 'Finds objects in a picture and says where they are. Without categories, every object.',
+      description: 'Finds objects in a picture and says where they are. Without categories, it finds every object.',
       inputSchema: z.strictObject({
         image: file,
         page,
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
-        draw: z.boolean().optional().describe('Whether to return the picture with the places drawn, too.'),
+        draw: z.boolean().optional().describe('Whether to return the picture with the places drawn as well.'),
       }),
       outputSchema: z.object({
         detections: z.array(
@@ -219,7 +223,7 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
     'read',
     {
       title: 'Read text',
-      description: 'Reads the text in a picture: all of it as it stands, or into fields that you name.',
+      description: 'Reads the text in a picture: all of it as written, or the fields that you name.',
       inputSchema: z.strictObject({
         image: file,
         page,

@@ -44,7 +44,7 @@ export interface MediaPage {
   readonly files: readonly ListedMedium[]
   /** Of all pages. */
   readonly total: number
-  /** Of the next page; null after the last. */
+  /** Cursor of the next page; null on the last page. */
   readonly cursor: string | null
   /** False if there were too many entries to look at. */
   readonly isComplete: boolean
@@ -98,7 +98,7 @@ function readCursor(cursor: string): Pick<Placed, 'name' | 'modifiedMs'> {
     const [modifiedMs, name] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[]
     if (typeof modifiedMs === 'number' && typeof name === 'string') return { modifiedMs, name }
   } catch {}
-  throw new MediaError('cursor: expected the cursor of a page before')
+  throw new MediaError('cursor: expected the cursor of a previous page')
 }
 
 export async function describe(file: HeldFile, named: Named): Promise<ListedMedium> {

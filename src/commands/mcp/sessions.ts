@@ -37,7 +37,7 @@ export class Sessions {
     if (id !== null) {
       const transport = this.#open.get(id)
       if (transport !== undefined) return transport.handleRequest(request, { parsedBody: body })
-      const error = { code: -32001, message: 'The session is not known: initialize another one' }
+      const error = { code: -32001, message: 'Unknown session: initialize a new one' }
       return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 })
     }
     return isInitializeRequest(body) ? this.#begin(request, body) : null

@@ -85,7 +85,7 @@ async function keep(
 ) {
   if (!(await findStoredCards(modelStore)).cards.has(file)) return
   await keepExamination(file, ended(withFindings({ ...begun, unchecked: [] }, findings), 'done')).catch(
-    (error: Error) => warn(`The findings are not kept: ${error.message}`),
+    (error: Error) => warn(`The findings were not saved: ${error.message}`),
   )
 }
 

@@ -9,11 +9,11 @@ import {
   findCompiled,
   findPackaged,
   findRefusal,
-  locatePrebuilt,
   MTMD,
   platformPackage,
   wantsOwnKernels,
 } from '../../setup/native-library.mjs'
+import { locatePrebuilt } from '../../setup/prebuilt.mjs'
 
 /** What is installed on this machine, what is missing, and what that means for requests. */
 export function examineInstallation(config: Pick<Config, 'decoderSandbox'>): Finding[] {

@@ -85,7 +85,7 @@ function partialView(history: History, assets: Assets, hidden: ReadonlySet<numbe
 export function checkCompletions(count: number, param: Param): void {
   if (count <= MOST_COMPLETIONS) return
   throw invalidRequest(
-    `The model is asked about one picture after the other, which takes ${count} completions; at most ${MOST_COMPLETIONS} are possible`,
+    `The model is asked about one picture at a time, which takes ${count} completions; at most ${MOST_COMPLETIONS} are possible`,
     param,
   )
 }

@@ -19,7 +19,7 @@ export function isRepositoryId(id: string): boolean {
 export function checkHash(text: unknown, pattern: RegExp, what: string): string {
   if (typeof text === 'string' && pattern.test(text)) return text
   throw new HubError(
-    `The hub sent '${String(text).slice(0, 80)}' as ${what}; it is broken, or no hub: check HF_ENDPOINT`,
+    `The hub sent '${String(text).slice(0, 80)}' as ${what}; it is broken, or not a hub: check HF_ENDPOINT`,
   )
 }
 

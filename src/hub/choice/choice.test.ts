@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readCatalogue } from '../../catalogue/catalogue.ts'
 import { mismatch } from '../../families/gguf.ts'
-import type { GgufValue } from '../../models/read/gguf.ts'
+import type { GgufValue } from '../../models/read/gguf-value.ts'
 import { folderName, isPlainSubpath } from '../cache/safe-names.ts'
 import { joined, missingOf, totalOf } from '../download/byte-ranges.ts'
 import { readHubSettings } from '../hub-settings.ts'
@@ -240,7 +240,7 @@ test('names of the catalogue, in any case, and its repositories', async () => {
     entry: { name: 'qwen3-vl-4b' },
     isShort: false,
   })
-  await expect(read('qwen3-vl-4b:../x')).rejects.toThrow("'../x' is no quantisation of qwen3-vl-4b")
+  await expect(read('qwen3-vl-4b:../x')).rejects.toThrow("'../x' is not a quantisation of qwen3-vl-4b")
 })
 
 test('a name that is almost one of the catalogue', async () => {

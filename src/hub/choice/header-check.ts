@@ -46,5 +46,5 @@ export function checkLanguage(language: Metadata, shown: string): void {
 /** @throws HubError for what is no encoder. */
 export function checkEncoder(encoder: Metadata, shown: string): void {
   if (encoder.get('general.architecture') === 'clip') return
-  throw new HubError(`${shown} is no image or audio encoder (mmproj): name another file with --mmproj`)
+  throw new HubError(`${shown} is not an image or audio encoder (mmproj): name another file with --mmproj`)
 }

@@ -1,6 +1,6 @@
 import { type KvType, kvCost } from '../../models/derive/kv-cost.ts'
 import { ESTIMATED_CONTEXT, PROCESS_BYTES } from '../../models/memory-fit.ts'
-import { GgufArray, type GgufValue } from '../../models/read/gguf.ts'
+import { GgufArray, type GgufValue } from '../../models/read/gguf-value.ts'
 
 export type Metadata = ReadonlyMap<string, GgufValue>
 

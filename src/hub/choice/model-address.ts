@@ -32,7 +32,7 @@ export async function readAddress(text: string, endpoint: URL): Promise<ModelAdd
   const [, prefix, id, wanted] = /^(hf:\/\/|hf:|hf\.co\/)?([^:]+)(?::(.+))?$/s.exec(text) ?? []
   if (prefix === undefined && id !== undefined && !/[/\\]/.test(id)) return readShortName(id, wanted)
   if (id === undefined || !isRepositoryId(id) || (wanted !== undefined && !isPlainSubpath(wanted))) {
-    throw new ConfigError(`'${text}' is no model's address; ${EXPECTED}`)
+    throw new ConfigError(`'${text}' is not a model address; ${EXPECTED}`)
   }
   return withEntry({ kind: 'repository', id, wanted: wanted ?? null, revision: 'main' })
 }
@@ -45,7 +45,7 @@ async function readShortName(name: string, quant: string | undefined): Promise<M
     throw new ConfigError(`'${name}' is neither a model of the catalogue nor an address${meant}; ${EXPECTED}`)
   }
   if (quant !== undefined && !isPlainSubpath(quant)) {
-    throw new ConfigError(`'${quant}' is no quantisation of ${entry.name}; expected ${entry.name}:Q4_K_M`)
+    throw new ConfigError(`'${quant}' is not a quantisation of ${entry.name}; expected ${entry.name}:Q4_K_M`)
   }
   const { repository: id } = entry
   return { kind: 'repository', id, wanted: quant ?? null, revision: 'main', entry, isShort: true }
@@ -61,7 +61,7 @@ async function withEntry(address: PlainAddress): Promise<ModelAddress> {
 }
 
 function readUrl(text: string, endpoint: URL): PlainAddress {
-  if (!URL.canParse(text)) throw new ConfigError(`'${text}' is no address; ${EXPECTED}`)
+  if (!URL.canParse(text)) throw new ConfigError(`'${text}' is not an address; ${EXPECTED}`)
   const url = new URL(text)
   const hubs = new Set([endpoint.host, 'huggingface.co', 'hf.co'])
   const path = decoded(url.pathname)

@@ -29,7 +29,7 @@ export async function download(remote: RemoteFile, path: string, key: string, gi
       return await fetchParts(remote, path, key, options)
     } catch (error) {
       if (!(error instanceof ChangedError)) throw error
-      if (changes === MAX_CHANGES) throw new HubError(`${error.message} again and again: try again later`)
+      if (changes === MAX_CHANGES) throw new HubError(`${error.message} repeatedly: try again later`)
       await discardDownload(path)
       remote.resumeFrom(null)
       options.note(`${error.message}; fetching it from its beginning`)
@@ -143,7 +143,7 @@ export function diskError(error: unknown, path: string): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new FullDiskError(
-      'The disk is full. Free some space, or set HF_HOME to a folder on another disk; then the same command goes on',
+      'The disk is full. Free some space, or set HF_HOME to a folder on another disk; then run the same command to resume',
     )
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {

@@ -107,7 +107,8 @@ async function readText({ body, url }: HttpAnswer, signal: AbortSignal): Promise
     signal.throwIfAborted()
     throw connectionError(url.host, error)
   }
-  if (bytes > MAX_JSON_BYTES) throw new HubError(`${url.host} sent more than a list of files can be: check HF_ENDPOINT`)
+  if (bytes > MAX_JSON_BYTES)
+    throw new HubError(`${url.host} sent a list of files that is too large: check HF_ENDPOINT`)
   return Buffer.concat(pieces).toString('utf8')
 }
 

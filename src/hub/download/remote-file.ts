@@ -146,7 +146,7 @@ export class RemoteFile {
         if (fits) return answer
         answer.body.on('error', () => {}).destroy()
         if (++renamed === MAX_RENAMINGS)
-          throw new ConnectionError(`${answer.url.host} gives the file another ETag at every request`)
+          throw new ConnectionError(`${answer.url.host} sends a different ETag for the file with each response`)
         continue
       }
       await answer.body.dump({ limit: 64 * 1024 }).catch(() => {})
@@ -170,16 +170,16 @@ export class RemoteFile {
     if (answer.status === 206 && (range === null || Number(range[1]) !== from || Number(range[2]) !== to - 1)) {
       // The last part of a file whose size is not known yet may be shorter.
       if (range === null || Number(range[1]) !== from || this.#size !== null) {
-        throw new ConnectionError(`${answer.url.host} sent another range than it was asked for`)
+        throw new ConnectionError(`${answer.url.host} sent a different range than requested`)
       }
     }
     const total = answer.status === 206 ? range![3]! : answer.header('content-length')
     const isChanged = this.#validator !== null && answer.status === 200 && validator !== this.#validator
-    if (isChanged && !this.#options.isHashed) throw new ChangedError(`${this.name} has changed on the server`)
+    if (isChanged && !this.#options.isHashed) throw new ChangedError(`${this.name} changed on the server`)
     if (total !== null && total !== '*') {
       if (this.#size !== null && Number(total) !== this.#size) {
         if (!this.#options.isHashed) {
-          throw new HubError(`${this.name} has changed on the server while it was fetched: run the same command again`)
+          throw new HubError(`${this.name} changed on the server during the download: run the same command again`)
         }
         throw new HubError(
           `${this.name} of ${this.origin} has ${total} bytes at ${answer.url.host} instead of ${this.#size}: try again later, or without a mirror`,

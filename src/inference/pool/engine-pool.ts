@@ -1,6 +1,7 @@
 import { availableMemory } from '../../models/machine-memory.ts'
 import type { Engine } from '../contract/engine.ts'
-import { PooledEngine, type PoolMeter, type PoolModel } from './pooled-engine.ts'
+import type { PoolMeter } from './pool-meter.ts'
+import { PooledEngine, type PoolModel } from './pooled-engine.ts'
 
 export interface EnginePoolOptions {
   /** Maximum bytes of all engines together, by their estimates; null for no limit. */

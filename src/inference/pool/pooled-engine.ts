@@ -1,11 +1,12 @@
 import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors.ts'
 import { cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
-import type { EngineEvent, Generation, Measurement, ReadAnswer, Reading } from '../contract/generation.ts'
+import type { Generation, Measurement, Reading } from '../contract/generation.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { EngineStats } from '../contract/stats.ts'
 import type { ReadWork, Work } from '../contract/work.ts'
 import type { WorkTrace } from '../contract/work-trace.ts'
+import { noteAnswers, noteEvents, type Outcome, type PoolMeter } from './pool-meter.ts'
 import { RateWindow } from './rate-window.ts'
 
 /** A model that the pool can run. */
@@ -19,20 +20,6 @@ export interface PoolModel {
   /** @param signal aborted when the engine is no longer wanted. */
   start(signal: AbortSignal): Promise<Engine>
 }
-
-/** Receives measurements of the engines, by model name. Times are in ms. */
-export interface PoolMeter {
-  loaded(model: string, ms: number): void
-  loadFailed(model: string): void
-  unloaded(model: string): void
-  firstText(model: string, ms: number): void
-  /** Time between two texts of one completion. */
-  nextText(model: string, ms: number): void
-  ended(model: string, outcome: Outcome): void
-}
-
-/** How a work ended. `aborted`: the caller left before the end. */
-export type Outcome = 'finished' | 'failed' | 'aborted'
 
 /** The side of the pool that its engines use. */
 export interface PoolSide {
@@ -141,11 +128,12 @@ export class PooledEngine implements Engine {
   }
 
   generate(work: Work, signal: AbortSignal): Promise<Generation> {
-    const startedAt = performance.now()
+    const onTokens = (tokens: number, now: number) => this.#generated.add(tokens, now)
+    const note = noteEvents(work, this.model.name, this.#pool.meter, onTokens)
     return this.#begin(work, signal, async (engine, run) => {
       const generation = await engine.generate(work, signal)
       run.computedTokens = generation.computedTokens
-      return { ...generation, events: this.#watch(generation.events, run, this.#note(work, startedAt)) }
+      return { ...generation, events: this.#watch(generation.events, run, note) }
     })
   }
 
@@ -346,57 +334,7 @@ export class PooledEngine implements Engine {
       release()
     }
   }
-
-  /** Measures the texts of a generation. */
-  #note({ branches, trace }: Work, startedAt: number): (event: EngineEvent) => Outcome | null {
-    const { meter } = this.#pool
-    const { name } = this.model
-    const lastTexts = new Map<number, number>()
-    const unfinished = branches.map(({ n }) => n)
-    const failed = new Set<number>()
-    return (event) => {
-      if (event.type === 'text') {
-        const now = performance.now()
-        this.#generated.add(event.tokens, now)
-        const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
-        const last = lastTexts.get(completion)
-        if (last !== undefined) meter.nextText(name, now - last)
-        else if (lastTexts.size === 0) {
-          meter.firstText(name, now - startedAt)
-          trace?.spoke()
-        }
-        lastTexts.set(completion, now)
-        return null
-      }
-      unfinished[event.branch]!--
-      trace?.settled(event)
-      if (event.type === 'error') failed.add(event.branch)
-      // Completions of a failed branch may continue, but no one reads them.
-      const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
-      return hasEnded ? outcomeOf(failed.size, branches.length) : null
-    }
-  }
 }
-
-function noteAnswers({ questions, trace }: ReadWork): (answer: ReadAnswer) => Outcome | null {
-  let left = questions.length
-  let failed = 0
-  return (answer) => {
-    left--
-    if ('error' in answer) {
-      failed++
-      trace?.settled({ type: 'error' })
-    }
-    return left === 0 ? outcomeOf(failed, questions.length) : null
-  }
-}
-
-function outcomeOf(failed: number, all: number): Outcome {
-  return failed === all ? 'failed' : 'finished'
-}
-
-/** More completions than any branch has, so that branch and completion combine into one key. */
-const COMPLETIONS_PER_BRANCH = 1024
 
 function notLoadedYet(): Error {
   return modelOverloaded(`The model is not loaded yet. ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)

@@ -101,7 +101,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
         if (!(error instanceof ServerFailure) || !RETRIED.includes(error.kind)) throw error
         void (error.kind === 'wrong' ? place.server.doubt() : place.server.check())
         if (hasBegun || avoid !== undefined) throw error
-        this.#parts.warn(`${place.server.url} has failed a request, which is tried once more: ${error.message}`)
+        this.#parts.warn(`${place.server.url} failed a request; trying once more: ${error.message}`)
         avoid = place.server
       } finally {
         place.release()
@@ -164,7 +164,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
     }
     if (failure.kind === 'rejected') {
       this.#parts.warn(`A conversation was rejected: ${failure.message}`)
-      return invalidRequest('The servers of this model do not take this conversation.', param)
+      return invalidRequest('The servers of this model do not accept this conversation.', param)
     }
     if (failure.kind === 'log_probs') {
       this.#parts.warn(`Log-probabilities were refused: ${failure.message}`)

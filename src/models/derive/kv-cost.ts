@@ -1,6 +1,7 @@
 import type { GgufMetadata } from '../../families/gguf.ts'
 import { CardError } from '../card-error.ts'
-import { GgufArray, MAX_LAYERS } from '../read/gguf.ts'
+import { MAX_LAYERS } from '../read/gguf.ts'
+import { GgufArray } from '../read/gguf-value.ts'
 import type { CardFolder } from '../read/weight-files.ts'
 
 /** What a model's cache takes, in bytes. */

@@ -1,4 +1,4 @@
-import { GgufArray, type GgufValue } from './gguf.ts'
+import { GgufArray, type GgufValue } from './gguf-value.ts'
 
 /** The metadata of a header as the process that read it passes it on. */
 export type PackedMetadata = ReadonlyMap<string, string | number | boolean | PackedArray>

@@ -1,5 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import type { GgufField, GgufTensor, GgufValue } from './gguf.ts'
+import type { GgufField, GgufTensor } from './gguf.ts'
+import type { GgufValue } from './gguf-value.ts'
 
 /** A value of the metadata in the form in which it is written. */
 export type WrittenField = Pick<GgufField, 'bytes'>

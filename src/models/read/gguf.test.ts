@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bool, float32, readGguf, string, TensorType, uint32, writeGguf } from '../../../test/support/gguf-writer.ts'
 import { CARD } from '../../../test/support/local-engine.ts'
 import { loadCard } from '../card.ts'
-import { GgufArray, type GgufField, type GgufValue, parseGguf, readGgufMetadata } from './gguf.ts'
+import { type GgufField, parseGguf, readGgufMetadata } from './gguf.ts'
+import { GgufArray, type GgufValue } from './gguf-value.ts'
 
 const STRING = 8
 const ARRAY = 9

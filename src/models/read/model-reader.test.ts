@@ -7,7 +7,7 @@ import { bool, string, strings, uint32, type WrittenField, writeGguf } from '../
 import { writeHeader } from '../../../test/support/model-header.ts'
 import { ProcessEnded } from '../../lib/guarded/guarded-process.ts'
 import { CHATML } from '../../templates/chatml.ts'
-import type { GgufArray } from './gguf.ts'
+import type { GgufArray } from './gguf-value.ts'
 import { probeGuarded, readCheckedMetadata, readFolder, readMetadata } from './model-reader.ts'
 
 let directory: string

@@ -1,5 +1,5 @@
 import type { GgufMetadata } from '../../families/gguf.ts'
-import { GgufArray } from './gguf.ts'
+import { GgufArray } from './gguf-value.ts'
 
 /** `LLAMA_TOKEN_TYPE_CONTROL`: a token that is not part of a model's text unless the server asks for it. */
 const CONTROL = 3

@@ -176,7 +176,7 @@ export async function startOver(): Promise<void> {
     await goBackTo(left)
     if (written !== '') draft.value = written
   }
-  undoSteps.value = [{ said: 'Started over. The conversation is among the sessions.', undo }]
+  undoSteps.value = [{ said: 'Started over. The earlier conversation is in the sessions.', undo }]
 }
 
 export function clearTurns(): void {

@@ -10,7 +10,7 @@ const LEAST_MASS = 0.5
 /** An answer with how likely it is. */
 export function DecisionAnswer({ id, decided }: { readonly id: string; readonly decided: Decided }) {
   const { answer } = decided
-  if (answer.kind === 'none') return <p class="empty">No answer: the model can give none of these.</p>
+  if (answer.kind === 'none') return <p class="empty">No answer: the model cannot give any of these.</p>
   return (
     <>
       <p class="decision-head">

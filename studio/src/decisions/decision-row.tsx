@@ -85,13 +85,11 @@ function Options({ question: { id, type, options }, wrong }: FieldProps) {
     <div class="decision-options" onFocusOut={() => take(draft.value)}>
       <TokenInput
         id={`options-${id}`}
-        label={isScore ? 'Levels, the lowest first' : 'Choices'}
+        label={isScore ? 'Levels, lowest first' : 'Choices'}
         listLabel={isScore ? 'Levels' : 'Choices'}
         tokens={options}
         draft={draft.value}
-        placeholder={
-          options.length > 0 ? 'and…' : isScore ? 'small, medium, large: the lowest first' : 'red, green, blue'
-        }
+        placeholder={options.length > 0 ? 'and…' : isScore ? 'small, medium, large: lowest first' : 'red, green, blue'}
         faultAt={wrong && fieldOf(wrong) === 'options' ? Number(/\[(\d+)\]/.exec(pathOf(wrong))?.[1] ?? -1) : null}
         onDraft={(text) => {
           draft.value = text

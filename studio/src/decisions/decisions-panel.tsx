@@ -22,8 +22,8 @@ export function DecisionsPanel() {
         {asked.value.length === 0 && (
           <div class="look-intro">
             <p class="empty">
-              Each question has a type. Its answer is read from what the model would say: how likely each option is, or
-              where something is. The picture is read once for many questions.
+              Each question has a type. Its answer comes from the probabilities of the model: how likely each option is,
+              or where something is. The model reads the picture once for all questions.
             </p>
             <Button onClick={() => void tryExamples()}>
               Try {EXAMPLE_QUESTIONS.length} questions about six shapes
@@ -74,7 +74,7 @@ function AskForm() {
           <TextAreaField
             label="Text that all questions share"
             value={context.value}
-            placeholder="A document, or what to keep in mind"
+            placeholder="A document or instructions"
             onInput={(value) => {
               context.value = value
             }}

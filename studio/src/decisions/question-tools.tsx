@@ -21,8 +21,7 @@ export function QuestionTools() {
       const undo = () => {
         questions.all.value = before
       }
-      undoSteps.value =
-        asked.value.length === 0 ? [] : [{ said: `${file.name} took the place of your questions.`, undo }]
+      undoSteps.value = asked.value.length === 0 ? [] : [{ said: `${file.name} replaced your questions.`, undo }]
       replaceQuestions(opened)
     } catch (error) {
       problem.value = `${file.name} has no questions that the page can show. ${(error as Error).message}`
@@ -56,7 +55,7 @@ export function QuestionTools() {
         <Button
           icon="folder"
           kind="quiet"
-          title="Open questions in JSON, as lookout decide takes them"
+          title="Open questions as JSON, in the format of lookout decide"
           onClick={() => input.current?.click()}
         >
           Open
@@ -65,7 +64,7 @@ export function QuestionTools() {
           <Button
             icon="download"
             kind="quiet"
-            title="Save the questions as lookout decide takes them"
+            title="Save the questions in the format of lookout decide"
             onClick={() =>
               download(new Blob([writeQuestionFile(asked.value)], { type: 'application/json' }), 'questions.json')
             }

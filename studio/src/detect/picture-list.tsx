@@ -31,7 +31,7 @@ export function ReviewBar() {
         icon="check"
         pressed={isReviewed}
         disabled={id === undefined}
-        title={isReviewed ? 'It is reviewed. Take that back' : 'It is right: go on to the next picture (S)'}
+        title={isReviewed ? 'Reviewed. Undo the review' : 'Accept it and go to the next picture (S)'}
         onClick={isReviewed ? () => setReviewed(id, false) : accept}
       >
         Accept

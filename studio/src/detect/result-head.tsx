@@ -16,7 +16,7 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
           {result ? factsOf(result) : 'Not searched yet.'}
         </p>
         {edits > 0 && (
-          <Button kind="quiet" title="Take back all edits on this picture" onClick={() => restoreFound(picture.id)}>
+          <Button kind="quiet" title="Undo all edits on this picture" onClick={() => restoreFound(picture.id)}>
             {counted(edits, 'edit')}: restore
           </Button>
         )}

@@ -41,7 +41,7 @@ export function SearchForm() {
           kind="quiet"
           disabled={picture === null}
           pressed={picture !== null && isNegative(picture.id)}
-          title="Nothing on this picture is meant: an example of what not to find"
+          title="This picture has none: an example of what not to find"
           onClick={() => toggleNegative(picture!.id)}
         >
           Negative example

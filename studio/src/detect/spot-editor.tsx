@@ -14,7 +14,7 @@ export function SpotEditor() {
   const change = (values: Partial<Spot>) => changeSpot(picture.id, id, values)
   const box = kind === 'box'
   return (
-    <section class="spot-editor" aria-label="Chosen object" key={id}>
+    <section class="spot-editor" aria-label="Selected object" key={id}>
       <NameField spot={spot} media={picture.id} />
       <PixelField
         label={box ? 'Left' : 'x'}

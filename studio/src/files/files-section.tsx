@@ -36,7 +36,7 @@ export function FilesSection() {
     return (
       <div class="server-section">
         <ScopeNotice scopes="inference,files" title="This key may not see the files of its organisation.">
-          Make a key that may, with
+          To create a key that may, run
         </ScopeNotice>
       </div>
     )
@@ -57,8 +57,7 @@ export function FilesSection() {
       </p>
       {known?.length === 0 && (
         <p class="empty">
-          There are none. Files that are uploaded here can be named in requests by their ids, and stay until they are
-          deleted.
+          No files yet. Requests can name files that you upload here by their ids. Files stay until you delete them.
         </p>
       )}
       <ul class="file-list" aria-label="Files">
@@ -72,7 +71,7 @@ export function FilesSection() {
           />
         ))}
       </ul>
-      {known === null && isListing.value && <p class="empty">Asking for the list…</p>}
+      {known === null && isListing.value && <p class="empty">Loading the list…</p>}
       {hasMore.value && (
         <Button kind="quiet" disabled={isListing.value} onClick={() => void listMore()}>
           Show more

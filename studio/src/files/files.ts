@@ -30,7 +30,7 @@ export function workOf(id: string): string | null {
 
 /** Lists the files from the start. */
 export function listFiles(): Promise<void> {
-  return work('list', 'Asking for the list…', listFiles, async () => {
+  return work('list', 'Loading the list…', listFiles, async () => {
     const page = await pageAfter(null)
     files.value = page.data
     hasMore.value = page.has_more
@@ -38,7 +38,7 @@ export function listFiles(): Promise<void> {
 }
 
 export function listMore(): Promise<void> {
-  return work('list', 'Asking for more…', listMore, async () => {
+  return work('list', 'Loading more…', listMore, async () => {
     const known = files.value ?? []
     const page = await pageAfter(known.at(-1)?.id ?? null)
     const ids = new Set(known.map(({ id }) => id))

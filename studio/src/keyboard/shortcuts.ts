@@ -9,13 +9,13 @@ export const helpIsShown = signal(false)
 export const SHORTCUTS: readonly Shortcut[] = [
   { keys: ['/'], what: 'Write a question' },
   { keys: ['Enter'], what: 'Ask' },
-  { keys: ['Shift Enter'], what: 'Begin a new line' },
-  { keys: ['Esc'], what: 'Stop the answer; close what is open' },
+  { keys: ['Shift Enter'], what: 'Insert a line break' },
+  { keys: ['Esc'], what: 'Stop the answer, or close what is open' },
   {
     keys: ['Alt 1', `Alt ${MODES.length}`],
     what: `Change to ${MODES.map(({ title }) => title).join(', ')}`,
   },
-  { keys: ['+', '−', '0'], what: 'On an image: closer, farther, all of it' },
+  { keys: ['+', '−', '0'], what: 'On an image: zoom in, zoom out, show all of it' },
   { keys: ['← ↑ → ↓'], what: 'On an image: move it' },
   { keys: ['?'], what: 'Show this help' },
 ]

@@ -27,7 +27,7 @@ export function AddressDialog({ onClose }: { readonly onClose: () => void }) {
         }}
       >
         <h2 id="address-title">Fetch from an address</h2>
-        <p class="muted">The server fetches it, from public addresses and from the hosts that it is allowed.</p>
+        <p class="muted">The server fetches it from public addresses and from the hosts that its settings allow.</p>
         <input
           type="url"
           aria-label="Address"

@@ -153,7 +153,7 @@ function kindOf({ type }: Blob, name: string): MediaKind {
   if (kind === 'image' || kind === 'video' || kind === 'audio') return kind
   const guess = KINDS_BY_EXTENSION[extensionOf(name)]
   if (guess !== undefined) return guess
-  throw new Error(`${name} is neither an image, nor a video, nor a sound.`)
+  throw new Error(`${name} is not an image, a video or a sound.`)
 }
 
 function extensionOf(name: string): string {
@@ -169,7 +169,7 @@ async function inTakenFormat(blob: Blob, kind: MediaKind, name: string): Promise
     })
   }
   if (VIDEOS.has(blob.type)) return blob
-  throw new Error(`${name} is in a format that the server does not take. Save it as MP4 or WebM.`)
+  throw new Error(`${name} is in a format that the server does not support. Save it as MP4 or WebM.`)
 }
 
 /** Also SVG and the first frame of a GIF. */

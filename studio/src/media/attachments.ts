@@ -31,7 +31,7 @@ export async function bring(brought: readonly Brought[]): Promise<readonly Attac
   const problems: string[] = []
   for (const { blob, name, path } of brought) {
     if (attachments.peek().length + opened.length >= MOST_MEDIA) {
-      problems.push(`A request may have ${MOST_MEDIA} images, videos and sounds, and no more.`)
+      problems.push(`A request may have at most ${MOST_MEDIA} images, videos and sounds.`)
       break
     }
     try {

@@ -114,13 +114,12 @@ function pictureOf(view: HTMLVideoElement): Promise<Blob> {
 }
 
 const SENTENCES: Readonly<Record<string, string>> = {
-  NotAllowedError:
-    'The browser does not let this page use the camera. Allow it beside the address, then open this again.',
-  NotFoundError: 'There is no camera.',
-  OverconstrainedError: 'This camera is no longer there.',
+  NotAllowedError: 'The browser blocks the camera for this page. Allow it in the address bar, then try again.',
+  NotFoundError: 'No camera was found.',
+  OverconstrainedError: 'This camera is no longer connected.',
   NotReadableError: 'Another program is using the camera.',
   // Without TLS, browsers hide all cameras from pages of other machines.
-  TypeError: 'Browsers lend the camera only to pages that come over https or from this machine.',
+  TypeError: 'Browsers allow the camera only on pages that are served over HTTPS or from this machine.',
 }
 
 function sentenceFor(error: unknown): string {

@@ -30,7 +30,7 @@ export function problemOf({ kind, name, blob, width, height, duration }: Measure
     return `${name} has ${megapixels} megapixels; the server takes images of up to ${MOST_PIXELS / 1e6}.`
   }
   if (kind === 'audio' && duration > LONGEST_SOUND_S) {
-    return `${name} is ${minutes(duration)} minutes long; the server hears up to ${minutes(LONGEST_SOUND_S)}.`
+    return `${name} is ${minutes(duration)} minutes long; the server takes up to ${minutes(LONGEST_SOUND_S)}.`
   }
   return null
 }

@@ -31,7 +31,7 @@ export function CatalogueCard({ entry, mayGet }: CatalogueCardProps) {
         </Fact>
         <Fact title="Speed">
           {speed === null
-            ? 'not known on this machine'
+            ? 'not measured on this machine'
             : `about ${countText(Math.max(1, Math.round(speed)))} tokens a second`}
         </Fact>
         <Fact title="Boxes">{placesText(places)}</Fact>
@@ -91,7 +91,7 @@ const COMMERCIAL: Readonly<Record<CatalogueModel['licence']['commercial_use'], s
   yes: null,
   limited: 'commercial use limited',
   no: 'no commercial use',
-  unknown: 'commercial use not clear',
+  unknown: 'commercial use unclear',
 }
 
 function Licence({ licence: { name, commercial_use: use, meaning } }: Pick<CatalogueModel, 'licence'>) {
@@ -145,7 +145,7 @@ function placesText(places: CatalogueModel['places']): string {
   if (places === null) return 'no'
   const also = places.draws.flatMap((kind) => (kind === 'box' ? [] : [`${kind}s`])).join(', ')
   const drawn = !places.draws.includes('box') ? `no, only ${also}` : also === '' ? 'yes' : `yes, also ${also}`
-  return `${drawn}. ${places.exactness ?? 'How exact is not published'}.`
+  return `${drawn}. ${places.exactness ?? 'The accuracy is not published'}.`
 }
 
 function forUse(use: CatalogueModel['uses'][number]): string {

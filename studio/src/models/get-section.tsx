@@ -41,8 +41,8 @@ export function GetSection() {
       {isChoosing && (
         <>
           {mayGet === false && (
-            <ScopeNotice scopes="admin" title="This key may use models, not fetch any.">
-              Open the link that <code>npm start</code> prints in a terminal, or make a key with
+            <ScopeNotice scopes="admin" title="This key may use models, but not fetch them.">
+              Open the link that <code>npm start</code> prints in a terminal, or create a key with
             </ScopeNotice>
           )}
           <Cards mayGet={mayGet === true} />
@@ -72,7 +72,7 @@ function Cards({ mayGet }: { readonly mayGet: boolean }) {
   if (catalogueFailure.value) {
     return <FailureNotice failure={catalogueFailure.value} onRetry={() => void loadCatalogue()} />
   }
-  if (known === null) return <p class="empty">Asking the server…</p>
+  if (known === null) return <p class="empty">Loading…</p>
   const use = filter.value
   const shown = use === 'all' ? known.data : known.data.filter(({ uses }) => uses.includes(use))
   const card = (entry: (typeof shown)[number]) => <CatalogueCard key={entry.repository} entry={entry} mayGet={mayGet} />
@@ -93,7 +93,7 @@ function Cards({ mayGet }: { readonly mayGet: boolean }) {
           }}
         />
       </div>
-      {fitting.length === 0 && <p class="empty">No model for this fits into the memory of this server.</p>}
+      {fitting.length === 0 && <p class="empty">No model for this fits the memory of this server.</p>}
       <ul class="model-cards" aria-label="Models to get">
         {fitting.map(card)}
       </ul>

@@ -41,7 +41,7 @@ export function ModelsSection() {
           Get a model
         </Button>
       </div>
-      {models.value.length === 0 && <p class="empty">The server has no model.</p>}
+      {models.value.length === 0 && <p class="empty">The server has no models.</p>}
       {failed && <FailureNotice failure={failed.failure} onRetry={() => void deleteModel(failed.id)} />}
       <p class="small-fact" role="status">
         {freed.value}
@@ -68,8 +68,8 @@ export function ModelsSection() {
         })}
       </ul>
       {isAdmin === false && (
-        <ScopeNotice scopes="admin" title="This key may use models, not delete any.">
-          Open the link that <code>npm start</code> prints in a terminal, or make a key with
+        <ScopeNotice scopes="admin" title="This key may use models, but not delete them.">
+          Open the link that <code>npm start</code> prints in a terminal, or create a key with
         </ScopeNotice>
       )}
       {doomed.value !== null && (
@@ -85,8 +85,8 @@ export function ModelsSection() {
           }}
         >
           <p>
-            <code>{doomed.value}</code> is no longer served, and its files are deleted. Answers that are being written
-            end first.
+            <code>{doomed.value}</code> will no longer be served, and its files will be deleted. Answers in progress
+            finish first.
           </p>
         </ConfirmDialog>
       )}
@@ -103,7 +103,7 @@ async function deleteModel(id: string): Promise<void> {
     const { freed_bytes } = await callJson<{ freed_bytes: number }>(path, { method: 'DELETE' })
     const wasChosen = chosen.value?.id === id
     models.value = models.value.filter((model) => model.id !== id)
-    const next = wasChosen && chosen.value !== null ? ` This page uses ${chosen.value.id} from now on.` : ''
+    const next = wasChosen && chosen.value !== null ? ` This page uses ${chosen.value.id}.` : ''
     freed.value = `${id} is deleted: ${bytesText(freed_bytes)} freed.${next}`
     await Promise.all([loadModels(), askStatus()])
   } catch (error) {

@@ -27,7 +27,7 @@ export function PullDone() {
         </>
       }
     >
-      <code>{id}</code> is here. It is loaded at its first use.
+      <code>{id}</code> is ready. It loads on first use.
     </Notice>
   )
 }

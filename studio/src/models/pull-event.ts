@@ -8,7 +8,7 @@ interface PullOption {
   readonly bytes: number
   readonly memory_bytes: number
   readonly fits: Fits
-  /** Whether no byte must be downloaded. */
+  /** Whether all files are already downloaded. */
   readonly cached: boolean
   /** Whether the server would take it. */
   readonly chosen: boolean

@@ -44,7 +44,7 @@ export function AddressForm({ isLooking }: { readonly isLooking: boolean }) {
         </div>
       </div>
       <p class="small-fact" role="status">
-        {isLooking && 'Asking the hub what there is…'}
+        {isLooking && 'Looking it up on the hub…'}
       </p>
     </form>
   )
@@ -89,7 +89,7 @@ export function ChoiceForm({ choice }: { readonly choice: PullChoice }) {
       </p>
       {choice.projector !== null && (
         <CheckField
-          label="Leave the image encoder out: text only"
+          label="Without the image encoder: text only"
           checked={textOnly.value}
           onChange={(value) => {
             textOnly.value = value
@@ -97,7 +97,7 @@ export function ChoiceForm({ choice }: { readonly choice: PullChoice }) {
         />
       )}
       {option?.fits === 'no' && (
-        <Notice tone="wait">It needs more memory than there is: it will be slow, or not load.</Notice>
+        <Notice tone="wait">It needs more memory than this server has: it will be slow, or will not load.</Notice>
       )}
       <div class="pull-actions">
         <Button type="submit" kind="primary" icon="download" disabled={option === null}>

@@ -8,7 +8,7 @@ export function PullProgress({ model, files }: { readonly model: string; readonl
     <>
       <p role="status">
         Fetching <strong>{model}</strong>
-        {files.at(-1)?.stage === 'checking' ? ', checking what arrived' : ''}
+        {files.at(-1)?.stage === 'checking' ? ', verifying the files' : ''}
       </p>
       <ul class="pull-files">
         {files.map((one, index) => (
@@ -19,7 +19,7 @@ export function PullProgress({ model, files }: { readonly model: string; readonl
         <Button icon="stop" onClick={cancelPull}>
           Cancel
         </Button>
-        <span class="small-fact">It goes on where it stopped. Closing this page stops it.</span>
+        <span class="small-fact">Closing this page stops it. The next attempt resumes where it stopped.</span>
       </div>
     </>
   )

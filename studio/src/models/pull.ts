@@ -159,7 +159,8 @@ async function run(state: PullState, back: PullState, work: (signal: AbortSignal
   pullState.value = state
   try {
     await work(own.signal)
-    if (pullState.value.step === state.step) throw new Failure('broken-off', 'The server ended without an answer.')
+    if (pullState.value.step === state.step)
+      throw new Failure('broken-off', 'The server closed the connection without an answer.')
   } catch (error) {
     if (running !== own) return
     pullNote.value = null

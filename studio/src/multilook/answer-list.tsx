@@ -61,7 +61,7 @@ const SIDE_BY_SIDE = { role: 'list', 'aria-label': 'Answers', tabIndex: 0 } as c
 
 const ENDS: Readonly<Record<string, string>> = {
   length: 'cut at the token limit',
-  interrupted: 'thought cut at its budget',
+  interrupted: 'thinking cut at its budget',
 }
 
 interface AnswerViewProps {

@@ -13,7 +13,7 @@ export function LookSettings() {
       <TextAreaField
         label="Text that all questions share"
         value={context}
-        placeholder="A document, or what to keep in mind"
+        placeholder="A document or instructions"
         onInput={(value) => set({ context: value })}
       />
       <SamplingFields

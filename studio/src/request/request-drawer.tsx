@@ -69,7 +69,7 @@ function Drawer() {
         <IconButton icon="close" label="Close" onClick={closeDrawer} />
       </header>
       {exchange === undefined ? (
-        <p class="empty">Nothing was sent yet. Ask something, and the request is shown here.</p>
+        <p class="empty">Nothing has been sent yet. Ask something to see the request here.</p>
       ) : side.value === 'request' ? (
         <RequestView exchange={exchange} />
       ) : (

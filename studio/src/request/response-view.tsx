@@ -25,13 +25,13 @@ export function ResponseView({ exchange }: { readonly exchange: Exchange }) {
 
 /** In a word or two. */
 export function outcomeOf({ status, milliseconds }: Exchange): string {
-  if (milliseconds === null) return 'under way'
+  if (milliseconds === null) return 'in progress'
   return status === 0 || status === null ? 'no response' : `${status}`
 }
 
 function factsOf(exchange: Exchange): string {
   const { status, milliseconds, response, isStream } = exchange
-  if (milliseconds === null) return 'The response is under way.'
+  if (milliseconds === null) return 'The response is in progress.'
   if (status === 0 || status === null) return 'No response arrived.'
   const facts = [`Status ${status}`, millisecondsText(milliseconds)]
   if (isStream) facts.push(`${(response as unknown[]).length} events`)

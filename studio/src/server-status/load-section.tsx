@@ -77,7 +77,7 @@ export function LoadSection() {
     <div class="server-section">
       {failure && <FailureNotice failure={failure} onRetry={() => void askStatus()} />}
       {now === null ? (
-        failure === null && <p class="empty">Asking the server…</p>
+        failure === null && <p class="empty">Loading…</p>
       ) : (
         <>
           <ul class="figures" aria-label="Load">

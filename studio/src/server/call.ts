@@ -63,7 +63,7 @@ export async function* callEvents<Event extends { readonly error?: ErrorBody }>(
       if (event.error && !('prompt_index' in event)) throw named(failureInStream(event.error), options.body)
       yield event
     }
-    if (!isDone) throw new Failure('broken-off', 'The server broke off in the middle of the answer.')
+    if (!isDone) throw new Failure('broken-off', 'The server stopped in the middle of the answer.')
   } catch (error) {
     if (!isDone) throw error
   } finally {

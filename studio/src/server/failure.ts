@@ -62,7 +62,8 @@ export async function failureOf(response: Response): Promise<Failure> {
     retryAfter: Number.isFinite(seconds) ? seconds : null,
   }
   const message = body?.error?.message ?? `The server answered with status ${status}`
-  if (status === 401) return new Failure('key', 'The server does not accept this key. It may be revoked.', details)
+  if (status === 401)
+    return new Failure('key', 'The server does not accept this key. It may have been revoked.', details)
   if (details.retryAfter !== null && (status === 429 || status === 503)) return new Failure('busy', message, details)
   if (isGone(status, message, details.code))
     return new Failure('gone', `${message}. It may have been deleted.`, details)

@@ -17,10 +17,9 @@ export function KeyDialog() {
           if (given.value.trim() !== '') useKey(given.value.trim(), keeps.value)
         }}
       >
-        <h2 id="key-title">Which key may this page use?</h2>
+        <h2 id="key-title">Which key should this page use?</h2>
         <p>
-          <code>npm start</code> prints a key when it starts for the first time. <code>npx lookout keys create</code>{' '}
-          makes another.
+          <code>npm start</code> prints a key when it first starts. <code>npx lookout keys create</code> makes another.
         </p>
         <input
           type="password"

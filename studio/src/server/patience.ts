@@ -10,8 +10,8 @@ export interface Wait {
 
 /** For a person, in a sentence; without the seconds, for who would hear them read out one by one. */
 export function waitText({ seconds, failure }: Wait, isSpoken = false): string {
-  if (failure.kind === 'offline') return 'The server does not answer. This goes on as soon as it is back.'
-  const reason = failure.status === 429 ? 'The limit of requests is reached.' : 'The server is busy.'
+  if (failure.kind === 'offline') return 'The server does not answer. This continues as soon as it is back.'
+  const reason = failure.status === 429 ? 'The request limit is reached.' : 'The server is busy.'
   const when = isSpoken ? 'a moment' : counted(seconds, 'second')
   return `${reason} Trying again in ${when}.`
 }

@@ -47,8 +47,8 @@ export async function readSessionFile(file: Blob, name: string): Promise<Session
   } catch {
     throw new Error(
       isNewer
-        ? `A newer Studio has saved ${name}. Update this server to open it.`
-        : `${name} is damaged: it is not a whole session.`,
+        ? `${name} was saved by a newer Studio. Update this server to open it.`
+        : `${name} is damaged: it is not a complete session.`,
     )
   }
 }

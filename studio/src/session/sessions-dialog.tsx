@@ -28,7 +28,7 @@ export function SessionsDialog() {
         <OpenFile onOpened={close} />
       </div>
       {entries.value.length === 0 ? (
-        <p class="empty">Nothing is kept yet. What you do on this page is kept in this browser by itself.</p>
+        <p class="empty">No sessions yet. This browser saves what you do on this page automatically.</p>
       ) : (
         <ul class="session-list" aria-label="Sessions">
           {entries.value.map((entry) => (
@@ -36,7 +36,7 @@ export function SessionsDialog() {
           ))}
         </ul>
       )}
-      <p class="session-note">Sessions stay in this browser. Keys are no part of them, nor of their files.</p>
+      <p class="session-note">Sessions stay in this browser. Neither they nor their files contain keys.</p>
     </Dialog>
   )
 }

@@ -84,7 +84,7 @@ export async function openSession(id: string): Promise<void> {
   if (id === currentId.value || !(await leave())) return
   try {
     if (await holdSession(id)) await show(id)
-    else sessionNote.value = 'Another tab shows that session.'
+    else sessionNote.value = 'That session is open in another tab.'
   } catch (error) {
     problemWith(error)
   }
@@ -182,7 +182,7 @@ async function leave(): Promise<boolean> {
 
 async function show(id: string): Promise<void> {
   const content = await readSession(id)
-  if (content === null) throw new Error('It is no longer there.')
+  if (content === null) throw new Error('It no longer exists.')
   await loadParts(Object.keys(content.parts))
   const entry = entries.value.find((one) => one.id === id)
   currentId.value = id
@@ -302,6 +302,6 @@ async function attempt(change: () => Promise<void>): Promise<void> {
 function problemWith(error: unknown): void {
   const isFull = error instanceof DOMException && error.name === 'QuotaExceededError'
   sessionProblem.value = isFull
-    ? "The browser's storage is full, so this session is not kept. Save it to a file, or delete sessions that you do not need."
-    : `The browser does not keep this session: ${error instanceof Error ? error.message : String(error)}`
+    ? "The browser's storage is full, so this session is not saved. Save it to a file, or delete sessions that you do not need."
+    : `The browser cannot save this session: ${error instanceof Error ? error.message : String(error)}`
 }

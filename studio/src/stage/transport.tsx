@@ -19,7 +19,7 @@ export function Transport({ playback, hasFrames, children }: TransportProps) {
   const isMuted = playback.isMuted.value
   return (
     <div class="transport">
-      {hasFrames && <IconButton icon="back" label="One frame back" onClick={() => playback.step(-1)} />}
+      {hasFrames && <IconButton icon="back" label="Previous frame" onClick={() => playback.step(-1)} />}
       <IconButton
         icon={isPlaying ? 'pause' : 'play'}
         label={isPlaying ? 'Pause' : 'Play'}
@@ -28,7 +28,7 @@ export function Transport({ playback, hasFrames, children }: TransportProps) {
           playback.toggle()
         }}
       />
-      {hasFrames && <IconButton icon="forward" label="One frame on" onClick={() => playback.step(1)} />}
+      {hasFrames && <IconButton icon="forward" label="Next frame" onClick={() => playback.step(1)} />}
       <Time playback={playback} />
       <div class="transport-end">
         {children}

@@ -31,7 +31,7 @@ export function VideoStage({ video, marks, clips }: VideoStageProps) {
         <Transport playback={playback} hasFrames>
           {canHear.value && (
             <CheckField
-              label="Send its sound"
+              label="Include its sound"
               checked={sendsSound.value}
               onChange={(value) => {
                 sendsSound.value = value

@@ -65,13 +65,13 @@ function RefusalNotice() {
       tone="error"
       actions={
         isShown ? (
-          <Button onClick={() => faultsToShow.value++}>Go to the place</Button>
+          <Button onClick={() => faultsToShow.value++}>Go to the error</Button>
         ) : (
           <Button onClick={() => void askStructured()}>Ask again</Button>
         )
       }
     >
-      {isShown ? `The server cannot hold the model to this ${what}.` : `The ${what} has been changed.`}
+      {isShown ? `The server cannot enforce this ${what}.` : `The ${what} has been changed.`}
     </Notice>
   )
 }
@@ -93,8 +93,8 @@ function Validity({ asked: { reply, kind: form } }: { readonly asked: AskedStruc
     <p class="validity">
       <Icon name="check" />
       {form === 'schema'
-        ? 'Valid against the schema. Whether it is right is not checked.'
-        : 'Matches the expression. Whether it is right is not checked.'}
+        ? 'Valid against the schema. Its content is not checked.'
+        : 'Matches the expression. Its content is not checked.'}
     </p>
   )
 }

@@ -75,7 +75,7 @@ class Reader {
     this.#blanks()
     this.#value('', null, 0)
     this.#blanks()
-    if (this.#at < this.#text.length) this.#fail('something follows the end of the value')
+    if (this.#at < this.#text.length) this.#fail('there is text after the end of the value')
   }
 
   #value(path: string, key: Span | null, depth: number): void {
@@ -133,7 +133,7 @@ class Reader {
     for (;;) {
       const character = this.#text[this.#at]
       if (character === undefined || character === '\n') this.#fail('the string is not closed', start)
-      if (character < ' ') this.#fail('the string has a control character in it')
+      if (character < ' ') this.#fail('the string contains a control character')
       this.#at++
       if (character === '"') return this.#text.slice(start, this.#at)
       if (character !== '\\') continue
@@ -147,7 +147,7 @@ class Reader {
     const number = this.#match(NUMBER)
     if (number !== null) {
       this.#at += number.length
-      if (/[\w.]/.test(this.#text[this.#at] ?? '')) this.#fail('this is not a number as JSON writes it')
+      if (/[\w.]/.test(this.#text[this.#at] ?? '')) this.#fail('this is not a JSON number')
       return
     }
     const word = this.#match(WORD)

@@ -61,7 +61,7 @@ export function loadExample(example: StructureExample): void {
     question.value = before.question
     texts.value = before.texts
   }
-  undoSteps.value = isOwn ? [{ said: 'The example took the place of what you wrote.', undo }] : []
+  undoSteps.value = isOwn ? [{ said: 'The example replaced what you wrote.', undo }] : []
   kind.value = example.kind
   question.value = example.question
   setText(example.text)

@@ -12,5 +12,5 @@ export async function copyText(text: string): Promise<void> {
   const isCopied = document.execCommand('copy')
   area.remove()
   if (focused instanceof HTMLElement) focused.focus()
-  if (!isCopied) throw new DOMException('The browser did not copy the text', 'NotAllowedError')
+  if (!isCopied) throw new DOMException('The browser could not copy the text', 'NotAllowedError')
 }

@@ -45,12 +45,12 @@ export const TAGS = {
   multilook: ['Multilook', 'Many prompts over one shared context.'],
   detect: ['Detect', 'Objects in an image, in pixels.'],
   decisions: ['Decisions', 'Typed questions with probabilities, in OpenAI’s shape.'],
-  systemOne: ['System One', 'The same in TypeSafe’s shape.'],
+  systemOne: ['System One', 'Typed questions with probabilities, in TypeSafe’s shape.'],
   messages: ['Messages', 'Conversations in Anthropic’s shape.'],
   models: ['Models', 'What is served. Keys of scope `admin` may fetch and delete models.'],
   files: ['Files', 'Images, videos, audio and batches that later requests name.'],
-  batches: ['Batches', 'Many requests in one file, run behind all others.'],
-  ollama: ['Ollama', 'Ollama’s API, for programs of this machine.'],
+  batches: ['Batches', 'Many requests in one file, run at the lowest priority.'],
+  ollama: ['Ollama', 'Ollama’s API, for programs on this machine.'],
   server: ['Server', 'The server itself.'],
 } as const
 
@@ -78,7 +78,7 @@ export function paging(noun: string, limits: { readonly most: number; readonly u
   const { most, usual } = limits
   return [
     query('after', `Start after the ${noun} with this id.`, { type: 'string' }),
-    query('limit', 'Most of them in a page.', { type: 'integer', minimum: 1, maximum: most, default: usual }),
+    query('limit', 'Maximum number in a page.', { type: 'integer', minimum: 1, maximum: most, default: usual }),
   ]
 }
 
@@ -97,13 +97,13 @@ export const PARAMETERS = {
   RequestId: {
     name: 'x-request-id',
     in: 'header',
-    description: 'An id of the client’s own, of up to 128 visible ASCII characters. The response repeats it.',
+    description: 'An id that the client chooses: up to 128 visible ASCII characters. The response repeats it.',
     schema: { type: 'string', minLength: 1, maxLength: 128 },
   },
   Priority: {
     name: 'x-lookout-priority',
     in: 'header',
-    description: 'With `background`, the request gives way to all others, as the lines of batches do.',
+    description: 'With `background`, all other requests take precedence, as they do over the lines of batches.',
     schema: { type: 'string', enum: ['background'] },
   },
 }
@@ -111,43 +111,43 @@ export const PARAMETERS = {
 /** Response headers by their names in `openapi.json`. */
 export const HEADERS = {
   'x-trace-id': header('The id of this response, as in the server’s log.', { type: 'string' }),
-  'x-request-id': header('The id that the client gave its request, or else the same id.', { type: 'string' }),
+  'x-request-id': header('The id that the client gave the request; without one, the same id.', { type: 'string' }),
   'request-id': header('The same id, under the name that Anthropic’s clients read.', { type: 'string' }),
   'x-typesafe-request-id': header('The same id, under the name that TypeSafe’s clients read.', { type: 'string' }),
   'retry-after': header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
-  'retry-after-ms': header('The same in milliseconds, where it is no whole number of seconds.', {
+  'retry-after-ms': header('The same in milliseconds, if it is not a whole number of seconds.', {
     type: 'integer',
     minimum: 0,
   }),
   'www-authenticate': header('How to send the key: `Bearer`.', { type: 'string' }),
   'x-ratelimit-limit-requests': header(
-    'Requests per minute that the organisation may make to such endpoints. Absent where the server has no limits, as are the other two.',
+    'Requests per minute that the organisation may make to such endpoints. All three headers are absent if the server has no limits.',
     { type: 'integer' },
   ),
-  'x-ratelimit-remaining-requests': header('Requests that are left.', { type: 'integer' }),
+  'x-ratelimit-remaining-requests': header('Requests left.', { type: 'integer' }),
   'x-ratelimit-reset-requests': header('Time until the full limit is available again, such as 12.500s.', {
     type: 'string',
   }),
-  'x-lookout-note': header('What of the media the model did not get, in sentences. Absent where it got everything.', {
+  'x-lookout-note': header('What the model did not get of the media, in sentences. Absent if it got everything.', {
     type: 'string',
   }),
   'x-lookout-ignored-keywords': header(
-    'Keywords of the request’s JSON schemas that have no effect, comma-separated. Other characters than ASCII are escaped as in JSON. Absent where there are none.',
+    'Keywords of the request’s JSON schemas that have no effect, comma-separated. Non-ASCII characters are escaped as in JSON. Absent if there are none.',
     { type: 'string', example: 'discriminator, x-order, format: semver' },
   ),
   'x-lookout-warning': header(
-    'Why the places that the model writes cannot be relied on, as its examination has found. Absent where it has not.',
+    'Why the places that the model writes are unreliable, according to its examination. Absent if they are not.',
     { type: 'string' },
   ),
   'x-lookout-fingerprint': header(
-    'What the numbers of the answer depend on: weights, release, kernels, settings. Absent where that is not known.',
+    'What the numerical results depend on: weights, release, kernels, settings. Absent if that is not known.',
     { type: 'string', example: 'fp_3f9c0a12b4d5' },
   ),
-  'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
+  'accept-ranges': header('`bytes`: clients may request a part of the file.', { type: 'string' }),
   'content-disposition': header('The file’s name.', { type: 'string' }),
-  'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
+  'content-range': header('Which bytes these are, and the size of the file.', { type: 'string' }),
   etag: header('For `If-Range`.', { type: 'string' }),
-  location: header('Where to go on.', { type: 'string' }),
+  location: header('Where to continue.', { type: 'string' }),
 }
 type HeaderName = keyof typeof HEADERS
 
@@ -180,20 +180,20 @@ const MEANINGS: Readonly<Record<number, string>> = {
   400: 'The request is invalid. The error names the parameter.',
   401: 'The API key is missing or invalid.',
   403: 'The API key does not have the scope.',
-  404: 'There is no such thing, or it belongs to another organisation.',
+  404: 'It does not exist, or it belongs to another organisation.',
   408: 'The request did not arrive in time.',
-  409: 'The server is doing something else with it.',
+  409: 'It is in use by another operation.',
   411: '`Content-Length` is missing.',
   413: 'The request is too large.',
   415: 'The body has a type or an encoding that is not supported.',
   416: 'The range starts beyond the end of the file.',
   422: 'The request is invalid. The error says where.',
   429: 'A rate limit, a quota or the budget is reached.',
-  500: 'Something failed within the server. Its log says what.',
-  502: 'The hub cannot be reached, or refuses.',
-  503: 'The server is overloaded, shuts down, or lacks its storage.',
+  500: 'The server failed. Its log says why.',
+  502: 'The hub cannot be reached or rejects the request.',
+  503: 'The server is overloaded, shutting down, or without its storage.',
   504: 'The request took too long.',
-  507: 'The disk has no room.',
+  507: 'The disk is full.',
   529: 'The server is overloaded.',
 }
 

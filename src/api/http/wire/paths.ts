@@ -11,13 +11,13 @@ export const SERVER_PATHS: Paths = {
     get: operation({
       ...OPEN,
       id: 'describeServer',
-      summary: 'What this is, and where to go on; browsers are sent to the Studio',
+      summary: 'What this server is, with links; browsers are redirected to the Studio',
       replies: {
         200: {
-          description: 'The server; where Ollama’s API is on, a text for its clients, which ask for no type.',
+          description: 'About the server. If Ollama’s API is on, clients that accept neither HTML nor JSON get a text.',
           content: { ...json('ServerAbout'), 'text/plain': { schema: { type: 'string' } } },
         },
-        302: { description: 'To the Studio.', headers: ['location'] },
+        302: { description: 'Redirect to the Studio.', headers: ['location'] },
       },
     }),
   },
@@ -26,7 +26,7 @@ export const SERVER_PATHS: Paths = {
       ...OPEN,
       id: 'checkLiveness',
       summary: 'Whether the process is alive; also at `/health`, `/v1/health` and `/ping`',
-      replies: { 200: { description: 'It is.', content: json('Liveness') } },
+      replies: { 200: { description: 'The process is alive.', content: json('Liveness') } },
     }),
   },
   '/readyz': {
@@ -35,8 +35,8 @@ export const SERVER_PATHS: Paths = {
       id: 'checkReadiness',
       summary: 'Whether the server takes requests',
       replies: {
-        200: { description: 'It does.', content: json('Readiness') },
-        503: { description: 'Not yet, or no longer.', content: json('Readiness') },
+        200: { description: 'The server takes requests.', content: json('Readiness') },
+        503: { description: 'The server does not take requests yet, or is shutting down.', content: json('Readiness') },
       },
     }),
   },
@@ -44,8 +44,8 @@ export const SERVER_PATHS: Paths = {
     get: operation({
       ...OPEN,
       id: 'retrieveOpenApi',
-      summary: 'This description of the interface',
-      replies: { 200: { description: 'The description.', content: json('OpenApiDocument') } },
+      summary: 'This OpenAPI document',
+      replies: { 200: { description: 'The OpenAPI document.', content: json('OpenApiDocument') } },
     }),
   },
   '/v1/server': {

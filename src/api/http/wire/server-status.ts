@@ -8,7 +8,7 @@ const share = z
   .min(0)
   .max(1)
   .nullable()
-  .describe('Part of the prompt tokens that a cache had; null without any.')
+  .describe('Fraction of the prompt tokens that came from a cache; null without prompt tokens.')
 
 const examinationFinding = z
   .object({
@@ -23,9 +23,9 @@ export const modelExamination = z
   .object({
     state: z
       .enum(['waiting', 'running', 'done', 'skipped', 'failed'])
-      .describe('`waiting`: for another one, or for memory. `failed`: it could not be carried out, or not to its end.'),
+      .describe('`waiting`: for another examination, or for memory. `failed`: it could not start or finish.'),
     finished_at: z.int().nullable().describe('Unix seconds.'),
-    overall: z.string().nullable().describe('A few sentences for people; null before any check has ended.'),
+    overall: z.string().nullable().describe('A short summary for people; null until a check has ended.'),
     ok: z.boolean().nullable().describe('Whether the model does what its card promises, as far as it was checked.'),
     places_off_by: z
       .number()
@@ -35,7 +35,7 @@ export const modelExamination = z
         'Mean error of boxes or points in patches, in the notation of the card; null where it was not measured.',
       ),
     findings: z.array(examinationFinding),
-    unchecked: z.array(z.string()).describe('Checks that have not ended yet, or were skipped.'),
+    unchecked: z.array(z.string()).describe('Checks that have not finished yet or were skipped.'),
   })
   .register(responseSchemas, { id: 'ModelExamination' })
 
@@ -43,25 +43,25 @@ export type ModelExaminationBody = z.output<typeof modelExamination>
 
 const engineStatus = z
   .object({
-    models: z.array(z.string()).describe('Ids that it answers for.'),
-    stored: z.boolean().describe('Whether they were pulled or added: only those can be deleted.'),
+    models: z.array(z.string()).describe('Ids of the models that it serves.'),
+    stored: z.boolean().describe('Whether these models were pulled or added. Only such models can be deleted.'),
     demonstration: z
       .boolean()
-      .describe('Whether it is the model that Lookout ships to show what it does, which knows nothing of photographs.'),
+      .describe('Whether this is the demonstration model that Lookout ships, which does not understand photographs.'),
     state: z.enum(['unloaded', 'starting', 'ready', 'restarting', 'closed']),
-    running: count.describe('Completions that are being generated.'),
-    queued: count.describe('Requests that wait for that, or for the model to load.'),
+    running: count.describe('Completions in progress.'),
+    queued: count.describe('Requests that wait for the engine, or for the model to load.'),
     tokens_per_second: rate,
     cached_share: share,
-    memory_bytes: count.nullable().describe('Of its process; null where it has none.'),
-    examination: modelExamination.nullable().describe('Null where the model was never examined.'),
+    memory_bytes: count.nullable().describe('Memory of its process; null if it has none.'),
+    examination: modelExamination.nullable().describe('Null if the model was never examined.'),
   })
   .register(responseSchemas, { id: 'EngineStatus' })
 
 const memoryStatus = z
   .object({
-    process_bytes: count.describe('Of the process that answers requests.'),
-    engine_bytes: count.describe('Of the processes of all engines.'),
+    process_bytes: count.describe('Memory of the process that serves the API.'),
+    engine_bytes: count.describe('Memory of all engine processes.'),
     available_bytes: count,
     total_bytes: count,
   })
@@ -74,7 +74,7 @@ export const serverStatus = z
     version: z.string(),
     started_at: z.int(),
     uptime_seconds: count,
-    scopes: z.array(z.enum(['inference', 'files', 'admin'])).describe('What the key of the request may do.'),
+    scopes: z.array(z.enum(['inference', 'files', 'admin'])).describe('The scopes of the key that made the request.'),
     running: count,
     queued: count,
     tokens_per_second: rate,

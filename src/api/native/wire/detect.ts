@@ -67,7 +67,11 @@ export const detectRequest = z
   .object({
     model: z.string().nullish().describe('By default, the first model that detects objects.'),
     media,
-    categories: z.array(name).max(MAX_CATEGORIES).nullish().describe('Without categories and exemplars: every object.'),
+    categories: z
+      .array(name)
+      .max(MAX_CATEGORIES)
+      .nullish()
+      .describe('Without categories and exemplars, the model finds every object.'),
     config: config.nullish(),
     exemplars: z.array(exemplar).max(MAX_EXEMPLARS).nullish(),
     negative_exemplars: z.array(negativeExemplar).max(MAX_EXEMPLARS).nullish(),

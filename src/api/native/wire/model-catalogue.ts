@@ -32,20 +32,22 @@ const trial = z.object({ on: z.string(), verdict: z.string() }).register(respons
 const catalogueModel = z
   .object({
     ...{ name, title, maker, repository, uses, summary, languages, tools, thinks, prompt },
-    quant: z.string().describe('The quantisation that this machine would get.'),
-    bytes: bytes.describe('To fetch, with the encoder.'),
-    memory_bytes: bytes.describe('What the loaded model is estimated to take.'),
+    quant: z.string().describe('The quantisation chosen for this machine.'),
+    bytes: bytes.describe('Size of the download, including the encoder.'),
+    memory_bytes: bytes.describe('Estimated memory of the loaded model.'),
     fits: z.enum(['yes', 'tight', 'no']),
-    tokens_per_second: rate.nullable().describe('Estimated for one reply; null where this machine was not measured.'),
+    tokens_per_second: rate
+      .nullable()
+      .describe('Estimate for a single reply; null if the speed of this machine was not measured.'),
     prompt_tokens_per_second: rate.nullable(),
     licence,
     modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
     max_context_tokens: z.int().positive().nullable(),
-    places: places.nullable().describe('How it writes where things are; null where it does not.'),
+    places: places.nullable().describe('How the model writes places; null if it does not.'),
     scores: z.array(score),
     faults: z.array(z.string()),
-    tried: trial.nullable().describe('By the project; null for never.'),
-    served_as: z.string().nullable().describe('The id that requests name, where the model is here already.'),
+    tried: trial.nullable().describe('The project’s own trial of the model; null if there was none.'),
+    served_as: z.string().nullable().describe('The id for requests, if the server already has the model.'),
   })
   .register(responseSchemas, { id: 'CatalogueModel' })
 

@@ -10,17 +10,17 @@ export const modelPullRequest = z
       .min(1)
       .max(500)
       .describe(
-        'A name of the catalogue or a repository of the hub, also with a quantisation: qwen3-vl-4b, user/repository:Q4_K_M.',
+        'A name from the catalogue or a repository on the hub, optionally with a quantisation: qwen3-vl-4b, user/repository:Q4_K_M.',
       ),
     projector: z
       .enum(['auto', 'none'])
       .nullish()
-      .describe('Whether the image encoder is fetched that suits the model; none is for text only.'),
-    dry_run: z.boolean().nullish().describe('Whether to end after the choice, before anything is fetched.'),
+      .describe('`auto` fetches the image encoder that suits the model; `none` is for text only.'),
+    dry_run: z.boolean().nullish().describe('Whether to stop after the choice, before anything is downloaded.'),
     examine: z
       .boolean()
       .nullish()
-      .describe('Whether the server examines the model afterwards, behind all requests. True by default.'),
+      .describe('Whether the server then examines the model at the lowest priority. True by default.'),
   })
   .register(requestSchemas, { id: 'ModelPullRequest' })
 
@@ -31,10 +31,10 @@ const bytes = z.int().min(0)
 const option = z
   .object({
     quant: z.string(),
-    bytes: bytes.describe('Of its files, and those of the projector.'),
-    memory_bytes: bytes.describe('What the loaded model is estimated to take.'),
+    bytes: bytes.describe('Size of its files and those of the projector.'),
+    memory_bytes: bytes.describe('Estimated memory of the loaded model.'),
     fits: z.enum(['yes', 'tight', 'no']),
-    cached: z.boolean().describe('Whether no byte must be downloaded.'),
+    cached: z.boolean().describe('Whether all files are already downloaded.'),
     chosen: z.boolean(),
   })
   .register(responseSchemas, { id: 'PullOption' })
@@ -44,7 +44,7 @@ const choice = z
     type: z.literal('choice'),
     model: z.string(),
     available_bytes: bytes.describe('Memory that models may use.'),
-    context_tokens: z.int().min(0).describe('What the memory is estimated for.'),
+    context_tokens: z.int().min(0).describe('The context for which the memory is estimated.'),
     options: z.array(option),
     projector: z.string().nullable(),
   })
@@ -70,9 +70,9 @@ const check = z.object({ type: z.literal('check'), file: z.string() }).register(
 const done = z
   .object({
     type: z.literal('done'),
-    id: z.string().describe('What requests name the model.'),
+    id: z.string().describe('The id of the model in requests.'),
     served: z.boolean(),
-    reason: z.string().nullable().describe('Why it is not served.'),
+    reason: z.string().nullable().describe('Why the model is not served.'),
   })
   .register(responseSchemas, { id: 'PullDone' })
 

@@ -8,7 +8,7 @@ const tokens = z.int().min(0)
 const measured = z
   .object({
     prompt_index: tokens,
-    input_tokens: tokens.describe('Of this prompt, with the whole shared context.'),
+    input_tokens: tokens.describe('Tokens of this prompt, including the whole shared context.'),
   })
   .register(responseSchemas, { id: 'MeasuredPrompt' })
 
@@ -18,9 +18,9 @@ const result = z.union([measured, failed]).register(responseSchemas, { id: 'Mult
 export const multilookInputTokens = z
   .object({
     object: z.literal('chat.completion.multilook.input_tokens'),
-    input_tokens: tokens.describe('The prompt_tokens that the usage of an answer would have.'),
+    input_tokens: tokens.describe('The prompt_tokens that the usage of a reply would report.'),
     input_tokens_details: tokenDetails,
-    context_tokens: tokens.describe('Of the shared context, which is prefilled once.'),
+    context_tokens: tokens.describe('Tokens of the shared context, which is prefilled once.'),
     results: z.array(result),
     estimated,
   })

@@ -42,7 +42,7 @@ export const tokenDetails = z
 
 const usage = z
   .object({
-    prompt_tokens: tokens.describe('Of the prompts that ran, each including the shared context.'),
+    prompt_tokens: tokens.describe('Tokens of the prompts that ran, each including the shared context.'),
     completion_tokens: tokens,
     total_tokens: tokens,
     prompt_tokens_details: tokenDetails,
@@ -66,7 +66,7 @@ const multilookDelta = z
     prompt_index: z.int().min(0),
     index: z.int().min(0),
     delta,
-    logprobs: logProbs.optional().describe('Of the tokens behind this piece, when the request asks for them.'),
+    logprobs: logProbs.optional().describe('Of the tokens of this piece, if the request asks for them.'),
   })
   .register(responseSchemas, { id: 'MultilookDelta' })
 

@@ -20,9 +20,9 @@ export const NATIVE_PATHS: Paths = {
       replies: {
         200: {
           description:
-            'One result per prompt, in request order; at least one has completions. For a client that accepts ' +
-            '`text/event-stream`, an extension: the pieces of all completions as they are generated, each result as ' +
-            'soon as its prompt is finished, and the usage, followed by `data: [DONE]`.',
+            'One result per prompt, in request order; at least one has completions. An extension: a client that ' +
+            'accepts `text/event-stream` gets the pieces of all completions as they are generated, each result as soon ' +
+            'as its prompt is finished, and the usage, followed by `data: [DONE]`.',
           content: {
             ...json('MultilookCompletion'),
             ...stream('MultilookEvent'),
@@ -67,10 +67,10 @@ export const NATIVE_PATHS: Paths = {
     get: operation({
       id: 'listCatalogue',
       tag: 'models',
-      summary: 'Models that can be pulled by a short name, with how they would run on this server',
+      summary: 'Models that can be pulled by a short name, and how they would run on this server',
       replies: {
         200: {
-          description: 'The models; first those that fit, the best first, then those that are too large.',
+          description: 'The models that fit, best first, followed by those that are too large.',
           content: json('ModelCatalogue'),
         },
       },
@@ -85,7 +85,7 @@ export const NATIVE_PATHS: Paths = {
       body: json('ModelPullRequest'),
       replies: {
         200: {
-          description: 'Events of the pull, of which `done` is the last, followed by `data: [DONE]`.',
+          description: 'Events of the pull; `done` is the last, followed by `data: [DONE]`.',
           content: stream('ModelPullEvent'),
         },
       },
@@ -96,9 +96,9 @@ export const NATIVE_PATHS: Paths = {
     post: operation({
       id: 'examineModel',
       tag: 'models',
-      summary: 'Examine a model that was pulled, behind all requests; needs a key of scope `admin`',
+      summary: 'Examine a pulled model at the lowest priority; needs a key of scope `admin`',
       parameters: [MODEL_ID],
-      replies: { 200: { description: 'The examination, which has not begun.', content: json('ModelExamination') } },
+      replies: { 200: { description: 'The examination, which has not started.', content: json('ModelExamination') } },
       errors: [400, 401, 403, 404, 429, 503],
     }),
     delete: operation({
@@ -106,7 +106,7 @@ export const NATIVE_PATHS: Paths = {
       tag: 'models',
       summary: 'End the examination of a model; needs a key of scope `admin`',
       parameters: [MODEL_ID],
-      replies: { 200: { description: 'What was found until then.', content: json('ModelExamination') } },
+      replies: { 200: { description: 'The findings so far.', content: json('ModelExamination') } },
       errors: [400, 401, 403, 404, 429, 503],
     }),
   },

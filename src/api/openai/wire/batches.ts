@@ -44,7 +44,7 @@ const batchRequest = z
     completion_window: z
       .string()
       .refine((window) => windowSeconds(window) !== null, "expected a time such as '24h', of at most 30 days")
-      .describe('`24h`, or another time in s, m, h or d. What has not been run by then is not run.'),
+      .describe('`24h`, or another duration in s, m, h or d. Requests that have not run by then are not run.'),
     metadata: metadata.nullish(),
     output_expires_after: outputExpiry.nullish(),
   })
@@ -58,7 +58,7 @@ const problem = z
     code: z.string(),
     message: z.string(),
     param: z.string().nullable(),
-    line: z.int().nullable().describe('Of the input file, from 1.'),
+    line: z.int().nullable().describe('Line number in the input file, from 1.'),
   })
   .register(responseSchemas, { id: 'BatchError' })
 
@@ -92,8 +92,11 @@ export const batch = z
       'cancelling',
       'cancelled',
     ]),
-    output_file_id: z.string().nullable().describe('Responses of status 200; null where there is none.'),
-    error_file_id: z.string().nullable().describe('All other responses, and the lines that were not run.'),
+    output_file_id: z.string().nullable().describe('The responses with status 200; null if there are none.'),
+    error_file_id: z
+      .string()
+      .nullable()
+      .describe('All other responses, and the lines that were not run; null if there are none.'),
     created_at: z.int(),
     in_progress_at: moment,
     expires_at: z.int(),

@@ -10,7 +10,7 @@ export const file = z
     created_at: z.int(),
     filename: z.string(),
     purpose: z.enum(PURPOSES),
-    expires_at: z.int().optional().describe('When a file that a batch has made is deleted.'),
+    expires_at: z.int().optional().describe('When an output file of a batch is deleted.'),
     status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
   })
   .register(responseSchemas, { id: 'File' })

@@ -16,7 +16,7 @@ const reasoning = z
 
 const numericParts = z
   .object({
-    weights: z.string().describe('A hash.'),
+    weights: z.string().describe('Hash of the weights.'),
     encoder: z.string().optional(),
     template: z.string(),
     release: z.string(),
@@ -45,7 +45,7 @@ export const extendedModel = model
     fingerprint: z
       .string()
       .optional()
-      .describe('What the numbers of its answers depend on; absent where others compute them, or before it is loaded.'),
+      .describe('What its numerical results depend on; absent for a remote model, and before a model is loaded.'),
     fingerprint_parts: numericParts.optional(),
   })
   .register(responseSchemas, { id: 'ExtendedModel' })

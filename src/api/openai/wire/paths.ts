@@ -16,7 +16,7 @@ const EXTENDED = query('extended', 'Whether to include capabilities, modalities 
 const FOR_ANTHROPIC = {
   name: 'anthropic-version',
   in: 'header',
-  description: 'With any value, the response has Anthropic’s shape.',
+  description: 'If it is present, with any value, the response has Anthropic’s shape.',
   schema: { type: 'string' },
 }
 /** Clients that send `anthropic-version` get Anthropic's errors, others the contract's. */
@@ -39,7 +39,7 @@ export const OPENAI_PATHS: Paths = {
       parameters: [
         EXTENDED,
         FOR_ANTHROPIC,
-        query('limit', 'Most models in a page, in Anthropic’s shape.', {
+        query('limit', 'Maximum number of models in a page, in Anthropic’s shape.', {
           type: 'integer',
           minimum: 1,
           maximum: 1000,
@@ -67,7 +67,7 @@ export const OPENAI_PATHS: Paths = {
     delete: operation({
       id: 'deleteModel',
       tag: 'models',
-      summary: 'Delete a model that was pulled; needs a key of scope `admin`',
+      summary: 'Delete a pulled model; needs a key of scope `admin`',
       parameters: [MODEL_ID],
       replies: { 200: { description: 'The model is deleted.', content: json('DeletedModel') } },
       errors: [400, 401, 403, 404, 409, 429, 503],
@@ -146,10 +146,10 @@ export const OPENAI_PATHS: Paths = {
     post: operation({
       id: 'createBatch',
       tag: 'batches',
-      summary: 'Run the requests in a file of purpose `batch`, behind all others',
+      summary: 'Run the requests in a file of purpose `batch` at the lowest priority',
       body: json('BatchRequest'),
       replies: {
-        200: { description: 'The batch, which is validated and run from now on.', content: json('Batch') },
+        200: { description: 'The batch, whose validation begins.', content: json('Batch') },
       },
       errors: [400, 401, 403, 408, 413, 415, 429, 503],
     }),
@@ -177,7 +177,7 @@ export const OPENAI_PATHS: Paths = {
     post: operation({
       id: 'cancelBatch',
       tag: 'batches',
-      summary: 'Stop a batch; what has been run is in its output',
+      summary: 'Cancel a batch; its output holds the results so far',
       parameters: [BATCH_ID],
       replies: { 200: { description: 'The batch.', content: json('Batch') } },
       errors: [400, 401, 403, 404, 429, 503],

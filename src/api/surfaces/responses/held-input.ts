@@ -1,5 +1,6 @@
 import type { MediaUrl } from '../../../conversation/request/message.ts'
-import type { Files, HeldFile } from '../../../files/files.ts'
+import type { Files } from '../../../files/files.ts'
+import type { HeldFile } from '../../../files/held-files.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import { locate } from '../../../media/media-source.ts'
@@ -35,7 +36,7 @@ export class HeldInput {
       const bytes = contents.has(media) ? null : bytesOf(media, form)
       if (bytes !== null) contents.set(media, bytes)
     }
-    const held = await files.hold(organisation, [...contents.values()])
+    const held = await files.held.hold(organisation, [...contents.values()])
     for (const [index, media] of [...contents.keys()].entries()) {
       const file = held[index]
       // Bytes that cannot be a file are rejected with the reason when they are loaded.
@@ -64,7 +65,7 @@ export class HeldInput {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#owned) await this.#files.release(this.#organisation, this.take())
+    if (this.#owned) await this.#files.held.release(this.#organisation, this.take())
   }
 }
 

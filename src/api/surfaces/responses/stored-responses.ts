@@ -41,7 +41,7 @@ export function addStoredResponses(app: FastifyInstance, { responses }: StoredOp
 
 async function retrieve(request: FastifyRequest, responses: Responses): Promise<ResponseBody> {
   if (queryBoolean(request.query, 'stream')) {
-    throw invalidRequest('A response that is complete cannot be streamed', 'stream')
+    throw invalidRequest('A completed response cannot be streamed', 'stream')
   }
   const { body } = await found(request, responses)
   return JSON.parse(body) as ResponseBody

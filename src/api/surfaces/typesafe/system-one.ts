@@ -109,7 +109,7 @@ function toAnswer(
 ): SystemOneAnswerBody {
   switch (answer.type) {
     case 'none':
-      throw answer.error ?? invalidRequest('The model can give none of these answers', questionParam(id))
+      throw answer.error ?? invalidRequest('The model cannot give any of these answers', questionParam(id))
     case 'read':
       return toRead(answer.distribution, question)
     case 'found': {

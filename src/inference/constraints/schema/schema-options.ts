@@ -1,25 +1,14 @@
-import { isMultiple } from '../numbers.ts'
-import { PatternError } from '../regex/parser.ts'
-import { SearchMatcher } from '../regex/search-matcher.ts'
 import { UnsupportedConstraint } from '../unsupported-constraint.ts'
-import { FORMATS } from './formats.ts'
 import { inner, KeywordReader, type Refuse } from './keyword-reader.ts'
 import { draftOf, References, ROOT } from './references.ts'
 import {
-  type ArrayShape,
   type Conjunction,
   hasNoRoom,
-  isIn,
   isObject,
-  isOfTypes,
-  itemParts,
-  memberParts,
-  type ObjectShape,
   type Part,
   type Path,
   type Plain,
   type Schema,
-  type Source,
   together,
   typeOf,
   unevaluated,
@@ -27,6 +16,8 @@ import {
 } from './schema-conjunction.ts'
 import { KEYWORDS } from './schema-keywords.ts'
 import { isFullyNegated, negatedOptions } from './schema-negation.ts'
+import { withUnevaluated } from './unevaluated.ts'
+import { ValueCheck } from './value-check.ts'
 
 /** Options of one place that come of alternatives that multiply. Of more, the first and the last are kept. */
 const MOST_PRODUCTS = 64
@@ -62,10 +53,10 @@ export class SchemaOptions {
   readonly #reader: KeywordReader
   readonly #refuse: Refuse
   readonly #isLenient: boolean
+  readonly check: ValueCheck
   readonly #ids = new Map<unknown, number>()
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
-  readonly #matchers = new Map<string, SearchMatcher | null>()
   /** Of which some options are left out. */
   readonly #partial = new Set<number>()
   /** How often options were left out. */
@@ -80,6 +71,7 @@ export class SchemaOptions {
     this.#references = new References(root)
     this.#refuse = refuse
     this.#isLenient = isLenient
+    this.check = new ValueCheck((parts) => this.of(parts), isLenient)
     this.#reader = new KeywordReader(refuse, isLenient, draftOf(root) === null)
   }
 
@@ -91,80 +83,6 @@ export class SchemaOptions {
   of(parts: Conjunction): readonly Plain[] {
     const unique = new Map(parts.map((part) => [this.#idOf(part), part]))
     return this.#all([...unique.values()].map((part) => () => this.#expanded(part)))
-  }
-
-  /** Whether a value satisfies an option of the parts. */
-  allows(value: unknown, parts: Conjunction): boolean {
-    return this.of(parts).some((plain) => this.fits(value, plain))
-  }
-
-  /** Whether a value satisfies all that an option says, its constants included. */
-  fits(value: unknown, plain: Plain): boolean {
-    if (plain.types !== undefined && !isOfTypes(value, plain.types)) return false
-    if (plain.enum !== undefined && !isIn(value, plain.enum)) return false
-    if (isIn(value, plain.excluded)) return false
-    const { bounds = {} } = plain
-    const isWithin = (count: number, min = 0, max = Number.POSITIVE_INFINITY) => count >= min && count <= max
-    if (typeof value === 'number') {
-      return (
-        isWithin(value, bounds.minimum ?? Number.NEGATIVE_INFINITY, bounds.maximum) &&
-        value > (bounds.exclusiveMinimum ?? Number.NEGATIVE_INFINITY) &&
-        value < (bounds.exclusiveMaximum ?? Number.POSITIVE_INFINITY) &&
-        (plain.multiples ?? []).every((multiple) => isMultiple(value, multiple.value))
-      )
-    }
-    if (typeof value === 'string')
-      return isWithin([...value].length, bounds.minLength, bounds.maxLength) && this.#hasText(value, plain)
-    if (Array.isArray(value)) {
-      return (
-        isWithin(value.length, bounds.minItems, bounds.maxItems) &&
-        (!plain.uniqueItems || value.every((item, at) => !isIn(item, value.slice(0, at)))) &&
-        value.every((item, at) => this.allows(item, itemParts(plain, at))) &&
-        (plain.contains ?? []).every(({ part, min, max }) => {
-          const others = { ...part, negated: !part.negated }
-          return (
-            value.filter((item) => this.allows(item, [part])).length >= min &&
-            (max === null || value.filter((item) => !this.allows(item, [others])).length <= max)
-          )
-        })
-      )
-    }
-    if (!isObject(value)) return true
-    const names = Object.keys(value)
-    return (
-      (this.#isLenient || this.#hasKnownPatterns(plain)) &&
-      isWithin(names.length, bounds.minProperties, bounds.maxProperties) &&
-      (plain.required ?? []).every((name) => Object.hasOwn(value, name)) &&
-      names.every((name) => plain.names === undefined || this.allows(name, plain.names)) &&
-      names.every((name) => this.allows(value[name], this.memberParts(plain, name)))
-    )
-  }
-
-  memberParts(plain: Plain, name: string): Conjunction {
-    return memberParts(plain, name, (source, text) => this.matches(source, text) ?? true)
-  }
-
-  /** Whether a pattern is found in a text; null for a pattern that is not supported. */
-  matches(source: string, text: string): boolean | null {
-    let matcher = this.#matchers.get(source)
-    if (matcher === undefined) {
-      matcher = matcherOf(source)
-      this.#matchers.set(source, matcher)
-    }
-    return matcher?.test(text) ?? null
-  }
-
-  /** Whether it is known which members each schema is about. */
-  #hasKnownPatterns({ objects = [] }: Plain): boolean {
-    return objects.every(({ patterns }) => patterns.every(({ source }) => this.matches(source, '') !== null))
-  }
-
-  #hasText(value: string, { patterns = [], notPatterns = [], formats = [] }: Plain): boolean {
-    return (
-      patterns.every((pattern) => this.matches(pattern.value, value) ?? this.#isLenient) &&
-      notPatterns.every((pattern) => !(this.matches(pattern.value, value) ?? !this.#isLenient)) &&
-      formats.every((format) => this.#isLenient || isOfFormat(value, format.value))
-    )
   }
 
   /** What satisfies some options of each. */
@@ -278,7 +196,12 @@ export class SchemaOptions {
       ...(condition === undefined ? [] : [() => this.#conditional(part)]),
       ...this.#dependencies(part),
     ])
-    return this.#withoutUnevaluated(part, options)
+    return options.map((plain) => {
+      const full = withUnevaluated(part, plain)
+      // A value of several options is described by all of them.
+      if (full !== plain) this.#losses++
+      return full
+    })
   }
 
   #not(part: Part): readonly Plain[] {
@@ -339,25 +262,17 @@ export class SchemaOptions {
   isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
     if (plain.isMisfit || plain.types?.every((type) => hasNoRoom(type, plain))) return false
     if (plain.enum !== undefined)
-      return plain.enum.some((value) => typeof value === 'object' || this.#mayFit(value, plain))
+      return plain.enum.some((value) => typeof value === 'object' || this.check.mayFit(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
     // A value of another type satisfies all that is said of members.
-    if (levels === 0 || !isObjectOnly || !this.#hasKnownPatterns(plain)) return true
+    if (levels === 0 || !isObjectOnly || !this.check.hasKnownPatterns(plain)) return true
     return (plain.required ?? []).every((name) => {
       const names = plain.names === undefined ? null : this.#peek(plain.names)
-      if (names !== null && !names.some((option) => this.#mayFit(name, option))) return false
-      const parts = this.memberParts(plain, name)
+      if (names !== null && !names.some((option) => this.check.mayFit(name, option))) return false
+      const parts = this.check.memberParts(plain, name)
       const options = parts.length === 0 ? null : this.#peek(parts)
       return options === null || options.some((option) => this.isSatisfiable(option, levels - 1))
     })
-  }
-
-  /** Whether a scalar satisfies an option, for all that is known: validators differ in what they take for a format. */
-  #mayFit(value: unknown, plain: Plain): boolean {
-    const isKnown = ({ value: source }: Source<string>) => this.matches(source, '') !== null
-    const { patterns = [], notPatterns = [] } = plain
-    const known = { patterns: patterns.filter(isKnown), notPatterns: notPatterns.filter(isKnown), formats: [] }
-    return this.fits(value, { ...plain, ...known })
   }
 
   /** All options of a member's value; null where some are left out, or they lead back to what is being looked at. */
@@ -402,42 +317,6 @@ export class SchemaOptions {
         ? [{ required: this.#reader.namesIn(demand, path) }]
         : this.#both([{ types: ['object'], required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
       return [...followed, withoutMember(name, path)]
-    })
-  }
-
-  /** `unevaluatedProperties` and `unevaluatedItems` are about what nothing else in an option describes. */
-  #withoutUnevaluated(part: Part, options: readonly Plain[]): readonly Plain[] {
-    const { unevaluatedProperties, unevaluatedItems } = part.schema as Schema
-    if (unevaluatedProperties === undefined && unevaluatedItems === undefined) return options
-    return options.map((plain) => {
-      const shapes = (plain.objects ?? []).filter(({ isEvaluated }) => isEvaluated)
-      const arrays = (plain.arrays ?? []).filter(({ isEvaluated }) => isEvaluated)
-      const object: ObjectShape = {
-        properties: new Map(
-          shapes.flatMap(({ properties }) => Array.from(properties, ([name, one]) => [name, always(one)])),
-        ),
-        patterns: shapes.flatMap(({ patterns }) =>
-          patterns.map((pattern) => ({ ...pattern, part: always(pattern.part) })),
-        ),
-        additional: inner(part, unevaluatedProperties, 'unevaluatedProperties'),
-        isEvaluated: true,
-      }
-      const longest = Math.max(0, ...arrays.map(({ prefix }) => prefix.length))
-      const array: ArrayShape = {
-        prefix: Array.from({ length: longest }, () => inner(part, true, 'unevaluatedItems')),
-        rest: inner(part, unevaluatedItems, 'unevaluatedItems'),
-        isEvaluated: true,
-      }
-      const isObjectOpen =
-        unevaluatedProperties !== undefined && shapes.every(({ additional }) => additional === undefined)
-      const isArrayOpen = unevaluatedItems !== undefined && arrays.every(({ rest }) => rest === undefined)
-      // A value of several options is described by all of them.
-      if (isObjectOpen || isArrayOpen) this.#losses++
-      return {
-        ...plain,
-        ...(isObjectOpen && { objects: [...(plain.objects ?? []), object] }),
-        ...(isArrayOpen && { arrays: [...(plain.arrays ?? []), array] }),
-      }
     })
   }
 
@@ -507,25 +386,4 @@ function withConstantsTogether(options: readonly Plain[]): readonly Plain[] {
   if (constants.length < 2) return options
   const together = { enum: constants.flatMap((plain) => plain.enum!), where: constants[0]!.where ?? {} }
   return options.flatMap((plain) => (plain === constants[0] ? [together] : isConstant(plain) ? [] : [plain]))
-}
-
-function matcherOf(source: string): SearchMatcher | null {
-  try {
-    return new SearchMatcher(source)
-  } catch (error) {
-    if (error instanceof PatternError) return null
-    throw error
-  }
-}
-
-const formats = new Map<string, SearchMatcher>()
-
-function isOfFormat(text: string, format: string): boolean {
-  const matcher = formats.get(format) ?? new SearchMatcher(`^(?:${FORMATS[format]!.pattern})$`)
-  formats.set(format, matcher)
-  return matcher.test(text)
-}
-
-function always(part: Part): Part {
-  return { ...part, schema: true, negated: false }
 }

@@ -23,7 +23,7 @@ function typesOfMember(options: SchemaOptions, root: unknown, name: string): Val
   try {
     const objects = options.of([partOfRoot(root)]).filter(({ types }) => types?.includes('object') ?? true)
     const members = objects.flatMap((plain) => {
-      const parts = options.memberParts(plain, name).filter(({ schema, negated }) => schema !== negated)
+      const parts = options.check.memberParts(plain, name).filter(({ schema, negated }) => schema !== negated)
       return options.of(parts).map(typesIn)
     })
     return members.length === 0 || members.includes(null)

@@ -1,27 +1,15 @@
 import type { KvCache, SavedCells } from '../cache/kv-cache.ts'
-import { chainOf, pieceAt, whereCuttable } from '../cache/piece.ts'
+import { chainOf, pieceAt } from '../cache/piece.ts'
 import type { CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
-import { longestMatch, type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-match.ts'
-import { PrefixTree } from '../cache/prefix-tree.ts'
+import { SHORTEST_MATCH } from '../cache/prefix-match.ts'
+import { DiskIndex } from './disk-index.ts'
 import { hashState, nameOf } from './piece-file.ts'
-import type { PieceStore, StoredHead } from './piece-store.ts'
-import { bytesOf, keysOf, lackingOf, type StoredPiece, spared } from './stored-piece.ts'
-
-/** The known pieces of an organisation. */
-interface Shelf {
-  /** Version of the folder when it was last read. */
-  version: string | null
-  readonly pieces: Map<string, StoredPiece>
-  readonly tree: PrefixTree<StoredPiece>
-  /** While the folder is being read. */
-  refreshing: Promise<void> | null
-}
+import type { PieceStore } from './piece-store.ts'
+import { bytesOf, type StoredPiece, spared } from './stored-piece.ts'
 
 /** Delay before files are marked as used, in ms, so that the pieces of one sequence are marked together. */
 const TOUCH_MS = 2000
-/** Maximum time that a prompt waits for the list of files, in ms. */
-const REFRESH_MS = 1000
 
 /** Pieces whose states are being read. */
 export interface DiskRead {
@@ -66,12 +54,12 @@ const FORGIVENESS = 1.05
 
 /**
  * Keeps pieces of the prefix cache on disk, so that a later process need not recompute them. It writes those that took long
- * to compute, and finds them for prompts with the same prefix. It owns an index of the files, which several processes may
- * share. Other threads read and write the files. An error of the file system only loses the copy.
+ * to compute, and finds them for prompts with the same prefix. Several processes may share the
+ * files, which other threads read and write. An error of the file system only loses the copy.
  */
 export class DiskPrefixes {
   readonly #options: DiskPrefixesOptions
-  readonly #shelves = new Map<string, Shelf>()
+  readonly #index: DiskIndex
   /** Names of the pieces in memory that were written or will be. */
   readonly #names = new WeakMap<CachedPrefix, string>()
   /** Names of pieces that wait to be written, with their organisation. */
@@ -86,7 +74,7 @@ export class DiskPrefixes {
 
   constructor(options: DiskPrefixesOptions) {
     this.#options = options
-    options.opening.catch(() => {})
+    this.#index = new DiskIndex(options.kv, options.store, options.opening)
   }
 
   get stats(): { readonly diskBytes: number; readonly diskSequences: number; readonly diskHits: number } {
@@ -135,21 +123,8 @@ export class DiskPrefixes {
   }
 
   /** Reads the list of an organisation's files, which other processes may have changed. Never rejects. */
-  async refresh(organisation: string): Promise<void> {
-    const shelf = this.#shelfOf(organisation)
-    shelf.refreshing ??= this.#refresh(organisation, shelf)
-      // Then no new pieces are found.
-      .catch(() => {})
-      .finally(() => {
-        shelf.refreshing = null
-      })
-    // A disk may hang.
-    let timer: NodeJS.Timeout | undefined
-    const tooLate = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, REFRESH_MS)
-    })
-    await Promise.race([shelf.refreshing, tooLate])
-    clearTimeout(timer)
+  refresh(organisation: string): Promise<void> {
+    return this.#index.refresh(organisation)
   }
 
   /**
@@ -164,7 +139,7 @@ export class DiskPrefixes {
     found: number,
     mostBytes: number,
   ): DiskRead | null {
-    const match = this.#find(organisation, key)
+    const match = this.#index.find(organisation, key)
     if (match === null || match.cut.cells < found + SHORTEST_MATCH) return null
     const chain = [...chainOf(pieceAt(match.source, match.cut))].reverse()
     if (bytesOf(chain) > mostBytes) return null
@@ -197,7 +172,7 @@ export class DiskPrefixes {
   remove(piece: CachedPrefix): void {
     for (const part of chainOf(piece)) {
       const name = this.#names.get(part)
-      if (name !== undefined) void this.#drop(part.organisation, name)
+      if (name !== undefined) void this.#index.drop(part.organisation, name)
     }
   }
 
@@ -211,7 +186,7 @@ export class DiskPrefixes {
   #isSaved(piece: CachedPrefix): boolean {
     const name = this.#names.get(piece)
     if (name === undefined) return false
-    const isKnown = this.#shelves.get(piece.organisation)?.pieces.has(name) === true
+    const isKnown = this.#index.piecesOf(piece.organisation).has(name)
     return isKnown || this.#waiting.has(placeOf(piece.organisation, name))
   }
 
@@ -233,8 +208,8 @@ export class DiskPrefixes {
     try {
       // No piece is kept in memory only to be written.
       if (!cache.has(piece)) return
-      await this.refresh(organisation)
-      const { pieces } = this.#shelfOf(organisation)
+      await this.#index.refresh(organisation)
+      const pieces = this.#index.piecesOf(organisation)
       // This or another process may have written it before.
       isWritten = pieces.has(name)
       // A piece is useless without its parent.
@@ -255,7 +230,7 @@ export class DiskPrefixes {
       const symbols = key.symbols.subarray(from.cells, to.cells)
       const headBytes = await store.write(organisation, name, { ...about, symbols }, state)
       if (headBytes === null) return
-      this.#add({ ...about, organisation, name, parent: before, key, saved: { from, to }, headBytes })
+      this.#index.add({ ...about, organisation, name, parent: before, key, saved: { from, to }, headBytes })
       isWritten = true
     } catch {
       // The disk is full or broken.
@@ -264,13 +239,6 @@ export class DiskPrefixes {
       // It is offered again with its next child.
       if (!isWritten) this.#names.delete(piece)
     }
-  }
-
-  #find(organisation: string, key: PrefixKey): PrefixMatch<StoredPiece> | null {
-    const { tree } = this.#shelfOf(organisation)
-    return longestMatch(tree.find(organisation, key), key, (source, cut) =>
-      whereCuttable(this.#options.kv, source, cut),
-    )
   }
 
   /** Reads a state once, even if several prompts want it at the same time. */
@@ -284,7 +252,7 @@ export class DiskPrefixes {
         .catch(() => null)
         .then((state) => (state === null ? null : { ...saved, state }))
         .finally(() => this.#reading.delete(place))
-      void reading.then((read) => (read === null ? this.#drop(organisation, name) : undefined))
+      void reading.then((read) => (read === null ? this.#index.drop(organisation, name) : undefined))
       this.#reading.set(place, reading)
     }
     return reading
@@ -292,81 +260,6 @@ export class DiskPrefixes {
 
   #learn(bytes: number, ms: number): void {
     if (bytes >= MEASURED_BYTES && ms > 0) this.#bytesPerMs = (this.#bytesPerMs + bytes / ms) / 2
-  }
-
-  async #refresh(organisation: string, shelf: Shelf): Promise<void> {
-    const { store, opening } = this.#options
-    await opening
-    const listed = await store.list(organisation, shelf.version)
-    if (listed === null) return
-    const names = new Set(listed.names)
-    for (const piece of [...shelf.pieces.values()]) if (!names.has(piece.name)) this.#forget(piece)
-    const unknown = listed.names.filter((name) => !shelf.pieces.has(name))
-    const heads = await Promise.all(
-      unknown.map(async (name) => ({ name, head: await store.readHead(organisation, name) })),
-    )
-    this.#addAll(
-      organisation,
-      new Map(heads.flatMap(({ name, head }) => (head === null ? [] : [[name, head] as const]))),
-    )
-    shelf.version = listed.version
-  }
-
-  /** Adds pieces after their parents. Pieces without a parent are removed. */
-  #addAll(organisation: string, heads: ReadonlyMap<string, StoredHead>): void {
-    const { pieces } = this.#shelfOf(organisation)
-    // The keys of a sequence's pieces share the memory of the last one's key.
-    const deepestFirst = [...heads].sort(([, a], [, b]) => b.to.cells - a.to.cells)
-    for (const [name] of deepestFirst) {
-      if (pieces.has(name)) continue
-      const lacking = lackingOf(name, heads, pieces)
-      const keys = lacking === null ? null : keysOf(lacking.heads, lacking.after)
-      if (lacking === null || keys === null) {
-        void this.#drop(organisation, name)
-        continue
-      }
-      let parent = lacking.after
-      for (const [index, { name, head }] of lacking.heads.entries()) {
-        const { from, to, symbols: _symbols, media: _media, ...about } = head
-        const piece: StoredPiece = { ...about, organisation, name, parent, key: keys[index]!, saved: { from, to } }
-        this.#add(piece)
-        parent = piece
-      }
-    }
-  }
-
-  #add(piece: StoredPiece): void {
-    const { pieces, tree } = this.#shelfOf(piece.organisation)
-    if (pieces.has(piece.name)) return
-    pieces.set(piece.name, piece)
-    tree.add(piece.organisation, piece.key, piece)
-  }
-
-  /** Forgets a piece and its descendants. */
-  #forget(piece: StoredPiece): void {
-    const { pieces, tree } = this.#shelfOf(piece.organisation)
-    for (const other of [...pieces.values()]) {
-      if (![...chainOf(other)].includes(piece)) continue
-      pieces.delete(other.name)
-      tree.delete(other)
-    }
-  }
-
-  async #drop(organisation: string, name: string): Promise<void> {
-    const piece = this.#shelfOf(organisation).pieces.get(name)
-    if (piece !== undefined) this.#forget(piece)
-    await this.#options.store.remove(organisation, name).catch(() => {})
-  }
-
-  #shelfOf(organisation: string): Shelf {
-    const shelf: Shelf = this.#shelves.get(organisation) ?? {
-      version: null,
-      pieces: new Map(),
-      tree: new PrefixTree(),
-      refreshing: null,
-    }
-    this.#shelves.set(organisation, shelf)
-    return shelf
   }
 }
 

@@ -32,12 +32,12 @@ import {
   findLibrary,
   libraryDirectory,
   libraryFile,
-  locatePrebuilt,
   MANIFEST_FILE,
   MTMD,
   wantsOwnKernels,
   writeManifest,
 } from '../../../setup/native-library.mjs'
+import { locatePrebuilt } from '../../../setup/prebuilt.mjs'
 import { run as execute } from '../../../setup/run.mjs'
 import type { EngineEvent } from '../../contract/generation.ts'
 import { LocalEngine } from './local-engine.ts'

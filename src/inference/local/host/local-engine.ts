@@ -1,14 +1,10 @@
-import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
-import type { Backend } from '../../../config/backend.ts'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
-import { version } from '../../../lib/version.ts'
-import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
-import { partsOf } from '../../../models/read/weight-files.ts'
+import { localCard, type ModelCard } from '../../../models/card.ts'
 import { checkFiles } from '../../contract/card-checks.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../contract/engine.ts'
 import type { Generation, Measurement, Reading } from '../../contract/generation.ts'
-import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../contract/offload.ts'
+import { describeOffload, type OffloadReport } from '../../contract/offload.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { ReadWork, Work } from '../../contract/work.ts'
@@ -16,30 +12,19 @@ import type { WorkTrace } from '../../contract/work-trace.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { EngineSettings, KernelsInUse, LoadStage, PrefixDiskSettings, StepTimes, ToEngine } from '../protocol.ts'
-import type { CacheSettings } from './cache-sizes.ts'
+import type { KernelsInUse, LoadStage, StepTimes, ToEngine } from '../protocol.ts'
 import { EngineChild } from './engine-child.ts'
 import { type Library, LibraryChoice } from './library-choice.ts'
-import { describeModel, findModelFiles } from './model-files.ts'
+import { type LoadOptions, type LoadSettings, readSettings } from './load-settings.ts'
 import { packPrompt, packSizes, packWork } from './outgoing.ts'
 import { type Answer, type Caller, PendingCalls } from './pending-calls.ts'
 import { type Life, RestartPause } from './restart-pause.ts'
 
-export interface LocalEngineOptions extends CacheSettings {
-  /** The prefix cache on disk; null for none. */
-  readonly prefixDisk?: Omit<PrefixDiskSettings, 'model'> | null
-  /** The backend; LOOKOUT_BACKEND by default. */
-  readonly backend?: Backend
-  /** Threads for encoding and decoding; the default depends on the weights that the CPU computes with. */
-  readonly threads?: number
-  /** Maximum requests in the queue. The card's number takes precedence. */
-  readonly maxWaiting?: number
+export interface LocalEngineOptions extends LoadOptions {
   /** Silence after which the engine process counts as hung and is restarted, in ms. */
   readonly silenceLimitMs?: number
   /** Limit for one stage of loading, in ms; the default depends on the size of the weights. */
   readonly loadSilenceLimitMs?: number
-  /** Makes sampling reproducible, for tests. */
-  readonly seed?: number
   /** Receives log lines. They contain no text from users. */
   readonly logger?: EngineLogger
   /** Called when a process has started, before it loads the model. */
@@ -57,7 +42,6 @@ export interface EngineLogger {
   error(message: string): void
 }
 
-const DEFAULT_MAX_WAITING = 128
 /** The line that ggml's GPU backends log before they abort. */
 const DEVICE_ERROR = /\b(CUDA|ROCm|Vulkan|Metal) error: .*?(?=\.?$)/im
 /** CUDA's errors where the backend has no machine code for the GPU and the driver cannot make it. */
@@ -363,76 +347,8 @@ function callerOf(child: EngineChild, signal: AbortSignal, trace?: WorkTrace): C
   return { signal, abort: (id) => child.send({ type: 'abort', id }), trace }
 }
 
-interface LoadSettings {
-  readonly engine: EngineSettings
-  readonly weightBytes: number
-  /** The chat template of the model's files. */
-  readonly template: Pick<ModelInfo, 'chatTemplate' | 'templateTraits'>
-}
-
-async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
-  // This check reports problems of the files more clearly than llama.cpp does.
-  const { info, caches, sizes, hasExperts, warnings } = await describeModel(card, options)
-  for (const warning of warnings) options.logger?.warn(warning)
-  const { model, projector } = await findModelFiles(card)
-  const weightBytes = model.bytes + (projector?.bytes ?? 0)
-  // If no served id takes media, the encoder may be one that the library does not support.
-  const usesEncoder = card.serves.some(({ modalities }) => modalities.some((modality) => modality !== 'text'))
-  const engine: EngineSettings = {
-    model: model.path,
-    modelParts: partsOf(model.path),
-    projector: usesEncoder ? (projector?.path ?? null) : null,
-    cells: card.engine.contextTokens,
-    kvType: card.engine.kvType,
-    maxSequences: card.engine.maxSequences,
-    printedTokens: card.engine.printedTokens,
-    repetition: card.engine.repetition,
-    speculation: card.engine.speculation,
-    image: imageLimits(card),
-    ...(card.audio === undefined ? {} : { audio: card.audio }),
-    ...(options.backend === undefined ? {} : { backend: options.backend }),
-    threads: options.threads ?? card.engine.threads ?? null,
-    gpu: gpuSettings(card, sizes),
-    hasExperts,
-    ...caches,
-    ...(options.prefixDisk && {
-      prefixDisk: {
-        ...options.prefixDisk,
-        model: createHash('sha256').update(card.file).digest('hex').slice(0, 12),
-      },
-    }),
-    maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
-    seed: options.seed ?? null,
-    origin: { version: await version(), chatTemplate: info.chatTemplate },
-  }
-  const { chatTemplate, templateTraits } = info
-  return { engine, weightBytes, template: { chatTemplate, templateTraits } }
-}
-
 function describeKernels({ compiled, level, features, threads }: KernelsInUse): string {
   const ours = level === null ? 'kernels compiled for this processor' : `kernels compiled for ${level}`
   const count = threads === 1 ? '1 thread' : `${threads} threads`
   return `${compiled ? ours : 'prebuilt kernels'} (${features.join(', ')}) on ${count}`
-}
-
-function gpuSettings({ engine: { gpu } }: LocalModelCard, weights: WeightSizes): GpuSettings {
-  return {
-    layers: gpu?.layers ?? 'auto',
-    splitMode: gpu?.splitMode ?? 'layer',
-    mainDevice: gpu?.mainDevice ?? 0,
-    tensorSplit: gpu?.tensorSplit ?? null,
-    devices: gpu?.devices ?? null,
-    encoder: gpu?.encoder ?? true,
-    weights,
-  }
-}
-
-/** Limits that cover both images and frames: the library has only one pair of limits. */
-function imageLimits({ image, video }: LocalModelCard): EngineSettings['image'] {
-  if (image === undefined || video === undefined) return image ?? video ?? null
-  return {
-    pixelsPerToken: image.pixelsPerToken,
-    minTokens: Math.min(image.minTokens, video.minTokens),
-    maxTokens: Math.max(image.maxTokens, video.maxTokens),
-  }
 }

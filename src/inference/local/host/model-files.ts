@@ -4,7 +4,7 @@ import { architectureDoubt, architectureProblem } from '../../../families/llama-
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/derive/chosen-template.ts'
 import { kvCostOf, kvTypeProblem } from '../../../models/derive/kv-cost.ts'
-import { GgufArray } from '../../../models/read/gguf.ts'
+import { GgufArray } from '../../../models/read/gguf-value.ts'
 import { ModelHeaders } from '../../../models/read/model-headers.ts'
 import { quantisation } from '../../../models/read/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/read/weight-files.ts'

@@ -1,13 +1,6 @@
 import { findBackend, GPU_BACKENDS, wantedBackend } from '../../../setup/backends.mjs'
-import {
-  CPU,
-  findCompiled,
-  findLibrary,
-  findPackaged,
-  locatePrebuilt,
-  MTMD,
-  platformPackage,
-} from '../../../setup/native-library.mjs'
+import { CPU, findCompiled, findLibrary, findPackaged, MTMD, platformPackage } from '../../../setup/native-library.mjs'
+import { locatePrebuilt } from '../../../setup/prebuilt.mjs'
 import type { Backend, PrebuiltLibraries } from '../../../setup/types.ts'
 
 /** Files of the native libraries that the engine loads. */

@@ -17,7 +17,7 @@ export function readCoco(text: string): Map<string, KnownPicture> {
   const file = parse(text)
   const [images, annotations, categories] = [file.images, file.annotations, file.categories] as unknown[]
   if (!Array.isArray(images) || !Array.isArray(annotations) || !Array.isArray(categories)) {
-    throw new Error('This is no COCO file: it needs the lists images, annotations and categories.')
+    throw new Error('This is not a COCO file: it needs the lists images, annotations and categories.')
   }
   const names = new Map<unknown, string>()
   for (const [index, { id, name }] of records(categories, 'categories')) {
@@ -48,7 +48,7 @@ function parse(text: string): Record<string, unknown> {
   try {
     file = JSON.parse(text)
   } catch {
-    throw new Error('This is no COCO file: it is not valid JSON.')
+    throw new Error('This is not a COCO file: it is not valid JSON.')
   }
   return typeof file === 'object' && file !== null ? (file as Record<string, unknown>) : {}
 }

@@ -27,7 +27,7 @@ export function CompareSection() {
         />
         {knownFile.value === null ? (
           <>
-            <p class="empty">With known boxes, what was found shows as matched, missed or extra.</p>
+            <p class="empty">Compare with known boxes: each box is then matched, missed or extra.</p>
             <Button icon="upload" onClick={() => input.current?.click()}>
               Open a COCO file
             </Button>
@@ -49,7 +49,7 @@ export function CompareSection() {
       {compared && (
         <>
           <label class="slider">
-            Same object from IoU
+            Same object at IoU
             <input
               type="range"
               min={0.05}

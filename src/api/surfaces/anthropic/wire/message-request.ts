@@ -22,7 +22,7 @@ const imageSource = z
     z
       .object({
         type: z.literal('base64'),
-        media_type: z.string().describe('Only a hint: the bytes say what they are.'),
+        media_type: z.string().describe('Only a hint: the server detects the type from the bytes.'),
         data: base64Data,
       })
       .register(requestSchemas, { id: 'Base64ImageSource' }),

@@ -20,7 +20,9 @@ const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use'
 
 const usage = z
   .object({
-    input_tokens: tokens.describe('Those that were computed. With those of caches, they are the whole prompt.'),
+    input_tokens: tokens.describe(
+      'Prompt tokens that were computed. Together with the cached ones, they are the whole prompt.',
+    ),
     cache_creation_input_tokens: tokens.describe('Always 0: caching costs nothing.'),
     cache_read_input_tokens: tokens,
     output_tokens: tokens,

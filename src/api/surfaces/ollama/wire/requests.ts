@@ -55,11 +55,11 @@ const tools = z
 const stop = z.string().min(1).max(LONGEST_STOP)
 const options = z
   .object({
-    num_predict: z.int().min(-2).nullish().describe('-1 and -2: as many as there is room for.'),
+    num_predict: z.int().min(-2).nullish().describe('-1 and -2: as many as fit the context.'),
     seed: z.int().nullish(),
     temperature: z.number().min(0).max(2).nullish(),
     top_k: z.int().min(-1).nullish().describe('-1 and 0: no limit.'),
-    top_p: z.number().min(0).max(1).nullish().describe('0: the likeliest token.'),
+    top_p: z.number().min(0).max(1).nullish().describe('0: always the likeliest token.'),
     presence_penalty: z.number().min(-2).max(2).nullish(),
     frequency_penalty: z.number().min(-2).max(2).nullish(),
     stop: z.union([stop, z.array(stop).max(MOST_STOPS)]).nullish(),

@@ -41,7 +41,7 @@ const line = {
   model: z.string(),
   created_at: z.string(),
   logprobs: z.array(logProb).optional(),
-  done: z.boolean().describe('Whether this is the end, which has the counts and durations.'),
+  done: z.boolean().describe('Whether this is the last part, which has the counts and durations.'),
   ...z.object(end).partial().shape,
 }
 

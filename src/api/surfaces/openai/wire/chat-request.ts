@@ -77,7 +77,7 @@ const MOST_CHOICES = 8
 
 const jsonObjectFormat = z.object({
   type: z.literal('json_object'),
-  schema: jsonSchema.optional().describe('As other servers take it: the reply keeps it.'),
+  schema: jsonSchema.optional().describe('An extension that other servers have too: the reply matches the schema.'),
 })
 
 const streamOptions = z

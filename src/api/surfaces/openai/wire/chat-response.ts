@@ -20,7 +20,7 @@ const reply = {
   id: z.string(),
   created: z.int().min(0),
   model: z.string(),
-  system_fingerprint: z.string().optional().describe('Only with `compatibility: openai`, where it is known.'),
+  system_fingerprint: z.string().optional().describe('Only with `compatibility: openai`, if known.'),
 }
 
 const calledFunction = z
@@ -69,8 +69,8 @@ export const delta = z
   .register(responseSchemas, { id: 'Delta' })
 
 const rankedToken = {
-  token: z.string().describe('U+FFFD stands for bytes that are no whole character.'),
-  logprob: z.number().describe('-9999 for what cannot follow.'),
+  token: z.string().describe('U+FFFD stands for bytes that do not form a whole character.'),
+  logprob: z.number().describe('-9999 for a token that cannot follow.'),
   bytes: z.array(z.int().min(0).max(255)),
 }
 
@@ -109,7 +109,7 @@ const chunkChoice = z
   .object({
     index: z.int().min(0),
     delta,
-    logprobs: logProbs.nullish().describe('Of the tokens behind this chunk; present when the request asks for them.'),
+    logprobs: logProbs.nullish().describe('Of the tokens of this chunk; present if the request asks for them.'),
     finish_reason: finishReason.nullable(),
   })
   .register(responseSchemas, { id: 'ChunkChoice' })

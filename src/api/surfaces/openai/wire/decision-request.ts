@@ -16,7 +16,7 @@ const breakpoint = z
   .strictObject({ mode: z.literal('explicit') })
   .register(requestSchemas, { id: 'DecisionCacheBreakpoint' })
   .nullish()
-  .describe('Accepted and ignored: the server reuses what it can by itself.')
+  .describe('Accepted and ignored: the server reuses prompts on its own.')
 
 const text = z
   .strictObject({ type: z.literal('input_text'), text: z.string(), prompt_cache_breakpoint: breakpoint })
@@ -148,7 +148,7 @@ const count = z
     type: z.literal('x_count'),
     instructions,
     name,
-    max: z.int().min(1).max(MOST_COUNTED).nullish().describe('The largest number that is an answer; 20 by default.'),
+    max: z.int().min(1).max(MOST_COUNTED).nullish().describe('The largest possible answer; 20 by default.'),
   })
   .register(requestSchemas, { id: 'CountQuestion' })
 
@@ -176,7 +176,7 @@ export const decisionRequest = z
     x_calibrated: z
       .boolean()
       .nullish()
-      .describe("Whether the temperatures of the model's card apply. True by default. False is for fitting them."),
+      .describe("Whether to apply the temperatures of the model's card. True by default; false is for fitting them."),
     prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
     prompt_cache_options: z
       .strictObject({ mode: z.enum(['implicit', 'explicit']).nullish(), ttl: z.string().nullish() })

@@ -5,7 +5,7 @@ const tokens = z.int().min(0)
 const share = z.number().min(0).max(1)
 const name = z.string().nullable()
 const labelMass = share.describe(
-  'The probability that the model gives one of the options at all, before it is shared out among them.',
+  'The probability that the model answers with any of the options, before it is normalised over them.',
 )
 
 const predicate = z
@@ -58,7 +58,9 @@ const asset_index = z
   .int()
   .min(0)
   .optional()
-  .describe('Which of the media of the input it is in, from 0; where something was found, and the input has several.')
+  .describe(
+    'Index of the medium that it is in, from 0; present if something was found and the input has several media.',
+  )
 const edges = z
   .object({ top: share, bottom: share, left: share, right: share })
   .register(responseSchemas, { id: 'BoxEdges' })
@@ -93,7 +95,7 @@ const outputDetails = z
   .register(responseSchemas, { id: 'DecisionOutputTokensDetails' })
 const usage = z
   .object({
-    input_tokens: tokens.describe('Of all questions, each with the whole input.'),
+    input_tokens: tokens.describe('Tokens of all questions, each with the whole input.'),
     input_tokens_details: inputDetails,
     output_tokens: tokens,
     output_tokens_details: outputDetails,

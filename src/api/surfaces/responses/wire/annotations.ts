@@ -11,12 +11,12 @@ const edges = z
 const place = z.object({ x: share, y: share }).register(responseSchemas, { id: 'AnnotationPoint' })
 
 const common = {
-  start_index: z.int().min(0).describe('Where its markup begins in the text, in characters (Unicode code points).'),
-  end_index: z.int().min(0).describe('Where it ends.'),
+  start_index: z.int().min(0).describe('Start of its markup in the text, in characters (Unicode code points).'),
+  end_index: z.int().min(0).describe('End of its markup.'),
   mention: z.string().nullable(),
-  asset_index: z.int().min(0).nullable().describe('Which of the media; null where the request has only one.'),
+  asset_index: z.int().min(0).nullable().describe('Index of the medium; null if the request has only one.'),
 }
-const timed = { ...common, seconds: seconds.nullable().describe('The time in a video.') }
+const timed = { ...common, seconds: seconds.nullable().describe('Time in the video.') }
 
 const box = z.object({ type: z.literal('x_box'), ...timed, box: edges }).register(responseSchemas, {
   id: 'BoxAnnotation',

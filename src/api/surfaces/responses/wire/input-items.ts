@@ -4,7 +4,7 @@ import { responseSchemas } from '../../../http/wire/components.ts'
 const part = z
   .looseObject({ type: z.string() })
   .register(responseSchemas, { id: 'ResponseItemPart' })
-  .describe('Media that came with the request has the id of a file, whose bytes `/v1/files/{file_id}/content` has.')
+  .describe('Media that came with the request is stored as files; `/v1/files/{file_id}/content` returns their bytes.')
 
 /** An item of the request's input, or of an earlier response's output. */
 const item = z

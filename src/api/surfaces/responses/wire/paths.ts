@@ -22,7 +22,7 @@ export const RESPONSE_PATHS: Paths = {
     post: operation({
       id: 'createResponse',
       tag: 'responses',
-      summary: 'Reply to a conversation, which the server may remember',
+      summary: 'Reply to a conversation, which the server can store',
       parameters: [PRIORITY],
       body: json('ResponseRequest'),
       replies: {
@@ -66,7 +66,7 @@ export const RESPONSE_PATHS: Paths = {
     get: operation({
       id: 'listResponseInputItems',
       tag: 'responses',
-      summary: 'The items that a stored response is an answer to',
+      summary: 'The input items of a stored response',
       parameters: [
         RESPONSE_ID,
         ...paging('item', { most: 100, usual: 20 }),
@@ -80,7 +80,7 @@ export const RESPONSE_PATHS: Paths = {
     post: operation({
       id: 'cancelResponse',
       tag: 'responses',
-      summary: 'Rejected: only responses in the background could be cancelled',
+      summary: 'Always rejected: only responses in the background can be cancelled, and there are none',
       parameters: [RESPONSE_ID],
       replies: {},
       errors: [400, ...STORED_ERRORS],

@@ -37,7 +37,7 @@ const otherTool = z
 
 const anyTool = z
   .union([functionTool, otherTool])
-  .describe('Tools of other types than `function` are skipped.')
+  .describe('Tools of types other than `function` are skipped.')
   .register(requestSchemas, { id: 'ResponseAnyTool' })
 
 const tools = z

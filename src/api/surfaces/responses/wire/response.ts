@@ -58,7 +58,7 @@ export const outputItem = z
 
 const inputDetails = z
   .object({
-    cached_tokens: tokens.describe('The part that had been computed for earlier requests.'),
+    cached_tokens: tokens.describe('Tokens that earlier requests had computed.'),
     image_tokens: tokens,
     audio_tokens: tokens,
   })
@@ -142,7 +142,7 @@ export const response = z
     temperature: z.number(),
     text,
     tool_choice: z.union([z.enum(['none', 'auto', 'required']), namedFunction]),
-    tools: z.array(tool).describe('Without those of other types, which were skipped.'),
+    tools: z.array(tool).describe('The tools of type `function`; others were skipped.'),
     top_logprobs: z.int().min(0),
     top_p: z.number(),
     presence_penalty: z.number(),

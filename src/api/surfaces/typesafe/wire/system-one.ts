@@ -140,7 +140,7 @@ const boxAnswer = z
     x_asset: z
       .string()
       .optional()
-      .describe('The asset that the box is in; where something was found, and the state has several images.'),
+      .describe('The asset that the box is in; present if something was found and the state has several images.'),
   })
   .register(responseSchemas, { id: 'LocationAnswer' })
 const answer = z

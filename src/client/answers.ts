@@ -1,0 +1,69 @@
+export interface ModelEntry {
+  readonly id: string
+  readonly modalities: readonly string[]
+  readonly output_formats: readonly string[]
+}
+
+export interface EngineEntry {
+  readonly models: readonly string[]
+  readonly demonstration: boolean
+}
+
+export interface Usage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+}
+
+/** A piece of a reply as it comes. */
+export interface ReplyPiece {
+  readonly content: string
+  readonly reasoning: string
+}
+
+export interface FinishedReply extends ReplyPiece {
+  readonly finishReason: string | null
+  readonly usage: Usage | null
+}
+
+interface Pixel {
+  readonly x: number
+  readonly y: number
+}
+
+/** In pixels of the upright picture. */
+export interface Detection {
+  readonly mention: string
+  readonly point?: Pixel
+  readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+}
+
+export interface Detections {
+  readonly detections: readonly Detection[]
+  readonly finish_reason: string
+}
+
+interface Distribution<Option> {
+  readonly confidence: number
+  readonly probabilities: readonly Readonly<Option & { probability: number }>[]
+}
+
+/** An answer of `POST /v1/decisions`. */
+export type DecisionAnswer = { readonly name: string | null } & (
+  | { readonly type: 'predicate'; readonly probability: number }
+  | ({ readonly type: 'choice'; readonly choice: string | boolean } & Distribution<{ value: string | boolean }>)
+  | ({ readonly type: 'score'; readonly score: number } & Distribution<{ label: string; value: number }>)
+  | ({ readonly type: 'x_count'; readonly count: number } & Distribution<{ value: number }>)
+  | {
+      readonly type: 'x_box'
+      readonly box: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
+      readonly confidence: number | null
+    }
+  | { readonly type: 'x_point'; readonly point: Pixel | null; readonly confidence: number | null }
+  | {
+      readonly type: 'x_clip'
+      readonly clip: { readonly start_seconds: number; readonly end_seconds: number } | null
+      readonly confidence: number | null
+    }
+  | { readonly type: 'refusal' }
+)

@@ -1,0 +1,117 @@
+import { distinctPairs, matchBoxes } from '../../exports/box-matching.ts'
+import type { DetectedBox } from '../../exports/detected-picture.ts'
+import { Mean } from './mean.ts'
+import type { Place } from './reply-parts.ts'
+
+/** Places of one category. `only_before` and `only_now` are those without a partner. */
+export interface PlaceCounts {
+  readonly matched: number
+  /** Matched ones that are not where they were. */
+  readonly moved: number
+  readonly only_before: number
+  readonly only_now: number
+  /** Of matched boxes, of those around matched polygons, and of matched clips; null where there are none. */
+  readonly mean_iou: number | null
+  /** Between matched points, in the unit of the response: pixels, or in a text thousandths of the picture's sides. */
+  readonly mean_distance: number | null
+}
+
+/** Boxes that overlap less are different objects. */
+const LEAST_IOU = 0.5
+
+/** What became of the places of one category. */
+export class PlaceTally {
+  matched = 0
+  moved = 0
+  onlyBefore = 0
+  onlyNow = 0
+  readonly ious = new Mean()
+  readonly distances = new Mean()
+
+  get isSame(): boolean {
+    return this.moved + this.onlyBefore + this.onlyNow === 0
+  }
+
+  add(other: PlaceTally): void {
+    this.matched += other.matched
+    this.moved += other.moved
+    this.onlyBefore += other.onlyBefore
+    this.onlyNow += other.onlyNow
+    this.ious.addAll(other.ious)
+    this.distances.addAll(other.distances)
+  }
+
+  match({ kind }: Place, measure: number, hasMoved: boolean): void {
+    this.matched++
+    if (hasMoved) this.moved++
+    if (kind === 'point') this.distances.add(measure)
+    else this.ious.add(measure)
+  }
+}
+
+export function countsOf(tallies: ReadonlyMap<string, PlaceTally>): Record<string, PlaceCounts> {
+  const sorted = [...tallies].sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(
+    sorted.map(([category, { matched, moved, onlyBefore, onlyNow, ious, distances }]) => [
+      category,
+      {
+        ...{ matched, moved, only_before: onlyBefore, only_now: onlyNow },
+        ...{ mean_iou: ious.mean, mean_distance: distances.mean },
+      },
+    ]),
+  )
+}
+
+/** Pairs places that are equal, then boxes by IoU and points by distance, each with the nearest first. */
+export function tallyPlaces(before: readonly Place[], now: readonly Place[]): Map<string, PlaceTally> {
+  const tallies = new Map<string, PlaceTally>()
+  const tallyOf = ({ category }: Place) => {
+    const known = tallies.get(category) ?? new PlaceTally()
+    tallies.set(category, known)
+    return known
+  }
+  const equal = Map.groupBy(before, (place) => JSON.stringify(place))
+  const others = now.filter((place) => {
+    const partner = equal.get(JSON.stringify(place))?.pop()
+    if (partner !== undefined) tallyOf(place).match(place, place.kind === 'point' ? 0 : 1, false)
+    return partner === undefined
+  })
+  const left = [...equal.values()].flat()
+  for (const isPoint of [true, false]) {
+    const [old, found] = [left, others].map((places) =>
+      places.filter(({ kind }) => (kind === 'point') === isPoint),
+    ) as [Place[], Place[]]
+    const pairs = isPoint ? nearest(old, found) : matchBoxes(old.map(toBox), found.map(toBox), LEAST_IOU).pairs
+    for (const pair of pairs) {
+      tallyOf(found[pair.found]!).match(found[pair.found]!, 'iou' in pair ? pair.iou : pair.distance, true)
+    }
+    const [known, taken] = [new Set(pairs.map((pair) => pair.known)), new Set(pairs.map((pair) => pair.found))]
+    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).onlyBefore++
+    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).onlyNow++
+  }
+  return tallies
+}
+
+/** The box around a place. What must be equal is its label. */
+function toBox(place: Place): DetectedBox {
+  const [xs, ys] = [place.points.map(({ x }) => x), place.points.map(({ y }) => y)]
+  return {
+    label: sortOf(place),
+    ...{ left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) },
+  }
+}
+
+function nearest(before: readonly Place[], now: readonly Place[]) {
+  const candidates = before.flatMap((one, known) =>
+    now.flatMap((other, found) => {
+      if (sortOf(one) !== sortOf(other)) return []
+      const [from, to] = [one.points[0]!, other.points[0]!]
+      return [{ known, found, distance: Math.hypot(to.x - from.x, to.y - from.y) }]
+    }),
+  )
+  return distinctPairs(candidates.sort((one, other) => one.distance - other.distance))
+}
+
+function sortOf({ kind, category, within }: Place): string {
+  return JSON.stringify([kind, category, within])
+}
