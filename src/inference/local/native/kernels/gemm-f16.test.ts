@@ -32,7 +32,7 @@ const avx2 = hasAvx2() ? await compileForAvx2() : null
 const ofFloats =
   (multiply: Multiply): Multiply =>
   (product) =>
-    multiply({ ...product, rows: new Uint8Array(Float32Array.from(new Float16Array(product.rows.buffer)).buffer) })
+    multiply({ ...product, rows: new Uint8Array(new Float32Array(new Float16Array(product.rows.buffer)).buffer) })
 const libraries: [name: string, multiply: Multiply | null][] = [
   ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels, F16)],
   [
@@ -73,13 +73,12 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
         [2048, 33, 16],
       ] as const) {
         const random = randomNumbers(width)
-        const numbers = (count: number) =>
-          new Uint8Array(Float16Array.from({ length: count }, () => random() - 0.5).buffer)
+        const numbers = (count: number) => new Uint8Array(new Float16Array(count).map(() => random() - 0.5).buffer)
         const weights = numbers(width * height)
         const rows = numbers(width * 512)
         const of = { m: height, k: width, weights }
         const bytes = 2 * width
-        const alone = Float32Array.from({ length: 512 * height })
+        const alone = new Float32Array(512 * height)
         for (let row = 0; row < 512; row++) {
           const own = rows.slice(row * bytes, (row + 1) * bytes)
           alone.set(multiply!({ ...of, threads: 1, n: 1, rows: own }), row * height)
@@ -96,7 +95,7 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
 /** Multiplies random numbers that f16 represents exactly. */
 function compute(multiply: Multiply, { width, height, rows, threads, seed }: Shape) {
   const random = randomNumbers(seed)
-  const numbers = (count: number) => Float32Array.from({ length: count }, () => Math.floor(random() * 256 - 128) / 64)
+  const numbers = (count: number) => new Float32Array(count).map(() => Math.floor(random() * 256 - 128) / 64)
   const weights = numbers(width * height)
   const values = numbers(width * rows)
   const found = multiply({

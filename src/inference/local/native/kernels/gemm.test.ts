@@ -136,9 +136,9 @@ const IQ4_XS = 23
 describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same bits alone and beside others', () => {
   const [width, height, experts, used, most] = [512, 48, 5, 2, 40]
   const random = randomNumbers(9)
-  const values = Float32Array.from({ length: width * most }, () => random() - 0.5)
+  const values = new Float32Array(width * most).map(() => random() - 0.5)
   const cases = Object.entries(FILE_TYPES).map(([name, type]) => {
-    const numbers = Float32Array.from({ length: width * height * experts }, () => random() - 0.5)
+    const numbers = new Float32Array(width * height * experts).map(() => random() - 0.5)
     const packed = new Uint8Array(rowBytes(type, width) * height * experts)
     quantize(type, numbers, packed, 0, height * experts, width, null)
     return { name, type, packed }
@@ -162,11 +162,11 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
       const rows = values.subarray(first * width, (first + n) * width)
       const found = sums!.compute(threads, height * n * matrices, (context, filled) => {
         const weights = filled(type, [width, height, matrices / 2], packed.subarray(0, (packed.length / experts) * 2))
-        const repeated = Float32Array.from({ length: rows.length * matrices }, (_, i) => rows[i % rows.length]!)
+        const repeated = new Float32Array(rows.length * matrices).map((_, i) => rows[i % rows.length]!)
         return product(context, weights, filled(F32, [width, n, matrices], repeated))
       })
       const size = height * matrices
-      return Float32Array.from(found, (_, i) => {
+      return found.map((_, i) => {
         const [row, matrix] = [Math.floor(i / size), Math.floor((i % size) / height)]
         return found[(matrix * n + row) * height + (i % height)]!
       })
@@ -192,7 +192,7 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
     const isInvariant = declareIn(koffi.load(kernels!))<() => boolean>('lookout_is_batch_invariant', 'bool', [])
     expect(isInvariant()).toBe(true)
     const packed = new Uint8Array(rowBytes(IQ4_XS, width) * height)
-    const numbers = Float32Array.from({ length: width * height }, () => random() - 0.5)
+    const numbers = new Float32Array(width * height).map(() => random() - 0.5)
     quantize(IQ4_XS, numbers, packed, 0, height, width, null)
     sums!.compute(1, height, (context, filled) =>
       declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])(
@@ -260,14 +260,12 @@ function multiplyRandom(
 ): Outcome {
   const random = randomNumbers(seed)
   const width = blocks * block
-  const weights = Float32Array.from({ length: width * height }, () => random() - 0.5)
+  const weights = new Float32Array(width * height).map(() => random() - 0.5)
   const packed = new Uint8Array(rowBytes(type, width) * height)
   quantize(type, weights, packed, 0, height, width, null)
   toFloats.get(type)!(packed, weights, weights.length)
   // Whole numbers up to 127 are exact once ggml has rounded them to 8 bits, if each block has the largest.
-  const values = Float32Array.from({ length: width * rows }, (_, i) =>
-    i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127,
-  )
+  const values = new Float32Array(width * rows).map((_, i) => (i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127))
   const found = compute({ type, threads, m: height, n: rows, blocks, weights: packed, values })
   return { found, weights, values }
 }
