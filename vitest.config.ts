@@ -139,7 +139,7 @@ export default defineConfig({
           ...shared,
           name: 'browser',
           include: BROWSER,
-          maxWorkers: 2,
+          maxWorkers: WORKERS,
           sequence: { groupOrder: 1 },
         },
       },
