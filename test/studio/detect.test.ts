@@ -1,13 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import type { Download, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
-
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 
 interface Detected {
   readonly mention: string
@@ -381,7 +378,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.locator('tbody tr').click()
     for (const view of ['Objects', 'Export', 'Compare']) {
       await page.getByRole('radio', { name: view }).click()
-      expect(await violations(page)).toEqual([])
+      expect(await violationsOf(page)).toEqual([])
     }
   })
 })
@@ -403,13 +400,6 @@ async function changesDuring(page: Page, action: () => Promise<void>): Promise<s
       resolve([...window.changed].map((element) => element.getAttribute('class') ?? ''))
     }))
   })`)
-}
-
-/** Not by a script element: the page's policy forbids it. */
-async function violations(page: Page): Promise<unknown[]> {
-  await page.evaluate(await readFile(AXE, 'utf8'))
-  return page.evaluate(`axe.run().then(({ violations }) =>
-    violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html }) => html) })))`)
 }
 
 function failOnce(route: Route): Promise<void> {

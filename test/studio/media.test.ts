@@ -2,12 +2,19 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import axeCore from 'axe-core'
 import type { Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/markup-parser.ts'
-import { CHROMIUM, catchReply, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  catchReply,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  violationsOf,
+} from '../support/browser.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -231,20 +238,10 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await page.getByRole('button', { name: 'Moving shapes' }).click()
     await page.getByRole('button', { name: 'What happens?' }).click()
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
     await page.getByRole('button', { name: 'From URL' }).click()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     expect(errors).toEqual([])
   })
 })
-
-/** Of axe-core, injected past the page's policy, which allows only its own scripts. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axeCore.source)
-  return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: typeof axeCore }
-    const { violations: found } = await axe.run()
-    return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
-  })
-}

@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -103,19 +101,19 @@ describe.skipIf(CHROMIUM === null)('the request in the Studio', () => {
     const { page } = studio
     await detectShapes(page)
     await page.getByRole('button', { name: 'Show the request' }).click()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     await page.getByRole('radio', { name: 'Response' }).click()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Sessions' }).click()
     await page.getByRole('button', { name: 'Delete Detect all objects.' }).click()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     await page.getByRole('button', { name: 'Keep' }).click()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
     await page.keyboard.press('Escape')
     await page.keyboard.press('?')
     await page.getByRole('dialog', { name: 'Help' }).waitFor()
-    expect(await violations(page)).toEqual([])
+    expect(await violationsOf(page)).toEqual([])
   })
 })
 
@@ -130,19 +128,4 @@ function focusedName(page: Page): Promise<string> {
   return page.evaluate<string>(
     "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()",
   )
-}
-
-/** What axe-core finds, in words. */
-async function violations(page: Page): Promise<string[]> {
-  const path = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
-  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await readFile(path, 'utf8'))
-  return page.evaluate(async () => {
-    interface Found {
-      violations: { id: string; nodes: { html: string }[] }[]
-    }
-    const { axe } = globalThis as unknown as { axe: { run(): Promise<Found> } }
-    return (await axe.run()).violations.flatMap(({ id, nodes }) =>
-      nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`),
-    )
-  })
 }

@@ -1,7 +1,6 @@
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { violationsOf } from '../support/accessibility.ts'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
 import { type Chunk, messageOf } from '../support/chat.ts'
 import { type RecordedAnswer, recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'

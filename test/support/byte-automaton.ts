@@ -27,7 +27,7 @@ export function randomText(automaton: Automaton, draw: () => number, limit = 300
   let bytes = ''
   for (;;) {
     const mask = matcher.nextTokens()
-    const allowed = [...TOKENS.keys()].filter((token) => ((mask[token >> 5]! >> (token & 31)) & 1) === 1)
+    const allowed = tokensOf(mask)
     if (allowed.length === 0) throw new Error(`No token is allowed after ${JSON.stringify(bytes)}`)
     const pieces = allowed.filter((token) => token > END)
     // Where the text may end, it often does.
@@ -44,6 +44,15 @@ export function randomText(automaton: Automaton, draw: () => number, limit = 300
     bytes += TOKENS[token]
     if (bytes.length > limit) return null
   }
+}
+
+/** The tokens of a mask, in order. */
+export function tokensOf(mask: Int32Array): number[] {
+  const tokens: number[] = []
+  mask.forEach((word, index) => {
+    for (let bits = word; bits !== 0; bits &= bits - 1) tokens.push(index * 32 + 31 - Math.clz32(bits & -bits))
+  })
+  return tokens
 }
 
 /** Repeatable, so that a failure can be looked at. */

@@ -56,6 +56,9 @@ export async function blocksOf(page: string): Promise<Block[]> {
   })
 }
 
+/** Whether a page says what any of its blocks prints. */
+export const hasOutput = (blocks: readonly Block[]) => blocks.some(({ output }) => output !== null)
+
 /** What a page expects of its server beyond the defaults. */
 function environmentOf(page: string): Record<string, string> {
   return page === 'docs/clients.md' ? { LOOKOUT_COMPATIBILITY: 'openai' } : {}
@@ -151,7 +154,7 @@ echo "npx $name is not known to the tests" >&2; exit 127
     return new ReaderFolder(directory, server, url, key.trim())
   }
 
-  /** @throws Error when the block fails */
+  /** @throws Error when the block fails, or loads a model: the running server is there to be asked */
   async run({ language, code, file, line }: Block): Promise<Printed> {
     const name = file ?? `block-${line}.${language === 'python' ? 'py' : language}`
     await writeFile(join(this.#directory, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
@@ -159,7 +162,9 @@ echo "npx $name is not known to the tests" >&2; exit 127
     const python = frameworkIn(code)?.python ?? PYTHON
     const program = { sh: 'bash', python, ts: process.execPath }[language]
     const args = language === 'sh' ? ['-euo', 'pipefail', name] : [name]
-    return run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
+    const printed = await run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
+    if (/^loading /m.test(printed.stderr)) throw new Error(`The block loads a model: ${printed.stderr}`)
+    return printed
   }
 
   /** The reader has exported the key; `lookout` finds the server at its port. */

@@ -1,6 +1,6 @@
-/** Numbers as f16 in memory. Each must be representable, or minus infinity. */
+/** Numbers as f16 in memory. */
 export function halves(numbers: Float32Array): Uint8Array {
-  return new Uint8Array(Uint16Array.from(numbers, half).buffer)
+  return new Uint8Array(new Float16Array(numbers).buffer)
 }
 
 /** The bits of a number as an f16; the number must be representable. */

@@ -24,7 +24,7 @@ export const untrusted = (text: string): PromptPart => ({ type: 'text', text, tr
 
 /** @param seed makes images of the same size differ. */
 export function picture(width: number, height: number, seed = 0): ImagePart {
-  const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + seed * (i >> 8)) & 255)
+  const data = new Uint8Array(width * height * 3).map((_, i) => (i * 7 + seed * (i >> 8)) & 255)
   return { type: 'image', image: { width, height, data } }
 }
 

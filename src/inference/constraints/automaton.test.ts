@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { tokensOf as allowedBy } from '../../../test/support/byte-automaton.ts'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
 import { schemaValidator } from '../../conversation/reply/structure/schema-validator.ts'
 import type { Constraint, TagContent, TriggeredTagsConstraint } from '../contract/constraint.ts'
@@ -57,14 +58,6 @@ function generator(seed: number): () => number {
 
 function automatonOf(constraint: Constraint, trie: TokenTrie): Automaton {
   return new Automaton(grammarOf(constraint), trie)
-}
-
-function allowedBy(mask: Int32Array): number[] {
-  const allowed: number[] = []
-  mask.forEach((word, index) => {
-    for (let bits = word; bits !== 0; bits &= bits - 1) allowed.push(index * 32 + 31 - Math.clz32(bits & -bits))
-  })
-  return allowed
 }
 
 const holds = (mask: Int32Array, token: number) => ((mask[token >> 5]! >>> (token & 31)) & 1) === 1

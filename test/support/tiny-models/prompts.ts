@@ -44,7 +44,7 @@ const SAMPLES_PER_SECOND = 16_000
 
 /** A sound whose pitch and loudness change all the time. */
 function sound(seed: number): AudioPart {
-  const samples = Float32Array.from({ length: SECONDS * SAMPLES_PER_SECOND }, (_, i) => {
+  const samples = new Float32Array(SECONDS * SAMPLES_PER_SECOND).map((_, i) => {
     const seconds = i / SAMPLES_PER_SECOND
     const loudness = Math.sin(2 * Math.PI * 0.7 * seed * seconds) ** 2
     const rising = Math.sin(2 * Math.PI * (150 + 900 * (seed - 1) + 40 * seconds) * seconds)
@@ -57,6 +57,6 @@ export const trusted = (text: string): PromptPart => ({ type: 'text', text, trus
 export const untrusted = (text: string): PromptPart => ({ type: 'text', text, trusted: false })
 
 function picture(width: number, height: number, seed: number): ImagePart {
-  const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + seed * (i >> 8)) & 255)
+  const data = new Uint8Array(width * height * 3).map((_, i) => (i * 7 + seed * (i >> 8)) & 255)
   return { type: 'image', image: { width, height, data } }
 }

@@ -63,9 +63,9 @@ function normalValues(
 ): Buffer {
   const normal = normalNumbers(seed)
   const length = shape.reduce((a, b) => a * b, 1)
-  const values = Float32Array.from({ length }, () => mean + deviation * normal())
+  const values = new Float32Array(length).map(() => mean + deviation * normal())
   if (type === 'BF16')
-    return Buffer.from(Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16).buffer)
+    return Buffer.from(new Uint16Array(new Uint32Array(values.buffer).map((bits) => bits >>> 16)).buffer)
   return Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
 }
 

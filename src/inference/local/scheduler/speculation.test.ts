@@ -206,7 +206,7 @@ test('with drafts, on CPUs and devices, requests get the texts, log-probabilitie
       total.saved += plain.steps - drafted.steps
       total.rated += drafted.logProbs.size
     }),
-    { numRuns: 15, examples: [[BUSY]] },
+    { numRuns: 8, examples: [[BUSY]] },
   )
   // How many depends on measured times.
   expect(total.accepted).toBeGreaterThan(10)
@@ -237,7 +237,7 @@ describe.skipIf(!hasAvx2())('where a device keeps the logits', () => {
         expect(device.finishes).toEqual(cpu.finishes)
         expect(device.stats.decodedTokens).toBe(cpu.stats.decodedTokens)
       }),
-      { numRuns: 8 },
+      { numRuns: 4 },
     )
     expect(counts.answered).toBeGreaterThan(100)
     // Mostly rows with a constraint after a draft.
