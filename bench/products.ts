@@ -3,8 +3,8 @@
  * rearranged.
  */
 import koffi from 'koffi'
-import { declareIn } from '../src/inference/local/native/declare.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
+import { declareIn } from '../test/support/declare-c.ts'
 import { randomNumbers } from '../test/support/ggml-sums.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { kernelsFor } from './support/kernels.ts'
