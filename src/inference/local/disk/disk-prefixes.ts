@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { KvCache, SavedCells } from '../cache/kv-cache.ts'
 import { chainOf, pieceAt, whereCuttable } from '../cache/piece.ts'
 import type { CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
@@ -144,12 +145,7 @@ export class DiskPrefixes {
         shelf.refreshing = null
       })
     // A disk may hang.
-    let timer: NodeJS.Timeout | undefined
-    const tooLate = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, REFRESH_MS)
-    })
-    await Promise.race([shelf.refreshing, tooLate])
-    clearTimeout(timer)
+    await Promise.race([shelf.refreshing, delay(REFRESH_MS, undefined, { ref: false })])
   }
 
   /**
