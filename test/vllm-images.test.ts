@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startRemoteEngine } from '../src/inference/remote/start.ts'
-import { LineBreaks } from '../src/inference/remote/tokens/line-breaks.ts'
+import { lineBreaks } from '../src/inference/remote/tokens/line-breaks.ts'
 import { loadCard, remoteCard } from '../src/models/card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
@@ -91,7 +91,7 @@ describe.each(PROCESSORS.map(({ name }) => name))('%s', (name) => {
 
 test('line breaks beside an image are joined with those that vLLM puts there', () => {
   const [one, two, image] = [10, 11, 12]
-  const lines = new LineBreaks(one, two, image)
+  const lines = lineBreaks(one, two, image)
   // As vLLM 0.32 counts them.
   expect(lines.countJoined([5, image, 5])).toBe(0)
   expect(lines.countJoined([one, image, two])).toBe(2)

@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import type { Sampling } from '../../src/inference/contract/work.ts'
-import { declareIn } from '../../src/inference/local/native/declare.ts'
 import type { Pointer } from '../../src/inference/local/native/structs.ts'
+import { declareIn } from '../../test/support/declare-c.ts'
 
 const p = 'void *'
 const chainParams = koffi.struct({ no_perf: 'bool' })

@@ -4,7 +4,6 @@ import { GracefulShutdown } from '../api/http/connection/graceful-shutdown.ts'
 import type { Config } from '../config/config.ts'
 import { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import type { ModelRegistry } from '../inference/catalog/registry.ts'
-import { StoredModels } from '../inference/catalog/stored-models.ts'
 import { machineSpeed } from '../inference/engines/engines.ts'
 import { collectAllGarbage } from '../lib/guarded/memory.ts'
 import { version } from '../lib/version.ts'
@@ -45,7 +44,7 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
   })
   resources.defer(() => conversations.close())
 
-  const stored = new StoredModels({
+  const models = new ModelCatalog({
     directory: store,
     registry,
     pool,
@@ -55,10 +54,9 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
     prepare: (models) => conversations.addModels(models),
     logger,
   })
-  resources.defer(() => stored.close())
+  resources.defer(() => models.close())
   // The first request that needs it waits for it; the start does not.
-  void stored.refresh()
-  const models = new ModelCatalog(registry, stored)
+  void models.look()
 
   const speed = measuredOnce(opened.machineSpeed ?? (() => machineSpeed(config)))
   const pulls = new code.ModelPulls({ store, memoryLimitBytes, machineSpeed: speed, logger })

@@ -1,6 +1,6 @@
 import koffi from 'koffi'
-import { type Declare, declareIn } from '../../src/inference/local/native/declare.ts'
 import type { NativePaths } from '../../src/inference/local/native/native-paths.ts'
+import { type Declare, declareIn } from './declare-c.ts'
 
 /** A pointer of ggml's. */
 export type Handle = unknown

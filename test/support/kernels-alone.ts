@@ -4,11 +4,11 @@ import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
-import { declareIn } from '../../src/inference/local/native/declare.ts'
 import { findCompiler } from '../../src/setup/compile.mjs'
 import { cacheDirectory, SetupError, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
 import { run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
+import { declareIn } from './declare-c.ts'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCE = fileURLToPath(new URL('kernels-alone.cpp', import.meta.url))

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
-import { declareIn } from '../../src/inference/local/native/declare.ts'
 import { LEVELS } from '../../src/setup/levels.mjs'
 import { SetupError } from '../../src/setup/native-library.mjs'
+import { declareIn } from './declare-c.ts'
 import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { EngineEvent, Generation } from '../../src/inference/contract/generation.ts'
 import type { Work } from '../../src/inference/contract/work.ts'
+import { Samples } from '../../src/inference/remote/http/samples.ts'
 import { startRemoteEngine } from '../../src/inference/remote/start.ts'
-import { readLoad } from '../../src/inference/remote/vllm/vllm-metrics.ts'
 import { ApiError } from '../../src/lib/errors.ts'
 import { loadCard, remoteCard } from '../../src/models/card.ts'
 import { writeVllmCard } from '../support/vllm/card.ts'
@@ -65,7 +65,7 @@ async function collect({ events }: Generation, seen: (event: EngineEvent) => voi
 }
 
 async function running(url: string): Promise<number> {
-  return readLoad(await (await fetch(`${url}/metrics`)).text()).running
+  return new Samples(await (await fetch(`${url}/metrics`)).text()).sum('vllm:num_requests_running')
 }
 
 describe('one server', () => {

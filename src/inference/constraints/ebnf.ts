@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import type { Choice, Expression, Grammar, Reference, Repeat } from './grammar.ts'
 import { type CodePoints, difference, intersection, union } from './regex/code-points.ts'
 
@@ -31,130 +32,107 @@ export interface Ebnf {
  *
  * The rule `root` comes first: vLLM takes a text for Lark until it finds `::=`.
  */
-export function toEbnf(grammar: Grammar, { counted = true }: { readonly counted?: boolean } = {}): Ebnf {
-  return new Writer(grammar, counted).write()
-}
-
-class Writer {
-  readonly #root: Expression
-  readonly #rules: Grammar['rules']
-  readonly #finite = new Set<Reference>()
-  readonly #keepsEndless: boolean
-  readonly #counted: boolean
-  #exact = true
+export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly counted?: boolean } = {}): Ebnf {
+  const finite = new Set<Reference>()
+  // From below: a rule comes to an end only when that follows from what is known already. Those that were defined last refer to
+  // those before them.
+  for (let found = -1; found < finite.size; ) {
+    found = finite.size
+    for (const [reference, body] of rules) if (canEnd(body)) finite.add(reference)
+  }
+  const keepsEndless = !canEnd(root)
+  let exact = true
   /** In the order in which they are written. */
-  readonly #names = new Map<Reference, string>()
+  const names = new Map<Reference, string>()
+  const lines = [`root ::= ${optionsIn(root)}`]
+  // The Map grows while it is gone through.
+  for (const [reference, name] of names) lines.push(`${name} ::= ${optionsIn(bodyOf(reference))}`)
+  return { text: lines.join('\n'), exact }
 
-  constructor({ root, rules }: Grammar, counted: boolean) {
-    this.#counted = counted
-    this.#root = root
-    this.#rules = rules
-    this.#findFinite()
-    this.#keepsEndless = !this.#isFinite(root)
-  }
-
-  write(): Ebnf {
-    const lines = [`root ::= ${this.#options(this.#root)}`]
-    // The Map grows while it is gone through.
-    for (const [reference, name] of this.#names) lines.push(`${name} ::= ${this.#options(this.#body(reference))}`)
-    return { text: lines.join('\n'), exact: this.#exact }
-  }
-
-  #body(reference: Reference): Expression {
-    const body = this.#rules.get(reference)
+  function bodyOf(reference: Reference): Expression {
+    const body = rules.get(reference)
     if (body === undefined) throw new Error('A rule of a grammar is not defined.')
     return body
   }
 
-  /** From below: a rule comes to an end only when that follows from what is known already. */
-  #findFinite(): void {
-    // Those that were defined last refer to those before them.
-    for (let found = -1; found < this.#finite.size; ) {
-      found = this.#finite.size
-      for (const [reference, body] of this.#rules) if (this.#isFinite(body)) this.#finite.add(reference)
-    }
-  }
-
   /** Whether some text completes it. */
-  #isFinite(expression: Expression): boolean {
+  function canEnd(expression: Expression): boolean {
     switch (expression.type) {
       case 'literal':
         return true
       case 'characters':
         return expression.set.length > 0
       case 'reference':
-        return this.#finite.has(expression)
+        return finite.has(expression)
       case 'sequence':
-        return expression.parts.every((part) => this.#isFinite(part))
+        return expression.parts.every((part) => canEnd(part))
       case 'choice':
-        return expression.options.some((option) => this.#isFinite(option))
+        return expression.options.some((option) => canEnd(option))
       case 'repeat':
-        return expression.min === 0 || this.#isFinite(expression.part)
+        return expression.min === 0 || canEnd(expression.part)
     }
   }
 
   /** Where `|` may stand. */
-  #options(expression: Expression): string {
-    if (expression.type !== 'choice') return this.#sequence(expression)
-    const options = this.#optionsOf(expression).map((option) => this.#sequence(option))
+  function optionsIn(expression: Expression): string {
+    if (expression.type !== 'choice') return sequenceOf(expression)
+    const options = optionsOf(expression).map((option) => sequenceOf(option))
     return options.length === 0 ? NOTHING : [...new Set(options)].join(' | ')
   }
 
-  #optionsOf({ options }: Choice): readonly Expression[] {
-    const kept = this.#keepsEndless ? options : options.filter((option) => this.#isFinite(option))
-    return kept.flatMap((option) => (option.type === 'choice' ? this.#optionsOf(option) : [option]))
+  function optionsOf({ options }: Choice): readonly Expression[] {
+    const kept = keepsEndless ? options : options.filter((option) => canEnd(option))
+    return kept.flatMap((option) => (option.type === 'choice' ? optionsOf(option) : [option]))
   }
 
-  #sequence(expression: Expression): string {
-    if (expression.type !== 'sequence') return this.#element(expression)
-    return expression.parts.length === 0 ? '""' : expression.parts.map((part) => this.#element(part)).join(' ')
+  function sequenceOf(expression: Expression): string {
+    if (expression.type !== 'sequence') return elementOf(expression)
+    return expression.parts.length === 0 ? '""' : expression.parts.map((part) => elementOf(part)).join(' ')
   }
 
   /** What a count may follow. */
-  #element(expression: Expression): string {
+  function elementOf(expression: Expression): string {
     switch (expression.type) {
       case 'literal':
         return `"${Array.from(expression.text.toWellFormed(), inText).join('')}"`
       case 'characters':
         return classOf(expression.set)
       case 'reference':
-        return this.#nameOf(expression)
+        return nameOf(expression)
       case 'sequence':
       case 'choice':
-        return `(${this.#options(expression)})`
+        return `(${optionsIn(expression)})`
       case 'repeat':
-        return this.#repeat(expression)
+        return repeatOf(expression)
     }
   }
 
-  #repeat(repeat: Repeat): string {
-    const { part, min, max } = this.#counted ? repeat : this.#uncounted(repeat)
-    if (!this.#keepsEndless && !this.#isFinite(part)) return '""'
+  function repeatOf(repeat: Repeat): string {
+    const { part, min, max } = counted ? repeat : uncounted(repeat)
+    if (!keepsEndless && !canEnd(part)) return '""'
     const set = part.type === 'choice' ? part.options.find(({ type }) => type === 'characters') : undefined
     if (part.type !== 'choice' || set === undefined) {
-      return (part.type === 'repeat' ? `(${this.#element(part)})` : this.#element(part)) + countOf(min, max)
+      return (part.type === 'repeat' ? `(${elementOf(part)})` : elementOf(part)) + countOf(min, max)
     }
-    if (max !== null && max <= LARGEST_COUNT) return this.#element(part) + countOf(min, max)
-    this.#exact &&= max === null && min <= LARGEST_COUNT
+    if (max !== null && max <= LARGEST_COUNT) return elementOf(part) + countOf(min, max)
+    exact &&= max === null && min <= LARGEST_COUNT
     // XGrammar makes one table of a loop over a class, and none of a repeated choice.
-    const loop = `${this.#element(set)}*`
-    const others = this.#element({ type: 'choice', options: part.options.filter((option) => option !== set) })
+    const loop = `${elementOf(set)}*`
+    const others = elementOf({ type: 'choice', options: part.options.filter((option) => option !== set) })
     const endless = `${loop} (${others} ${loop})*`
-    const counted = Math.min(min, LARGEST_COUNT)
-    return counted === 0 ? `(${endless})` : `(${this.#element(part)}${countOf(counted, counted)} ${endless})`
+    const least = Math.min(min, LARGEST_COUNT)
+    return least === 0 ? `(${endless})` : `(${elementOf(part)}${countOf(least, least)} ${endless})`
   }
 
-  #uncounted(repeat: Repeat): Repeat {
+  function uncounted(repeat: Repeat): Repeat {
     const isOptional = repeat.max === 1
     if (isOptional || (repeat.max === null && repeat.min <= 1)) return repeat
-    this.#exact = false
+    exact = false
     return { ...repeat, min: Math.min(repeat.min, 1), max: null }
   }
 
-  #nameOf(reference: Reference): string {
-    const name = this.#names.get(reference) ?? `r${this.#names.size + 1}`
-    this.#names.set(reference, name)
-    return name
+  function nameOf(reference: Reference): string {
+    return getOrMake(names, reference, () => `r${names.size + 1}`)
   }
 }
 

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import type { CodePoints } from './regex/code-points.ts'
 import type { Pattern } from './regex/pattern.ts'
 
@@ -94,12 +95,10 @@ export class GrammarBuilder {
 
   /** A part that is written once for all grammars of the constraint. */
   part(key: string, write: (builder: GrammarBuilder) => Expression): Expression {
-    let part = this.#shared.parts.get(key)
-    if (part === undefined) {
+    const part = getOrMake(this.#shared.parts, key, () => {
       const builder = new GrammarBuilder(this.#shared)
-      part = builder.build(write(builder))
-      this.#shared.parts.set(key, part)
-    }
+      return builder.build(write(builder))
+    })
     for (const [reference, expression] of part.rules) this.#rules.set(reference, expression)
     return part.root
   }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import type { Expression, Grammar, Reference } from './grammar.ts'
 import type { CodePoints } from './regex/code-points.ts'
 import { type ByteRange, byteSequences } from './utf8.ts'
@@ -88,12 +89,7 @@ export class NodeGraph {
   }
 
   isEmptiable(node: Node): boolean {
-    let known = this.#emptiable.get(node)
-    if (known === undefined) {
-      known = this.#findEmptiable(node)
-      this.#emptiable.set(node, known)
-    }
-    return known
+    return getOrMake(this.#emptiable, node, () => this.#findEmptiable(node))
   }
 
   #findEmptiable(node: Node): boolean {
@@ -113,12 +109,7 @@ export class NodeGraph {
 
   /** Whether a text that has come here can never end. */
   isEndless(node: Node): boolean {
-    let known = this.#endless.get(node)
-    if (known === undefined) {
-      known = this.#findEndless(node)
-      this.#endless.set(node, known)
-    }
-    return known
+    return getOrMake(this.#endless, node, () => this.#findEndless(node))
   }
 
   #findEndless(node: Node): boolean {
@@ -139,11 +130,7 @@ export class NodeGraph {
   /** What matches the same texts but the empty one. */
   filled(node: Node): Node {
     if (!this.isEmptiable(node)) return node
-    const known = this.#filled.get(node)
-    if (known !== undefined) return known
-    const filled = this.#withoutEmpty(node)
-    this.#filled.set(node, filled)
-    return filled
+    return getOrMake(this.#filled, node, () => this.#withoutEmpty(node))
   }
 
   #withoutEmpty(node: Node): Node {
@@ -211,12 +198,9 @@ export class NodeGraph {
   }
 
   #rule(reference: Reference): RuleNode {
-    let node = this.#ruleNodes.get(reference)
-    if (node === undefined) {
-      node = { type: 'rule', id: ++this.#lastId, body: null, isEmptiable: false, isEndless: true }
-      this.#ruleNodes.set(reference, node)
-    }
-    return node
+    return getOrMake(this.#ruleNodes, reference, () => {
+      return { type: 'rule', id: ++this.#lastId, body: null, isEmptiable: false, isEndless: true }
+    })
   }
 
   #class(ranges: readonly ByteRange[]): Node {
@@ -249,12 +233,7 @@ export class NodeGraph {
   }
 
   #unique(key: string, make: (id: number) => Node): Node {
-    let node = this.#nodes.get(key)
-    if (node === undefined) {
-      node = make(++this.#lastId)
-      this.#nodes.set(key, node)
-    }
-    return node
+    return getOrMake(this.#nodes, key, () => make(++this.#lastId))
   }
 }
 

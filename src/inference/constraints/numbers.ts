@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import {
   characters,
   choice,
@@ -100,7 +101,7 @@ function multiplesWithin(
   const isExact = divisors.every((divisor) => dividesWholeNumbers(divisor) && LARGEST / divisor < LARGEST_QUOTIENT)
   const isCommon = (value: number) => divisors.every((divisor) => isMultiple(value, divisor))
   const options: (Expression | null)[] = []
-  if (isExact && whole <= BigInt(LARGEST)) options.push(new Multiples(Number(whole), builder).within(low, high))
+  if (isExact && whole <= BigInt(LARGEST)) options.push(wholeMultiples(Number(whole), builder, low, high))
   if (type === 'number' && step % unit !== 0n) {
     const listed = nearest(range, Number(step), Number(unit)).filter(
       (value) => isWithin(value, range) && isCommon(value),
@@ -145,36 +146,26 @@ function dividesWholeNumbers(divisor: number): boolean {
   return (error < 0n ? -error : error) * 2n ** 54n <= exact * 2n ** shift
 }
 
-/** Whole multiples of a whole number. */
-class Multiples {
-  readonly #divisor: number
-  readonly #zeros: number
-  readonly #builder: GrammarBuilder
-  readonly #known = new Map<string, Expression | null>()
+/** Whole multiples of a whole number within a range. */
+function wholeMultiples(multiplied: number, builder: GrammarBuilder, low: number, high: number): Expression | null {
+  const zeros = /0*$/.exec(String(multiplied))![0].length
+  const unit = 10 ** zeros
+  const divisor = multiplied / unit
+  const known = new Map<string, Expression | null>()
 
-  constructor(divisor: number, builder: GrammarBuilder) {
-    this.#zeros = /0*$/.exec(String(divisor))![0].length
-    this.#divisor = divisor / 10 ** this.#zeros
-    this.#builder = builder
+  const [from, to] = [Math.ceil(low / unit), Math.floor(high / unit)]
+  if (from > to) return null
+  const options: (Expression | null)[] = []
+  if (from <= 0 && to >= 0) options.push(literal('0'))
+  const ended = (numbers: Expression | null) => numbers && sequence([numbers, literal('0'.repeat(zeros))])
+  if (to > 0) options.push(ended(positives(Math.max(1, from), to)))
+  if (from < 0) {
+    const negatives = ended(positives(Math.max(1, -to), -from))
+    options.push(negatives && sequence([literal('-'), negatives]))
   }
+  return choiceOrNull(options)
 
-  within(low: number, high: number): Expression | null {
-    const unit = 10 ** this.#zeros
-    const [from, to] = [Math.ceil(low / unit), Math.floor(high / unit)]
-    if (from > to) return null
-    const options: (Expression | null)[] = []
-    if (from <= 0 && to >= 0) options.push(literal('0'))
-    const ended = (numbers: Expression | null) => numbers && sequence([numbers, literal('0'.repeat(this.#zeros))])
-    if (to > 0) options.push(ended(this.#positives(Math.max(1, from), to)))
-    if (from < 0) {
-      const negatives = ended(this.#positives(Math.max(1, -to), -from))
-      options.push(negatives && sequence([literal('-'), negatives]))
-    }
-    return choiceOrNull(options)
-  }
-
-  #positives(low: number, high: number): Expression | null {
-    const divisor = this.#divisor
+  function positives(low: number, high: number): Expression | null {
     if (divisor === 1)
       return integersWithin({ min: { value: low, exclusive: false }, max: { value: high, exclusive: false } })
     const first = Math.ceil(low / divisor)
@@ -187,30 +178,27 @@ class Multiples {
     const options: (Expression | null)[] = []
     for (let start = low; start <= high; ) {
       const end = Math.min(high, 10 ** String(start).length - 1)
-      options.push(this.#digits(String(start), String(end), 0))
+      options.push(digits(String(start), String(end), 0))
       start = end + 1
     }
     return choiceOrNull(options)
   }
 
   /** Digits between two of the same length that leave no remainder behind digits that have left one. */
-  #digits(low: string, high: string, remainder: number): Expression | null {
+  function digits(low: string, high: string, remainder: number): Expression | null {
     if (low === '') return remainder === 0 ? EMPTY : null
-    const key = `${low} ${high} ${remainder}`
-    const known = this.#known.get(key)
-    if (known !== undefined) return known
-    const rest = low.length - 1
-    const byNext = new Map<Expression, string>()
-    for (let digit = Number(low[0]); digit <= Number(high[0]); digit++) {
-      const from = digit === Number(low[0]) ? low.slice(1) : '0'.repeat(rest)
-      const to = digit === Number(high[0]) ? high.slice(1) : '9'.repeat(rest)
-      const next = this.#digits(from, to, (remainder * 10 + digit) % this.#divisor)
-      if (next !== null) byNext.set(next, (byNext.get(next) ?? '') + digit)
-    }
-    const options = choiceOrNull(Array.from(byNext, ([next, digits]) => sequence([characters(setOf(digits)), next])))
-    const written = options && this.#builder.rule(options)
-    this.#known.set(key, written)
-    return written
+    return getOrMake(known, `${low} ${high} ${remainder}`, () => {
+      const rest = low.length - 1
+      const byNext = new Map<Expression, string>()
+      for (let digit = Number(low[0]); digit <= Number(high[0]); digit++) {
+        const from = digit === Number(low[0]) ? low.slice(1) : '0'.repeat(rest)
+        const to = digit === Number(high[0]) ? high.slice(1) : '9'.repeat(rest)
+        const next = digits(from, to, (remainder * 10 + digit) % divisor)
+        if (next !== null) byNext.set(next, (byNext.get(next) ?? '') + digit)
+      }
+      const options = choiceOrNull(Array.from(byNext, ([next, set]) => sequence([characters(setOf(set)), next])))
+      return options && builder.rule(options)
+    })
   }
 }
 

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import type { Expression } from './grammar.ts'
 import { Alphabet } from './regex/alphabet.ts'
 import { anchored } from './regex/anchors.ts'
@@ -88,11 +89,8 @@ export class StringTexts {
    * @throws UnsupportedConstraint naming the keyword at fault.
    */
   write(keywords: StringKeywords, text: ValueText, path: Path): Expression {
-    const written = this.#written.get(text) ?? new Map<string, Expression>()
-    this.#written.set(text, written)
-    const key = JSON.stringify(keywords)
-    const expression = written.get(key) ?? this.#write(keywords, text, path)
-    written.set(key, expression)
+    const written = getOrMake(this.#written, text, () => new Map<string, Expression>())
+    const expression = getOrMake(written, JSON.stringify(keywords), () => this.#write(keywords, text, path))
     return expression
   }
 

@@ -13,7 +13,8 @@ import {
 import { machineText } from './machine-text.ts'
 import type { Alphabet as RegexAlphabet } from './regex/alphabet.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
-import { ANYTHING, charactersOf, inOrder, type Pattern } from './regex/pattern.ts'
+import { characterSets } from './regex/determiniser.ts'
+import { ANYTHING, inOrder, type Pattern } from './regex/pattern.ts'
 import type { StateMachine } from './regex/state-machine.ts'
 import { type Alphabet, textWithout } from './text-without.ts'
 
@@ -99,7 +100,7 @@ export class ValueText {
   /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
   matching(pattern: Pattern): Expression | null {
     if (this.#marks.length > 0) {
-      const written = union(charactersOf(pattern), IN_ESCAPES)
+      const written = union(...characterSets(pattern), IN_ESCAPES)
       if (this.#marks.some((mark) => difference(setOf(mark), written).length === 0)) return null
     }
     return this.#quoted(matching(pattern, (set) => this.#character(set)))

@@ -16,6 +16,9 @@ export interface EnginePoolOptions {
   readonly onChange?: (() => void) | undefined
 }
 
+/** With the defaults in place of what is left out. */
+type Settled<Options> = { readonly [Name in keyof Options]-?: Exclude<Options[Name], undefined> }
+
 export interface PoolLogger {
   info(message: string): void
   error(message: string): void
@@ -37,12 +40,7 @@ const UNMETERED: PoolMeter = {
  * it first unloads idle engines, the least recently used first.
  */
 export class EnginePool {
-  readonly #memoryLimitBytes: number | null
-  readonly #loadWaitMs: number
-  readonly #maxWaiting: number
-  readonly #logger: PoolLogger
-  readonly #meter: PoolMeter
-  readonly #onChange: () => void
+  readonly #options: Settled<EnginePoolOptions>
   readonly #engines: PooledEngine[] = []
   /** Engines that take memory, including those that are loading. */
   readonly #resident = new Set<PooledEngine>()
@@ -58,19 +56,13 @@ export class EnginePool {
   #uses = 0
 
   constructor({
-    memoryLimitBytes,
     loadWaitMs = LOAD_WAIT_MS,
     maxWaiting = MAX_WAITING,
-    logger,
     meter = UNMETERED,
     onChange = () => {},
+    ...needed
   }: EnginePoolOptions) {
-    this.#memoryLimitBytes = memoryLimitBytes
-    this.#loadWaitMs = loadWaitMs
-    this.#maxWaiting = maxWaiting
-    this.#logger = logger
-    this.#meter = meter
-    this.#onChange = onChange
+    this.#options = { loadWaitMs, maxWaiting, meter, onChange, ...needed }
   }
 
   get engines(): readonly PooledEngine[] {
@@ -81,9 +73,7 @@ export class EnginePool {
   add(model: PoolModel): PooledEngine {
     this.#checkFit(model.name, bytesOf(model))
     const engine: PooledEngine = new PooledEngine(model, {
-      loadWaitMs: this.#loadWaitMs,
-      maxWaiting: this.#maxWaiting,
-      meter: this.#meter,
+      ...this.#options,
       load: (signal) => this.#load(engine, signal),
       released: () => this.#release(engine),
     })
@@ -97,8 +87,8 @@ export class EnginePool {
     const index = this.#engines.indexOf(engine)
     if (index >= 0) this.#engines.splice(index, 1)
     if (!this.#resident.delete(engine)) return
-    this.#meter.unloaded(engine.model.name)
-    this.#logger.info(`Unloaded ${engine.model.name}, which is no longer served`)
+    this.#options.meter.unloaded(engine.model.name)
+    this.#options.logger.info(`Unloaded ${engine.model.name}, which is no longer served`)
     this.#wake()
   }
 
@@ -107,7 +97,8 @@ export class EnginePool {
     const own = this.#engines.find((one) => one === engine)
     if (own === undefined || (this.#crowded.size > 0 && !this.#crowded.has(own))) return false
     if (this.#resident.has(own)) return true
-    const free = this.#memoryLimitBytes === null ? availableMemory() : this.#memoryLimitBytes - this.#usedBytes()
+    const free =
+      this.#options.memoryLimitBytes === null ? availableMemory() : this.#options.memoryLimitBytes - this.#usedBytes()
     return bytesOf(own.model) <= free
   }
 
@@ -118,7 +109,7 @@ export class EnginePool {
     const turn = this.#lastLoad.then(async () => {
       if (!own.isIdle || own.hasClients) return
       await this.#unload(own)
-      this.#logger.info(`Unloaded ${own.model.name}, which no request has used`)
+      this.#options.logger.info(`Unloaded ${own.model.name}, which no request has used`)
       this.#wake()
     })
     this.#lastLoad = turn.catch(() => {})
@@ -138,7 +129,7 @@ export class EnginePool {
   }
 
   #checkFit(what: string, bytes: number): void {
-    const limit = this.#memoryLimitBytes
+    const limit = this.#options.memoryLimitBytes
     if (limit === null || bytes <= limit) return
     throw new Error(
       `LOOKOUT_MODEL_MEMORY is too low for ${what}: about ${gib(bytes)} is needed, but the limit is ${gib(limit)}`,
@@ -156,12 +147,12 @@ export class EnginePool {
         const loaded = await turn
         if (loaded !== null) return loaded
         this.#crowded.add(engine)
-        this.#onChange()
+        this.#options.onChange()
         await Promise.race([released, aborted(signal)])
       }
       return null
     } finally {
-      if (this.#crowded.delete(engine)) this.#onChange()
+      if (this.#crowded.delete(engine)) this.#options.onChange()
     }
   }
 
@@ -174,14 +165,14 @@ export class EnginePool {
     try {
       const loaded = await engine.model.start(signal)
       const ms = performance.now() - started
-      this.#meter.loaded(name, ms)
-      this.#logger.info(`Loaded ${name} in ${Math.round(ms)} ms`)
+      this.#options.meter.loaded(name, ms)
+      this.#options.logger.info(`Loaded ${name} in ${Math.round(ms)} ms`)
       return loaded
     } catch (error) {
       this.#resident.delete(engine)
       if (!signal.aborted) {
-        this.#meter.loadFailed(name)
-        this.#logger.error(`Cannot load ${name}: ${(error as Error).message}`)
+        this.#options.meter.loadFailed(name)
+        this.#options.logger.error(`Cannot load ${name}: ${(error as Error).message}`)
       }
       throw error
     }
@@ -189,9 +180,9 @@ export class EnginePool {
 
   /** Unloads idle engines until `bytes` fit. @returns false, having unloaded nothing, when that would not be enough. */
   async #makeRoom(bytes: number): Promise<boolean> {
-    if (this.#memoryLimitBytes === null) return true
+    if (this.#options.memoryLimitBytes === null) return true
     const resident = [...this.#resident]
-    let free = this.#memoryLimitBytes - this.#usedBytes()
+    let free = this.#options.memoryLimitBytes - this.#usedBytes()
     const leaving: PooledEngine[] = []
     for (const engine of resident.filter(({ isIdle }) => isIdle).sort((a, b) => a.lastUse - b.lastUse)) {
       if (free >= bytes) break
@@ -202,7 +193,7 @@ export class EnginePool {
     await Promise.all(
       leaving.map(async (engine) => {
         await this.#unload(engine)
-        this.#logger.info(`Unloaded ${engine.model.name} to make room for another model`)
+        this.#options.logger.info(`Unloaded ${engine.model.name} to make room for another model`)
       }),
     )
     return true
@@ -211,7 +202,7 @@ export class EnginePool {
   async #unload(engine: PooledEngine): Promise<void> {
     await engine.unload()
     this.#resident.delete(engine)
-    this.#meter.unloaded(engine.model.name)
+    this.#options.meter.unloaded(engine.model.name)
   }
 
   #usedBytes(): number {
@@ -227,7 +218,7 @@ export class EnginePool {
   #wake(): void {
     this.#released.resolve()
     this.#released = Promise.withResolvers()
-    this.#onChange()
+    this.#options.onChange()
   }
 }
 

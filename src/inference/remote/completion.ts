@@ -2,10 +2,11 @@ import { Automaton } from '../constraints/automaton.ts'
 import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
-import type { EngineEvent, TokenLogProb } from '../contract/generation.ts'
+import type { EngineEvent, TextEvent, TokenLogProb } from '../contract/generation.ts'
 import type { Repetition } from '../contract/repetition.ts'
+import { ReplyText } from '../contract/reply-text.ts'
 import type { Thought } from '../contract/work.ts'
-import { type Printer, TextStream } from './tokens/printer.ts'
+import type { Printer } from './tokens/printer.ts'
 import type { TokenRating } from './wire/wire.ts'
 
 export interface CompletionPlace {
@@ -33,11 +34,7 @@ export class Completion {
   readonly #topLogProbs: number | null
   readonly #printer: Printer
   readonly #emit: (event: EngineEvent) => void
-  #text: TextStream
-  /** Tokens since the last text. */
-  #silent = 0
-  /** Their log-probabilities. */
-  #silentLogProbs: TokenLogProb[] = []
+  readonly #text: ReplyText
   #interrupted = false
   /** Whether its thought has come to repeat itself. */
   #isCircling = false
@@ -56,7 +53,7 @@ export class Completion {
     this.#topLogProbs = topLogProbs
     this.#printer = printer
     this.#emit = emit
-    this.#text = new TextStream(printer)
+    this.#text = new ReplyText({ branch, completion: index }, topLogProbs !== null)
   }
 
   /** Whether what else the server sends of it is not wanted. */
@@ -87,11 +84,10 @@ export class Completion {
     const circle = allowed.findIndex((token) => this.#repetition?.push(token))
     const wanted = circle === -1 ? allowed : allowed.slice(0, circle + 1)
     for (const token of wanted) this.tokens.push(token)
-    this.#silent += wanted.length
     const most = this.#topLogProbs
-    if (most !== null) this.#silentLogProbs.push(...wanted.map((token, at) => this.#rated(token, ratings[at], most)))
-    const { text, ends } = this.#text.read(wanted)
-    this.#send(text, ends)
+    const logProbs = most === null ? [] : wanted.map((token, at) => this.#rated(token, ratings[at], most))
+    const pieces = wanted.map((token) => this.#printer.bytes(token))
+    this.#send(this.#text.push(pieces, logProbs))
     if (circle !== -1 && this.#thinks) this.#isCircling = true
     else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
   }
@@ -127,7 +123,7 @@ export class Completion {
     if (at === -1) {
       this.#interrupted = this.tokens.length >= budget
       // Half of a character would spoil what follows it.
-      this.#text = new TextStream(this.#printer)
+      this.#text.cut()
       this.add((await tokensOf(closing)).slice(0, this.left))
       return
     }
@@ -141,8 +137,7 @@ export class Completion {
 
   finish(given: 'stop' | 'length'): void {
     if (this.isFinished) return
-    const rest = this.#text.end()
-    this.#send(rest, [])
+    this.#send(this.#text.end())
     this.isFinished = true
     // A text that should have gone on is the beginning of an allowed one.
     const isWhole = this.#matcher === null || this.#matcher.accept(END)
@@ -157,17 +152,8 @@ export class Completion {
     })
   }
 
-  /** @param told where the texts of the last tokens end. */
-  #send(text: string, told: readonly number[]): void {
-    // The bytes of a character that never ended are no text of their own.
-    if (text === '' || this.#silent === 0) return
-    const logProbs = this.#topLogProbs === null ? {} : { logProbs: this.#silentLogProbs }
-    const { branch, index: completion } = this
-    const tokens = this.#silent
-    const ends = tokens === 1 ? {} : { ends: [...Array<number>(tokens - told.length).fill(0), ...told] }
-    this.#emit({ type: 'text', branch, completion, text, tokens, ...ends, ...logProbs })
-    this.#silent = 0
-    this.#silentLogProbs = []
+  #send(event: TextEvent | null): void {
+    if (event !== null) this.#emit(event)
   }
 }
 

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { getOrMake } from '../../lib/get-or-make.ts'
 import type { Path } from '../../lib/param.ts'
 import { ConstraintThreads } from '../constraints/constraint-threads.ts'
 import { refusal } from '../constraints/refusal.ts'
@@ -21,12 +22,11 @@ export class ConstraintWriter {
    */
   async write(constraint: Constraint, organisation: string): Promise<WrittenGrammar> {
     const key = JSON.stringify({ ...constraint, param: undefined })
-    let written = this.#kept.get(key)
-    if (written === undefined) {
-      written = this.#threads.compile(constraint, organisation, tooMany)
-      this.#kept.set(key, written)
-      written.catch((error) => error instanceof UnsupportedConstraint || this.#kept.delete(key))
-    }
+    const written = getOrMake(this.#kept, key, () => {
+      const compiling = this.#threads.compile(constraint, organisation, tooMany)
+      compiling.catch((error) => error instanceof UnsupportedConstraint || this.#kept.delete(key))
+      return compiling
+    })
     try {
       return await written
     } catch (error) {

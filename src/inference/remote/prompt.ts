@@ -71,7 +71,7 @@ export function assemble(
   const all: number[] = []
   const pictures = images.map((image): Picture => ({ key: pictureKey(image, salt), image }))
   for (const [index, text] of tokens.entries()) {
-    for (const token of rule?.guard?.guarded(text) ?? text) all.push(token)
+    for (const token of rule?.guard?.(text) ?? text) all.push(token)
     if (images[index] !== undefined) all.push(...rule!.placeholder)
   }
   return harmless(all, pictures, rule)
@@ -90,7 +90,7 @@ export function joined(first: RemotePrompt, second: RemotePrompt, rule: PictureR
 
 /** A prompt and what has been written behind it. */
 export function continued(prompt: RemotePrompt, written: readonly number[], rule: PictureRule | null): RemotePrompt {
-  const tokens = [...prompt.tokens, ...(rule?.guard?.guarded(written) ?? written)]
+  const tokens = [...prompt.tokens, ...(rule?.guard?.(written) ?? written)]
   return harmless(tokens, prompt.pictures, rule, prompt.tokens.length)
 }
 

@@ -12,10 +12,10 @@ import { HEALTH_TIMES, type HealthTimes, ModelServer } from './servers/server.ts
 import { Servers } from './servers/servers.ts'
 import { SglangWire, type SglangWireOptions } from './sglang/sglang-wire.ts'
 import { TokenExchange } from './token-exchange.ts'
-import { LineBreaks } from './tokens/line-breaks.ts'
+import { lineBreaks } from './tokens/line-breaks.ts'
 import { MarkBreaker } from './tokens/mark-breaker.ts'
 import { Printer } from './tokens/printer.ts'
-import { TextGuard } from './tokens/text-guard.ts'
+import { textGuard } from './tokens/text-guard.ts'
 import { TokenizerThreads } from './tokens/tokenizer-threads.ts'
 import { VllmWire } from './vllm/vllm-wire.ts'
 import type { TokenWire, Wire } from './wire/wire.ts'
@@ -122,8 +122,8 @@ async function pictureRuleOf(
     placeholder: [...begin!, ...replaced!, ...end!],
     replaced: replaced!.length,
     countTokens: (size) => countImageTokens(rule, geometry, size),
-    guard: isText ? new TextGuard(replaced!, space!) : null,
-    lines: canJoin ? new LineBreaks(one![0]!, two![0]!, replaced![0]!) : null,
+    guard: isText ? textGuard(replaced!, space!) : null,
+    lines: canJoin ? lineBreaks(one![0]!, two![0]!, replaced![0]!) : null,
   }
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { invalidRequest } from '../../lib/errors.ts'
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { logSum } from '../../lib/log-sum.ts'
 import { GREEDY } from '../contract/greedy.ts'
 import type { PromptPart } from '../contract/parts.ts'
@@ -37,15 +38,18 @@ export class TokenRater implements ReplyRater<RemotePrompt> {
   }
 
   async tokensOf({ organisation, prefix, questions }: ReadWork): Promise<readonly (readonly Int32Array[])[] | null> {
-    const groups = new TextGroups()
+    /** To be tokenised, each of them once. */
+    const groups: (readonly PromptText[])[] = []
+    const known = new Map<string, number>()
+    const add = (texts: readonly PromptText[]) => getOrMake(known, JSON.stringify(texts), () => groups.push(texts) - 1)
     const places = questions.map(({ suffix, replies }) => {
       const before = endOf(suffix) ?? endOf(prefix) ?? []
       return replies.map((text) => {
         const reply = { text, trusted: false }
-        return { before: groups.add(before), alone: groups.add([reply]), joined: groups.add([...before, reply]) }
+        return { before: add(before), alone: add([reply]), joined: add([...before, reply]) }
       })
     })
-    const tokens = await this.#parts.tokenizer.encode(groups.all, organisation)
+    const tokens = await this.#parts.tokenizer.encode(groups, organisation)
     if (tokens === null) return null
     return places.map((replies, index) =>
       replies.map(({ before, alone, joined }) => {
@@ -154,22 +158,6 @@ function placesOf({ nodes, ends }: ReplyTree, stopTokens: readonly number[]): Pl
   }
   for (const { node } of ends) for (const token of stopTokens) wanted[node + 1]!.add(token)
   return written.map((tokens, place) => ({ written: tokens, wanted: [...wanted[place]!] }))
-}
-
-/** Texts to be tokenised, each of them once. */
-class TextGroups {
-  readonly all: (readonly PromptText[])[] = []
-  readonly #known = new Map<string, number>()
-
-  /** @returns its number. */
-  add(texts: readonly PromptText[]): number {
-    const key = JSON.stringify(texts)
-    const known = this.#known.get(key)
-    if (known !== undefined) return known
-    const number = this.all.push(texts) - 1
-    this.#known.set(key, number)
-    return number
-  }
 }
 
 /** The text that a prompt ends with; null for a prompt without parts. */

@@ -3,13 +3,13 @@ import { isMap, isNone, isNumber, isString, isTrue, type Key, textOf, type Value
 /** The arguments of a function, a method, a filter or a test. */
 export class ArgumentsOf {
   readonly #name: string
-  readonly #positional: readonly Value[]
-  readonly #named: ReadonlyMap<Key, Value>
+  readonly positional: readonly Value[]
+  readonly namedOnes: ReadonlyMap<Key, Value>
 
   constructor(name: string, positional: readonly Value[], named: ReadonlyMap<Key, Value>) {
     this.#name = name
-    this.#positional = positional
-    this.#named = named
+    this.positional = positional
+    this.namedOnes = named
   }
 
   /** Those of a call: the library appends the named ones as one value. */
@@ -20,26 +20,18 @@ export class ArgumentsOf {
     return new ArgumentsOf(name, args.slice(0, -1), last.value)
   }
 
-  get positional(): readonly Value[] {
-    return this.#positional
-  }
-
-  get namedOnes(): ReadonlyMap<Key, Value> {
-    return this.#named
-  }
-
   at(index: number, name: string): Value | undefined {
-    return this.#positional[index] ?? this.#named.get(name)
+    return this.positional[index] ?? this.namedOnes.get(name)
   }
 
   needed(index: number): Value {
-    const value = this.#positional[index]
+    const value = this.positional[index]
     if (value === undefined) throw new Error(`${this.#name} needs ${index + 1} argument${index === 0 ? '' : 's'}`)
     return value
   }
 
   named(name: string): Value {
-    const value = this.#named.get(name)
+    const value = this.namedOnes.get(name)
     if (value === undefined) throw new Error(`${this.#name} needs the argument '${name}'`)
     return value
   }

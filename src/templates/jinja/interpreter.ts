@@ -206,6 +206,19 @@ function assign(target: Node, value: Value, scope: Scope): void {
   for (const [i, inner] of targets.entries()) assign(inner, values[i]!, scope)
 }
 
+const LOOP_FIELDS = new Map<Key, (items: readonly Value[], index: number) => Value | undefined>([
+  ['index', (_items, index) => integer(index + 1)],
+  ['index0', (_items, index) => integer(index)],
+  ['revindex', (items, index) => integer(items.length - index)],
+  ['revindex0', (items, index) => integer(items.length - index - 1)],
+  ['first', (_items, index) => boolean(index === 0)],
+  ['last', (items, index) => boolean(index === items.length - 1)],
+  ['length', (items) => integer(items.length)],
+  ['previtem', (items, index) => items[index - 1]],
+  ['nextitem', (items, index) => items[index + 1]],
+  ['cycle', (_items, index) => new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)],
+])
+
 /** The fields of `loop`. They are made when they are read: some templates go through all turns for each turn. */
 class LoopFields extends Map<Key, Value> {
   readonly #items: readonly Value[]
@@ -218,31 +231,7 @@ class LoopFields extends Map<Key, Value> {
   }
 
   override get(name: Key): Value | undefined {
-    const items = this.#items
-    const index = this.#index
-    switch (name) {
-      case 'index':
-        return integer(index + 1)
-      case 'index0':
-        return integer(index)
-      case 'revindex':
-        return integer(items.length - index)
-      case 'revindex0':
-        return integer(items.length - index - 1)
-      case 'first':
-        return boolean(index === 0)
-      case 'last':
-        return boolean(index === items.length - 1)
-      case 'length':
-        return integer(items.length)
-      case 'previtem':
-        return items[index - 1]
-      case 'nextitem':
-        return items[index + 1]
-      case 'cycle':
-        return new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)
-    }
-    return undefined
+    return LOOP_FIELDS.get(name)?.(this.#items, this.#index)
   }
 }
 

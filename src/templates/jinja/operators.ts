@@ -1,8 +1,6 @@
-import { contains } from './tests.ts'
+import { contains, testNamed } from './tests.ts'
 import {
   boolean,
-  compare,
-  equal,
   FloatValue,
   integer,
   isFloat,
@@ -17,28 +15,24 @@ import {
   type Value,
 } from './values.ts'
 
+/** Operators that are tests as well. */
+const COMPARISONS: ReadonlySet<string> = new Set(['==', '!=', '<', '>', '<=', '>=', 'in'])
+
+const ARITHMETIC: ReadonlyMap<string, (a: number, b: number) => number> = new Map([
+  ['+', (a, b) => a + b],
+  ['-', (a, b) => a - b],
+  ['*', (a, b) => a * b],
+  ['/', (a, b) => a / b],
+  ['//', (a, b) => Math.floor(a / b)],
+  ['%', (a, b) => a - b * Math.floor(a / b)],
+  ['**', (a, b) => a ** b],
+])
+
 /** An operator of two values, as Python computes it. @throws Error for values that it does not take. */
 export function calculate(operator: string, left: Value, right: Value): Value {
-  switch (operator) {
-    case '==':
-      return boolean(equal(left, right))
-    case '!=':
-      return boolean(!equal(left, right))
-    case 'in':
-      return boolean(contains(right, left))
-    case 'not in':
-      return boolean(!contains(right, left))
-    case '~':
-      return string(textOf(left) + textOf(right))
-    case '<':
-      return boolean(compare(left, right) < 0)
-    case '>':
-      return boolean(compare(left, right) > 0)
-    case '<=':
-      return boolean(compare(left, right) <= 0)
-    case '>=':
-      return boolean(compare(left, right) >= 0)
-  }
+  if (COMPARISONS.has(operator)) return boolean(testNamed(operator)(left, right))
+  if (operator === 'not in') return boolean(!contains(right, left))
+  if (operator === '~') return string(textOf(left) + textOf(right))
   if (isNumber(left) && isNumber(right)) return numeric(operator, left, right)
   if (operator === '+' && isString(left) && isString(right)) return string(left.value + right.value)
   if (operator === '+' && isList(left) && isList(right) && left.type === right.type) {
@@ -58,29 +52,11 @@ function numeric(operator: string, left: Value<number | boolean>, right: Value<n
   const a = Number(left.value)
   const b = Number(right.value)
   if (b === 0 && ['/', '//', '%'].includes(operator)) throw new Error('division by zero')
+  const compute = ARITHMETIC.get(operator)
+  if (compute === undefined) throw new Error(`unknown operator ${operator}`)
   const yieldsFloat = isFloat(left) || isFloat(right) || operator === '/' || (operator === '**' && b < 0)
-  const result = arithmetic(operator, a, b)
+  const result = compute(a, b)
   return yieldsFloat ? new FloatValue(result) : integer(result)
-}
-
-function arithmetic(operator: string, a: number, b: number): number {
-  switch (operator) {
-    case '+':
-      return a + b
-    case '-':
-      return a - b
-    case '*':
-      return a * b
-    case '/':
-      return a / b
-    case '//':
-      return Math.floor(a / b)
-    case '%':
-      return a - b * Math.floor(a / b)
-    case '**':
-      return a ** b
-  }
-  throw new Error(`unknown operator ${operator}`)
 }
 
 /** `'%s: %d' % (a, b)`. */

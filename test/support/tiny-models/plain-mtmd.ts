@@ -1,7 +1,7 @@
 import koffi from 'koffi'
-import { declareIn } from '../../../src/inference/local/native/declare.ts'
 import { locateNativeLibraries } from '../../../src/inference/local/native/native-paths.ts'
 import { mtmdContextParams, type Pointer, type StructValue } from '../../../src/inference/local/native/structs.ts'
+import { declareIn } from '../declare-c.ts'
 
 /** Position of one media token: time, column, row; `z` is reserved. */
 interface DecoderPosition {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { ALL, type CodePoints, type Range } from './code-points.ts'
 
 /** Characters by the sets that they are in: no set tells those of one class apart. */
@@ -44,18 +45,16 @@ export class Alphabet {
 
   /** @returns for each class whether it is in a set, which is one of those that the alphabet was made of. */
   members(set: CodePoints): Uint8Array {
-    let members = this.#members.get(set)
-    if (members === undefined) {
-      members = new Uint8Array(this.classes.length)
+    return getOrMake(this.#members, set, () => {
+      const members = new Uint8Array(this.classes.length)
       for (const [first, last] of set) {
         for (let at = this.#intervalOf(first); at < this.#starts.length && this.#starts[at]! <= last; at++) {
           const id = this.#classOfStart[at]!
           if (id >= 0) members[id] = 1
         }
       }
-      this.#members.set(set, members)
-    }
-    return members
+      return members
+    })
   }
 
   /** @returns the index of the last start that is not behind a code point; -1 where there is none. */

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { Alphabet } from './alphabet.ts'
 import { ALL, type CodePoints } from './code-points.ts'
 import { PatternError } from './parser.ts'
@@ -201,23 +202,19 @@ export class Determiniser implements Steps<State> {
   #machineAfter({ text, negated }: Assertion, before: readonly number[]): StateMachine {
     const within = [...textsBefore(text)].map((inner) => this.#assertions.indexOf(inner))
     const key = `${this.#idOf(text)} ${negated} ${within.map((index) => before[index]).join()}`
-    let machine = this.#machinesAfter.get(key)
-    if (machine === undefined) {
+    return getOrMake(this.#machinesAfter, key, () => {
       const context = new Map(
         within.map((index) => [this.#assertions[index]!, { machine: this.#before[index]!, state: before[index]! }]),
       )
-      machine = new Determiniser(text, this.#alphabet, this.#limits, context).machine()
-      if (negated) machine = complement(machine)
-      this.#machinesAfter.set(key, machine)
+      const found = new Determiniser(text, this.#alphabet, this.#limits, context).machine()
+      const machine = negated ? complement(found) : found
       this.#machines.set(machine, { id: this.#machines.size, universal: universalState(machine) })
-    }
-    return machine
+      return machine
+    })
   }
 
   #idOf(text: Syntax): number {
-    const id = this.#textIds.get(text) ?? this.#textIds.size
-    this.#textIds.set(text, id)
-    return id
+    return getOrMake(this.#textIds, text, () => this.#textIds.size)
   }
 
   #withCondition(conditions: number, machine: StateMachine, state: number): number {
@@ -242,12 +239,7 @@ export class Determiniser implements Steps<State> {
   #intern(conditions: readonly Condition[]): number {
     const sorted = conditions.toSorted((a, b) => a.id - b.id || a.state - b.state)
     const key = sorted.map(({ id, state }) => `${id}.${state}`).join()
-    let found = this.#conditionIds.get(key)
-    if (found === undefined) {
-      found = this.#conditions.push(sorted) - 1
-      this.#conditionIds.set(key, found)
-    }
-    return found
+    return getOrMake(this.#conditionIds, key, () => this.#conditions.push(sorted) - 1)
   }
 
   /** @returns where the expression begins that goes on at `next`. */

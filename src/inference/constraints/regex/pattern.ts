@@ -1,5 +1,5 @@
 import { sumOf } from '../../../lib/sum.ts'
-import { ALL, type CodePoints, union } from './code-points.ts'
+import { ALL, type CodePoints } from './code-points.ts'
 
 /** A regular expression as a tree. It stands for whole texts: anchors are gone, and `searching` writes what a search skips. */
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
@@ -106,19 +106,5 @@ export function lengthsOf(pattern: Pattern): Lengths {
       const times = pattern.max ?? Number.POSITIVE_INFINITY
       return { min: part.min * pattern.min, max: part.max === 0 || times === 0 ? 0 : part.max * times }
     }
-  }
-}
-
-/** All characters of the texts that a pattern matches. */
-export function charactersOf(pattern: Pattern): CodePoints {
-  switch (pattern.type) {
-    case 'character':
-      return pattern.set
-    case 'sequence':
-      return union(...pattern.parts.map(charactersOf))
-    case 'choice':
-      return union(...pattern.options.map(charactersOf))
-    case 'repeat':
-      return charactersOf(pattern.part)
   }
 }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { type CodePoints, intersection, type Range, setOf, union } from './code-points.ts'
 
 const LAST = 0x10ffff
@@ -11,12 +12,7 @@ const properties = new Map<string, CodePoints | null>()
  * @returns null for a property that it does not know.
  */
 export function charactersWith(property: string): CodePoints | null {
-  let set = properties.get(property)
-  if (set === undefined) {
-    set = find(property)
-    properties.set(property, set)
-  }
-  return set
+  return getOrMake(properties, property, () => find(property))
 }
 
 function find(property: string): CodePoints | null {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { isMultiple } from '../numbers.ts'
 import { PatternError } from '../regex/parser.ts'
 import { SearchMatcher } from '../regex/search-matcher.ts'
@@ -78,12 +79,7 @@ export class ValueCheck {
 
   /** Whether a pattern is found in a text; null for a pattern that is not supported. */
   matches(source: string, text: string): boolean | null {
-    let matcher = this.#matchers.get(source)
-    if (matcher === undefined) {
-      matcher = matcherOf(source)
-      this.#matchers.set(source, matcher)
-    }
-    return matcher?.test(text) ?? null
+    return getOrMake(this.#matchers, source, () => matcherOf(source))?.test(text) ?? null
   }
 
   /** Whether it is known which members each schema is about. */

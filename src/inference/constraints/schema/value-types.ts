@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { Plain } from './schema-conjunction.ts'
 import { typeOf } from './schema-conjunction.ts'
 import { partOfRoot, SchemaOptions, TooComplex } from './schema-options.ts'
@@ -9,14 +10,7 @@ export type ValueTypes = readonly string[] | null
 export function memberTypes(root: unknown): (name: string) => ValueTypes {
   const options = new SchemaOptions(root, () => {}, true)
   const known = new Map<string, ValueTypes>()
-  return (name) => {
-    let types = known.get(name)
-    if (types === undefined) {
-      types = typesOfMember(options, root, name)
-      known.set(name, types)
-    }
-    return types
-  }
+  return (name) => getOrMake(known, name, () => typesOfMember(options, root, name))
 }
 
 function typesOfMember(options: SchemaOptions, root: unknown, name: string): ValueTypes {

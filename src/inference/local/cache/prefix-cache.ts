@@ -43,7 +43,8 @@ const PIECE_BYTES = 8 * 2 ** 20
  */
 export class PrefixCache {
   readonly #kv: KvCache
-  readonly #limitBytes: number
+  /** Maximum size in bytes. */
+  readonly limitBytes: number
   readonly #copied: (piece: CachedPrefix) => void
   /** Pieces with their sizes in bytes. A piece is always more recent than its children. */
   readonly #pieces = new FairLru<CachedPrefix>()
@@ -54,13 +55,8 @@ export class PrefixCache {
   /** @param copied called for each copied piece, unless it is exact. */
   constructor(kv: KvCache, limitBytes: number, copied: (piece: CachedPrefix) => void = () => {}) {
     this.#kv = kv
-    this.#limitBytes = limitBytes
+    this.limitBytes = limitBytes
     this.#copied = copied
-  }
-
-  /** Maximum size in bytes. */
-  get limitBytes(): number {
-    return this.#limitBytes
   }
 
   /** Number of pieces. */
@@ -120,7 +116,7 @@ export class PrefixCache {
     sequence: KvSequence,
     { kv = this.#kv, isExact = false }: CopyOptions = {},
   ): PrefixCopy | null {
-    if (key.length < SHORTEST_MATCH || this.#limitBytes === 0) return null
+    if (key.length < SHORTEST_MATCH || this.limitBytes === 0) return null
     const match = this.find(organisation, key, isExact)
     if (match?.cut.cells === key.length) {
       this.#touch(match.source)
@@ -130,7 +126,7 @@ export class PrefixCache {
     const [last, next] = continues ? [pieceAt(match.source, match.cut), match.cut] : [null, START]
     const end = key.cutBefore(key.length)
     const bytes = kv.measure(sequence, next, end)
-    if (bytesOf(last) + bytes > this.#limitBytes) return null
+    if (bytesOf(last) + bytes > this.limitBytes) return null
     const pieceCells =
       kv.copiesParts && !isExact ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes)) : end.cells
     return { organisation, key, pieceCells, last, next, kv, isExact }
@@ -176,9 +172,9 @@ export class PrefixCache {
 
   /** @param last the end of a sequence that stays. @returns false if `bytes` cannot be freed. */
   #makeRoom(bytes: number, last: CachedPrefix | null): boolean {
-    if (bytesOf(last) + bytes > this.#limitBytes) return false
+    if (bytesOf(last) + bytes > this.limitBytes) return false
     const staying = new Set(chainOf(last))
-    while (this.bytes + bytes > this.#limitBytes) this.#remove(this.#pieces.next((piece) => staying.has(piece))!)
+    while (this.bytes + bytes > this.limitBytes) this.#remove(this.#pieces.next((piece) => staying.has(piece))!)
     return true
   }
 

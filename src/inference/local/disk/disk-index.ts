@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { KvCache } from '../cache/kv-cache.ts'
 import { chainOf, whereCuttable } from '../cache/piece.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
@@ -49,12 +50,7 @@ export class DiskIndex {
         shelf.refreshing = null
       })
     // A disk may hang.
-    let timer: NodeJS.Timeout | undefined
-    const tooLate = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, REFRESH_MS)
-    })
-    await Promise.race([shelf.refreshing, tooLate])
-    clearTimeout(timer)
+    await Promise.race([shelf.refreshing, delay(REFRESH_MS, undefined, { ref: false })])
   }
 
   find(organisation: string, key: PrefixKey): PrefixMatch<StoredPiece> | null {

@@ -3,6 +3,7 @@ import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Backend } from '../../../config/backend.ts'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { version } from '../../../lib/version.ts'
 import { loadLocalCard } from '../../../models/card.ts'
 import type { MachineSpeed } from '../../../models/machine-speed.ts'
@@ -46,12 +47,7 @@ export async function machineSpeed(options: MachineSpeedOptions): Promise<Machin
     const machine = await describeMachine(backend)
     const known = await readStored(file)
     if (known !== null && JSON.stringify(known.machine) === JSON.stringify(machine)) return known.speed
-    let measurement = measurements.get(dataDirectory)
-    if (measurement === undefined) {
-      measurement = measureAndStore(file, machine, options)
-      measurements.set(dataDirectory, measurement)
-    }
-    return await measurement
+    return await getOrMake(measurements, dataDirectory, () => measureAndStore(file, machine, options))
   } catch {
     return null
   }

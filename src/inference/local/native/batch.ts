@@ -1,5 +1,6 @@
 import koffi from 'koffi'
-import type { Llama, NativeBatch } from './llama.ts'
+import type { Llama } from './llama.ts'
+import type { NativeBatch } from './structs.ts'
 
 /** The rows of one decode call, written directly into native memory. */
 export class Batch {

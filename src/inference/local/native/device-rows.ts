@@ -18,8 +18,6 @@ const RANKED_AT = TOP_K_AT + 3 * MAX_LIST
 const [NONE, ARGMAX, SAMPLE, TOP_K] = [0, 1, 2, 3] as const
 const WORD_BITS = 32
 
-const p = 'void *'
-
 /** @param path of a backend's library. @returns null if it was not compiled with `device/logits.cu`. */
 export function bindDeviceChoice(path: string) {
   const library = koffi.load(path)
@@ -30,30 +28,16 @@ export function bindDeviceChoice(path: string) {
   }
   const declare = declareIn(library)
   return {
-    create: declare<(vocabularySize: number) => Pointer>('lookout_chooser_new', p, ['int32']),
-    free: declare<(chooser: Pointer) => void>('lookout_chooser_free', 'void', [p]),
-    arm: declare<(chooser: Pointer, rows: number) => void>('lookout_chooser_arm', 'void', [p, 'int32']),
-    keeps: declare<(chooser: Pointer) => boolean>('lookout_chooser_keeps', 'bool', [p]),
-    ask: declare<
-      (
-        chooser: Pointer,
-        count: number,
-        asks: Float64Array,
-        tokens: Int32Array,
-        amounts: Float64Array,
-        penalties: number,
-        masks: Int32Array,
-        maskCount: number,
-        wanted: Int32Array,
-        pairs: number,
-      ) => boolean
-    >('lookout_chooser_ask', 'bool', [p, 'int32', p, p, p, 'int32', p, 'int32', p, 'int32']),
-    answer: declare<(chooser: Pointer, answers: Float64Array, wanted: Float32Array) => boolean>(
-      'lookout_chooser_answer',
-      'bool',
-      [p, p, p],
+    create: declare('pointer lookout_chooser_new(int32 vocabularySize)'),
+    free: declare('void lookout_chooser_free(pointer chooser)'),
+    arm: declare('void lookout_chooser_arm(pointer chooser, int32 rows)'),
+    keeps: declare('bool lookout_chooser_keeps(pointer chooser)'),
+    ask: declare(
+      `bool lookout_chooser_ask(pointer chooser, int32 count, doubles asks, int32s tokens, doubles amounts,
+        int32 penalties, int32s masks, int32 maskCount, int32s wanted, int32 pairs)`,
     ),
-    fetch: declare<(chooser: Pointer, row: number) => boolean>('lookout_chooser_fetch', 'bool', [p, 'int32']),
+    answer: declare('bool lookout_chooser_answer(pointer chooser, doubles answers, floats wanted)'),
+    fetch: declare('bool lookout_chooser_fetch(pointer chooser, int32 row)'),
   }
 }
 

@@ -1,4 +1,4 @@
-import koffi, { type LibraryHandle } from 'koffi'
+import type { LibraryHandle } from 'koffi'
 import { declareIn } from './declare.ts'
 import type { GpuPaths } from './native-paths.ts'
 import type { Pointer } from './structs.ts'
@@ -57,18 +57,13 @@ export function openDevices(
 
 function bindDevices(ggml: LibraryHandle): () => readonly Device[] {
   const declare = declareIn(ggml)
-  const count = declare<() => number>('ggml_backend_dev_count', 'size_t', [])
-  const get = declare<(index: number) => Pointer>('ggml_backend_dev_get', 'void *', ['size_t'])
-  const type = declare<(device: Pointer) => number>('ggml_backend_dev_type', 'int', ['void *'])
-  const name = declare<(device: Pointer) => string>('ggml_backend_dev_name', 'str', ['void *'])
-  const description = declare<(device: Pointer) => string>('ggml_backend_dev_description', 'str', ['void *'])
-  const bufferType = declare<(device: Pointer) => Pointer>('ggml_backend_dev_buffer_type', 'void *', ['void *'])
-  const out = koffi.out(koffi.pointer('size_t'))
-  const memory = declare<(device: Pointer, free: [number], total: [number]) => void>(
-    'ggml_backend_dev_memory',
-    'void',
-    ['void *', out, out],
-  )
+  const count = declare('size_t ggml_backend_dev_count()')
+  const get = declare('pointer ggml_backend_dev_get(size_t index)')
+  const type = declare('int ggml_backend_dev_type(pointer device)')
+  const name = declare('str ggml_backend_dev_name(pointer device)')
+  const description = declare('str ggml_backend_dev_description(pointer device)')
+  const bufferType = declare('pointer ggml_backend_dev_buffer_type(pointer device)')
+  const memory = declare('void ggml_backend_dev_memory(pointer device, out_size free, out_size total)')
   return () => {
     const all = Array.from({ length: count() }, (_, index) => {
       const handle = get(index)

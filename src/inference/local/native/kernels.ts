@@ -28,10 +28,10 @@ export function bindKernels(path: string): Kernels {
   const declare = declareIn(koffi.load(path))
   return {
     operations: bindOperations(declare),
-    shareRows: declare<Kernels['shareRows']>('lookout_set_row_threads', 'void', ['int32']),
-    clearWithZeroPages: declare<Kernels['clearWithZeroPages']>('lookout_clear_with_zero_pages', 'void', []),
-    computesProducts: declare<() => boolean>('lookout_has_gemm', 'bool', [])(),
-    isInvariant: declare<() => boolean>('lookout_is_batch_invariant', 'bool', []),
+    shareRows: declare('void lookout_set_row_threads(int32 threads)'),
+    clearWithZeroPages: declare('void lookout_clear_with_zero_pages()'),
+    computesProducts: declare('bool lookout_has_gemm()')(),
+    isInvariant: declare('bool lookout_is_batch_invariant()'),
   }
 }
 
@@ -39,22 +39,13 @@ type Row = readonly [logits: Float32Array, count: number, mask: Int32Array | nul
 
 /** The functions of `kernels/logits.cpp`. */
 export function bindOperations(declare: Declare): LogitsOperations {
-  const ROW = ['void *', 'int32', 'void *']
-  const argmax = declare<(...row: Row) => number>('lookout_argmax', 'int32', ROW)
-  const topK = declare<(...args: [...Row, k: number, tokens: Int32Array]) => number>('lookout_top_k', 'int32', [
-    ...ROW,
-    'int32',
-    'void *',
-  ])
-  const logSumExp = declare<(...row: Row) => number>('lookout_log_sum_exp', 'double', ROW)
-  const topPCutoff = declare<(...args: [...Row, topP: number]) => number>('lookout_top_p_cutoff', 'float', [
-    ...ROW,
-    'double',
-  ])
-  const sample = declare<(...args: [...Row, temperature: number, minLogit: number, drawSeed: number]) => number>(
-    'lookout_sample',
-    'int32',
-    [...ROW, 'double', 'double', 'uint32'],
+  const argmax = declare('int32 lookout_argmax(floats logits, int32 count, int32s? mask)')
+  const topK = declare('int32 lookout_top_k(floats logits, int32 count, int32s? mask, int32 k, int32s tokens)')
+  const logSumExp = declare('double lookout_log_sum_exp(floats logits, int32 count, int32s? mask)')
+  const topPCutoff = declare('float lookout_top_p_cutoff(floats logits, int32 count, int32s? mask, double topP)')
+  const sample = declare(
+    `int32 lookout_sample(floats logits, int32 count, int32s? mask, double temperature, double minLogit,
+      uint32 drawSeed)`,
   )
   const rowOf = (logits: Float32Array, allowed?: Int32Array): Row => [logits, logits.length, allowed ?? null]
   return {

@@ -1,5 +1,6 @@
 import koffi, { type LibraryHandle } from 'koffi'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
+import { declareIn } from './declare.ts'
 import { bindDeviceChoice, type DeviceChoice } from './device-rows.ts'
 import { type Devices, openDevices } from './devices.ts'
 import { bindKernels, type Kernels } from './kernels.ts'
@@ -72,8 +73,8 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     throw new Error(`This release of Lookout needs llama.cpp ${LLAMA_RELEASE}; ${paths.llama} is ${version}.`)
   }
   llama.log_set(logCallback, null)
-  const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
-  const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
+  const loadBackend = declareIn(ggml)('pointer? ggml_backend_load(str path)')
+  const loadBackends = declareIn(ggml)('void ggml_backend_load_all_from_path(str directory)')
   const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
   const spinNs = mtmdLibrary?.func('lookout_spin_ns', 'double', []) as (() => number) | undefined
   limitSpinning(spinNs?.() ?? null)

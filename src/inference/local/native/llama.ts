@@ -1,132 +1,70 @@
 import type { LibraryHandle } from 'koffi'
 import { declareIn } from './declare.ts'
-import {
-  llamaBatch,
-  llamaContextParams,
-  llamaModelParams,
-  type Pointer,
-  type StructValue,
-  verifyDefaults,
-} from './structs.ts'
-
-/** The batch of one `llama_decode` call; `batch.ts` owns the memory behind the pointers. */
-export interface NativeBatch {
-  n_tokens: number
-  token: Pointer | null
-  embd: Pointer | Float32Array | null
-  pos: Pointer | Int32Array
-  n_seq_id: Pointer
-  seq_id: Pointer
-  logits: Pointer
-}
+import { llamaContextParams, llamaModelParams, verifyDefaults } from './structs.ts'
 
 /** libllama's C functions, under their own names. Handles are pointers; the wrapper classes free them. */
 export type Llama = ReturnType<typeof bindLlama>
 
-const p = 'void *'
-
 export function bindLlama(library: LibraryHandle) {
   const declare = declareIn(library)
   const llama = {
-    version: declare<() => string>('llama_version', 'str', []),
-    log_set: declare<(callback: Pointer, data: null) => void>('llama_log_set', 'void', [p, p]),
-    backend_init: declare<() => void>('llama_backend_init', 'void', []),
+    version: declare('str llama_version()'),
+    log_set: declare('void llama_log_set(pointer callback, pointer? data)'),
+    backend_init: declare('void llama_backend_init()'),
 
-    model_default_params: declare<() => StructValue>('llama_model_default_params', llamaModelParams.type, []),
-    context_default_params: declare<() => StructValue>('llama_context_default_params', llamaContextParams.type, []),
-    model_load_from_file: declare<(path: string, params: StructValue) => Pointer | null>(
-      'llama_model_load_from_file',
-      p,
-      ['str', llamaModelParams.type],
-    ),
-    model_free: declare<(model: Pointer) => void>('llama_model_free', 'void', [p]),
-    model_n_ctx_train: declare<(model: Pointer) => number>('llama_model_n_ctx_train', 'int32', [p]),
-    model_n_swa: declare<(model: Pointer) => number>('llama_model_n_swa', 'int32', [p]),
-    model_is_recurrent: declare<(model: Pointer) => boolean>('llama_model_is_recurrent', 'bool', [p]),
-    model_is_hybrid: declare<(model: Pointer) => boolean>('llama_model_is_hybrid', 'bool', [p]),
-    model_n_embd_inp: declare<(model: Pointer) => number>('llama_model_n_embd_inp', 'int32', [p]),
-    model_chat_template: declare<(model: Pointer, name: null) => string | null>('llama_model_chat_template', 'str', [
-      p,
-      'str',
-    ]),
-    model_meta_val_str: declare<(model: Pointer, key: string, buffer: Uint8Array, size: number) => number>(
-      'llama_model_meta_val_str',
-      'int32',
-      [p, 'str', p, 'size_t'],
-    ),
-    model_get_vocab: declare<(model: Pointer) => Pointer>('llama_model_get_vocab', p, [p]),
+    model_default_params: declare('llama_model_params llama_model_default_params()'),
+    context_default_params: declare('llama_context_params llama_context_default_params()'),
+    model_load_from_file: declare('pointer? llama_model_load_from_file(str path, llama_model_params params)'),
+    model_free: declare('void llama_model_free(pointer model)'),
+    model_n_ctx_train: declare('int32 llama_model_n_ctx_train(pointer model)'),
+    model_n_swa: declare('int32 llama_model_n_swa(pointer model)'),
+    model_is_recurrent: declare('bool llama_model_is_recurrent(pointer model)'),
+    model_is_hybrid: declare('bool llama_model_is_hybrid(pointer model)'),
+    model_n_embd_inp: declare('int32 llama_model_n_embd_inp(pointer model)'),
+    model_chat_template: declare('str? llama_model_chat_template(pointer model, str? name)'),
+    model_meta_val_str: declare('int32 llama_model_meta_val_str(pointer model, str key, bytes buffer, size_t size)'),
+    model_get_vocab: declare('pointer llama_model_get_vocab(pointer model)'),
 
-    vocab_type: declare<(vocab: Pointer) => number>('llama_vocab_type', 'int32', [p]),
-    vocab_n_tokens: declare<(vocab: Pointer) => number>('llama_vocab_n_tokens', 'int32', [p]),
-    vocab_get_text: declare<(vocab: Pointer, token: number) => string>('llama_vocab_get_text', 'str', [p, 'int32']),
-    vocab_is_eog: declare<(vocab: Pointer, token: number) => boolean>('llama_vocab_is_eog', 'bool', [p, 'int32']),
-    vocab_get_add_bos: declare<(vocab: Pointer) => boolean>('llama_vocab_get_add_bos', 'bool', [p]),
-    vocab_get_attr: declare<(vocab: Pointer, token: number) => number>('llama_vocab_get_attr', 'int', [p, 'int32']),
-    vocab_bos: declare<(vocab: Pointer) => number>('llama_vocab_bos', 'int32', [p]),
-    vocab_eos: declare<(vocab: Pointer) => number>('llama_vocab_eos', 'int32', [p]),
-    tokenize: declare<
-      (
-        vocab: Pointer,
-        text: Uint8Array,
-        length: number,
-        tokens: Int32Array,
-        capacity: number,
-        addSpecial: boolean,
-        parseSpecial: boolean,
-      ) => number
-    >('llama_tokenize', 'int32', [p, p, 'int32', p, 'int32', 'bool', 'bool']),
-    token_to_piece: declare<
-      (vocab: Pointer, token: number, buffer: Uint8Array, length: number, lstrip: number, special: boolean) => number
-    >('llama_token_to_piece', 'int32', [p, 'int32', p, 'int32', 'int32', 'bool']),
+    vocab_type: declare('int32 llama_vocab_type(pointer vocab)'),
+    vocab_n_tokens: declare('int32 llama_vocab_n_tokens(pointer vocab)'),
+    vocab_get_text: declare('str llama_vocab_get_text(pointer vocab, int32 token)'),
+    vocab_is_eog: declare('bool llama_vocab_is_eog(pointer vocab, int32 token)'),
+    vocab_get_add_bos: declare('bool llama_vocab_get_add_bos(pointer vocab)'),
+    vocab_get_attr: declare('int llama_vocab_get_attr(pointer vocab, int32 token)'),
+    vocab_bos: declare('int32 llama_vocab_bos(pointer vocab)'),
+    vocab_eos: declare('int32 llama_vocab_eos(pointer vocab)'),
+    tokenize: declare(
+      `int32 llama_tokenize(pointer vocab, bytes text, int32 length, int32s tokens, int32 capacity,
+        bool addSpecial, bool parseSpecial)`,
+    ),
+    token_to_piece: declare(
+      'int32 llama_token_to_piece(pointer vocab, int32 token, bytes buffer, int32 length, int32 lstrip, bool special)',
+    ),
 
-    init_from_model: declare<(model: Pointer, params: StructValue) => Pointer | null>('llama_init_from_model', p, [
-      p,
-      llamaContextParams.type,
-    ]),
-    free: declare<(context: Pointer) => void>('llama_free', 'void', [p]),
-    n_batch: declare<(context: Pointer) => number>('llama_n_batch', 'uint32', [p]),
-    n_ctx: declare<(context: Pointer) => number>('llama_n_ctx', 'uint32', [p]),
-    get_memory: declare<(context: Pointer) => Pointer>('llama_get_memory', p, [p]),
-    memory_clear: declare<(memory: Pointer, data: boolean) => void>('llama_memory_clear', 'void', [p, 'bool']),
-    memory_seq_rm: declare<(memory: Pointer, sequence: number, from: number, to: number) => boolean>(
-      'llama_memory_seq_rm',
-      'bool',
-      [p, 'int32', 'int32', 'int32'],
+    init_from_model: declare('pointer? llama_init_from_model(pointer model, llama_context_params params)'),
+    free: declare('void llama_free(pointer context)'),
+    n_batch: declare('uint32 llama_n_batch(pointer context)'),
+    n_ctx: declare('uint32 llama_n_ctx(pointer context)'),
+    get_memory: declare('pointer llama_get_memory(pointer context)'),
+    memory_clear: declare('void llama_memory_clear(pointer memory, bool data)'),
+    memory_seq_rm: declare('bool llama_memory_seq_rm(pointer memory, int32 sequence, int32 from, int32 to)'),
+    memory_seq_cp: declare(
+      'void llama_memory_seq_cp(pointer memory, int32 source, int32 target, int32 from, int32 to)',
     ),
-    memory_seq_cp: declare<(memory: Pointer, source: number, target: number, from: number, to: number) => void>(
-      'llama_memory_seq_cp',
-      'void',
-      [p, 'int32', 'int32', 'int32', 'int32'],
+    state_seq_get_size: declare('size_t llama_state_seq_get_size(pointer context, int32 sequence)'),
+    state_seq_get_data: declare(
+      'size_t llama_state_seq_get_data(pointer context, bytes data, size_t size, int32 sequence)',
     ),
-    state_seq_get_size: declare<(context: Pointer, sequence: number) => number>('llama_state_seq_get_size', 'size_t', [
-      p,
-      'int32',
-    ]),
-    state_seq_get_data: declare<(context: Pointer, data: Uint8Array, size: number, sequence: number) => number>(
-      'llama_state_seq_get_data',
-      'size_t',
-      [p, p, 'size_t', 'int32'],
+    state_seq_set_data: declare(
+      'size_t llama_state_seq_set_data(pointer context, bytes data, size_t size, int32 sequence)',
     ),
-    state_seq_set_data: declare<(context: Pointer, data: Uint8Array, size: number, sequence: number) => number>(
-      'llama_state_seq_set_data',
-      'size_t',
-      [p, p, 'size_t', 'int32'],
-    ),
-    set_n_threads: declare<(context: Pointer, threads: number, batchThreads: number) => void>(
-      'llama_set_n_threads',
-      'void',
-      [p, 'int32', 'int32'],
-    ),
-    set_causal_attn: declare<(context: Pointer, causal: boolean) => void>('llama_set_causal_attn', 'void', [p, 'bool']),
-    batch_init: declare<(tokens: number, embeddingSize: number, sequences: number) => NativeBatch>(
-      'llama_batch_init',
-      llamaBatch,
-      ['int32', 'int32', 'int32'],
-    ),
-    batch_free: declare<(batch: NativeBatch) => void>('llama_batch_free', 'void', [llamaBatch]),
-    get_logits_ith: declare<(context: Pointer, row: number) => Pointer | null>('llama_get_logits_ith', p, [p, 'int32']),
-    decode: declare<(context: Pointer, batch: NativeBatch) => number>('llama_decode', 'int32', [p, llamaBatch]),
-    synchronize: declare<(context: Pointer) => void>('llama_synchronize', 'void', [p]),
+    set_n_threads: declare('void llama_set_n_threads(pointer context, int32 threads, int32 batchThreads)'),
+    set_causal_attn: declare('void llama_set_causal_attn(pointer context, bool causal)'),
+    batch_init: declare('llama_batch llama_batch_init(int32 tokens, int32 embeddingSize, int32 sequences)'),
+    batch_free: declare('void llama_batch_free(llama_batch batch)'),
+    get_logits_ith: declare('pointer? llama_get_logits_ith(pointer context, int32 row)'),
+    decode: declare('int32 llama_decode(pointer context, llama_batch batch)'),
+    synchronize: declare('void llama_synchronize(pointer context)'),
   }
   verifyDefaults('llama_model_params', llama.model_default_params(), llamaModelParams.defaults)
   verifyDefaults('llama_context_params', llama.context_default_params(), llamaContextParams.defaults)

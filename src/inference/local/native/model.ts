@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer, StructValue } from './structs.ts'
@@ -120,12 +121,7 @@ export class Model {
 
   /** The bytes of a token's text: none for control tokens, and not always whole characters. */
   piece(token: number): Uint8Array {
-    let piece = this.#pieces.get(token)
-    if (piece === undefined) {
-      piece = this.#readPiece(token)
-      this.#pieces.set(token, piece)
-    }
-    return piece
+    return getOrMake(this.#pieces, token, () => this.#readPiece(token))
   }
 
   /** The token's text in the vocabulary; for a control token, as a chat template writes it. */

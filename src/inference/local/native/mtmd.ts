@@ -1,82 +1,54 @@
-import koffi, { type LibraryHandle } from 'koffi'
+import type { LibraryHandle } from 'koffi'
 import { declareIn } from './declare.ts'
-import { mtmdContextParams, mtmdInputPart, type Pointer, type StructValue, verifyDefaults } from './structs.ts'
-
-export interface NativeInputPart {
-  text: { text: Uint8Array; text_len: number; add_special: boolean; parse_special: boolean } | null
-  bitmap: Pointer | null
-}
+import { mtmdContextParams, verifyDefaults } from './structs.ts'
 
 /** libmtmd's C functions, under their own names, and ours in the same library. */
 export type Mtmd = ReturnType<typeof bindMtmd>
 
-const p = 'void *'
-
 export function bindMtmd(library: LibraryHandle) {
   const declare = declareIn(library)
   const mtmd = {
-    log_set: declare<(callback: Pointer, data: null) => void>('mtmd_log_set', 'void', [p, p]),
-    context_params_default: declare<() => StructValue>('mtmd_context_params_default', mtmdContextParams.type, []),
-    support_vision: declare<(context: Pointer) => boolean>('mtmd_support_vision', 'bool', [p]),
-    support_audio: declare<(context: Pointer) => boolean>('mtmd_support_audio', 'bool', [p]),
-    get_audio_sample_rate: declare<(context: Pointer) => number>('mtmd_get_audio_sample_rate', 'int', [p]),
-    decode_use_mrope: declare<(context: Pointer) => boolean>('mtmd_decode_use_mrope', 'bool', [p]),
-    decode_use_non_causal: declare<(context: Pointer, chunk: Pointer | null) => boolean>(
-      'mtmd_decode_use_non_causal',
-      'bool',
-      [p, p],
-    ),
+    log_set: declare('void mtmd_log_set(pointer callback, pointer? data)'),
+    context_params_default: declare('mtmd_context_params mtmd_context_params_default()'),
+    support_vision: declare('bool mtmd_support_vision(pointer context)'),
+    support_audio: declare('bool mtmd_support_audio(pointer context)'),
+    get_audio_sample_rate: declare('int mtmd_get_audio_sample_rate(pointer context)'),
+    decode_use_mrope: declare('bool mtmd_decode_use_mrope(pointer context)'),
+    decode_use_non_causal: declare('bool mtmd_decode_use_non_causal(pointer context, pointer? chunk)'),
 
-    bitmap_init: declare<(width: number, height: number, pixels: Uint8Array | null) => Pointer>('mtmd_bitmap_init', p, [
-      'uint32',
-      'uint32',
-      p,
-    ]),
-    bitmap_init_from_audio: declare<(samples: number, data: Float32Array | null) => Pointer>(
-      'mtmd_bitmap_init_from_audio',
-      p,
-      ['size_t', p],
-    ),
-    bitmap_set_mergeable: declare<(bitmap: Pointer, mergeable: boolean) => void>('mtmd_bitmap_set_mergeable', 'void', [
-      p,
-      'bool',
-    ]),
-    bitmap_free: declare<(bitmap: Pointer) => void>('mtmd_bitmap_free', 'void', [p]),
+    bitmap_init: declare('pointer mtmd_bitmap_init(uint32 width, uint32 height, bytes? pixels)'),
+    bitmap_init_from_audio: declare('pointer mtmd_bitmap_init_from_audio(size_t samples, floats? data)'),
+    bitmap_set_mergeable: declare('void mtmd_bitmap_set_mergeable(pointer bitmap, bool mergeable)'),
+    bitmap_free: declare('void mtmd_bitmap_free(pointer bitmap)'),
 
-    tokenize_from_parts: declare<
-      (context: Pointer, chunks: Pointer, parts: NativeInputPart[], count: number, addSpecial: boolean) => number
-    >('mtmd_tokenize_from_parts', 'int32', [p, p, koffi.pointer(koffi.pointer(mtmdInputPart)), 'size_t', 'bool']),
-    input_chunks_init: declare<() => Pointer>('mtmd_input_chunks_init', p, []),
-    input_chunks_size: declare<(chunks: Pointer) => number>('mtmd_input_chunks_size', 'size_t', [p]),
-    input_chunks_get: declare<(chunks: Pointer, index: number) => Pointer>('mtmd_input_chunks_get', p, [p, 'size_t']),
-    input_chunks_free: declare<(chunks: Pointer) => void>('mtmd_input_chunks_free', 'void', [p]),
-    input_chunk_get_type: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_type', 'int', [p]),
-    input_chunk_get_tokens_text: declare<(chunk: Pointer, count: [number]) => Pointer>(
-      'mtmd_input_chunk_get_tokens_text',
-      p,
-      [p, koffi.out(koffi.pointer('size_t'))],
+    tokenize_from_parts: declare(
+      `int32 mtmd_tokenize_from_parts(pointer context, pointer chunks, mtmd_input_parts parts, size_t count,
+        bool addSpecial)`,
     ),
-    input_chunk_get_tokens_image: declare<(chunk: Pointer) => Pointer>('mtmd_input_chunk_get_tokens_image', p, [p]),
-    input_chunk_get_n_tokens: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_tokens', 'size_t', [p]),
-    input_chunk_get_n_pos: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_pos', 'int32', [p]),
+    input_chunks_init: declare('pointer mtmd_input_chunks_init()'),
+    input_chunks_size: declare('size_t mtmd_input_chunks_size(pointer chunks)'),
+    input_chunks_get: declare('pointer mtmd_input_chunks_get(pointer chunks, size_t index)'),
+    input_chunks_free: declare('void mtmd_input_chunks_free(pointer chunks)'),
+    input_chunk_get_type: declare('int mtmd_input_chunk_get_type(pointer chunk)'),
+    input_chunk_get_tokens_text: declare('pointer mtmd_input_chunk_get_tokens_text(pointer chunk, out_size count)'),
+    input_chunk_get_tokens_image: declare('pointer mtmd_input_chunk_get_tokens_image(pointer chunk)'),
+    input_chunk_get_n_tokens: declare('size_t mtmd_input_chunk_get_n_tokens(pointer chunk)'),
+    input_chunk_get_n_pos: declare('int32 mtmd_input_chunk_get_n_pos(pointer chunk)'),
 
     // Our own; see `encoder.cpp`.
-    encoder_new: declare<() => Pointer | null>('lookout_encoder_new', p, []),
-    encoder_load: declare<
-      (encoder: Pointer, path: string, model: Pointer, params: StructValue, canPause: boolean) => Pointer | null
-    >('lookout_encoder_load', p, [p, 'str', p, mtmdContextParams.type, 'bool']),
-    encoder_run: declare<(encoder: Pointer, chunk: Pointer, ms: number, output: Float32Array, size: number) => number>(
-      'lookout_encoder_run',
-      'int32',
-      [p, p, 'double', p, 'size_t'],
+    encoder_new: declare('pointer? lookout_encoder_new()'),
+    encoder_load: declare(
+      `pointer? lookout_encoder_load(pointer encoder, str path, pointer model, mtmd_context_params params,
+        bool canPause)`,
     ),
-    image_positions: declare<(tokens: Pointer, start: number, from: number, to: number, planes: Int32Array) => void>(
-      'lookout_image_positions',
-      'void',
-      [p, 'int32', 'size_t', 'size_t', p],
+    encoder_run: declare(
+      'int32 lookout_encoder_run(pointer encoder, pointer chunk, double ms, floats output, size_t size)',
     ),
-    encoder_cancel: declare<(encoder: Pointer) => void>('lookout_encoder_cancel', 'void', [p]),
-    encoder_free: declare<(encoder: Pointer) => void>('lookout_encoder_free', 'void', [p]),
+    image_positions: declare(
+      'void lookout_image_positions(pointer tokens, int32 start, size_t from, size_t to, int32s planes)',
+    ),
+    encoder_cancel: declare('void lookout_encoder_cancel(pointer encoder)'),
+    encoder_free: declare('void lookout_encoder_free(pointer encoder)'),
   }
   verifyDefaults('mtmd_context_params', mtmd.context_params_default(), mtmdContextParams.defaults)
   return mtmd

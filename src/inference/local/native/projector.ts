@@ -3,8 +3,8 @@ import type { MediaPart, PromptPart } from '../../contract/parts.ts'
 import { inBackground } from './declare.ts'
 import { Encoder } from './encoder.ts'
 import type { Model } from './model.ts'
-import type { Mtmd, NativeInputPart } from './mtmd.ts'
-import type { Pointer } from './structs.ts'
+import type { Mtmd } from './mtmd.ts'
+import type { NativeInputPart, Pointer } from './structs.ts'
 
 export interface ProjectorOptions {
   readonly threads: number

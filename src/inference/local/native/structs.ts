@@ -1,4 +1,4 @@
-import koffi from 'koffi'
+import koffi, { type TypeObject } from 'koffi'
 
 /**
  * C structs that are passed by value, in the layout of llama.cpp 0.4.0. The libraries do not describe their layouts, so
@@ -85,7 +85,18 @@ export const llamaContextParams = paramsOf({
   ctx_other: [pointer, null],
 })
 
-export const llamaBatch = koffi.struct({
+/** The batch of one `llama_decode` call; `batch.ts` owns the memory behind the pointers. */
+export interface NativeBatch {
+  n_tokens: number
+  token: Pointer | null
+  embd: Pointer | Float32Array | null
+  pos: Pointer | Int32Array
+  n_seq_id: Pointer
+  seq_id: Pointer
+  logits: Pointer
+}
+
+const llamaBatch = koffi.struct({
   n_tokens: 'int32',
   token: pointer,
   embd: pointer,
@@ -120,7 +131,22 @@ const mtmdInputText = koffi.struct({
   parse_special: 'bool',
 })
 
-export const mtmdInputPart = koffi.struct({ text: koffi.pointer(mtmdInputText), bitmap: pointer })
+export interface NativeInputPart {
+  text: { text: Uint8Array; text_len: number; add_special: boolean; parse_special: boolean } | null
+  bitmap: Pointer | null
+}
+
+const mtmdInputPart = koffi.struct({ text: koffi.pointer(mtmdInputText), bitmap: pointer })
+
+/** koffi's types by the names that prototypes use. */
+export const structTypes: Readonly<Record<string, TypeObject | ReturnType<typeof koffi.out>>> = {
+  llama_model_params: llamaModelParams.type,
+  llama_context_params: llamaContextParams.type,
+  llama_batch: llamaBatch,
+  mtmd_context_params: mtmdContextParams.type,
+  mtmd_input_parts: koffi.pointer(koffi.pointer(mtmdInputPart)),
+  out_size: koffi.out(koffi.pointer('size_t')),
+}
 
 /** @throws Error that names the field when a library's defaults differ from those of the release. */
 export function verifyDefaults(struct: string, actual: StructValue, expected: StructValue): void {

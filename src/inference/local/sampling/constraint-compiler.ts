@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { Automaton } from '../../constraints/automaton.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
 import { ConstraintThreads } from '../../constraints/constraint-threads.ts'
@@ -60,12 +61,11 @@ export class ConstraintCompiler {
 
   #compiled(constraint: Constraint, organisation: string): Promise<CompiledConstraint> {
     const key = JSON.stringify({ ...constraint, param: undefined })
-    const known = this.#kept.get(key)
-    if (known !== undefined) return known
-    const compiled = this.#compile(constraint, key, organisation)
-    this.#kept.set(key, compiled)
-    compiled.catch(() => this.#kept.delete(key))
-    return compiled
+    return getOrMake(this.#kept, key, () => {
+      const compiled = this.#compile(constraint, key, organisation)
+      compiled.catch(() => this.#kept.delete(key))
+      return compiled
+    })
   }
 
   async #compile(constraint: Constraint, key: string, organisation: string): Promise<CompiledConstraint> {

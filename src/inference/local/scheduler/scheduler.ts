@@ -248,11 +248,11 @@ export class Scheduler {
   }
 
   get #waiting(): number {
-    return this.#manager.waitingGroups + this.#reading.size + (this.#scorer?.waiting ?? 0)
+    return this.#manager.queue.waiting + this.#reading.size + (this.#scorer?.waiting ?? 0)
   }
 
   get #waitingBackground(): number {
-    return this.#manager.waitingBackground + (this.#scorer?.waitingBackground ?? 0)
+    return this.#manager.queue.waitingBackground + (this.#scorer?.waitingBackground ?? 0)
   }
 
   /**
@@ -278,7 +278,7 @@ export class Scheduler {
     if (this.#manager.running.length === 0) {
       this.#tellBeforeOthers()
       if (this.reuse.restMs === 0 && this.reuse.continueCopies(IDLE_COPY_MS)) return true
-      const { next } = this.#manager
+      const next = this.#manager.queue.head
       if (next === undefined) return false
       // Admitted work fits the empty cache, so this is not the client's fault.
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
@@ -378,7 +378,7 @@ export class Scheduler {
     if (this.#manager.hasRunning(isBackground)) return this.#scoringLeadMs <= 0
     if (this.#manager.running.length > 0) return true
     // A request that can never run fails at once.
-    return this.#manager.next === undefined
+    return this.#manager.queue.head === undefined
   }
 
   #scoringStep(makesWay: boolean): void {
@@ -443,10 +443,10 @@ export class Scheduler {
 
   /** The work that a refused request would wait for. */
   get #load(): Load {
-    const { running, queued } = this.#manager
+    const { running, queue } = this.#manager
     return {
       running: running.map(({ sequence }) => ahead(sequence)),
-      waiting: queued.flatMap((group) =>
+      waiting: queue.items.flatMap((group) =>
         group.waiting.map((sequence, index) =>
           index === 0 && !group.hasStarted ? aheadOfAll(group, sequence) : ahead(sequence),
         ),

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { AudioPart } from '../../contract/parts.ts'
 import type { MediaChunks, Projector } from '../native/projector.ts'
 import type { ContentKeys } from './content-keys.ts'
@@ -51,15 +52,12 @@ export class AudioFeatureCache {
   async prepare(part: AudioPart, organisation: string): Promise<void> {
     const key = this.#keys.of(part, organisation)
     if (this.#recent.has(key)) return
-    let pending = this.#pending.get(key)
-    if (pending === undefined) {
-      pending = this.#projector
+    await getOrMake(this.#pending, key, () =>
+      this.#projector
         .tokenizeInBackground(part)
         .then((chunks) => void this.#add(key, part, chunks))
-        .finally(() => this.#pending.delete(key))
-      this.#pending.set(key, pending)
-    }
-    await pending
+        .finally(() => this.#pending.delete(key)),
+    )
   }
 
   /** Returns the audio; computes it now unless it was prepared. The caller must release it. */

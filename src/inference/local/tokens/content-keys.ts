@@ -1,4 +1,5 @@
 import { createHash, subtle } from 'node:crypto'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import type { MediaPart } from '../../contract/parts.ts'
 
@@ -25,13 +26,10 @@ export class ContentKeys {
 
   /** The key of a part. Hashes it now, and blocks, unless it was prepared. */
   of(part: MediaPart, organisation: string): string {
-    let key = this.#keys.get(part)
-    if (key === undefined) {
+    return getOrMake(this.#keys, part, () => {
       const digests = bytesOf(part).map((bytes) => createHash('sha256').update(bytes).digest())
-      key = keyOf(part, organisation, digests)
-      this.#keys.set(part, key)
-    }
-    return key
+      return keyOf(part, organisation, digests)
+    })
   }
 }
 

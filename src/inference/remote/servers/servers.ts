@@ -42,25 +42,20 @@ const FIRST_GUESS_MS = 2_000
  */
 export class Servers {
   readonly all: readonly ModelServer[]
-  readonly #capacity: number
+  /** Completions that one server computes at a time. */
+  readonly capacity: number
   readonly #queue = new FairQueue<Waiting>()
   readonly #backgroundQueue = new FairQueue<Waiting>()
   #lastId = 0
   #meanMs = FIRST_GUESS_MS
 
-  /** @param capacity completions that one server computes at a time. */
   constructor(all: readonly ModelServer[], capacity: number) {
     this.all = all
-    this.#capacity = capacity
+    this.capacity = capacity
   }
 
   get up(): readonly ModelServer[] {
     return this.all.filter(({ state }) => state === 'up')
-  }
-
-  /** Completions that one server computes at a time. */
-  get capacity(): number {
-    return this.#capacity
   }
 
   /**
@@ -117,7 +112,7 @@ export class Servers {
 
   /** Estimated seconds until this many more completions find a place. */
   secondsUntilPlaces(count: number): number {
-    const places = Math.max(1, this.up.length * this.#capacity)
+    const places = Math.max(1, this.up.length * this.capacity)
     const waiting = this.#queue.items.reduce((sum, item) => sum + item.count, count)
     return ((waiting / places) * this.#meanMs) / 1000
   }
@@ -129,7 +124,7 @@ export class Servers {
     if (servers.length === 0) return null
     const load = servers.reduce((sum, server) => sum + server.load, workCount)
     const bound = Math.max(workCount, Math.ceil((LOAD_BOUND * load) / servers.length))
-    const ranked = rendezvous(servers, key).filter((server) => server.load + count <= this.#capacity)
+    const ranked = rendezvous(servers, key).filter((server) => server.load + count <= this.capacity)
     return ranked.find((server) => server.load + count <= bound) ?? least(ranked)
   }
 

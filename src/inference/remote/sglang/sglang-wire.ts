@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
 import { PictureUrls } from '../http/picture-url.ts'
+import { Samples } from '../http/samples.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
 import { parseJson, ServerClient } from '../http/server-client.ts'
 import {
@@ -12,7 +13,6 @@ import {
   type TokenWire,
   type WireEvent,
 } from '../wire/wire.ts'
-import { readLoad } from './sglang-metrics.ts'
 import { type Chunk, StreamReader } from './sglang-stream.ts'
 
 export interface SglangWireOptions extends ExpectedModel {
@@ -70,7 +70,14 @@ export class SglangWire implements TokenWire {
   }
 
   async load(url: string, signal: AbortSignal): Promise<ServerLoad> {
-    return readLoad(await this.#client.text(url, '/metrics', signal))
+    const samples = new Samples(await this.#client.text(url, '/metrics', signal))
+    return {
+      running: samples.sum('sglang:num_running_reqs'),
+      waiting: samples.sum('sglang:num_queue_reqs'),
+      kvUsage: samples.mean('sglang:token_usage'),
+      kvTokens: samples.sum('sglang:max_total_num_tokens'),
+      preemptions: samples.sum('sglang:num_retracted_requests_total'),
+    }
   }
 
   /** It gives those that it samples from, before top_k and top_p. */

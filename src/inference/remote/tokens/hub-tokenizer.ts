@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Tokenizer } from '@huggingface/tokenizers'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 
 /** A text of a prompt. Control tokens are parsed in trusted text only. */
 export interface PromptText {
@@ -116,9 +117,7 @@ class CutWords {
   constructor(words: readonly string[]) {
     for (const word of words) {
       for (let at = 1; at < word.length; at++) {
-        const ends = this.#ends.get(word.slice(0, at))
-        if (ends === undefined) this.#ends.set(word.slice(0, at), [word.slice(at)])
-        else ends.push(word.slice(at))
+        getOrMake<string, string[]>(this.#ends, word.slice(0, at), () => []).push(word.slice(at))
       }
     }
     this.#longest = words.reduce((longest, { length }) => Math.max(longest, length), 1)

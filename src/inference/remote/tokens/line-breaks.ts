@@ -2,41 +2,35 @@
  * For servers that put two line breaks on either side of an image and join them with those beside them: one and two become
  * three, two and two become four (`_apply_token_matches` of vLLM's models).
  */
-export class LineBreaks {
-  readonly #one: number
-  readonly #two: number
-  readonly #target: number
-
-  /** @param one token of a line break. @param two token of two. @param target token that the server replaces. */
-  constructor(one: number, two: number, target: number) {
-    this.#one = one
-    this.#two = two
-    this.#target = target
-  }
-
+export interface LineBreaks {
   /** The same prompt without single line breaks behind images: vLLM 0.32 does not find an image again that it has joined with one. */
-  separated(tokens: readonly number[]): readonly number[] {
-    let isBehind = false
-    return tokens.filter((token) => {
-      if (isBehind && token === this.#one) return false
-      isBehind = token === this.#target
-      return true
-    })
-  }
-
+  separated(tokens: readonly number[]): readonly number[]
   /** How many tokens the prompt loses. */
-  countJoined(tokens: readonly number[]): number {
-    let runs = tokens.flatMap((token) =>
-      token === this.#target ? [2, 0, 2] : [token === this.#one ? 1 : token === this.#two ? 2 : 0],
-    )
-    const before = runs.length
-    for (const pair of [
-      [1, 2],
-      [2, 1],
-      [2, 2],
-    ])
-      runs = replaced(runs, pair)
-    return before - runs.length
+  countJoined(tokens: readonly number[]): number
+}
+
+/** @param one token of a line break. @param two token of two. @param target token that the server replaces. */
+export function lineBreaks(one: number, two: number, target: number): LineBreaks {
+  return {
+    separated: (tokens) => {
+      let isBehind = false
+      return tokens.filter((token) => {
+        if (isBehind && token === one) return false
+        isBehind = token === target
+        return true
+      })
+    },
+    countJoined: (tokens) => {
+      let runs = tokens.flatMap((token) => (token === target ? [2, 0, 2] : [token === one ? 1 : token === two ? 2 : 0]))
+      const before = runs.length
+      for (const pair of [
+        [1, 2],
+        [2, 1],
+        [2, 2],
+      ])
+        runs = replaced(runs, pair)
+      return before - runs.length
+    },
   }
 }
 

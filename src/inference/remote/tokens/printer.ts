@@ -42,28 +42,3 @@ export class Printer {
     return longest
   }
 }
-
-/** The text of one completion, as its tokens arrive. The bytes of an incomplete character are held back. */
-export class TextStream {
-  readonly #printer: Printer
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-
-  constructor(printer: Printer) {
-    this.#printer = printer
-  }
-
-  /** @returns the text of the tokens, and where in it that of each ends. */
-  read(tokens: readonly number[]): { readonly text: string; readonly ends: readonly number[] } {
-    let text = ''
-    const ends = tokens.map((token) => {
-      text += this.#decoder.decode(this.#printer.bytes(token), { stream: true })
-      return text.length
-    })
-    return { text, ends }
-  }
-
-  /** What is left of a character that never ended. */
-  end(): string {
-    return this.#decoder.decode()
-  }
-}

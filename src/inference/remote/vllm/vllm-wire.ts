@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrl } from '../http/picture-url.ts'
+import { Samples } from '../http/samples.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
 import { parseJson, ServerClient } from '../http/server-client.ts'
 import {
@@ -15,7 +16,6 @@ import {
   type WireEvent,
 } from '../wire/wire.ts'
 import { type LogProbs, ratedTokens, ratingsOf } from './vllm-log-probs.ts'
-import { readLoad } from './vllm-metrics.ts'
 
 export interface VllmWireOptions extends ExpectedModel {
   readonly apiKey: string | null
@@ -55,7 +55,14 @@ export class VllmWire implements TokenWire {
   }
 
   async load(url: string, signal: AbortSignal): Promise<ServerLoad> {
-    return readLoad(await this.#client.text(url, '/metrics', signal))
+    const samples = new Samples(await this.#client.text(url, '/metrics', signal))
+    return {
+      running: samples.sum('vllm:num_requests_running'),
+      waiting: samples.sum('vllm:num_requests_waiting'),
+      kvUsage: samples.mean('vllm:kv_cache_usage_perc'),
+      kvTokens: samples.sumOfLabels('vllm:cache_config_info', (label) => label('num_gpu_blocks') * label('block_size')),
+      preemptions: samples.sum('vllm:num_preemptions_total'),
+    }
   }
 
   /** `--logprobs-mode` is `raw_logprobs` unless somebody changes it. */

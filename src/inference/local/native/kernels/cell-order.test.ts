@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
+import { declareIn } from '../../../../../test/support/declare-c.ts'
 import { F16, F32, type Handle, sumsOf } from '../../../../../test/support/ggml-sums.ts'
-import { declareIn } from '../declare.ts'
 import { bindKernels } from '../kernels.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 

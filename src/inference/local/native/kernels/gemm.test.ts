@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
+import { declareIn } from '../../../../../test/support/declare-c.ts'
 import { F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { hasFeatures, productsFor, type QuantisedProduct } from '../../../../../test/support/products-alone.ts'
-import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 /** ggml's numbers of the types of weights, their blocks, and its functions that make them floats again. */

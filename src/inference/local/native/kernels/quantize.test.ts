@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { expect, test } from 'vitest'
-import { declareIn } from '../declare.ts'
+import { declareIn } from '../../../../../test/support/declare-c.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 /** Values of a block. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { declareIn } from '../declare.ts'
+import { declareIn } from '../../../../../test/support/declare-c.ts'
 import { bindKernels } from '../kernels.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 import type { Pointer } from '../structs.ts'

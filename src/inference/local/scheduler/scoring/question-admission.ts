@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { getOrMake } from '../../../../lib/get-or-make.ts'
 import type { PromptUsage } from '../../../contract/generation.ts'
 import type { ReadQuestion, ReadWork } from '../../../contract/work.ts'
 import type { PromptChunk, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
@@ -46,8 +47,8 @@ export async function admitScoring(
   const prompts = new Prompts(loaded, organisation)
   try {
     const prefix = prompts.read(parts, questions[0]?.param ?? DEFAULT_PARAM)
-    const prefixes = new Prefixes(prefix.chunks, organisation)
-    const replies = new ReplyReader(loaded, limits)
+    const splitPrefix = prefixSplitter(prefix.chunks, organisation)
+    const readReplies = replyReader(loaded, limits)
     const admitted: AdmittedQuestion[] = []
     const usage: PromptUsage[] = []
     let turnEnds = performance.now() + TURN_MS
@@ -59,13 +60,13 @@ export async function admitScoring(
       }
       const param = question.param ?? DEFAULT_PARAM
       const suffix = prompts.read(question.suffix, param, prefix)
-      const tokens = replies.read(question, suffix.tokens === 0 ? prefix : suffix)
+      const tokens = readReplies(question, suffix.tokens === 0 ? prefix : suffix)
       const longest = tokens.reduce((most, { length }) => Math.max(most, length), 0)
       checkLength(prefix.tokens + suffix.tokens, longest, loaded.info.contextTokens, param)
       // The first question is charged for the prefill that the others share.
       usage.push(usageOf(prefix, suffix, index === 0 ? 0 : prefix.tokens))
       // A question without a suffix takes the last token of the prefix, so its prefix is shorter.
-      const [own, chunks] = prefixes.split(suffix.chunks, param)
+      const [own, chunks] = splitPrefix(suffix.chunks, param)
       admitted.push({ index, prefix: own, ...cutTail(chunks, tokens, limits, param), replies: tokens })
     }
     return { questions: admitted, usage, close: () => prompts.close() }
@@ -75,65 +76,43 @@ export async function admitScoring(
   }
 }
 
-/** The prefix of questions with a suffix, and that of questions without. */
-class Prefixes {
-  readonly #chunks: readonly PromptChunk[]
-  readonly #organisation: string
-  #whole: ScoringPrefix | null = null
-  #shorter: readonly [ScoringPrefix, readonly PromptChunk[]] | null = null
-
-  constructor(chunks: readonly PromptChunk[], organisation: string) {
-    this.#chunks = chunks
-    this.#organisation = organisation
-  }
-
-  /** @returns a question's prefix, and what follows it. */
-  split(suffix: readonly PromptChunk[], param: string): readonly [ScoringPrefix, readonly PromptChunk[]] {
+/**
+ * Gives a question's prefix, and what follows it: questions with a suffix have one prefix, and those without another.
+ * @param chunks of the prefix of all.
+ */
+function prefixSplitter(chunks: readonly PromptChunk[], organisation: string) {
+  let whole: ScoringPrefix | null = null
+  let shorter: readonly [ScoringPrefix, readonly PromptChunk[]] | null = null
+  return (suffix: readonly PromptChunk[], param: string): readonly [ScoringPrefix, readonly PromptChunk[]] => {
     if (countCells(suffix) > 0) {
-      this.#whole ??= createPrefix(this.#chunks, this.#organisation)
-      return [this.#whole, suffix]
+      whole ??= createPrefix(chunks, organisation)
+      return [whole, suffix]
     }
-    if (this.#shorter === null) {
-      const { rest, last } = splitLast(this.#chunks, param)
-      this.#shorter = [createPrefix(rest, this.#organisation), [{ type: 'text', tokens: last }]]
+    if (shorter === null) {
+      const { rest, last } = splitLast(chunks, param)
+      shorter = [createPrefix(rest, organisation), [{ type: 'text', tokens: last }]]
     }
-    return this.#shorter
+    return shorter
   }
 }
 
 /** Tokenises replies as the model would write them. Many questions have the same replies. */
-class ReplyReader {
-  readonly #loaded: LoadedModel
-  readonly #longest: number
-  readonly #known = new Map<string, Int32Array>()
-
-  constructor(loaded: LoadedModel, { nodes }: ScoringLimits) {
-    this.#loaded = loaded
-    this.#longest = nodes
-  }
-
-  read({ replies, param = DEFAULT_PARAM }: ReadQuestion, before: TokenisedPrompt): Int32Array[] {
+function replyReader(loaded: LoadedModel, { nodes }: ScoringLimits) {
+  const known = new Map<string, Int32Array>()
+  return ({ replies, param = DEFAULT_PARAM }: ReadQuestion, before: TokenisedPrompt): Int32Array[] => {
     const last = before.chunks.findLast((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
     const ending = last?.type === 'text' ? last.tokens.at(-1) : -1
     return replies.map((text) => {
-      const name = `${ending} ${text}`
-      let tokens = this.#known.get(name)
-      if (tokens === undefined) {
-        tokens = this.#tokenize(text, before, param)
-        this.#known.set(name, tokens)
-      }
+      const tokens = getOrMake(known, `${ending} ${text}`, () =>
+        textOf(loaded.reader.size([{ type: 'text', text, trusted: false }], '', param, before).chunks),
+      )
       if (tokens.length === 0) throw invalid('A reply has no tokens of this model.', param)
-      if (tokens.length > this.#longest) {
+      if (tokens.length > nodes) {
         const has = `A reply has ${tokens.length} tokens`
-        throw invalid(`${has}, but this model reads the probability of at most ${this.#longest}.`, param)
+        throw invalid(`${has}, but this model reads the probability of at most ${nodes}.`, param)
       }
       return tokens
     })
-  }
-
-  #tokenize(text: string, before: TokenisedPrompt, param: string): Int32Array {
-    const prompt = this.#loaded.reader.size([{ type: 'text', text, trusted: false }], '', param, before)
-    return textOf(prompt.chunks)
   }
 }
 

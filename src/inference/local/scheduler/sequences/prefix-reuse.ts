@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { getOrMake } from '../../../../lib/get-or-make.ts'
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import { pieceAt } from '../../cache/piece.ts'
@@ -128,12 +130,8 @@ export class PrefixReuse {
     const found = this.find(group, running)?.cut.cells ?? 0
     const read = disk.begin(group, cached?.cut.cells ?? 0, found, this.#cache.limitBytes)
     if (read === null) return
-    let timer: NodeJS.Timeout | undefined
-    const tooLate = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, Math.min(read.limitMs, MOST_READ_MS))
-    })
+    const tooLate = delay(Math.min(read.limitMs, MOST_READ_MS), undefined, { ref: false })
     await Promise.race([this.#adopt(read, cached, disk), tooLate])
-    clearTimeout(timer)
   }
 
   /** Adds the pieces that were read to the prefix cache, up to the first missing one. */
@@ -339,17 +337,8 @@ export class PrefixReuse {
   }
 
   #commonPrefix(key: PrefixKey, other: PrefixKey): Cut {
-    let cuts = this.#common.get(key)
-    if (cuts === undefined) {
-      cuts = new WeakMap()
-      this.#common.set(key, cuts)
-    }
-    let cut = cuts.get(other)
-    if (cut === undefined) {
-      cut = key.commonPrefix(other)
-      cuts.set(other, cut)
-    }
-    return cut
+    const cuts = getOrMake(this.#common, key, () => new WeakMap<PrefixKey, Cut>())
+    return getOrMake(cuts, other, () => key.commonPrefix(other))
   }
 
   /**

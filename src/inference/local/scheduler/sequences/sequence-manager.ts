@@ -20,7 +20,8 @@ const HEADROOM_CELLS = 32
 export class SequenceManager {
   readonly #loaded: LoadedModel
   /** No background work is admitted while other work waits. */
-  readonly #queue = new WorkQueue<SequenceGroup>()
+  /** Groups with sequences that wait; at its head, the one whose turn it is to have a sequence admitted. */
+  readonly queue = new WorkQueue<SequenceGroup>()
   readonly reuse: PrefixReuse
   /** Oldest first. */
   readonly #running: RunningSequence[] = []
@@ -58,26 +59,6 @@ export class SequenceManager {
     return this.#running
   }
 
-  /** The group whose turn it is to have a sequence admitted. */
-  get next(): SequenceGroup | undefined {
-    return this.#queue.head
-  }
-
-  /** Groups with sequences that wait. */
-  get queued(): readonly SequenceGroup[] {
-    return this.#queue.items
-  }
-
-  /** Groups of which no sequence has been admitted. */
-  get waitingGroups(): number {
-    return this.#queue.waiting
-  }
-
-  /** Those of them in the background. */
-  get waitingBackground(): number {
-    return this.#queue.waitingBackground
-  }
-
   /** Whether a sequence of one class runs. */
   hasRunning(isBackground: boolean): boolean {
     return this.#running.some(({ group }) => group.isBackground === isBackground)
@@ -87,13 +68,13 @@ export class SequenceManager {
     return {
       ...this.reuse.stats,
       running: this.#running.length,
-      waiting: this.waitingGroups,
+      waiting: this.queue.waiting,
       preemptions: this.#preemptions,
     }
   }
 
   enqueue(group: SequenceGroup): void {
-    this.#queue.of(group).add(group)
+    this.queue.of(group).add(group)
   }
 
   /**
@@ -102,15 +83,15 @@ export class SequenceManager {
    */
   admit(): void {
     while (!this.#isCongested) {
-      const group = this.#queue.foreground.head
+      const group = this.queue.foreground.head
       const sequence = group?.waiting[0]
       if (group === undefined || sequence === undefined) break
       if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptBackground()) return
       while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptBackground()) return
       this.#admitNextOf(group)
     }
-    while (this.#queue.foreground.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
-      const group = this.#queue.head
+    while (this.queue.foreground.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
+      const group = this.queue.head
       const sequence = group?.waiting[0]
       if (group === undefined || sequence === undefined || this.#running.length >= this.#loaded.maxRunning) return
       if (!this.#makeRoomFor({ group, sequence })) return
@@ -162,7 +143,7 @@ export class SequenceManager {
 
   /** Closes all of a group. @param keep whether the prefix cache may keep its cells. */
   drop(group: SequenceGroup, keep: boolean): void {
-    this.#queue.of(group).remove(group)
+    this.queue.of(group).remove(group)
     for (const running of this.#running.filter((other) => other.group === group)) {
       this.#stop(running)
       this.#close(running, keep)
@@ -173,7 +154,7 @@ export class SequenceManager {
   }
 
   #admitNextOf(group: SequenceGroup): void {
-    const queue = this.#queue.of(group)
+    const queue = this.queue.of(group)
     queue.rotate()
     const sequence = group.admit()
     if (group.waiting.length === 0) queue.remove(group)
@@ -191,7 +172,7 @@ export class SequenceManager {
     this.#stop(running)
     sequence.close(this.#loaded.kv)
     group.preempt(sequence)
-    this.#queue.of(group).add(group)
+    this.queue.of(group).add(group)
     this.#preemptions++
     if (group.isBackground) this.#isBackgroundCongested = true
     else this.#isCongested = true

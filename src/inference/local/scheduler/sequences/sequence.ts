@@ -1,5 +1,6 @@
-import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../../../contract/generation.ts'
+import type { EngineEvent, FinishEvent } from '../../../contract/generation.ts'
 import type { Repetition } from '../../../contract/repetition.ts'
+import { ReplyText } from '../../../contract/reply-text.ts'
 import type { KvCache } from '../../cache/kv-cache.ts'
 import type { Batch } from '../../native/batch.ts'
 import type { Context } from '../../native/context.ts'
@@ -13,7 +14,6 @@ import { type Draft, Drafter } from '../batch/drafter.ts'
 import { countCells, type PrefillCursor } from '../batch/prefill-cursor.ts'
 import type { SharedPrefix } from '../batch/shared-prefix.ts'
 import { KvHolder } from './kv-holder.ts'
-import { TextStream } from './text-stream.ts'
 
 export interface SequenceParts {
   readonly sampler: TokenSampler
@@ -52,12 +52,8 @@ export class Sequence extends KvHolder {
   readonly #sampler: TokenSampler
   readonly #repetition: Repetition | null
   readonly #logProbs: LogProbs | null
-  readonly #text = new TextStream()
+  readonly #text: ReplyText
   readonly #tokens: number[] = []
-  /** Number of the newest tokens whose text was not sent, because it is empty or not yet a complete character. */
-  #silentTokens = 0
-  /** Their log-probabilities. */
-  #silentLogProbs: TokenLogProb[] = []
   #rank = Number.POSITIVE_INFINITY
   /** Null before the first draft. */
   #drafter: Drafter | null = null
@@ -87,6 +83,7 @@ export class Sequence extends KvHolder {
     this.#sampler = sampler
     this.#repetition = repetition
     this.#logProbs = logProbs
+    this.#text = new ReplyText({ branch: origin.branchIndex, completion: origin.index }, logProbs !== null)
   }
 
   /** Tokens generated so far. While it decodes, all but the newest are in the KV cache. */
@@ -215,30 +212,12 @@ export class Sequence extends KvHolder {
     const tokens = [sampled, ...(this.#sampler.forced?.(this.tokensLeft - 1) ?? [])]
     this.#tokens.push(...tokens)
     this.#sampledTokens++
-    this.#silentTokens += tokens.length
-    if (this.#logProbs !== null) this.#silentLogProbs.push(...this.#logProbs.of(tokens))
-    const events: EngineEvent[] = []
-    let text = ''
-    const ends = tokens.map((token) => {
-      text += this.#text.push(model.piece(token))
-      return text.length
-    })
-    if (text !== '') events.push(this.#tell(text, ends))
+    const pieces = tokens.map((token) => model.piece(token))
+    const text = this.#text.push(pieces, this.#logProbs?.of(tokens) ?? [])
+    const events: EngineEvent[] = text === null ? [] : [text]
     const isStuck = this.#isRepeating(tokens)
     if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
     return events
-  }
-
-  /** @param told ends of the texts of the newest tokens. */
-  #tell(text: string, told: readonly number[]): TextEvent {
-    const logProbs = this.#logProbs === null ? {} : { logProbs: this.#silentLogProbs }
-    const { branchIndex: branch, index: completion } = this
-    const tokens = this.#silentTokens
-    const ends = tokens === 1 ? {} : { ends: [...Array<number>(tokens - told.length).fill(0), ...told] }
-    const event: TextEvent = { type: 'text', branch, completion, text, tokens, ...ends, ...logProbs }
-    this.#silentTokens = 0
-    this.#silentLogProbs = []
-    return event
   }
 
   /** Ends a sequence that may have no tokens. */
