@@ -187,7 +187,7 @@ const ROOMS = {
   media: ['models', ...BASICS],
   hub: ['catalogue', 'models', 'families', ...BASICS],
   catalogue: ['models', ...BASICS],
-  'hugging-face': ['models'],
+  'hugging-face': ['models', 'lib'],
   models: ['templates', 'families', 'grounding', 'lib'],
   templates: ['families'],
   families: ['grounding'],
