@@ -11,7 +11,6 @@ import { faultOf, type Input } from './asking/inputs.ts'
 import {
   isPicture,
   type Medium,
-  mediaPart,
   namedFault,
   openMedium,
   picturesIn,
@@ -53,10 +52,7 @@ ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
-  async run(args) {
-    endWithUser()
-    await ask(args)
-  },
+  run: ask,
 }
 
 function readChatOptions(args: readonly string[]) {
@@ -107,6 +103,7 @@ const OPTIONS = {
 type Question = Input<readonly Medium[]>
 
 async function ask(args: readonly string[]): Promise<void> {
+  endWithUser()
   const { values, words, page, body } = readChatOptions(args)
   const target = values.output === undefined ? null : await readTarget(values.output)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })
@@ -208,8 +205,7 @@ async function startChat(
   system: string | undefined,
 ): Promise<Chat> {
   await using starting = new AsyncDisposableStack()
-  const sent = await sendMedia(media, client, starting)
-  let parts = sent.map((where, index) => mediaPart(media[index]!, where))
+  let parts = (await sendMedia(media, client, starting)).map(({ part }) => part)
   const messages: object[] = system === undefined ? [] : [{ role: 'system', content: system }]
   const uploads = starting.move()
   return {

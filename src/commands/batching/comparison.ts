@@ -70,18 +70,21 @@ interface Agreement {
   compared: number
   same: number
 }
+const noneYet = (): Agreement => ({ compared: 0, same: 0 })
 
 /** Compares results of requests one by one, and counts what has changed in all of them. */
 export class Comparison {
-  readonly texts: Agreement = { compared: 0, same: 0 }
-  readonly json: Agreement = { compared: 0, same: 0 }
-  readonly toolCalls: Agreement = { compared: 0, same: 0 }
-  /** Other fields, such as `finish_reason`. */
-  readonly values: Agreement = { compared: 0, same: 0 }
-  readonly decisions: Agreement & { otherChoice: number } = { compared: 0, same: 0, otherChoice: 0 }
+  /** `values` are other fields, such as `finish_reason`. */
+  readonly #counts = {
+    texts: noneYet(),
+    json: noneYet(),
+    tool_calls: noneYet(),
+    values: noneYet(),
+    errors: { new: 0, gone: 0, other: 0, same: 0 },
+  }
+  readonly #decisions = { ...noneYet(), other_choice: 0 }
   readonly #probabilities = new Mean()
   readonly #logProbs = new Mean()
-  readonly errors = { new: 0, gone: 0, other: 0, same: 0 }
   readonly #places = new Map<string, PlaceTally>()
 
   /** @returns what differs; nothing where the results are the same. */
@@ -100,11 +103,9 @@ export class Comparison {
 
   /** Places are in alphabetical order of their categories. */
   toJson() {
-    const { texts, json, toolCalls, values, errors, decisions } = this
-    const { otherChoice, ...agreement } = decisions
     return {
-      ...{ texts, json, tool_calls: toolCalls, values, errors },
-      decisions: { ...agreement, other_choice: otherChoice, ...this.#probabilities.spread },
+      ...this.#counts,
+      decisions: { ...this.#decisions, ...this.#probabilities.spread },
       log_probabilities: { tokens: this.#logProbs.count, ...this.#logProbs.spread },
       places: countsOf(this.#places),
     }
@@ -115,10 +116,10 @@ export class Comparison {
       string | null,
       string | null,
     ]
-    if (old === found) this.errors.same++
-    else if (old === null) this.errors.new++
-    else if (found === null) this.errors.gone++
-    else this.errors.other++
+    if (old === found) this.#counts.errors.same++
+    else if (old === null) this.#counts.errors.new++
+    else if (found === null) this.#counts.errors.gone++
+    else this.#counts.errors.other++
     return old === found ? [] : [{ part: 'error', kind: 'error', before: old, now: found }]
   }
 
@@ -133,7 +134,7 @@ export class Comparison {
       return this.#compareFields(
         part,
         'tool calls',
-        this.toolCalls,
+        this.#counts.tool_calls,
         one.calls.map(plainCall),
         other.calls.map(plainCall),
       )
@@ -142,15 +143,16 @@ export class Comparison {
     if (one.kind === 'decision' && other.kind === 'decision') {
       return this.#compareDecisions(part, one.decision, other.decision)
     }
-    return this.#compareFields(part, 'value', this.values, plainPart(one), plainPart(other))
+    return this.#compareFields(part, 'value', this.#counts.values, plainPart(one), plainPart(other))
   }
 
   #compareTexts(part: string, one: string, other: string): readonly Change[] {
     const [json, otherJson] = [jsonIn(one), jsonIn(other)]
-    if (json !== null && otherJson !== null) return this.#compareFields(part, 'json', this.json, json, otherJson)
+    if (json !== null && otherJson !== null)
+      return this.#compareFields(part, 'json', this.#counts.json, json, otherJson)
     const [old, found] = [placesIn(one), placesIn(other)]
     const isSame = old.prose === found.prose
-    count(this.texts, isSame)
+    count(this.#counts.texts, isSame)
     return [
       ...(isSame ? [] : [{ part, kind: 'text', ...parting(old.prose, found.prose) } as const]),
       ...(old.places.length + found.places.length === 0 ? [] : this.#comparePlaces(part, old.places, found.places)),
@@ -203,8 +205,8 @@ export class Comparison {
     }
     this.#probabilities.addAll(own)
     const isSame = own.largest === 0 && differences(one.rest, other.rest).fields.length === 0
-    count(this.decisions, isSame)
-    if (one.choice !== other.choice) this.decisions.otherChoice++
+    count(this.#decisions, isSame)
+    if (one.choice !== other.choice) this.#decisions.other_choice++
     return isSame ? [] : [{ part, kind: 'decision', before: one.choice, now: other.choice, ...own.spread }]
   }
 }
@@ -238,29 +240,23 @@ class Mean {
 }
 
 class PlaceTally {
-  matched = 0
-  moved = 0
-  onlyBefore = 0
-  onlyNow = 0
+  readonly counts = { matched: 0, moved: 0, only_before: 0, only_now: 0 }
   readonly ious = new Mean()
   readonly distances = new Mean()
 
   get isSame(): boolean {
-    return this.moved + this.onlyBefore + this.onlyNow === 0
+    return this.counts.moved + this.counts.only_before + this.counts.only_now === 0
   }
 
-  add(other: PlaceTally): void {
-    this.matched += other.matched
-    this.moved += other.moved
-    this.onlyBefore += other.onlyBefore
-    this.onlyNow += other.onlyNow
-    this.ious.addAll(other.ious)
-    this.distances.addAll(other.distances)
+  add({ counts, ious, distances }: PlaceTally): void {
+    for (const name of Object.keys(counts) as (keyof typeof counts)[]) this.counts[name] += counts[name]
+    this.ious.addAll(ious)
+    this.distances.addAll(distances)
   }
 
   match({ kind }: Place, measure: number, hasMoved: boolean): void {
-    this.matched++
-    if (hasMoved) this.moved++
+    this.counts.matched++
+    if (hasMoved) this.counts.moved++
     if (kind === 'point') this.distances.add(measure)
     else this.ious.add(measure)
   }
@@ -269,12 +265,9 @@ class PlaceTally {
 function countsOf(tallies: ReadonlyMap<string, PlaceTally>): Record<string, PlaceCounts> {
   const sorted = [...tallies].sort(([one], [other]) => (one < other ? -1 : 1))
   return Object.fromEntries(
-    sorted.map(([category, { matched, moved, onlyBefore, onlyNow, ious, distances }]) => [
+    sorted.map(([category, { counts, ious, distances }]) => [
       category,
-      {
-        ...{ matched, moved, only_before: onlyBefore, only_now: onlyNow },
-        ...{ mean_iou: ious.mean, mean_distance: distances.mean },
-      },
+      { ...counts, mean_iou: ious.mean, mean_distance: distances.mean },
     ]),
   )
 }
@@ -303,8 +296,8 @@ function tallyPlaces(before: readonly Place[], now: readonly Place[]): Map<strin
       tallyOf(found[pair.found]!).match(found[pair.found]!, 'iou' in pair ? pair.iou : pair.distance, true)
     }
     const [known, taken] = [new Set(pairs.map((pair) => pair.known)), new Set(pairs.map((pair) => pair.found))]
-    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).onlyBefore++
-    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).onlyNow++
+    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).counts.only_before++
+    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).counts.only_now++
   }
   return tallies
 }
