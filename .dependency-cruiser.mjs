@@ -140,7 +140,7 @@ const ROOMS = {
   'conversation/tools': ['conversation/request', 'inference/constraints', 'inference/contract', 'families', ...BASICS],
   'conversation/request': ['inference/contract', 'media', 'grounding', ...BASICS],
 
-  metrics: ['inference/pool', 'inference/contract', 'models'],
+  metrics: ['inference/pool', 'inference/contract', 'models', 'lib'],
   tracing: ['inference/pool', 'inference/contract', 'media', ...BASICS],
   'inference/engines': ['inference/local/host', 'inference/remote/*', 'inference/contract', 'models'],
   'inference/local/host': [
@@ -187,7 +187,7 @@ const ROOMS = {
   media: ['models', ...BASICS],
   hub: ['catalogue', 'models', 'families', ...BASICS],
   catalogue: ['models', ...BASICS],
-  'hugging-face': ['models'],
+  'hugging-face': ['models', 'lib'],
   models: ['templates', 'families', 'grounding', 'lib'],
   templates: ['families'],
   families: ['grounding'],

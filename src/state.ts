@@ -17,7 +17,7 @@ import { Responses } from './responses/responses.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { openBlobs } from './storage/blobs.ts'
 import { Database, type DatabaseOptions } from './storage/database.ts'
-import { DraftFolder } from './storage/draft-folder.ts'
+import { openDrafts } from './storage/draft-folder.ts'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
 /** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
@@ -63,7 +63,7 @@ export async function openState(
   opened.defer(() => blobs.close())
 
   const mediaDirectory = join(config.dataDirectory, 'media')
-  const drafts = await DraftFolder.open(mediaDirectory)
+  const drafts = await openDrafts(mediaDirectory)
   opened.defer(async () => drafts.close())
 
   const accounts = new Accounts(database)

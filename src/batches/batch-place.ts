@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { replaceFile } from '../lib/replace-file.ts'
 import { FolderLock } from '../storage/folder-lock.ts'
 
 /** A folder by which a server knows the leases of those that ran in the same place before. */
@@ -25,8 +26,6 @@ async function placeId(path: string): Promise<string> {
   const known = await readFile(path, 'utf8').catch(() => '')
   if (/^[0-9a-f]{16}$/.test(known)) return known
   const id = randomBytes(8).toString('hex')
-  const draft = `${path}.${id}`
-  await writeFile(draft, id, { mode: 0o600 })
-  await rename(draft, path)
+  await replaceFile(path, (draft) => writeFile(draft, id, { mode: 0o600 }))
   return id
 }

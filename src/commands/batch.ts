@@ -13,17 +13,17 @@ import {
   WAIT_HELP,
   WAIT_OPTION,
 } from './asking/connection.ts'
-import { mediaPart, openPicture, picturesIn, sendMedia } from './asking/media.ts'
+import { openPicture, picturesIn, sendMedia } from './asking/media.ts'
 import { readNumber } from './asking/numbers.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
 import { findModel } from './asking/words.ts'
 import { compareResults } from './batching/compare-results.ts'
-import { type Input, Journal } from './batching/journal.ts'
-import { failureLine, RequestFile } from './batching/request-file.ts'
-import { kindOfLines, ResultFiles } from './batching/result-files.ts'
-import { Run, sayFailures } from './batching/run.ts'
+import { type Input, openJournal } from './batching/journal.ts'
+import { failureLine, openRequests } from './batching/request-file.ts'
+import { kindOfLines, openResults } from './batching/result-files.ts'
+import { prepareRun, sayFailures } from './batching/run.ts'
 import type { Command } from './command.ts'
-import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
+import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, readCategories, type SearchedPicture } from './detecting/results.ts'
 import { NO_MODEL } from './models/no-model.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
@@ -61,7 +61,7 @@ lookout --help lists the settings.
     if (values.json && values.against === undefined) {
       throw new ConfigError('--json is for a comparison: --against is missing')
     }
-    using older = values.against === undefined ? null : await ResultFiles.open(values.against)
+    using older = values.against === undefined ? null : await openResults(values.against)
     const kind = values.detect === undefined && values.ask === undefined ? await kindOf(positionals) : null
     let failure: string | null = null
     if (kind !== 'results') failure = await (kind === 'requests' ? answer : label)(values, positionals)
@@ -70,7 +70,7 @@ lookout --help lists the settings.
       throw new ConfigError(`-o: ${positionals[0]} has results, so nothing is asked`)
     }
     if (older !== null) {
-      using results = await ResultFiles.open(kind === 'results' ? positionals : [values.output!])
+      using results = await openResults(kind === 'results' ? positionals : [values.output!])
       if (await compareResults(older, results, values.json ?? false)) process.exitCode = 1
     }
     if (failure !== null) throw new ConfigError(failure)
@@ -114,17 +114,17 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   const jobs = readJobs(values)
   const inputs = await collect(words)
   const names = inputs.map(({ file }) => file)
-  const folder = isFolderFormat(format) ? new LabelFolder(format, path, names) : null
+  const writeLabels = isFolderFormat(format) ? planLabels(format, path, names) : null
   await keepOriginals([path], names)
   await keepOriginals([path], values.against ?? [], 'a file that is read')
 
-  const run = await Run.prepare(connectionOf(values), { inputs, jobs, noun: 'pictures' })
+  const run = await prepareRun(connectionOf(values), { inputs, jobs, noun: 'pictures' })
   const { place } = run
   const named = values.model === undefined ? null : await findModel(values.model, place.names)
   // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
   const model = named ?? ('ask' in task ? place.names.ids[0] : place.detector)
   if (model === undefined) throw new ConfigError(NO_MODEL)
-  const journal = await Journal.open(path, folder !== null, { ...task, model })
+  const journal = await openJournal(path, writeLabels !== null, { ...task, model })
   const failures = await run.ask(journal, model, (client, { file }) => ask(client, file, task, model))
   const done: Result[] = []
   for (const input of inputs) if (journal.has(input)) done.push((await journal.find(input)) as Result)
@@ -132,7 +132,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   else {
     const origin = { asked: task.detect, model, version: await version(), date: new Date() }
     const pictures = done as readonly SearchedPicture[]
-    if (folder !== null) await folder.write(pictures, origin)
+    if (writeLabels !== null) await writeLabels(pictures, origin)
     else await writeDetections(pictures, names, origin, output)
   }
   await journal.close(failures.size === 0)
@@ -150,13 +150,13 @@ async function answer(values: Options, words: readonly string[]): Promise<string
   const { path: output } = await readOutput(values, null)
   const jobs = readJobs(values)
   await keepOriginals([output], [path, ...(values.against ?? [])], 'a file that is read')
-  using file = await RequestFile.open(path, (await stat(path)).mtimeMs)
+  using file = await openRequests(path, (await stat(path)).mtimeMs)
 
-  const run = await Run.prepare(connectionOf(values), { inputs: file.requests, jobs, noun: 'requests' })
+  const run = await prepareRun(connectionOf(values), { inputs: file.requests, jobs, noun: 'requests' })
   const { names } = run.place
   const model = values.model === undefined ? null : await findModel(values.model, names)
   const served = model ?? (file.model !== null && (await names.has(file.model)) ? file.model : null)
-  const journal = await Journal.open(output, false, { requests: file.endpoint, model })
+  const journal = await openJournal(output, false, { requests: file.endpoint, model })
   const failures = await run.ask(journal, served, (client, request) => file.answer(client, request, model))
   const lines = async function* () {
     for (const request of file.requests) {
@@ -262,17 +262,16 @@ async function matching(pattern: string): Promise<string[]> {
 async function ask(client: LookoutClient, name: string, task: Task, model: string | null): Promise<Result> {
   const picture = await openPicture(name)
   await using uploads = new AsyncDisposableStack()
-  const [where] = await sendMedia([picture], client, uploads)
+  const [sent] = await sendMedia([picture], client, uploads)
   if ('ask' in task) {
-    const content = [mediaPart(picture, where!), { type: 'text', text: task.ask }]
+    const content = [sent!.part, { type: 'text', text: task.ask }]
     const reply = await client.chat({ model, messages: [{ role: 'user', content }] }, null)
     return { name, answer: reply.content, finish_reason: reply.finishReason }
   }
-  const url = 'url' in where! ? where.url : `${client.url}/v1/files/${where!.fileId}/content`
   const found = await client.detect({
     ...(model === null ? {} : { model }),
     ...(task.detect.length === 0 ? {} : { categories: task.detect }),
-    media: { type: 'image', image_url: url },
+    media: { type: 'image', image_url: sent!.url },
   })
   return { name, ...picture.size, detections: found.detections, finish_reason: found.finish_reason }
 }

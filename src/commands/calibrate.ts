@@ -28,16 +28,14 @@ ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
-  async run(args) {
-    endWithUser()
-    await fitTo(args)
-  },
+  run: fitTo,
 }
 
 /** Fewer examples of a type say little. */
 const FEW = 100
 
 async function fitTo(args: readonly string[]): Promise<void> {
+  endWithUser()
   const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, json: { type: 'boolean' } }, null)
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(positionals, { model: values.model ?? null, names: place.names, meaning: 'examples' })

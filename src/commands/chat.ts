@@ -43,10 +43,7 @@ ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
-  async run(args) {
-    endWithUser()
-    await ask(args)
-  },
+  run: ask,
 }
 
 function readChatOptions(args: readonly string[]) {
@@ -94,6 +91,7 @@ const OPTIONS = {
 } as const
 
 async function ask(args: readonly string[]): Promise<void> {
+  endWithUser()
   const { values, words, page, body } = readChatOptions(args)
   const target = values.output === undefined ? null : await readTarget(values.output)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json })

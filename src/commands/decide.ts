@@ -11,7 +11,7 @@ import {
   WAIT_OPTION,
 } from './asking/connection.ts'
 import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
-import { type Medium, mediaPart, openMedium, readStandardInput, sendMedia } from './asking/media.ts'
+import { type Medium, openMedium, readStandardInput, sendMedia } from './asking/media.ts'
 import { readPage } from './asking/numbers.ts'
 import { endWithUser, print } from './asking/screen.ts'
 import { readTarget, writeWhole } from './asking/targets.ts'
@@ -48,13 +48,11 @@ ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
-  async run(args) {
-    endWithUser()
-    await answer(args)
-  },
+  run: answer,
 }
 
 async function answer(args: readonly string[]): Promise<void> {
+  endWithUser()
   const { values, positionals } = readOptions(
     args,
     {
@@ -132,8 +130,8 @@ async function decideOne(client: LookoutClient, input: Input<Medium | string>, b
   const medium = await input.open()
   if (typeof medium === 'string') return { file: input.name, answers: await client.decide({ ...body, input: medium }) }
   await using uploads = new AsyncDisposableStack()
-  const [where] = await sendMedia([medium], client, uploads)
-  const content = [mediaPart(medium, where!)]
+  const [sent] = await sendMedia([medium], client, uploads)
+  const content = [sent!.part]
   return { file: input.name, answers: await client.decide({ ...body, input: [{ role: 'user', content }] }) }
 }
 

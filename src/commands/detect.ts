@@ -21,7 +21,7 @@ import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
-import { isFolderFormat, LabelFolder } from './detecting/label-folder.ts'
+import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark } from './detecting/results.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
 import { toTable } from './output.ts'
@@ -49,10 +49,7 @@ ${CONNECTION_HELP}
 
 lookout --help lists the settings.
 `,
-  async run(args) {
-    endWithUser()
-    await search(args)
-  },
+  run: search,
 }
 
 interface Found {
@@ -63,6 +60,7 @@ interface Found {
 }
 
 async function search(args: readonly string[]): Promise<void> {
+  endWithUser()
   const { values, positionals } = readOptions(
     args,
     {
@@ -91,7 +89,7 @@ async function search(args: readonly string[]): Promise<void> {
   const categories = readCategories(text ?? '')
   const names = inputs.map(({ name }) => name)
   const { format, labels } = outputs
-  const folder = labels !== null && isFolderFormat(format) ? new LabelFolder(format, labels, names) : null
+  const writeLabels = labels !== null && isFolderFormat(format) ? planLabels(format, labels, names) : null
   const drawings = outputs.drawing === null ? [] : planDrawings(outputs.drawing, names)
   const paths = [...drawings.map(({ path }) => path), ...(outputs.data === null ? [] : [outputs.data])]
   await keepOriginals(paths, names)
@@ -115,7 +113,7 @@ async function search(args: readonly string[]): Promise<void> {
     await writeWhole(drawing.path, await drawMarks(await picture.bytes(), marks, drawing.format, palette))
   })
   const origin = { asked: categories, model, version: await version(), date: new Date() }
-  if (folder !== null) await folder.write(results, origin)
+  if (writeLabels !== null) await writeLabels(results, origin)
   else await report(results, names, origin, outputs)
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
 }
@@ -180,9 +178,8 @@ async function collect(words: readonly string[], page: number | null): Promise<I
 async function searchOne(client: LookoutClient, input: Input<Picture>, options: object): Promise<Found> {
   const picture = await input.open()
   await using uploads = new AsyncDisposableStack()
-  const [where] = await sendMedia([picture], client, uploads)
-  const url = 'url' in where! ? where.url : `${client.url}/v1/files/${where!.fileId}/content`
-  const found = await client.detect({ ...options, media: { type: 'image', image_url: url } })
+  const [sent] = await sendMedia([picture], client, uploads)
+  const found = await client.detect({ ...options, media: { type: 'image', image_url: sent!.url } })
   if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
   return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
 }

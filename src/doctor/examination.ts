@@ -13,7 +13,7 @@ import { checkThoughts } from './checks/thoughts.ts'
 import { checkTools } from './checks/tools.ts'
 import { drawExhibits, type Exhibit } from './exhibit.ts'
 import type { Finding } from './finding.ts'
-import { Subject, type SubjectOptions } from './subject.ts'
+import { openSubject, type Subject, type SubjectOptions } from './subject.ts'
 
 /** @param earlier the findings of the checks before it. */
 type Check = (
@@ -87,7 +87,7 @@ export async function* examine(options: ExaminationOptions): AsyncGenerator<Find
 export async function* examineByCheck(options: ExaminationOptions): AsyncGenerator<Checked, void, void> {
   const { images, checks = Object.keys(CHECKS) as CheckName[], isBackground = false } = options
   const { signal = new AbortController().signal } = options
-  const subject = await Subject.open({ ...options, isBackground, signal }).catch((error: Error) => error)
+  const subject = await openSubject({ ...options, isBackground, signal }).catch((error: Error) => error)
   signal.throwIfAborted()
   if (subject instanceof Error) {
     yield { check: 'card', findings: [{ check: 'card', verdict: 'failed', finding: subject.message }] }

@@ -2,11 +2,11 @@ import { Conversations } from '../conversation/conversations.ts'
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
 import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
-import { buildSharedPrompt, type PromptStyle, promptStyle, type SharedPrompt } from '../conversation/prompt/prompt.ts'
+import { buildSharedPrompt, promptStyle, type SharedPrompt } from '../conversation/prompt/prompt.ts'
 import { TemplateProcesses } from '../conversation/prompt/template-processes.ts'
 import { collectReply, type WholeReply } from '../conversation/reply/reply.ts'
 import type { ChatRequest } from '../conversation/request/chat-request.ts'
-import { ModelRegistry, type ServedModel } from '../inference/catalog/registry.ts'
+import { ModelRegistry } from '../inference/catalog/registry.ts'
 import type { Constraint } from '../inference/contract/constraint.ts'
 import type { Engine } from '../inference/contract/engine.ts'
 import type { FinishEvent, TokenLogProb } from '../inference/contract/generation.ts'
@@ -63,121 +63,38 @@ export interface RawReply {
 }
 
 /** The model that is examined, as a server would run it. */
-export class Subject {
-  readonly card: ModelCard
-  readonly model: ServedModel
-  readonly engine: Engine
-  readonly style: PromptStyle
-  readonly #signal: AbortSignal
-  readonly #isBackground: boolean
-  readonly #media: MediaSource
-  readonly #conversations: Conversations
-  readonly #resources: AsyncDisposableStack
+export type Subject = Awaited<ReturnType<typeof openSubject>>
 
-  private constructor(
-    model: ServedModel,
-    style: PromptStyle,
-    { signal, isBackground }: Pick<SubjectOptions, 'signal' | 'isBackground'>,
-    parts: { media: MediaSource; conversations: Conversations; resources: AsyncDisposableStack },
-  ) {
-    this.#signal = signal
-    this.#isBackground = isBackground
-    this.card = model.card
-    this.model = model
-    this.engine = model.engine
-    this.style = style
-    this.#media = parts.media
-    this.#conversations = parts.conversations
-    this.#resources = parts.resources
-  }
-
-  /** @throws Error when the card promises what the model lacks, or the chat template cannot be used. */
-  static async open(options: SubjectOptions): Promise<Subject> {
-    const { card, engine } = options
-    const registry = new ModelRegistry()
-    registry.add(card, engine)
-    const model = registry.find(options.served.id)!
-    await using opening = new AsyncDisposableStack()
-    const templates = opening.adopt(new TemplateProcesses(), (processes) => processes.close())
-    const style = promptStyle(model, new ChatTemplate(engine.info, templates))
-    const media = options.media ?? opening.adopt(new MediaLoader(), (loader) => loader.close())
-    const conversations = opening.adopt(
-      new Conversations({ registry, media, compatibility: 'openai', chatBudgetSeconds: REPLY_SECONDS }),
-      (opened) => opened.close(),
-    )
-    return new Subject(model, style, options, { media, conversations, resources: opening.move() })
-  }
-
-  /** Ends what is asked; a new one each time, because an old one would collect listeners. */
-  get signal(): AbortSignal {
-    return AbortSignal.any([this.#signal])
-  }
-
-  /** Why the model is not asked about images; null when it is. */
-  get blindness(): string | null {
-    return this.model.served.modalities.includes('image') ? null : 'the model is not served with images'
-  }
-
-  /** An image as the model gets it. @param png bytes of a file. */
-  async prepare(png: Buffer): Promise<DecodedImage> {
-    const { signal } = this
-    using request = this.#media.open(ORGANISATION, signal)
-    const reference = { type: 'inline', media: new InlineMedia(png) } as const
-    return await request.image({ reference, param: 'image', signal }, this.card.image!)
-  }
+/** @throws Error when the card promises what the model lacks, or the chat template cannot be used. */
+export async function openSubject(options: SubjectOptions) {
+  const registry = new ModelRegistry()
+  registry.add(options.card, options.engine)
+  const model = registry.find(options.served.id)!
+  const { card, engine } = model
+  await using opening = new AsyncDisposableStack()
+  const templates = opening.adopt(new TemplateProcesses(), (processes) => processes.close())
+  const style = promptStyle(model, new ChatTemplate(engine.info, templates))
+  const media = options.media ?? opening.adopt(new MediaLoader(), (loader) => loader.close())
+  const conversations = opening.adopt(
+    new Conversations({ registry, media, compatibility: 'openai', chatBudgetSeconds: REPLY_SECONDS }),
+    (opened) => opened.close(),
+  )
+  const resources = opening.move()
+  const newSignal = () => AbortSignal.any([options.signal])
 
   /** A conversation whose user turn is still open. */
-  prompt(instruction: string | null = null, thinking = false): Promise<SharedPrompt> {
+  function prompt(instruction: string | null = null, thinking = false): Promise<SharedPrompt> {
     const nothing = { messages: [], media: new Map(), demand: null, tools: [], replaysReasoning: false }
-    return buildSharedPrompt({ param: 'messages', instruction, thinking, ...nothing }, this.style)
-  }
-
-  /** Asks several questions over one prefix. */
-  async ask({ image, instruction, questions, thoughtTokens }: Asked): Promise<RawReply[]> {
-    const shared = await this.prompt(instruction, thoughtTokens !== undefined)
-    const shown: PromptPart[] = image === null ? [] : [{ type: 'image', image: image.image }]
-    const branches = questions.map(({ text, maxTokens, constraint }): Branch => {
-      // Every question begins with the image, which is the last part of the prefix.
-      const suffix = shared.suffix([...shown, ...untrusted(text)]).slice(shown.length)
-      const thought = thoughtTokens === undefined ? undefined : { ...this.card.thought!, budget: thoughtTokens }
-      return {
-        suffix,
-        n: 1,
-        maxTokens,
-        sampling: GREEDY,
-        ...(constraint === undefined ? {} : { constraint }),
-        ...(thought === undefined ? {} : { thought }),
-      }
-    })
-    return this.generate([...shared.prefix, ...shown], branches)
-  }
-
-  /** What a client gets. */
-  async chat(fields: ChatFields): Promise<WholeReply> {
-    const request: ChatRequest = {
-      tools: [],
-      toolUse: { choice: 'none', parallel: false },
-      structure: null,
-      streamed: false,
-      topLogProbs: null,
-      maxTokens: CHAT_TOKENS,
-      maxTokensParam: 'max_completion_tokens',
-      sampling: GREEDY,
-      reasoningEffort: null,
-      vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
-      ...fields,
-    }
-    const caller = { model: this.model, organisation: ORGANISATION, isBackground: this.#isBackground }
-    return collectReply(await this.#conversations.startChat(request, caller, this.signal))
+    return buildSharedPrompt({ param: 'messages', instruction, thinking, ...nothing }, style)
   }
 
   /** @returns the completion of each branch. */
-  async generate(
+  async function generate(
     prefix: readonly PromptPart[],
     branches: readonly Branch[],
     organisation = ORGANISATION,
   ): Promise<RawReply[]> {
-    const { events } = await this.engine.generate({ organisation, prefix, branches }, this.signal)
+    const { events } = await engine.generate({ organisation, prefix, branches }, newSignal())
     const texts = branches.map(() => '')
     const logProbs = branches.map((): TokenLogProb[] => [])
     const finishes: FinishEvent[] = []
@@ -191,7 +108,58 @@ export class Subject {
     return texts.map((text, branch) => ({ text, finish: finishes[branch]!, logProbs: logProbs[branch]! }))
   }
 
-  async close(): Promise<void> {
-    await this.#resources.disposeAsync()
+  return {
+    ...{ card, model, engine, style, prompt, generate },
+    /** Ends what is asked; a new one each time, because an old one would collect listeners. */
+    get signal(): AbortSignal {
+      return newSignal()
+    },
+    /** Why the model is not asked about images; null when it is. */
+    blindness: model.served.modalities.includes('image') ? null : 'the model is not served with images',
+    /** An image as the model gets it. @param png bytes of a file. */
+    async prepare(png: Buffer): Promise<DecodedImage> {
+      const signal = newSignal()
+      using request = media.open(ORGANISATION, signal)
+      const reference = { type: 'inline', media: new InlineMedia(png) } as const
+      return await request.image({ reference, param: 'image', signal }, card.image!)
+    },
+    /** Asks several questions over one prefix. */
+    async ask({ image, instruction, questions, thoughtTokens }: Asked): Promise<RawReply[]> {
+      const shared = await prompt(instruction, thoughtTokens !== undefined)
+      const shown: PromptPart[] = image === null ? [] : [{ type: 'image', image: image.image }]
+      const branches = questions.map(({ text, maxTokens, constraint }): Branch => {
+        // Every question begins with the image, which is the last part of the prefix.
+        const suffix = shared.suffix([...shown, ...untrusted(text)]).slice(shown.length)
+        const thought = thoughtTokens === undefined ? undefined : { ...card.thought!, budget: thoughtTokens }
+        return {
+          suffix,
+          n: 1,
+          maxTokens,
+          sampling: GREEDY,
+          ...(constraint === undefined ? {} : { constraint }),
+          ...(thought === undefined ? {} : { thought }),
+        }
+      })
+      return generate([...shared.prefix, ...shown], branches)
+    },
+    /** What a client gets. */
+    async chat(fields: ChatFields): Promise<WholeReply> {
+      const request: ChatRequest = {
+        tools: [],
+        toolUse: { choice: 'none', parallel: false },
+        structure: null,
+        streamed: false,
+        topLogProbs: null,
+        maxTokens: CHAT_TOKENS,
+        maxTokensParam: 'max_completion_tokens',
+        sampling: GREEDY,
+        reasoningEffort: null,
+        vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+        ...fields,
+      }
+      const caller = { model: model, organisation: ORGANISATION, isBackground: options.isBackground }
+      return collectReply(await conversations.startChat(request, caller, newSignal()))
+    },
+    close: () => resources.disposeAsync(),
   }
 }

@@ -3,27 +3,23 @@ import { join } from 'node:path'
 import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
+import { partPaths } from '../models/read/weight-files.ts'
 import { cardFolder, type NewCard, storedKvTypes } from './cache/model-store.ts'
 import { isPlainSubpath } from './cache/safe-names.ts'
-import { checkParts, partPaths, stemOf } from './choice/gguf-names.ts'
+import { checkParts, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
-import { estimateMemory, type Metadata } from './choice/memory-estimate.ts'
-import { checkSpace, type FileTarget, fetchFile } from './download/fetch-file.ts'
-import { ConnectionError, type HttpClient } from './download/http-client.ts'
+import { estimateMemory } from './choice/memory-estimate.ts'
+import { checkSpace, type FileTarget } from './download/fetch-file.ts'
+import { ConnectionError } from './download/http-client.ts'
 import { RemoteFile } from './download/remote-file.ts'
+import { fetchWithProgress } from './fetch-with-progress.ts'
 import { HubError } from './hub-error.ts'
-import { ProgressMeter } from './progress-meter.ts'
-import type { PullOptions, PullRequest } from './pull-options.ts'
+import type { LocalFile } from './local-file.ts'
+import type { FetchingOptions, PullRequest } from './pull-options.ts'
 import { formatBytes } from './units.ts'
 
-type Options = PullOptions & { readonly http: HttpClient }
-
 /** Fetches a GGUF file from an address into the folder of its card. @returns what the card is to say. */
-export async function pullFile(
-  url: URL,
-  request: PullRequest,
-  options: Options & { readonly outsideProjector: OutsideFile },
-): Promise<NewCard> {
+export async function pullFile(url: URL, request: PullRequest, options: FetchingOptions): Promise<NewCard> {
   if (request.quant !== null) throw new ConfigError('--quant: an address names one file; leave the option out')
   const name = fileName(url)
   const id = request.id ?? stemOf(name)
@@ -47,23 +43,16 @@ export async function pullFile(
     kvType: (await storedKvTypes(options.store)).get(id),
   })
   if (memory > options.available) {
-    const message = `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`
-    options.report({ type: 'note', message })
+    options.hub.note(
+      `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`,
+    )
   }
   const source = `${url.origin}${url.pathname}`
   return { id, aliases: [], source, model: model.path, projector: projector?.path ?? null }
 }
 
-export interface OutsideProjector {
-  readonly path: string
-  readonly bytes: number
-  readonly metadata: Metadata
-}
-/** @param folder where a file that is fetched goes. */
-export type OutsideFile = (given: string, folder: string) => Promise<OutsideProjector | null>
-
 /** Fetches an image encoder from an address. */
-export async function fetchProjector(url: URL, folder: string, options: Options): Promise<OutsideProjector> {
+export async function fetchProjector(url: URL, folder: string, options: FetchingOptions): Promise<LocalFile> {
   const name = fileName(url)
   const { path, size, bytes } = await fetchFiles([fileAt(url, options)], folder, options)
   const metadata = await readMetadata(path, size, name)
@@ -71,8 +60,8 @@ export async function fetchProjector(url: URL, folder: string, options: Options)
   return { path, bytes, metadata }
 }
 
-function fileAt(url: URL, { http }: Options): RemoteFile {
-  return new RemoteFile(http, {
+function fileAt(url: URL, { hub }: FetchingOptions): RemoteFile {
+  return new RemoteFile(hub.http, {
     url,
     origin: `${url.origin}${url.pathname}`,
     name: fileName(url),
@@ -82,32 +71,28 @@ function fileAt(url: URL, { http }: Options): RemoteFile {
 }
 
 /** @returns the first file, and the size of all together. */
-async function fetchFiles(files: readonly RemoteFile[], folder: string, options: Options) {
-  const { signal, tuning, report } = options
-  const note = (message: string) => report({ type: 'note', message })
-  const attempts = { signal, tuning, note }
+async function fetchFiles(files: readonly RemoteFile[], folder: string, options: FetchingOptions) {
+  const { hub, report } = options
   const targets: (FileTarget & { readonly file: RemoteFile; readonly isHere: boolean })[] = []
   for (const file of files) {
     const path = join(folder, file.name)
     const here = await stat(path).catch(() => null)
-    const size = await file.size(attempts).catch((error: unknown) => {
+    const size = await file.size(hub).catch((error: unknown) => {
       if (here === null || !(error instanceof ConnectionError)) throw error
-      note(`the server cannot be reached (${error.message}); using the local file`)
+      hub.note(`the server cannot be reached (${error.message}); using the local file`)
       return here.size
     })
     targets.push({ file, path, size, blob: null, key: file.origin, isHere: here?.size === size })
   }
   // A broken file is found out before all of it is fetched.
   const [head] = targets
-  await readMetadata(head!.isHere ? head!.path : await head!.file.bytes(attempts), head!.size, head!.file.name)
+  await readMetadata(head!.isHere ? head!.path : await head!.file.bytes(hub), head!.size, head!.file.name)
   await checkSpace(
     targets.filter(({ isHere }) => !isHere),
-    tuning,
+    hub.tuning,
   )
   for (const { file, ...target } of targets) {
-    using meter = new ProgressMeter(file.name, target.size, report)
-    const onProgress = (done: number) => meter.update(done)
-    const isNew = await fetchFile(file, target, { ...attempts, onProgress, onCheck: () => {} })
+    const isNew = await fetchWithProgress(file, target, hub, report)
     if (!isNew) report({ type: 'found', file: file.name, path: target.path })
   }
   const bytes = targets.reduce((sum, { size }) => sum + size, 0)

@@ -1,13 +1,14 @@
 import { readdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { mismatch } from '../families/gguf.ts'
+import { partNumber, partPaths } from '../models/read/weight-files.ts'
 import { type StoredCard, storeCard } from './cache/model-store.ts'
-import { checkParts, isProjector, partNumber, partPaths, stemOf } from './choice/gguf-names.ts'
+import { checkParts, isProjector, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import type { Metadata } from './choice/memory-estimate.ts'
 import { HubError } from './hub-error.ts'
 
-/** A file of the user's own, which is left where it is. */
+/** A file that is here, of a model or of an encoder. */
 export interface LocalFile {
   readonly path: string
   /** Of all parts. */
@@ -22,18 +23,18 @@ export async function readLocal(path: string, kind: 'model' | 'projector'): Prom
   if (part !== null && part.number !== 1)
     throw new HubError(`${path} is part ${part.number} of ${part.count}: name the first part`)
   let bytes = 0
-  const found: { readonly path: string; readonly metadata: Metadata }[] = []
+  let first: Omit<LocalFile, 'bytes'> | undefined
   for (const name of partPaths(resolve(path))) {
     const entry = await stat(name).catch(() => null)
     if (entry?.isDirectory()) throw new HubError(`${name} is a folder: name the GGUF file of the language model in it`)
     if (!entry?.isFile()) throw new HubError(`${name}: there is no such file`)
     bytes += entry.size
-    found.push({ path: name, metadata: await readMetadata(name, entry.size, name) })
+    const metadata = await readMetadata(name, entry.size, name)
+    first ??= { path: name, metadata }
   }
-  const [first] = found
   if (kind === 'model') checkLanguage(first!.metadata, path)
   else checkEncoder(first!.metadata, path)
-  return { path: first!.path, bytes, metadata: first!.metadata }
+  return { ...first!, bytes }
 }
 
 /** Encoders in the folder of a model that was added without one, by their names. */

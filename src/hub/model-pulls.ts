@@ -31,9 +31,8 @@ export interface AskedPull {
  */
 export class ModelPulls {
   readonly #options: ModelPullsOptions
-  /** Repositories that are being pulled or removed. */
-  readonly #busy = new Set<string>()
-  readonly #running = new Set<Promise<unknown>>()
+  /** By the repositories that are being pulled or removed. */
+  readonly #running = new Map<string, Promise<unknown>>()
   readonly #closing = new AbortController()
 
   constructor(options: ModelPullsOptions) {
@@ -85,11 +84,11 @@ export class ModelPulls {
   /** Aborts what is under way and waits for it. */
   async close(): Promise<void> {
     this.#closing.abort()
-    await Promise.allSettled(this.#running)
+    await Promise.allSettled(this.#running.values())
   }
 
   async #alone<Result>(repository: string, work: () => Promise<Result>): Promise<Result> {
-    if (this.#busy.has(repository)) {
+    if (this.#running.has(repository)) {
       throw new ApiError(`${repository} is being pulled or removed; try again when that is done`, {
         status: 409,
         type: 'invalid_request_error',
@@ -97,14 +96,12 @@ export class ModelPulls {
         code: 'pull_in_progress',
       })
     }
-    this.#busy.add(repository)
     const running = work()
-    this.#running.add(running)
+    this.#running.set(repository, running)
     try {
       return await running
     } finally {
-      this.#busy.delete(repository)
-      this.#running.delete(running)
+      this.#running.delete(repository)
     }
   }
 }

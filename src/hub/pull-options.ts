@@ -1,5 +1,7 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
+import type { Hub } from './download/hub-client.ts'
 import type { HubSettings } from './hub-settings.ts'
+import type { LocalFile } from './local-file.ts'
 import type { Report } from './pull-event.ts'
 import type { Tuning } from './tuning.ts'
 
@@ -26,4 +28,14 @@ export interface PullOptions {
   readonly tuning: Tuning
   readonly signal: AbortSignal
   readonly report: Report
+}
+
+/** The same with what they lead to. */
+export interface FetchingOptions extends PullOptions {
+  readonly hub: Hub
+  /**
+   * The image encoder that an address or a path names; null for any other text.
+   * @param folder where a file that is fetched goes.
+   */
+  outsideProjector(given: string, folder: string): Promise<LocalFile | null>
 }

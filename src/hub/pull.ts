@@ -1,11 +1,11 @@
 import { stat } from 'node:fs/promises'
-import { cardFolder, type StoredCard, storeCard } from './cache/model-store.ts'
+import { type StoredCard, storeCard } from './cache/model-store.ts'
 import { readAddress } from './choice/model-address.ts'
 import { ConnectionError, HttpClient } from './download/http-client.ts'
-import { fetchProjector, type OutsideFile, pullFile } from './file-pull.ts'
+import { fetchProjector, pullFile } from './file-pull.ts'
 import { HubError } from './hub-error.ts'
 import { readLocal } from './local-file.ts'
-import type { PullOptions, PullRequest } from './pull-options.ts'
+import type { FetchingOptions, PullOptions, PullRequest } from './pull-options.ts'
 import { pullFromRepository } from './repository-pull.ts'
 
 /**
@@ -16,22 +16,23 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
   const { settings, store, tuning, report, signal } = options
   const address = await readAddress(request.address, settings.endpoint)
   const http = new HttpClient(settings, tuning)
-  const outside: OutsideFile = async (given, folder) => {
-    if (/^https?:\/\//i.test(given)) {
-      if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is not an address`)
-      return fetchProjector(new URL(given), folder, { ...options, http })
-    }
-    return (await stat(given).catch(() => null)) === null ? null : readLocal(given, 'projector')
+  const hub = { http, signal, tuning, note: (message: string) => report({ type: 'note', message }) }
+  const fetching: FetchingOptions = {
+    ...options,
+    hub,
+    async outsideProjector(given, folder) {
+      if (/^https?:\/\//i.test(given)) {
+        if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is not an address`)
+        return fetchProjector(new URL(given), folder, fetching)
+      }
+      return (await stat(given).catch(() => null)) === null ? null : readLocal(given, 'projector')
+    },
   }
   try {
     const card =
       address.kind === 'file'
-        ? await pullFile(address.url, request, { ...options, http, outsideProjector: outside })
-        : await pullFromRepository(address, request, {
-            ...options,
-            http,
-            outsideProjector: async (given) => outside(given, await cardFolder(store, request.id ?? address.id)),
-          })
+        ? await pullFile(address.url, request, fetching)
+        : await pullFromRepository(address, request, fetching)
     signal.throwIfAborted()
     const stored = await storeCard(store, card)
     const { file, aliases, model, projector } = stored.card

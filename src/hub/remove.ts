@@ -1,9 +1,9 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { findEntry } from '../catalogue/catalogue.ts'
+import { partPaths } from '../models/read/weight-files.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
 import { addAlias, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
-import { partPaths } from './choice/gguf-names.ts'
 import { incompletePath } from './download/fetch-file.ts'
 import { HubError } from './hub-error.ts'
 

@@ -5,7 +5,7 @@ import type { CatalogueEntry } from '../catalogue/catalogue-schema.ts'
 import { rankForMachine } from '../catalogue/machine-fit.ts'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
-import { type NewCard, storedKvTypes } from './cache/model-store.ts'
+import { cardFolder, type NewCard, storedKvTypes } from './cache/model-store.ts'
 import { type Candidate, isProjector } from './choice/gguf-names.ts'
 import { contextOf, type Metadata } from './choice/memory-estimate.ts'
 import type { ModelAddress } from './choice/model-address.ts'
@@ -22,28 +22,24 @@ import {
   readLanguage,
   toChoices,
 } from './choice/quant-choice.ts'
-import { checkSpace, type FetchOptions, fetchFile } from './download/fetch-file.ts'
-import type { HttpClient } from './download/http-client.ts'
+import { checkSpace } from './download/fetch-file.ts'
 import type { HubFile } from './download/hub-client.ts'
-import { Repository } from './download/repository.ts'
+import { openRepository, type Repository } from './download/repository.ts'
+import { fetchWithProgress } from './fetch-with-progress.ts'
 import { HubError } from './hub-error.ts'
-import { ProgressMeter } from './progress-meter.ts'
-import type { PullOptions, PullRequest } from './pull-options.ts'
+import type { FetchingOptions, PullOptions, PullRequest } from './pull-options.ts'
 
 type Wanted = Extract<ModelAddress, { kind: 'repository' }>
-
-/** A projector outside of the repository is fetched by somebody else. */
-export type OutsideProjector = (given: string) => Promise<{ readonly path: string; readonly metadata: Metadata } | null>
 
 /** Fetches a model of a repository on the hub into the cache. @returns what its card is to say. */
 export async function pullFromRepository(
   address: Wanted,
   request: PullRequest,
-  options: PullOptions & { readonly http: HttpClient; readonly outsideProjector: OutsideProjector },
+  options: FetchingOptions,
 ): Promise<NewCard> {
-  const { http, signal, tuning, report, available, settings } = options
-  const note = (message: string) => report({ type: 'note', message })
-  const repository = await Repository.open(address, settings, http, { signal, tuning, note })
+  const { hub, report, available, settings } = options
+  const { note } = hub
+  const repository = await openRepository(address, settings, hub)
   const { all, asked } = findCandidates(repository, request.quant ?? address.wanted)
   const { projector: given } = request
   const named = given === null || given === 'auto' ? undefined : namedProjector(repository, given)
@@ -60,7 +56,7 @@ export async function pullFromRepository(
   const language = await readLanguage(repository, chosen.candidate)
   const first = chosen.candidate.files[0]!
   const { entry } = address
-  const projector = await chooseProjector(repository, { model: first.path, entry, language, request, options })
+  const projector = await chooseProjector(repository, request, { model: first.path, entry, language }, options)
   report({
     type: 'choice',
     model: repository.id,
@@ -83,14 +79,14 @@ export async function pullFromRepository(
     }
   }
   const files = [...chosen.candidate.files, ...(projector?.file === undefined ? [] : [projector.file])]
-  const paths = await fetchAll(repository, files, { ...options, note })
-  await repository.noteCommit(address.revision)
+  const paths = await fetchAll(repository, files, options)
+  await repository.noteCommit()
   return {
     id: idOf(chosen.candidate),
     aliases: entry === null ? [] : [entry.name, `${entry.name}:${chosen.candidate.label}`],
     source: `hf:${repository.id}@${repository.commit}`,
     model: paths.get(first)!,
-    projector: projector === null ? null : projector.file === undefined ? projector.path : paths.get(projector.file)!,
+    projector: projector && (projector.file === undefined ? projector.path : paths.get(projector.file)!),
   }
 }
 
@@ -116,48 +112,37 @@ function limitOf({ title, licence: { name, commercialUse, meaning } }: Catalogue
 }
 
 interface ChosenProjector {
+  /** Where it lies, in the repository or outside of it. */
+  readonly path: string
   readonly name: string
   readonly reason: string
-  /** Where it lies, for one that is not of the repository. */
-  readonly path: string
+  /** Of the repository. */
   readonly file?: HubFile
 }
 
 async function chooseProjector(
   repository: Repository,
-  {
-    model,
-    entry,
-    language,
-    request,
-    options,
-  }: {
-    readonly model: string
-    readonly entry: CatalogueEntry | null
-    readonly language: Metadata
-    readonly request: PullRequest
-    readonly options: { readonly outsideProjector: OutsideProjector }
-  },
+  { id, projector: given }: PullRequest,
+  about: { readonly model: string; readonly entry: CatalogueEntry | null; readonly language: Metadata },
+  { store, outsideProjector }: FetchingOptions,
 ): Promise<ChosenProjector | null> {
-  const given = request.projector
   if (given === null) return null
+  const { model, entry, language } = about
+  const problemOf = async (file: HubFile) => mismatch({ language, encoder: await readEncoder(repository, file) })
   if (given !== 'auto') {
     const file = namedProjector(repository, given)
-    if (file === undefined) {
-      const outside = await options.outsideProjector(given)
-      if (outside === null) throw new ConfigError(noSuchProjector(repository, given))
-      const problem = mismatch({ language, encoder: outside.metadata })
-      if (problem !== null) throw new HubError(`${given} belongs to another model than ${model}: ${problem}`)
-      return { name: given, reason: 'asked for', path: outside.path }
-    }
-    const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
-    if (problem !== null) throw new HubError(`${file.path} belongs to another model than ${model}: ${problem}`)
-    return { name: file.path, reason: 'asked for', path: file.path, file }
+    const outside = file ? null : await outsideProjector(given, await cardFolder(store, id ?? repository.id))
+    const name = file?.path ?? given
+    const path = file?.path ?? outside?.path
+    if (path === undefined) throw new ConfigError(noSuchProjector(repository, given))
+    const problem = file ? await problemOf(file) : mismatch({ language, encoder: outside!.metadata })
+    if (problem !== null) throw new HubError(`${name} belongs to another model than ${model}: ${problem}`)
+    return { name, reason: 'asked for', path, ...(file && { file }) }
   }
   const fitting = projectorsByRank(model, repository, entry)
   const problems: string[] = []
   for (const file of fitting) {
-    const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
+    const problem = await problemOf(file)
     if (problem === null) {
       const reason =
         file.path === entry?.projector?.path ? 'the catalogue names it' : projectorReason(file, fitting, model)
@@ -197,9 +182,8 @@ function noSuchProjector({ id, files }: Repository, given: string): string {
 async function fetchAll(
   repository: Repository,
   files: readonly HubFile[],
-  options: PullOptions & { readonly note: (message: string) => void },
+  { hub, report }: FetchingOptions,
 ): Promise<Map<HubFile, string>> {
-  const { signal, tuning, report, note } = options
   const { cache, commit } = repository
   const missing: HubFile[] = []
   const paths = new Map<HubFile, string>()
@@ -213,16 +197,10 @@ async function fetchAll(
   const targets = missing.map((file) => ({ file, target: targetOf(repository, file) }))
   await checkSpace(
     targets.map(({ target }) => target),
-    tuning,
+    hub.tuning,
   )
   for (const { file, target } of targets) {
-    using meter = new ProgressMeter(file.path, file.size, report)
-    const fetching: FetchOptions = {
-      ...{ signal, tuning, note },
-      onProgress: (done) => meter.update(done),
-      onCheck: () => report({ type: 'check', file: file.path }),
-    }
-    const isNew = await fetchFile(repository.remote(file), target, fetching)
+    const isNew = await fetchWithProgress(repository.remote(file), target, hub, report)
     const path = await cache.link(commit, file)
     if (!isNew) report({ type: 'found', file: file.path, path })
     paths.set(file, path)

@@ -1,5 +1,6 @@
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
-import { basename, dirname, join, resolve } from 'node:path'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import { replaceFile } from '../lib/replace-file.ts'
 import { localCard, type ModelCard } from '../models/card.ts'
 import { chooseTemplate } from '../models/derive/chosen-template.ts'
 import { countOf } from '../models/read/gguf-tensors.ts'
@@ -9,9 +10,9 @@ import { languageWeights } from './language-weights.ts'
 import { readShape } from './model-shape.ts'
 import { readme } from './readme.ts'
 import { type Weight, writeSafetensors } from './safetensors.ts'
-import { SourceFile } from './source-file.ts'
+import { openSource, type SourceFile } from './source-file.ts'
 import { visionWeights } from './vision-weights.ts'
-import { Vocabulary } from './vocabulary.ts'
+import { readVocabulary } from './vocabulary.ts'
 
 export interface ExportedModel {
   /** Numbers in all weights together. */
@@ -38,13 +39,14 @@ export async function exportModel(card: ModelCard, folder: string, signal: Abort
     (await findWeights(card, 'engine.model', model)).path,
     (await findWeights(card, 'engine.projector', projector)).path,
   ] as const
-  await using language = await SourceFile.open(paths[0])
-  await using encoder = await SourceFile.open(paths[1])
+  await using language = await openSource(paths[0])
+  await using encoder = await openSource(paths[1])
   const { weights, texts } = await convert({ ...card, image }, language, encoder)
   const parameters = weights.reduce((sum, { shape }) => sum + countOf(shape), 0)
   const leavesAudio = encoder.untaken.length > 0
   const description = { card, files: paths.map((path) => basename(path)), parameters, leavesAudio }
-  await writeFolder(folder, async (draft) => {
+  await replaceFile(resolve(folder), async (draft) => {
+    await mkdir(draft, { recursive: true })
     await writeSafetensors(join(draft, 'model.safetensors'), weights, signal)
     for (const [name, text] of Object.entries({ ...texts, 'README.md': readme(description) })) {
       await writeFile(join(draft, name), text)
@@ -63,7 +65,7 @@ interface Converted {
 
 async function convert(card: ImageModelCard, language: SourceFile, encoder: SourceFile): Promise<Converted> {
   const shape = readShape(language, encoder)
-  const vocabulary = new Vocabulary(language)
+  const vocabulary = readVocabulary(language)
   const weights = [...languageWeights(language, shape), ...visionWeights(encoder, shape)]
   expectNoneLeft(language, language.untaken)
   expectNoneLeft(
@@ -103,18 +105,4 @@ async function expectVacant(folder: string): Promise<void> {
     throw new Error(`${folder} ${error.code === 'ENOTDIR' ? 'is not a folder' : `cannot be read: ${error.code}`}`)
   })
   if (names.length > 0) throw new Error(`${folder} is not empty`)
-}
-
-/** @param write gets a folder beside the wanted one, which takes its place once everything is in it. */
-async function writeFolder(folder: string, write: (draft: string) => Promise<void>): Promise<void> {
-  const path = resolve(folder)
-  const draft = join(dirname(path), `.${basename(path)}.${process.pid}.part`)
-  try {
-    await mkdir(draft, { recursive: true })
-    await write(draft)
-    await rename(draft, path)
-  } catch (error) {
-    await rm(draft, { recursive: true, force: true })
-    throw error
-  }
 }

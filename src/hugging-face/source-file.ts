@@ -1,87 +1,72 @@
-import { GgufTensors, numberType } from '../models/read/gguf-tensors.ts'
+import { type FileHandle, open } from 'node:fs/promises'
+import { type GgufHeader, type GgufTensor, metadataOf, readGgufHeader } from '../models/read/gguf.ts'
+import { numberType, readTensor } from '../models/read/gguf-tensors.ts'
 import { GgufArray, type GgufValue } from '../models/read/gguf-value.ts'
+import { partsOf } from '../models/read/weight-files.ts'
 import type { Weight } from './safetensors.ts'
 
-/** A GGUF file that is exported. Its errors name it. */
-export class SourceFile implements AsyncDisposable {
-  readonly #path: string
-  readonly #tensors: GgufTensors
-  readonly #untaken: Set<string>
+/** A GGUF file that is exported, in one part or in several. Its errors name it. */
+export type SourceFile = Awaited<ReturnType<typeof openSource>>
 
-  private constructor(path: string, tensors: GgufTensors) {
-    this.#path = path
-    this.#tensors = tensors
-    this.#untaken = new Set(tensors.names)
+/**
+ * @param path of the file, or of the first of several.
+ * @throws Error that names the file, and says why it cannot be read.
+ */
+export async function openSource(path: string) {
+  await using opening = new AsyncDisposableStack()
+  const tensors = new Map<string, { readonly tensor: GgufTensor; readonly file: FileHandle; readonly part: string }>()
+  let first: GgufHeader | undefined
+  for (const part of partsOf(path)) {
+    const header = await readGgufHeader(part).catch((cause: Error) => {
+      throw new Error(`${part}: ${cause.message}`, { cause })
+    })
+    const file = opening.use(await open(part))
+    first ??= header
+    for (const tensor of header.tensors) tensors.set(tensor.name, { tensor, file, part })
   }
-
-  /** @throws Error */
-  static async open(path: string): Promise<SourceFile> {
-    return new SourceFile(path, await GgufTensors.open(path))
-  }
-
-  get metadata(): ReadonlyMap<string, GgufValue> {
-    return new Map([...this.#tensors.fields].map(([key, { value }]) => [key, value]))
-  }
-
-  get tensorNames(): readonly string[] {
-    return [...this.#tensors.names]
-  }
-
-  /** Tensors that `take` was not called for. */
-  get untaken(): readonly string[] {
-    return [...this.#untaken]
-  }
+  const metadata = metadataOf(first!.fields)
+  const untaken = new Set(tensors.keys())
+  const files = opening.move()
 
   /** What to throw where the file cannot be exported. */
-  error(message: string): Error {
-    return new Error(`${this.#path} cannot be exported: ${message}`)
-  }
-
-  /** A value of the metadata; undefined where there is none. */
-  find(key: string): GgufValue | undefined {
-    return this.#tensors.fields.get(key)?.value
-  }
-
-  /** @throws Error */
-  number(key: string): number {
-    const value = this.find(key)
-    if (typeof value === 'number') return value
-    throw this.error(`its metadata has no number '${key}'`)
-  }
-
-  /** @throws Error */
-  numbers(key: string): number[] {
-    return this.#array(key, (value) => typeof value === 'number')
-  }
-
-  /** @throws Error */
-  strings(key: string): string[] {
-    return this.#array(key, (value) => typeof value === 'string')
-  }
-
-  hasTensor(name: string): boolean {
-    return this.#tensors.find(name) !== undefined
-  }
-
-  /** A tensor under another name. @throws Error where there is none, or one whose type cannot be read. */
-  take(name: string, as: string): Weight {
-    const tensor = this.#tensors.find(name)
-    if (tensor === undefined) throw this.error(`the tensor '${name}' is missing`)
-    this.#untaken.delete(name)
-    const type = numberType(tensor)
-    if (type === null)
-      throw this.error(`the tensor '${name}' is quantised; only F32, F16, BF16 and Q8_0 can be exported`)
-    return { name: as, type, shape: tensor.shape.toReversed(), read: () => this.#tensors.read(name) }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#tensors[Symbol.asyncDispose]()
-  }
-
-  #array<Item extends GgufValue>(key: string, isItem: (value: GgufValue) => value is Item): Item[] {
-    const value = this.find(key)
+  const error = (message: string) => new Error(`${path} cannot be exported: ${message}`)
+  const list = <Item extends GgufValue>(key: string, isItem: (value: GgufValue) => value is Item): Item[] => {
+    const value = metadata.get(key)
     const items = value instanceof GgufArray ? [...value] : null
     if (items?.every(isItem)) return items
-    throw this.error(`its metadata has no list '${key}'`)
+    throw error(`its metadata has no list '${key}'`)
+  }
+  return {
+    metadata,
+    error,
+    tensorNames: [...tensors.keys()],
+    /** Tensors that `take` was not called for. */
+    get untaken(): readonly string[] {
+      return [...untaken]
+    },
+    /** A value of the metadata; undefined where there is none. */
+    find: (key: string) => metadata.get(key),
+    /** @throws Error */
+    number(key: string): number {
+      const value = metadata.get(key)
+      if (typeof value === 'number') return value
+      throw error(`its metadata has no number '${key}'`)
+    },
+    /** @throws Error */
+    numbers: (key: string) => list(key, (value) => typeof value === 'number'),
+    /** @throws Error */
+    strings: (key: string) => list(key, (value) => typeof value === 'string'),
+    hasTensor: (name: string) => tensors.has(name),
+    /** A tensor under another name. @throws Error where there is none, or one whose type cannot be read. */
+    take(name: string, as: string): Weight {
+      const found = tensors.get(name)
+      if (found === undefined) throw error(`the tensor '${name}' is missing`)
+      untaken.delete(name)
+      const { tensor, file, part } = found
+      const type = numberType(tensor)
+      if (type === null) throw error(`the tensor '${name}' is quantised; only F32, F16, BF16 and Q8_0 can be exported`)
+      return { name: as, type, shape: tensor.shape.toReversed(), read: () => readTensor(file, tensor, part) }
+    },
+    [Symbol.asyncDispose]: () => files.disposeAsync(),
   }
 }

@@ -12,95 +12,91 @@ const WORDS =
 const BYTE_LEVEL = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: false, use_regex: false }
 
 /** The vocabulary of a model, and what its special tokens mean. */
-export class Vocabulary {
-  readonly #source: SourceFile
-  readonly tokens: readonly string[]
-  readonly #types: readonly number[]
-  readonly #ids: ReadonlyMap<string, number>
+export type Vocabulary = ReturnType<typeof readVocabulary>
 
-  /** @throws Error for a tokenizer that is not Qwen2's. */
-  constructor(source: SourceFile) {
-    const kind = ['model', 'pre'].map((key) => source.find(`tokenizer.ggml.${key}`)).join(', ')
-    if (kind !== 'gpt2, qwen2') throw source.error(`its tokenizer is '${kind}', not 'gpt2, qwen2'`)
-    if (source.find('tokenizer.ggml.add_bos_token') === true) {
-      throw source.error('its tokenizer begins each text with a token')
-    }
-    this.#source = source
-    this.tokens = source.strings('tokenizer.ggml.tokens')
-    this.#types = source.numbers('tokenizer.ggml.token_type')
-    this.#ids = new Map(this.tokens.map((token, id) => [token, id]))
+/** @throws Error for a tokenizer that is not Qwen2's. */
+export function readVocabulary(source: SourceFile) {
+  const kind = ['model', 'pre'].map((key) => source.find(`tokenizer.ggml.${key}`)).join(', ')
+  if (kind !== 'gpt2, qwen2') throw source.error(`its tokenizer is '${kind}', not 'gpt2, qwen2'`)
+  if (source.find('tokenizer.ggml.add_bos_token') === true) {
+    throw source.error('its tokenizer begins each text with a token')
   }
+  const tokens = source.strings('tokenizer.ggml.tokens')
+  const types = source.numbers('tokenizer.ggml.token_type')
+  const ids = new Map(tokens.map((token, id) => [token, id]))
+  const said = ['eos', 'eot'].map((kind) => source.find(`tokenizer.ggml.${kind}_token_id`))
+  const ends = [...said, ids.get('<|endoftext|>')].filter((id) => typeof id === 'number')
+  return {
+    tokens,
+    /** Tokens that end a reply: what the file says, and one that llama.cpp knows by its name. */
+    endIds: [...new Set(ends)],
+    /** @throws Error for a token that the vocabulary does not have. */
+    idOf(token: string): number {
+      const id = ids.get(token)
+      if (id === undefined) throw source.error(`its vocabulary has no token '${token}'`)
+      return id
+    },
 
-  /** @throws Error for a token that the vocabulary does not have. */
-  idOf(token: string): number {
-    const id = this.#ids.get(token)
-    if (id === undefined) throw this.#source.error(`its vocabulary has no token '${token}'`)
-    return id
-  }
+    /**
+     * `tokenizer.json`. It gives the ids that llama.cpp gives, so it does not compose characters (NFC) first, as Qwen's own
+     * files do.
+     */
+    tokenizer(): object {
+      const added = [...tokens.entries()].filter(([id]) => [CONTROL, USER_DEFINED].includes(types[id]!))
+      return {
+        version: '1.0',
+        truncation: null,
+        padding: null,
+        added_tokens: added.map(([id, content]) => ({
+          id,
+          content,
+          single_word: false,
+          lstrip: false,
+          rstrip: false,
+          normalized: false,
+          special: types[id] === CONTROL,
+        })),
+        normalizer: null,
+        pre_tokenizer: {
+          type: 'Sequence',
+          pretokenizers: [
+            { type: 'Split', pattern: { Regex: WORDS }, behavior: 'Isolated', invert: false },
+            BYTE_LEVEL,
+          ],
+        },
+        post_processor: BYTE_LEVEL,
+        decoder: BYTE_LEVEL,
+        model: {
+          type: 'BPE',
+          dropout: null,
+          unk_token: null,
+          continuing_subword_prefix: '',
+          end_of_word_suffix: '',
+          fuse_unk: false,
+          byte_fallback: false,
+          ignore_merges: false,
+          vocab: Object.fromEntries(ids),
+          merges: source.strings('tokenizer.ggml.merges').map((pair) => pair.split(' ')),
+        },
+      }
+    },
 
-  /** Tokens that end a reply: what the file says, and one that llama.cpp knows by its name. */
-  get endIds(): number[] {
-    const said = ['eos', 'eot'].map((kind) => this.#source.find(`tokenizer.ggml.${kind}_token_id`))
-    const ids = [...said, this.#ids.get('<|endoftext|>')].filter((id) => typeof id === 'number')
-    return [...new Set(ids)]
-  }
-
-  /**
-   * `tokenizer.json`. It gives the ids that llama.cpp gives, so it does not compose characters (NFC) first, as Qwen's own
-   * files do.
-   */
-  tokenizer(): object {
-    const added = [...this.tokens.entries()].filter(([id]) => [CONTROL, USER_DEFINED].includes(this.#types[id]!))
-    return {
-      version: '1.0',
-      truncation: null,
-      padding: null,
-      added_tokens: added.map(([id, content]) => ({
-        id,
-        content,
-        single_word: false,
-        lstrip: false,
-        rstrip: false,
-        normalized: false,
-        special: this.#types[id] === CONTROL,
-      })),
-      normalizer: null,
-      pre_tokenizer: {
-        type: 'Sequence',
-        pretokenizers: [{ type: 'Split', pattern: { Regex: WORDS }, behavior: 'Isolated', invert: false }, BYTE_LEVEL],
-      },
-      post_processor: BYTE_LEVEL,
-      decoder: BYTE_LEVEL,
-      model: {
-        type: 'BPE',
-        dropout: null,
-        unk_token: null,
-        continuing_subword_prefix: '',
-        end_of_word_suffix: '',
-        fuse_unk: false,
-        byte_fallback: false,
-        ignore_merges: false,
-        vocab: Object.fromEntries(this.#ids),
-        merges: this.#source.strings('tokenizer.ggml.merges').map((pair) => pair.split(' ')),
-      },
-    }
-  }
-
-  /** `tokenizer_config.json`. */
-  configuration(contextTokens: number): object {
-    const named = (kind: string) => {
-      const id = this.#source.find(`tokenizer.ggml.${kind}_token_id`)
-      return typeof id === 'number' ? { [`${kind === 'padding' ? 'pad' : kind}_token`]: this.tokens[id] } : {}
-    }
-    return {
-      // It reads tokenizer.json as it is. Qwen2's own class would compose characters.
-      tokenizer_class: 'PreTrainedTokenizerFast',
-      model_max_length: contextTokens,
-      ...named('bos'),
-      ...named('eos'),
-      ...named('padding'),
-      add_bos_token: false,
-      clean_up_tokenization_spaces: false,
-    }
+    /** `tokenizer_config.json`. */
+    configuration(contextTokens: number): object {
+      const named = (kind: string) => {
+        const id = source.find(`tokenizer.ggml.${kind}_token_id`)
+        return typeof id === 'number' ? { [`${kind === 'padding' ? 'pad' : kind}_token`]: tokens[id] } : {}
+      }
+      return {
+        // It reads tokenizer.json as it is. Qwen2's own class would compose characters.
+        tokenizer_class: 'PreTrainedTokenizerFast',
+        model_max_length: contextTokens,
+        ...named('bos'),
+        ...named('eos'),
+        ...named('padding'),
+        add_bos_token: false,
+        clean_up_tokenization_spaces: false,
+      }
+    },
   }
 }

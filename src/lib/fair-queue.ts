@@ -1,3 +1,5 @@
+import { sumOf } from './sum.ts'
+
 interface Queued {
   readonly organisation: string
   /** Ascending in order of arrival. */
@@ -22,6 +24,15 @@ export class FairQueue<T extends Queued> {
   /** All items, grouped by organisation. */
   get items(): readonly T[] {
     return [...this.#queues.values()].flat()
+  }
+
+  get size(): number {
+    return sumOf([...this.#queues.values()], ({ length }) => length)
+  }
+
+  /** Items of one organisation. */
+  sizeOf(organisation: string): number {
+    return this.#queues.get(organisation)?.length ?? 0
   }
 
   /** Adds an item in order of arrival, unless it is already in the queue. */

@@ -4,7 +4,6 @@ import { FairSlots } from '../lib/fair-slots.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
 import { DecoderPool } from './decoding/decoder-pool.ts'
-import type { DecodeResult } from './decoding/protocol.ts'
 import { FetchedMedia, ofAnyKind } from './fetching/fetched-media.ts'
 import { GuardedFetcher, type HostResolver } from './fetching/guarded-fetch.ts'
 import { Spool, type SpoolOptions } from './fetching/spool.ts'
@@ -62,37 +61,35 @@ const CACHE_BYTES = 64 * 2 ** 20
 
 /** Turns the media that clients refer to into the pixels and samples that a model takes. */
 export class MediaLoader {
-  readonly #fetcher: GuardedFetcher
-  readonly #decoders: DecoderPool
-  readonly #spool: Spool
-  readonly #slots: FairSlots
-  readonly #decodedLimit: number
-  readonly #files: StoredFiles | null
+  /** What all requests share. */
+  readonly #parts: Omit<LoadingParts, 'measure' | 'note'>
   readonly #meter: MediaMeter | undefined
-  readonly #decoded = new LRUCache<string, DecodeResult>({
-    maxSize: CACHE_BYTES,
-    // The cache takes no entry of size 0, which audio without samples would have.
-    sizeCalculation: (result) => Math.max(1, decodedBytes(result)),
-  })
 
   /** @throws Error when a sandbox is required and the system has none. */
   constructor(options: MediaLoaderOptions = {}) {
-    this.#decoders = new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
-    const { allowedHosts = [], files = null, fetchTimeoutMs, fetches = FETCHES, resolve, meter, spool } = options
+    const decoders = new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
+    const { allowedHosts = [], fetchTimeoutMs: timeoutMs = FETCH_TIMEOUT_MS, resolve } = options
     const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
-    const timeoutMs = fetchTimeoutMs ?? FETCH_TIMEOUT_MS
-    this.#fetcher = new GuardedFetcher({ allowedHosts: hosts, timeoutMs, ...(resolve ? { resolve } : {}) })
-    this.#files = files
-    this.#meter = meter
-    this.#spool = new Spool(spool)
-    this.#slots = new FairSlots(fetches)
-    this.#decodedLimit = options.decodedBytes ?? DECODED_BYTES
-    this.#decoders.warmUp()
+    this.#meter = options.meter
+    this.#parts = {
+      fetcher: new GuardedFetcher({ allowedHosts: hosts, timeoutMs, ...(resolve ? { resolve } : {}) }),
+      decoders,
+      spool: new Spool(options.spool),
+      slots: new FairSlots(options.fetches ?? FETCHES),
+      files: options.files ?? null,
+      decoded: new LRUCache({
+        maxSize: CACHE_BYTES,
+        // The cache takes no entry of size 0, which audio without samples would have.
+        sizeCalculation: (result) => Math.max(1, decodedBytes(result)),
+      }),
+      decodedLimit: options.decodedBytes ?? DECODED_BYTES,
+    }
+    decoders.warmUp()
   }
 
   /** What protects the server from its decoders. */
   get sandbox(): Sandbox {
-    return this.#decoders.sandbox
+    return this.#parts.decoders.sandbox
   }
 
   /**
@@ -104,13 +101,7 @@ export class MediaLoader {
    */
   open(organisation: string, signal: AbortSignal, trace?: MediaTrace): MediaRequest {
     const parts: LoadingParts = {
-      fetcher: this.#fetcher,
-      decoders: this.#decoders,
-      spool: this.#spool,
-      slots: this.#slots,
-      files: this.#files,
-      decoded: this.#decoded,
-      decodedLimit: this.#decodedLimit,
+      ...this.#parts,
       measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin?.(stage, kind, host)),
       note: (param, text) => trace?.note?.(param, text),
     }
@@ -124,10 +115,11 @@ export class MediaLoader {
   async fetch(address: string, { organisation, param, signal }: FetchOptions): Promise<FetchedMedia> {
     const located = locate({ type: 'url', url: address }, param)
     if (located.type !== 'address') throw invalidRequest('The URL must be the http(s) URL of media elsewhere', param)
-    using _slot = await this.#slots.take(organisation, signal)
+    const { fetcher, slots, spool } = this.#parts
+    using _slot = await slots.take(organisation, signal)
     const maxBytes = Math.max(...Object.values(MOST_FETCHED_BYTES))
-    const pieces = this.#fetcher.fetch(located.url, { param, signal, maxBytes })
-    return new FetchedMedia(await this.#spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
+    const pieces = fetcher.fetch(located.url, { param, signal, maxBytes })
+    return new FetchedMedia(await spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
   }
 
   async #measured<Result>(
@@ -149,7 +141,8 @@ export class MediaLoader {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#fetcher.close(), this.#decoders.close()])
-    await this.#spool.close()
+    const { fetcher, decoders, spool } = this.#parts
+    await Promise.all([fetcher.close(), decoders.close()])
+    await spool.close()
   }
 }

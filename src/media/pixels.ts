@@ -9,3 +9,8 @@ export interface Size {
   readonly width: number
   readonly height: number
 }
+
+/** A multiple of the unit, at least one. */
+export function toMultiple(value: number, unit: number, round: (value: number) => number = Math.round): number {
+  return Math.max(1, round(value / unit)) * unit
+}

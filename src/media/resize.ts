@@ -1,6 +1,6 @@
 import type { ImageLimits } from '../models/card.ts'
 import type { ImageTarget } from './image-detail.ts'
-import type { RgbImage, Size } from './pixels.ts'
+import { type RgbImage, type Size, toMultiple } from './pixels.ts'
 import { tiledSize } from './tiles.ts'
 
 /**
@@ -65,7 +65,7 @@ function filledSize(original: Size, { pixelsPerToken: unit, maxTokens }: ImageLi
 /** The library scales every image to the edge, small ones too: only the aspect ratio decides. */
 function withLongerSide({ width, height }: Size, edge: number, { pixelsPerToken: unit }: ImageLimits): Size {
   const longer = Math.max(width, height)
-  const scaled = (side: number) => toMultiple(Math.ceil, (side * edge) / longer, unit)
+  const scaled = (side: number) => toMultiple((side * edge) / longer, unit, Math.ceil)
   return { width: scaled(width), height: scaled(height) }
 }
 
@@ -78,22 +78,18 @@ function withLongestEdge({ width, height }: Size, edge: number): Size {
 function smartResize({ width, height }: Size, limits: ImageTarget): Size {
   const { pixelsPerToken: unit, minTokens, maxTokens, roundUp } = limits
   const round = roundUp ? Math.ceil : Math.round
-  const rounded = { width: toMultiple(round, width, unit), height: toMultiple(round, height, unit) }
+  const rounded = { width: toMultiple(width, unit, round), height: toMultiple(height, unit, round) }
   const tokens = (rounded.width * rounded.height) / unit ** 2
   // The same order of operations as the reference: another order rounds differently for squares.
   if (tokens > maxTokens) {
     const beta = Math.sqrt((width * height) / (maxTokens * unit ** 2))
-    return { width: toMultiple(Math.floor, width / beta, unit), height: toMultiple(Math.floor, height / beta, unit) }
+    return { width: toMultiple(width / beta, unit, Math.floor), height: toMultiple(height / beta, unit, Math.floor) }
   }
   if (tokens < minTokens) {
     const beta = Math.sqrt((minTokens * unit ** 2) / (width * height))
-    return { width: toMultiple(Math.ceil, width * beta, unit), height: toMultiple(Math.ceil, height * beta, unit) }
+    return { width: toMultiple(width * beta, unit, Math.ceil), height: toMultiple(height * beta, unit, Math.ceil) }
   }
   return rounded
-}
-
-function toMultiple(round: (value: number) => number, value: number, unit: number): number {
-  return Math.max(1, round(value / unit)) * unit
 }
 
 /** The size within the limits whose aspect ratio is nearest; of equally near ones, the largest. */

@@ -1,8 +1,10 @@
 import type { ImageLimits } from '../models/card.ts'
-import type { Size } from './pixels.ts'
+import { type Size, toMultiple } from './pixels.ts'
 
 type Tiles = NonNullable<ImageLimits['tiles']>
 type Tiling<Grid extends Tiles['grid']> = Extract<Tiles, { grid: Grid }>
+/** Limits of images that are cut. */
+type TiledLimits = ImageLimits & { readonly tiles: Tiles }
 type Grid = readonly [columns: number, rows: number]
 
 /** A sides' ratio beyond which an image is stretched: slices of narrower images would be much larger than a tile. */
@@ -15,7 +17,7 @@ const MOST_TRIES = 4
  * The size in which an image is handed to libmtmd, which cuts it into tiles. It is a size that the library takes as it is:
  * it would pad others, and places on what the model sees would not be places on the image. The exceptions are named below.
  */
-export function tiledSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }): Size | null {
+export function tiledSize(original: Size, limits: TiledLimits): Size | null {
   const { margin = 0 } = limits.tiles
   if (margin === 0) return gridSize(original, limits)
   const without = { width: Math.max(1, original.width - margin), height: Math.max(1, original.height - margin) }
@@ -23,7 +25,7 @@ export function tiledSize(original: Size, limits: ImageLimits & { readonly tiles
   return size && { width: size.width + margin, height: size.height + margin }
 }
 
-function gridSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }): Size | null {
+function gridSize(original: Size, limits: TiledLimits): Size | null {
   const { tiles } = limits
   switch (tiles.grid) {
     case 'nearest':
@@ -56,12 +58,12 @@ function cutTokens(count: number, { tokens, whole = tokens }: Tiles): number {
 }
 
 /** Whether an image may be cut into this number of tiles, which a copy of the whole accompanies. */
-function isWithin(count: number, { tiles, maxTokens }: { readonly tiles: Tiles; readonly maxTokens: number }): boolean {
+function isWithin(count: number, { tiles, maxTokens }: TiledLimits): boolean {
   return count === 1 || cutTokens(count, tiles) <= maxTokens
 }
 
 /** All grids of up to `most` tiles that the limits allow, the smallest first. */
-function gridsWithin(limits: { readonly tiles: Tiles; readonly maxTokens: number }, most: number): Grid[] {
+function gridsWithin(limits: TiledLimits, most: number): Grid[] {
   const grids: Grid[] = []
   for (let columns = 1; columns <= most; columns++)
     for (let rows = 1; columns * rows <= most; rows++) if (isWithin(columns * rows, limits)) grids.push([columns, rows])
@@ -84,7 +86,7 @@ function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: 
 }
 
 /** An image that is never one tile is handed over as it is where it is not cut. */
-function nearestSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }, tiles: Tiling<'nearest'>): Size {
+function nearestSize(original: Size, limits: TiledLimits, tiles: Tiling<'nearest'>): Size {
   const { most, least = 1, side } = tiles
   const grids = gridsWithin(limits, most).filter(([columns, rows]) => columns * rows >= least)
   if (least > 1 && (grids.length === 0 || !isLarger(original, side))) return fittingInto(original, side)
@@ -103,7 +105,7 @@ function fittingInto({ width, height }: Size, side: number): Size {
  */
 const LOST_TILE = 0.2
 
-function windowedSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }, tiles: Tiling<'windows'>): Size {
+function windowedSize(original: Size, limits: TiledLimits, tiles: Tiling<'windows'>): Size {
   const { side, along, wholeSide } = tiles
   const whole = { width: wholeSide, height: wholeSide }
   if (!isLarger(original, wholeSide)) return whole
@@ -123,11 +125,7 @@ function isLarge({ width, height }: Size, unit: number, { tokens }: Tiles): bool
 }
 
 /** Null where the limits leave no room for tiles. */
-function largeSize(
-  original: Size,
-  limits: ImageLimits & { readonly tiles: Tiles },
-  tiles: Tiling<'large'>,
-): Size | null {
+function largeSize(original: Size, limits: TiledLimits, tiles: Tiling<'large'>): Size | null {
   const grids = gridsWithin(limits, tiles.most).filter(([columns, rows]) => columns * rows >= LARGE_TILES)
   if (grids.length === 0) return null
   const grid = nearestGrid(original, grids, tiles)
@@ -138,11 +136,7 @@ function largeSize(
 }
 
 /** The grid that keeps most pixels; of equal ones, that which enlarges least, and then the one of the nearest aspect ratio. */
-function listedGrid(
-  { width, height }: Size,
-  limits: ImageLimits & { readonly tiles: Tiles },
-  { side, grids, always }: Tiling<'listed'>,
-): Grid {
+function listedGrid({ width, height }: Size, limits: TiledLimits, { side, grids, always }: Tiling<'listed'>): Grid {
   let best: Grid = always ? fewestOf(grids) : [1, 1]
   if (!always && !isLarger({ width, height }, side)) return best
   let most = 0
@@ -180,7 +174,7 @@ function longestGrid({ width, height }: Size, { side, along }: Tiling<'longest'>
  * its slices is not resized, unless that size would be cut in another way. Then it gets the pixels that it has, in the
  * slices' aspect ratio, or, at last, in its own: the library pads slices by at most half a unit on each side.
  */
-function slicedSize(original: Size, limits: ImageLimits & { readonly tiles: Tiles }, tiles: Tiling<'slices'>): Size {
+function slicedSize(original: Size, limits: TiledLimits, tiles: Tiling<'slices'>): Size {
   const { side } = tiles
   const count = Math.floor(limits.maxTokens / tiles.tokens) - 1
   if (count < 2 || !isLarger(original, side)) return { width: side, height: side }
@@ -246,10 +240,6 @@ function slicesOf({ width, height }: Size, { side, most, unit }: Tiling<'slices'
 
 function isLarger({ width, height }: Size, side: number): boolean {
   return width > side || height > side
-}
-
-function toMultiple(side: number, unit: number): number {
-  return Math.max(1, Math.round(side / unit)) * unit
 }
 
 function sizeOf([columns, rows]: Grid, { side }: Tiles): Size {

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { EngineState } from '../inference/contract/engine.ts'
 import type { EngineStats } from '../inference/contract/stats.ts'
+import { withTimeout } from '../lib/with-timeout.ts'
 
 /** The parts of an engine that metrics read. */
 export interface MeasuredEngine {
@@ -17,14 +17,6 @@ const STATS_LIMIT_MS = 2_000
 /** @returns null for an engine that is not ready, or does not answer in time. */
 export async function statsOf(engine: MeasuredEngine): Promise<EngineStats | null> {
   if (engine.state !== 'ready') return null
-  const waiting = new AbortController()
-  const late = delay(STATS_LIMIT_MS, null, { signal: waiting.signal }).catch(() => null)
-  try {
-    return await Promise.race([engine.stats(), late])
-  } catch {
-    // The engine ended in the meantime.
-    return null
-  } finally {
-    waiting.abort()
-  }
+  // It may end in the meantime.
+  return withTimeout(STATS_LIMIT_MS, engine.stats(), null).catch(() => null)
 }

@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
-import { lstat, rename, rm, writeFile } from 'node:fs/promises'
+import { lstat, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { isAlive } from '../lib/is-alive.ts'
+import { replaceFile } from '../lib/replace-file.ts'
 import { areSame, filesOf } from './card-files.ts'
 import { readPlain } from './read/plain-file.ts'
 
@@ -81,15 +81,8 @@ export async function readExamination(
  */
 export async function keepExamination(card: string, examination: KeptExamination): Promise<boolean> {
   if (!areSame(examination.files, await filesOf(card))) return false
-  const path = pathOf(card)
-  const draft = `${path}.${randomBytes(8).toString('hex')}`
-  try {
-    await writeFile(draft, `${JSON.stringify(examination, null, 2)}\n`, { flag: 'wx' })
-    await rename(draft, path)
-  } catch (error) {
-    await rm(draft, { force: true }).catch(() => {})
-    throw error
-  }
+  const json = `${JSON.stringify(examination, null, 2)}\n`
+  await replaceFile(pathOf(card), (draft) => writeFile(draft, json, { flag: 'wx' }))
   return true
 }
 

@@ -6,6 +6,7 @@ import { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import type { ModelRegistry } from '../inference/catalog/registry.ts'
 import { machineSpeed } from '../inference/engines/engines.ts'
 import { collectAllGarbage } from '../lib/guarded/memory.ts'
+import { lazy } from '../lib/lazy.ts'
 import { version } from '../lib/version.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { ServerStatus } from '../metrics/server-status.ts'
@@ -58,7 +59,8 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
   // The first request that needs it waits for it; the start does not.
   void models.look()
 
-  const speed = measuredOnce(opened.machineSpeed ?? (() => machineSpeed(config)))
+  // It takes seconds of all processors.
+  const speed = lazy(opened.machineSpeed ?? (() => machineSpeed(config)))
   const pulls = new code.ModelPulls({ store, memoryLimitBytes, machineSpeed: speed, logger })
   resources.defer(() => pulls.close())
 
@@ -80,14 +82,5 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
     ollama: config.ollama,
     studio: config.studio ? await code.readPage(STUDIO.directory) : null,
     reference: hasReference ? REFERENCE.directory : null,
-  }
-}
-
-/** Measured when it is first asked for, and once: it takes seconds of all processors. */
-function measuredOnce<Result>(measure: () => Promise<Result>): () => Promise<Result> {
-  let measured: Promise<Result> | null = null
-  return () => {
-    measured ??= measure()
-    return measured
   }
 }

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import type { BlobStore } from './blob-store.ts'
-import { DiskBlobs } from './disk-blobs.ts'
-import { S3Blobs } from './s3-blobs.ts'
+import { openDiskBlobs } from './disk-blobs.ts'
+import { openS3Blobs } from './s3-blobs.ts'
 
 /**
  * Opens the configured blob store.
@@ -9,6 +9,6 @@ import { S3Blobs } from './s3-blobs.ts'
  * @param spool folder for uploads on their way to a remote store.
  */
 export async function openBlobs(location: string, spool: string): Promise<BlobStore> {
-  if (location.startsWith('s3://')) return S3Blobs.open(new URL(location), spool)
-  return DiskBlobs.open(location.startsWith('file://') ? fileURLToPath(location) : location)
+  if (location.startsWith('s3://')) return openS3Blobs(new URL(location), spool)
+  return openDiskBlobs(location.startsWith('file://') ? fileURLToPath(location) : location)
 }

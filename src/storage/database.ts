@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { withTimeout } from '../lib/with-timeout.ts'
 import { drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'
 import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-database.ts'
@@ -159,10 +159,7 @@ export class Database {
 
   async close(): Promise<void> {
     const ended = this.#pool.end()
-    const waiting = new AbortController()
-    const late = delay(CLOSE_TIMEOUT_MS, undefined, { signal: waiting.signal }).catch(() => {})
-    await Promise.race([ended, late])
-    waiting.abort()
+    await withTimeout(CLOSE_TIMEOUT_MS, ended, undefined)
     for (const socket of this.#sockets) socket.destroy()
     await ended
     await this.#embedded?.close()

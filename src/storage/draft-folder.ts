@@ -18,41 +18,27 @@ const SYNC_BYTES = 16 * 2 ** 20
 type Keep = (path: string, name: string) => Promise<void>
 
 /** A folder for files that are being written. A server that opens it alone removes what a crash left in it. */
-export class DraftFolder {
-  readonly #directory: string
-  readonly #lock: FolderLock
-  /**
-   * Whether no other process had the folder open when this one opened it. Between its two locks another one may have found
-   * the same. That one cleared a folder with no drafts of this one yet, and what this one writes is younger than either.
-   */
-  readonly alone: boolean
-
-  private constructor(directory: string, alone: boolean, lock: FolderLock) {
-    this.#directory = directory
-    this.alone = alone
-    this.#lock = lock
-  }
-
-  static async open(directory: string): Promise<DraftFolder> {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
-    using exclusive = FolderLock.exclusive(directory)
-    if (exclusive) {
-      for (const name of await readdir(directory)) {
-        if (!name.startsWith(LOCK_FILE)) await rm(join(directory, name), { recursive: true, force: true })
-      }
+export async function openDrafts(directory: string) {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  using exclusive = FolderLock.exclusive(directory)
+  if (exclusive) {
+    for (const name of await readdir(directory)) {
+      if (!name.startsWith(LOCK_FILE)) await rm(join(directory, name), { recursive: true, force: true })
     }
-    const alone = exclusive !== null
-    exclusive?.[Symbol.dispose]()
-    return new DraftFolder(directory, alone, await share(directory))
   }
-
-  async begin(keep: Keep): Promise<Draft> {
-    const path = join(this.#directory, randomBytes(12).toString('hex'))
-    return new FileDraft(path, await withRoom(() => open(path, 'wx', 0o600)), keep)
-  }
-
-  close(): void {
-    this.#lock[Symbol.dispose]()
+  exclusive?.[Symbol.dispose]()
+  const lock = await share(directory)
+  return {
+    /**
+     * Whether no other process had the folder open when this one opened it. Between its two locks another one may have found
+     * the same. That one cleared a folder with no drafts of this one yet, and what this one writes is younger than either.
+     */
+    alone: exclusive !== null,
+    async begin(keep: Keep): Promise<Draft> {
+      const path = join(directory, randomBytes(12).toString('hex'))
+      return new FileDraft(path, await withRoom(() => open(path, 'wx', 0o600)), keep)
+    },
+    close: () => lock[Symbol.dispose](),
   }
 }
 

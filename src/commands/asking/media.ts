@@ -60,7 +60,10 @@ export function openMedium(path: string, page: number | null = null): Promise<Me
     name: path,
     head: () => readHead(path),
     size: async () => (await stat(path)).size,
-    whole: () => readWhole(path),
+    whole: () =>
+      readFile(path).catch((error: unknown) => {
+        throw unreadable(path, error)
+      }),
     blob: (type) => openAsBlob(path, { type }),
   }
   return readMedium(file, { page })
@@ -76,7 +79,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
     return pictureOf(name, await file.whole(), reading)
   }
-  checkPaged(name, type, page)
+  if (page !== null) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
   return {
     name,
     kind,
@@ -155,45 +158,52 @@ export async function picturesIn(folder: string): Promise<string[]> {
 /** Bytes of media that fit into one request beside its text; base64 makes them a third longer. */
 const MOST_INLINE_BYTES = 12 * 2 ** 20
 
+/** A medium that the server has. */
+export interface SentMedium {
+  /** A data URL, or the address of a file of the server. */
+  readonly url: string
+  /** The part of a message that holds it. */
+  readonly part: object
+}
+
 /**
  * Sends media to the server: in the request itself as long as they fit, otherwise as files of the server, which are
  * removed when the stack is disposed of.
- * @returns for each medium a data URL, or the id of a file.
  */
 export async function sendMedia(
   media: readonly Medium[],
   client: LookoutClient,
   uploads: AsyncDisposableStack,
   signal?: AbortSignal,
-): Promise<readonly ({ readonly url: string } | { readonly fileId: string })[]> {
-  const sent = []
+): Promise<SentMedium[]> {
+  const sent: SentMedium[] = []
   let inline = 0
   for (const medium of media) {
+    const { kind, type, byteLength } = medium
     // The contract takes QuickTime as an upload only.
-    if (medium.type !== 'video/quicktime' && inline + medium.byteLength <= MOST_INLINE_BYTES) {
-      inline += medium.byteLength
-      const data = Buffer.from(await medium.bytes()).toString('base64')
-      sent.push({ url: `data:${medium.type};base64,${data}` })
+    if (type !== 'video/quicktime' && inline + byteLength <= MOST_INLINE_BYTES) {
+      inline += byteLength
+      const url = `data:${type};base64,${Buffer.from(await medium.bytes()).toString('base64')}`
+      sent.push({ url, part: kind === 'audio' ? soundPart(url, type) : urlPart(kind, url) })
       continue
     }
-    const fileId = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
+    const id = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
       throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
     })
-    uploads.defer(() => client.deleteFile(fileId).catch(() => {}))
-    sent.push({ fileId })
+    uploads.defer(() => client.deleteFile(id).catch(() => {}))
+    const part = { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: id } }
+    sent.push({ url: `${client.url}/v1/files/${id}/content`, part })
   }
   return sent
 }
 
-/** The part of a message that holds a medium. */
-export function mediaPart(
-  { kind, type }: Medium,
-  where: { readonly url: string } | { readonly fileId: string },
-): object {
-  if ('fileId' in where) return { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: where.fileId } }
-  if (kind !== 'audio') return { type: `${kind}_url`, [`${kind}_url`]: { url: where.url } }
+export function urlPart(kind: 'image' | 'video', url: string): object {
+  return { type: `${kind}_url`, [`${kind}_url`]: { url } }
+}
+
+function soundPart(data: string, type: MediaType): object {
   const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
-  return { type: 'input_audio', input_audio: { data: where.url, format } }
+  return { type: 'input_audio', input_audio: { data, format } }
 }
 
 /**
@@ -251,11 +261,6 @@ export function firstOf(name: string, pages: number): string {
   return `${name} has ${pages} pages, of which only the first is looked at`
 }
 
-/** @throws MediaError when a page is asked for. */
-function checkPaged(name: string, type: MediaType, page: number | null): void {
-  if (page !== null) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
-}
-
 async function readHead(path: string): Promise<Uint8Array> {
   try {
     await using file = await open(path)
@@ -264,12 +269,6 @@ async function readHead(path: string): Promise<Uint8Array> {
   } catch (error) {
     throw unreadable(path, error)
   }
-}
-
-function readWhole(path: string): Promise<Buffer> {
-  return readFile(path).catch((error: unknown) => {
-    throw unreadable(path, error)
-  })
 }
 
 function unreadable(path: string, error: unknown): MediaError {

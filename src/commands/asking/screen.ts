@@ -1,3 +1,5 @@
+import { EXIT_CODES } from '../until-stopped.ts'
+
 /** What commands that ask a model say beside their results. */
 
 /**
@@ -5,10 +7,7 @@
  * @param partWith what to say before.
  */
 export function endWithUser(partWith: () => void = () => {}): void {
-  for (const [signal, code] of [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-  ] as const) {
+  for (const [signal, code] of Object.entries(EXIT_CODES)) {
     process.on(signal, () => {
       partWith()
       process.exit(code)

@@ -1,8 +1,9 @@
 import { constants } from 'node:fs'
-import { access, mkdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { access, mkdir, realpath, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
 import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/draw.ts'
+import { replaceFile } from '../../lib/replace-file.ts'
 
 /** Where `-o` leads. */
 export type Target =
@@ -67,13 +68,10 @@ export async function keepOriginals(
  * @param data all of it, or its pieces one after the other.
  */
 export async function writeWhole(path: string, data: string | Uint8Array | AsyncIterable<string>): Promise<void> {
-  const draft = join(dirname(path), `.${basename(path)}.${process.pid}.part`)
   try {
     await mkdir(dirname(path), { recursive: true })
-    await writeFile(draft, data)
-    await rename(draft, path)
+    await replaceFile(path, (draft) => writeFile(draft, data))
   } catch (error) {
-    await rm(draft, { force: true }).catch(() => {})
     throw new ConfigError(`${path} cannot be written: ${(error as NodeJS.ErrnoException).code ?? error}`)
   }
 }

@@ -39,18 +39,21 @@ interface Agreement {
   compared: number
   same: number
 }
+const noneYet = (): Agreement => ({ compared: 0, same: 0 })
 
 /** Compares results of requests one by one, and counts what has changed in all of them. */
 export class Comparison {
-  readonly texts: Agreement = { compared: 0, same: 0 }
-  readonly json: Agreement = { compared: 0, same: 0 }
-  readonly toolCalls: Agreement = { compared: 0, same: 0 }
-  /** Other fields, such as `finish_reason`. */
-  readonly values: Agreement = { compared: 0, same: 0 }
-  readonly decisions: Agreement & { otherChoice: number } = { compared: 0, same: 0, otherChoice: 0 }
+  /** `values` are other fields, such as `finish_reason`. */
+  readonly #counts = {
+    texts: noneYet(),
+    json: noneYet(),
+    tool_calls: noneYet(),
+    values: noneYet(),
+    errors: { new: 0, gone: 0, other: 0, same: 0 },
+  }
+  readonly #decisions = { ...noneYet(), other_choice: 0 }
   readonly #probabilities = new Mean()
   readonly #logProbs = new Mean()
-  readonly errors = { new: 0, gone: 0, other: 0, same: 0 }
   readonly #places = new Map<string, PlaceTally>()
 
   /** @returns what differs; nothing where the results are the same. */
@@ -69,11 +72,9 @@ export class Comparison {
 
   /** Places are in alphabetical order of their categories. */
   toJson() {
-    const { texts, json, toolCalls, values, errors, decisions } = this
-    const { otherChoice, ...agreement } = decisions
     return {
-      ...{ texts, json, tool_calls: toolCalls, values, errors },
-      decisions: { ...agreement, other_choice: otherChoice, ...this.#probabilities.spread },
+      ...this.#counts,
+      decisions: { ...this.#decisions, ...this.#probabilities.spread },
       log_probabilities: { tokens: this.#logProbs.count, ...this.#logProbs.spread },
       places: countsOf(this.#places),
     }
@@ -84,10 +85,10 @@ export class Comparison {
       string | null,
       string | null,
     ]
-    if (old === found) this.errors.same++
-    else if (old === null) this.errors.new++
-    else if (found === null) this.errors.gone++
-    else this.errors.other++
+    if (old === found) this.#counts.errors.same++
+    else if (old === null) this.#counts.errors.new++
+    else if (found === null) this.#counts.errors.gone++
+    else this.#counts.errors.other++
     return old === found ? [] : [{ part: 'error', kind: 'error', before: old, now: found }]
   }
 
@@ -102,7 +103,7 @@ export class Comparison {
       return this.#compareFields(
         part,
         'tool calls',
-        this.toolCalls,
+        this.#counts.tool_calls,
         one.calls.map(plainCall),
         other.calls.map(plainCall),
       )
@@ -111,15 +112,16 @@ export class Comparison {
     if (one.kind === 'decision' && other.kind === 'decision') {
       return this.#compareDecisions(part, one.decision, other.decision)
     }
-    return this.#compareFields(part, 'value', this.values, plainPart(one), plainPart(other))
+    return this.#compareFields(part, 'value', this.#counts.values, plainPart(one), plainPart(other))
   }
 
   #compareTexts(part: string, one: string, other: string): readonly Change[] {
     const [json, otherJson] = [jsonIn(one), jsonIn(other)]
-    if (json !== null && otherJson !== null) return this.#compareFields(part, 'json', this.json, json, otherJson)
+    if (json !== null && otherJson !== null)
+      return this.#compareFields(part, 'json', this.#counts.json, json, otherJson)
     const [old, found] = [placesIn(one), placesIn(other)]
     const isSame = old.prose === found.prose
-    count(this.texts, isSame)
+    count(this.#counts.texts, isSame)
     return [
       ...(isSame ? [] : [{ part, kind: 'text', ...parting(old.prose, found.prose) } as const]),
       ...(old.places.length + found.places.length === 0 ? [] : this.#comparePlaces(part, old.places, found.places)),
@@ -172,8 +174,8 @@ export class Comparison {
     }
     this.#probabilities.addAll(own)
     const isSame = own.largest === 0 && differences(one.rest, other.rest).fields.length === 0
-    count(this.decisions, isSame)
-    if (one.choice !== other.choice) this.decisions.otherChoice++
+    count(this.#decisions, isSame)
+    if (one.choice !== other.choice) this.#decisions.other_choice++
     return isSame ? [] : [{ part, kind: 'decision', before: one.choice, now: other.choice, ...own.spread }]
   }
 }

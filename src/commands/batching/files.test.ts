@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { RequestFile } from './request-file.ts'
-import { ResultFiles } from './result-files.ts'
+import { openRequests } from './request-file.ts'
+import { openResults } from './result-files.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -35,21 +35,21 @@ test.each([
   [['{"custom_id": "one"}'], ':1: expected a line of '],
 ])('%j is no output of a batch', async (lines, message) => {
   const file = await save('wrong.jsonl', lines)
-  await expect(ResultFiles.open([file])).rejects.toThrow(`${file}${message.replace('FILE', file)}`)
+  await expect(openResults([file])).rejects.toThrow(`${file}${message.replace('FILE', file)}`)
 })
 
 test('outputs that are not there, or name a request twice, are named', async () => {
   const [one, other] = [await save('one.jsonl', [result('a')]), await save('other.jsonl', [result('b'), result('a')])]
-  await expect(ResultFiles.open([one, other])).rejects.toThrow(`${other}:2 has the same id as ${one}:1: "a"`)
-  await expect(ResultFiles.open([one, `${one}.gone`])).rejects.toThrow(`${one}.gone cannot be read: ENOENT`)
-  await expect(ResultFiles.open([directory])).rejects.toThrow(`${directory} cannot be read: EISDIR`)
+  await expect(openResults([one, other])).rejects.toThrow(`${other}:2 has the same id as ${one}:1: "a"`)
+  await expect(openResults([one, `${one}.gone`])).rejects.toThrow(`${one}.gone cannot be read: ENOENT`)
+  await expect(openResults([directory])).rejects.toThrow(`${directory} cannot be read: EISDIR`)
 })
 
 test('several outputs are read as one, with any line breaks', async () => {
   const one = await save('crlf.jsonl', [`\ufeff${result('a', { text: 'é' })}\r`, '', `${result('b')}\r`])
   const picture = '{"file": "photos/1.jpg", "answer": "a cat", "finish_reason": "stop"}'
   const none = '{"custom_id": "c", "response": null, "error": {"code": "batch_expired", "message": "late"}}'
-  using files = await ResultFiles.open([one, await save('rest.jsonl', [picture, none])])
+  using files = await openResults([one, await save('rest.jsonl', [picture, none])])
   expect([...files.ids]).toEqual(['a', 'b', 'photos/1.jpg', 'c'])
   expect(files.find('a')).toEqual({ body: { text: 'é' } })
   expect(files.find('photos/1.jpg')).toEqual({ body: { answer: 'a cat', finish_reason: 'stop' } })
@@ -68,7 +68,7 @@ test.each([
   ],
 ])('%j is no input of a batch', async (lines, message) => {
   const file = await save('wrong.jsonl', lines)
-  await expect(RequestFile.open(file, 0)).rejects.toThrow(`${file}${message}`)
+  await expect(openRequests(file, 0)).rejects.toThrow(`${file}${message}`)
 })
 
 test('another model is asked with the body as it is written otherwise', async () => {
@@ -81,10 +81,10 @@ test('another model is asked with the body as it is written otherwise', async ()
   }
   const bodies = ['{"schema": {"2": 1.0, "1": 1}, "model" : "old" }', '{ "a": "\u00e9"}', '{}']
   const lines = bodies.map((body, index) => request(`${index}`).replace(/"body":\{.*?\}/, () => `"body": ${body}`))
-  using file = await RequestFile.open(await save('requests.jsonl', lines), 0)
+  using file = await openRequests(await save('requests.jsonl', lines), 0)
   expect(file.model).toBe('old')
   for (const one of file.requests) {
-    const answer = file.answer(client as unknown as Parameters<RequestFile['answer']>[0], one, 'new "model"')
+    const answer = file.answer(client as unknown as Parameters<typeof file.answer>[0], one, 'new "model"')
     expect(await answer).toContain('"body":{"2": 1.0, "1": 1}')
   }
   expect(sent).toEqual([

@@ -21,29 +21,23 @@ const LEAST_IOU = 0.5
 
 /** What became of the places of one category. */
 export class PlaceTally {
-  matched = 0
-  moved = 0
-  onlyBefore = 0
-  onlyNow = 0
+  readonly counts = { matched: 0, moved: 0, only_before: 0, only_now: 0 }
   readonly ious = new Mean()
   readonly distances = new Mean()
 
   get isSame(): boolean {
-    return this.moved + this.onlyBefore + this.onlyNow === 0
+    return this.counts.moved + this.counts.only_before + this.counts.only_now === 0
   }
 
-  add(other: PlaceTally): void {
-    this.matched += other.matched
-    this.moved += other.moved
-    this.onlyBefore += other.onlyBefore
-    this.onlyNow += other.onlyNow
-    this.ious.addAll(other.ious)
-    this.distances.addAll(other.distances)
+  add({ counts, ious, distances }: PlaceTally): void {
+    for (const name of Object.keys(counts) as (keyof typeof counts)[]) this.counts[name] += counts[name]
+    this.ious.addAll(ious)
+    this.distances.addAll(distances)
   }
 
   match({ kind }: Place, measure: number, hasMoved: boolean): void {
-    this.matched++
-    if (hasMoved) this.moved++
+    this.counts.matched++
+    if (hasMoved) this.counts.moved++
     if (kind === 'point') this.distances.add(measure)
     else this.ious.add(measure)
   }
@@ -52,12 +46,9 @@ export class PlaceTally {
 export function countsOf(tallies: ReadonlyMap<string, PlaceTally>): Record<string, PlaceCounts> {
   const sorted = [...tallies].sort(([one], [other]) => (one < other ? -1 : 1))
   return Object.fromEntries(
-    sorted.map(([category, { matched, moved, onlyBefore, onlyNow, ious, distances }]) => [
+    sorted.map(([category, { counts, ious, distances }]) => [
       category,
-      {
-        ...{ matched, moved, only_before: onlyBefore, only_now: onlyNow },
-        ...{ mean_iou: ious.mean, mean_distance: distances.mean },
-      },
+      { ...counts, mean_iou: ious.mean, mean_distance: distances.mean },
     ]),
   )
 }
@@ -86,8 +77,8 @@ export function tallyPlaces(before: readonly Place[], now: readonly Place[]): Ma
       tallyOf(found[pair.found]!).match(found[pair.found]!, 'iou' in pair ? pair.iou : pair.distance, true)
     }
     const [known, taken] = [new Set(pairs.map((pair) => pair.known)), new Set(pairs.map((pair) => pair.found))]
-    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).onlyBefore++
-    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).onlyNow++
+    for (const [index, place] of old.entries()) if (!known.has(index)) tallyOf(place).counts.only_before++
+    for (const [index, place] of found.entries()) if (!taken.has(index)) tallyOf(place).counts.only_now++
   }
   return tallies
 }

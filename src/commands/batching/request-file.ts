@@ -15,63 +15,52 @@ export interface FileRequest extends Input {
   readonly streams: boolean
 }
 
-/** The input of a batch. Only the ids and places of its requests are in memory; disposing closes the file. */
-export class RequestFile implements Disposable {
-  readonly #file: number
-  readonly endpoint: string
-  /** Those about the same media follow one another. */
-  readonly requests: readonly FileRequest[]
-  /** The model that the first one names. */
-  readonly model: string | null
-
-  private constructor(file: number, endpoint: string, requests: readonly FileRequest[]) {
-    this.#file = file
-    this.endpoint = endpoint
-    this.requests = requests
-    const { model } = JSON.parse(this.#bodyOf(requests[0]!)) as JsonObject
-    this.model = textOr(model, null)
+/**
+ * Opens the input of a batch. Only the ids and places of its requests are in memory; disposing closes the file.
+ * @param changed Unix milliseconds of its last change.
+ * @throws ConfigError naming the line that is at fault.
+ */
+export async function openRequests(path: string, changed: number) {
+  const endpoint = await endpointOf(path)
+  const index = await indexInput(linesAsBytes(path), endpoint, Number.POSITIVE_INFINITY)
+  if ('problems' in index) {
+    const [{ line, message }, ...more] = index.problems as [(typeof index.problems)[0]]
+    const rest = more.length === 0 ? '' : ` (and ${more.length} more ${more.length === 1 ? 'problem' : 'problems'})`
+    throw new ConfigError(`${path}${line === null ? '' : `:${line}`}: ${message}${rest}`)
   }
-
-  /** @param changed Unix milliseconds of its last change. @throws ConfigError naming the line that is at fault. */
-  static async open(path: string, changed: number): Promise<RequestFile> {
-    const endpoint = await endpointOf(path)
-    const index = await indexInput(linesAsBytes(path), endpoint, Number.POSITIVE_INFINITY)
-    if ('problems' in index) {
-      const [{ line, message }, ...more] = index.problems as [(typeof index.problems)[0]]
-      const rest = more.length === 0 ? '' : ` (and ${more.length} more ${more.length === 1 ? 'problem' : 'problems'})`
-      throw new ConfigError(`${path}${line === null ? '' : `:${line}`}: ${message}${rest}`)
-    }
-    const requests = index.lines.map(({ customId, start, length, streams }) => {
-      return { file: customId, bytes: length, changed, start, streams }
-    })
-    return new RequestFile(openFile(path), endpoint, requests)
-  }
-
-  /**
-   * @param model that is asked in place of the one that the request names; null for that one.
-   * @returns a line of an output.
-   * @throws ServerError where the server fails, or will fail at others too.
-   */
-  async answer(client: LookoutClient, request: FileRequest, model: string | null): Promise<string> {
-    if (request.streams) return resultLine(request.file, STREAMS)
-    const body = this.#bodyOf(request)
-    const answer = await client.answer(this.endpoint, model === null ? body : withModel(body, model))
-    const { status } = answer
-    if (status >= 500 || NOT_ABOUT_THE_REQUEST.has(status)) {
-      const { error } = JSON.parse(answer.body) as { error: { message: string } }
-      throw new ServerError(error.message, { status })
-    }
-    return resultLine(request.file, answer)
-  }
-
-  [Symbol.dispose](): void {
-    closeSync(this.#file)
-  }
-
-  #bodyOf({ start, bytes }: FileRequest): string {
+  const requests = index.lines.map(({ customId, start, length, streams }): FileRequest => {
+    return { file: customId, bytes: length, changed, start, streams }
+  })
+  const file = openFile(path)
+  const bodyOf = ({ start, bytes }: FileRequest): string => {
     const body = Buffer.alloc(bytes)
-    readSync(this.#file, body, 0, bytes, start)
+    readSync(file, body, 0, bytes, start)
     return body.toString()
+  }
+  const first = JSON.parse(bodyOf(requests[0]!)) as JsonObject
+  return {
+    endpoint,
+    /** Those about the same media follow one another. */
+    requests,
+    /** The model that the first one names. */
+    model: textOr(first.model, null),
+    /**
+     * @param model that is asked in place of the one that the request names; null for that one.
+     * @returns a line of an output.
+     * @throws ServerError where the server fails, or will fail at others too.
+     */
+    async answer(client: LookoutClient, request: FileRequest, model: string | null): Promise<string> {
+      if (request.streams) return resultLine(request.file, STREAMS)
+      const body = bodyOf(request)
+      const answer = await client.answer(endpoint, model === null ? body : withModel(body, model))
+      const { status } = answer
+      if (status >= 500 || NOT_ABOUT_THE_REQUEST.has(status)) {
+        const { error } = JSON.parse(answer.body) as { error: { message: string } }
+        throw new ServerError(error.message, { status })
+      }
+      return resultLine(request.file, answer)
+    },
+    [Symbol.dispose]: () => closeSync(file),
   }
 }
 

@@ -8,79 +8,59 @@ export type Result =
   | { readonly body: unknown }
   | { readonly error: { readonly status: number | null; readonly code: string | null; readonly message: string } }
 
-/** Where a line is: in which of the files, its number from 1, and its bytes. */
+/** Where a line is: in which file, its number from 1, and its bytes. */
 interface LinePlace {
+  readonly path: string
   readonly file: number
   readonly number: number
   readonly start: number
   readonly length: number
 }
 
+/** Outputs of batches: of `/v1/batches` or of `lookout batch`, as one. */
+export type ResultFiles = Awaited<ReturnType<typeof openResults>>
+
 /**
- * Outputs of batches: of `/v1/batches` or of `lookout batch`, as one. Only the ids and places of their lines are in memory;
- * disposing closes the files.
+ * Reads all lines. Only their ids and places are in memory; disposing closes the files.
+ * @throws ConfigError naming the file and the line that is at fault.
  */
-export class ResultFiles implements Disposable {
-  readonly #paths: readonly string[]
-  readonly #files: number[] = []
-  readonly #places = new Map<string, LinePlace>()
-
-  private constructor(paths: readonly string[]) {
-    this.#paths = paths
-  }
-
-  /** Reads all lines. @throws ConfigError naming the file and the line that is at fault. */
-  static async open(paths: readonly string[]): Promise<ResultFiles> {
-    const files = new ResultFiles(paths)
-    try {
-      for (const path of paths) await files.#index(path)
-      if (files.#places.size === 0) throw new ConfigError(`${files.names} has no lines`)
-      return files
-    } catch (error) {
-      files[Symbol.dispose]()
-      throw error
-    }
-  }
-
-  /** The names of the files, for people. */
-  get names(): string {
-    return this.#paths.join(' and ')
-  }
-
-  /** In the order of the files. */
-  get ids(): Iterable<string> {
-    return this.#places.keys()
-  }
-
-  has(id: string): boolean {
-    return this.#places.has(id)
-  }
-
-  /** The result with an id that there is. @throws ConfigError where the file has changed since. */
-  find(id: string): Result {
-    const { file, number, start, length } = this.#places.get(id)!
-    const bytes = Buffer.alloc(length)
-    const read = readSync(this.#files[file]!, bytes, 0, length, start)
-    return readResult(bytes.subarray(0, read), `${this.#paths[file]}:${number}`).result
-  }
-
-  [Symbol.dispose](): void {
-    for (const file of this.#files.splice(0)) closeSync(file)
-  }
-
-  async #index(path: string): Promise<void> {
-    const file = this.#files.push(openFile(path)) - 1
+export async function openResults(paths: readonly string[]) {
+  using opening = new DisposableStack()
+  const places = new Map<string, LinePlace>()
+  for (const path of paths) {
+    const file = openFile(path)
+    opening.defer(() => closeSync(file))
     for await (const { number, start, length, bytes } of linesOf(path)) {
       const at = `${path}:${number}`
       if (bytes === null) throw new ConfigError(`${at} is longer than ${MOST_LINE_BYTES / 2 ** 20} MiB`)
       const { id } = readResult(bytes, at)
-      const earlier = this.#places.get(id)
+      const earlier = places.get(id)
       if (earlier !== undefined) {
-        const other = `${this.#paths[earlier.file]}:${earlier.number}`
+        const other = `${earlier.path}:${earlier.number}`
         throw new ConfigError(`${at} has the same id as ${other}: ${JSON.stringify(id)}`)
       }
-      this.#places.set(id, { file, number, start, length })
+      places.set(id, { path, file, number, start, length })
     }
+  }
+  /** Of the files, for people. */
+  const names = paths.join(' and ')
+  if (places.size === 0) throw new ConfigError(`${names} has no lines`)
+  const files = opening.move()
+  return {
+    names,
+    /** In the order of the files. */
+    get ids(): Iterable<string> {
+      return places.keys()
+    },
+    has: (id: string) => places.has(id),
+    /** The result with an id that there is. @throws ConfigError where the file has changed since. */
+    find(id: string): Result {
+      const { path, file, number, start, length } = places.get(id)!
+      const bytes = Buffer.alloc(length)
+      const read = readSync(file, bytes, 0, length, start)
+      return readResult(bytes.subarray(0, read), `${path}:${number}`).result
+    },
+    [Symbol.dispose]: () => files.dispose(),
   }
 }
 

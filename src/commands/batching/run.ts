@@ -1,12 +1,12 @@
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { type ConnectionOptions, findPlace, isAboutInput, type Place } from '../asking/connection.ts'
+import { type ConnectionOptions, findPlace, isAboutInput } from '../asking/connection.ts'
 import { MediaError } from '../asking/media.ts'
 import { endWithUser, note } from '../asking/screen.ts'
 import { warn } from '../warn.ts'
 import type { Input, Journal } from './journal.ts'
-import { Progress } from './progress.ts'
+import { createProgress } from './progress.ts'
 
 /** Inputs in a row that the server fails at before it is taken to be broken. */
 const MOST_FAULTS = 5
@@ -19,45 +19,30 @@ interface RunOptions<Asked extends Input> {
   readonly jobs: number
 }
 
-/** Asks about the inputs that have no result yet. */
-export class Run<Asked extends Input> {
-  readonly place: Place
-  readonly #options: RunOptions<Asked>
-  readonly #progress: Progress
-
-  private constructor(place: Place, options: RunOptions<Asked>, progress: Progress) {
-    this.place = place
-    this.#options = options
-    this.#progress = progress
-  }
-
-  static async prepare<Asked extends Input>(
-    connection: ConnectionOptions,
-    options: RunOptions<Asked>,
-  ): Promise<Run<Asked>> {
-    const progress = new Progress(options.noun)
-    const place = await findPlace({ ...connection, say: (line) => progress.say(line) })
-    return new Run(place, options, progress)
-  }
+/** Finds where inputs are answered, and what asks about those that have no result yet. */
+export async function prepareRun<Asked extends Input>(
+  connection: ConnectionOptions,
+  { inputs, noun, jobs }: RunOptions<Asked>,
+) {
+  const progress = createProgress(noun)
+  const place = await findPlace({ ...connection, say: progress.say })
 
   /**
-   * Puts what `ask` resolves with into the journal.
+   * Puts what `answer` resolves with into the journal.
    * @returns by input, why there is no result.
    * @throws ConfigError where the server fails at all of them.
    */
-  async ask(
+  async function ask(
     journal: Journal,
     model: string | null,
-    ask: (client: LookoutClient, input: Asked) => Promise<unknown>,
+    answer: (client: LookoutClient, input: Asked) => Promise<unknown>,
   ): Promise<ReadonlyMap<string, string>> {
-    const { inputs, noun, jobs } = this.#options
     const failures = new Map<string, string>()
     const left = inputs.filter((input) => !journal.has(input))
     let done = inputs.length - left.length
     if (done > 0) note(`${done} of ${inputs.length} ${noun} are done already`)
     if (left.length === 0) return failures
-    await using opened = await this.place.open(model)
-    const progress = this.#progress
+    await using opened = await place.open(model)
     progress.begin(inputs.length, done)
     const sofar = () => `${done} of ${inputs.length} ${noun} are done, and the same command goes on from there`
     endWithUser(() => progress.say(sofar()))
@@ -65,7 +50,7 @@ export class Run<Asked extends Input> {
     try {
       await inParallel(left, jobs, async (input) => {
         try {
-          const result = await ask(opened.client, input)
+          const result = await answer(opened.client, input)
           faults = 0
           await journal.add(input, result)
           done++
@@ -85,6 +70,7 @@ export class Run<Asked extends Input> {
     progress.end()
     return failures
   }
+  return { place, ask }
 }
 
 /** Warns of each failure. @returns how many there are; null for none. */

@@ -2,7 +2,7 @@ import type { DecisionAnswer } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { MediaError, mediaPart, openMedium, sendMedia } from '../asking/media.ts'
+import { MediaError, openMedium, sendMedia } from '../asking/media.ts'
 import type { Example } from './examples.ts'
 import type { Judged } from './judged.ts'
 
@@ -56,10 +56,10 @@ async function askAbout(
   await using uploads = new AsyncDisposableStack()
   try {
     const medium = await openMedium(file)
-    const [where] = await sendMedia([medium], client, uploads)
+    const [sent] = await sendMedia([medium], client, uploads)
     return await client.decide({
       model,
-      input: [{ role: 'user', content: [mediaPart(medium, where!)] }],
+      input: [{ role: 'user', content: [sent!.part] }],
       questions: examples.map(({ question }) => question),
       x_calibrated: calibrated,
     })

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type { FinishedReply } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
-import { type Medium, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
+import { type Medium, namedFault, sendMedia } from '../asking/media.ts'
 import { dim, note, print } from '../asking/screen.ts'
 
 /** Null to print nothing. */
@@ -20,8 +20,7 @@ export async function startChat(
   system: string | undefined,
 ): Promise<Chat> {
   await using starting = new AsyncDisposableStack()
-  const sent = await sendMedia(media, client, starting)
-  let parts = sent.map((where, index) => mediaPart(media[index]!, where))
+  let parts = (await sendMedia(media, client, starting)).map(({ part }) => part)
   const messages: object[] = system === undefined ? [] : [{ role: 'system', content: system }]
   const uploads = starting.move()
   return {

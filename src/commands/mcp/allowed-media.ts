@@ -3,7 +3,7 @@ import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { firstOf, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
 import { Glob } from './glob.ts'
-import { entriesOf, HeldFile } from './held-file.ts'
+import { entriesOf, type HeldFile, openHeld } from './held-file.ts'
 import { describe, inOrder, isWanted, type MediaPage, type Named, pageOf, type Wanted } from './media-list.ts'
 
 /** The most bytes of one file: what the server stores. */
@@ -191,7 +191,7 @@ export class AllowedMedia {
     const path = await this.#allowed(named)
     await using opening = new AsyncDisposableStack()
     const file = opening.use(
-      await HeldFile.open(path, named).catch((error: NodeJS.ErrnoException) => {
+      await openHeld(path, named).catch((error: NodeJS.ErrnoException) => {
         // A link has come between.
         if (error.code === 'ELOOP') throw this.#outside(named)
         if (error.code === 'ENOENT') throw new NoSuchFile(`${named} is not there`)

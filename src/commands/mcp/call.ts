@@ -15,32 +15,22 @@ export interface Call extends Holder {
 const BEAT_MS = 1_000
 
 /** Tells a client that has asked for it how far a call is: the seconds so far, and what is being done. */
-export class CallProgress implements Disposable {
-  readonly #began = performance.now()
-  readonly #timer: NodeJS.Timeout | null = null
-  #stage = 'Reading the media'
-
-  constructor({ mcpReq }: ServerContext) {
-    const progressToken = mcpReq._meta?.progressToken
-    if (progressToken === undefined) return
-    const beat = () => {
-      const params = { progressToken, progress: this.#seconds, message: this.#stage }
-      // A client that has left needs no progress.
-      mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
-    }
-    this.#timer = setInterval(beat, BEAT_MS).unref()
+export function tellProgress({ mcpReq }: ServerContext): Pick<Call, 'say'> & Disposable {
+  const began = performance.now()
+  let message = 'Reading the media'
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return { say() {}, [Symbol.dispose]() {} }
+  const beat = () => {
+    const progress = Math.round((performance.now() - began) / 1000)
+    // A client that has left needs no progress.
+    mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, message } }).catch(() => {})
   }
-
-  say(stage: string): void {
-    this.#stage = stage
-  }
-
-  get #seconds(): number {
-    return Math.round((performance.now() - this.#began) / 1000)
-  }
-
-  [Symbol.dispose](): void {
-    if (this.#timer !== null) clearInterval(this.#timer)
+  const timer = setInterval(beat, BEAT_MS).unref()
+  return {
+    say: (stage) => {
+      message = stage
+    },
+    [Symbol.dispose]: () => clearInterval(timer),
   }
 }
 

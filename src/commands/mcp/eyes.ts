@@ -1,7 +1,7 @@
 import type { DecisionAnswer, Detection } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { drawMarks } from '../../drawing/draw.ts'
-import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
+import { isPicture, MediaError, namedFault, type SentMedium, sendMedia, urlPart } from '../asking/media.ts'
 import { toMark } from '../detecting/results.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'
@@ -77,12 +77,11 @@ export class Eyes {
     if (draws && picture === null)
       throw new MediaError('draw needs a file: a picture at an address is not fetched here')
     const { detections, finish_reason } = await this.#at(call, [name], async ({ client, model }, uploads) => {
-      const where = await this.#send(source, client, uploads, call.signal)
+      const [sent] = await sendSources([source], client, uploads, call.signal)
       call.say('Waiting for the answer')
-      const image_url = 'url' in where ? where.url : `${client.url}/v1/files/${where.fileId}/content`
       const body = {
         model,
-        media: { type: 'image', image_url },
+        media: { type: 'image', image_url: sent!.url },
         ...(categories.length === 0 ? {} : { categories }),
         config: { output: points ? 'point' : 'box' },
       }
@@ -98,7 +97,7 @@ export class Eyes {
   async decide(call: Call, names: readonly string[], questions: readonly object[]): Promise<readonly DecisionAnswer[]> {
     const sources = await opened(call, names)
     return this.#at(call, names, async ({ client, model }, uploads) => {
-      const content = await this.#parts(sources, client, uploads, call.signal)
+      const content = (await sendSources(sources, client, uploads, call.signal)).map(({ part }) => part)
       call.say('Waiting for the answers')
       return client.decide({ model, input: [{ role: 'user', content }], questions }, call.signal)
     })
@@ -112,10 +111,10 @@ export class Eyes {
   ): Promise<{ answer: string; complete: boolean }> {
     const sources = await opened(call, names)
     return this.#at(call, names, async ({ client, model }, uploads) => {
-      const parts = await this.#parts(sources, client, uploads, call.signal)
+      const sent = await sendSources(sources, client, uploads, call.signal)
       call.say('Waiting for the answer')
       let length = 0
-      const content = [...parts, { type: 'text', text: question }]
+      const content = [...sent.map(({ part }) => part), { type: 'text', text: question }]
       const { content: answer, finishReason } = await client.chat(
         { model, messages: [{ role: 'user', content }], ...fields },
         (piece) => {
@@ -155,32 +154,19 @@ export class Eyes {
       this.#calls.delete(done)
     }
   }
+}
 
-  async #parts(
-    sources: readonly Source[],
-    client: LookoutClient,
-    uploads: AsyncDisposableStack,
-    signal: AbortSignal,
-  ): Promise<object[]> {
-    const media = sources.flatMap((source) => (source.type === 'medium' ? [source.medium] : []))
-    const sent = [...(await sendMedia(media, client, uploads, signal))]
-    return sources.map((source) =>
-      source.type === 'medium'
-        ? mediaPart(source.medium, sent.shift()!)
-        : { type: `${source.kind}_url`, [`${source.kind}_url`]: { url: source.url } },
-    )
-  }
-
-  async #send(
-    source: Source,
-    client: LookoutClient,
-    uploads: AsyncDisposableStack,
-    signal: AbortSignal,
-  ): Promise<{ readonly url: string } | { readonly fileId: string }> {
-    if (source.type === 'address') return { url: source.url }
-    const [where] = await sendMedia([source.medium], client, uploads, signal)
-    return where!
-  }
+async function sendSources(
+  sources: readonly Source[],
+  client: LookoutClient,
+  uploads: AsyncDisposableStack,
+  signal: AbortSignal,
+): Promise<SentMedium[]> {
+  const media = sources.flatMap((source) => (source.type === 'medium' ? [source.medium] : []))
+  const sent = await sendMedia(media, client, uploads, signal)
+  return sources.map((source) =>
+    source.type === 'medium' ? sent.shift()! : { url: source.url, part: urlPart(source.kind, source.url) },
+  )
 }
 
 async function opened(call: Call, names: readonly string[]): Promise<Source[]> {

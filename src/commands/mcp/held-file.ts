@@ -1,7 +1,6 @@
 import { constants, type Dirent } from 'node:fs'
 import { type FileHandle, open, opendir, readlink } from 'node:fs/promises'
 import { HEAD_BYTES } from '../../media/media-type.ts'
-import type { MediaFile } from '../asking/media.ts'
 
 /** On macOS, no part of the path may be a link. Node has no name for it. */
 const O_NOFOLLOW_ANY = 0x2000_0000
@@ -9,85 +8,52 @@ const O_NOFOLLOW_ANY = 0x2000_0000
 const FLAGS =
   constants.O_RDONLY | constants.O_NONBLOCK | (process.platform === 'darwin' ? O_NOFOLLOW_ANY : constants.O_NOFOLLOW)
 
+/** A file that is open. */
+export type HeldFile = Awaited<ReturnType<typeof openHeld>>
+
 /**
- * A file that is opened once, checked, and read as it was then: a path may lead elsewhere a moment later. Never more is read
- * than it had when it was opened.
+ * Opens a file once, to be checked and read as it was then: a path may lead elsewhere a moment later. Never more is read than
+ * it had when it was opened.
+ * @param path without links.
+ * @param name as errors name it.
+ * @throws the error of the system; ELOOP where the path has a link by now.
  */
-export class HeldFile implements MediaFile, AsyncDisposable {
-  /** As errors name it. */
-  readonly name: string
-  /** Where the file is that was opened, wherever its path leads now. */
-  readonly path: string
-  readonly isFile: boolean
-  readonly byteLength: number
-  readonly modified: Date
-  readonly #handle: FileHandle
-
-  private constructor(
-    handle: FileHandle,
-    about: Pick<HeldFile, 'name' | 'path' | 'isFile' | 'byteLength' | 'modified'>,
-  ) {
-    this.#handle = handle
-    this.name = about.name
-    this.path = about.path
-    this.isFile = about.isFile
-    this.byteLength = about.byteLength
-    this.modified = about.modified
-  }
-
-  /**
-   * @param path without links.
-   * @throws the error of the system; ELOOP where the path has a link by now.
-   */
-  static async open(path: string, name: string): Promise<HeldFile> {
-    const handle = await open(path, FLAGS)
-    try {
-      const about = await handle.stat()
-      const real = process.platform === 'darwin' ? path : await readlink(held(handle))
-      const modified = about.mtime
-      return new HeldFile(handle, { name, path: real, isFile: about.isFile(), byteLength: about.size, modified })
-    } catch (error) {
-      await handle.close()
-      throw error
-    }
-  }
-
-  async size(): Promise<number> {
-    return this.byteLength
-  }
-
-  head(): Promise<Buffer> {
-    return this.start(HEAD_BYTES)
-  }
-
-  /** The first bytes, as many as there are. */
-  start(length: number): Promise<Buffer> {
-    return this.#read(Math.min(this.byteLength, length))
-  }
-
-  whole(): Promise<Buffer> {
-    return this.#read(this.byteLength)
-  }
-
-  async blob(type: string): Promise<Blob> {
-    return new Blob([new Uint8Array(await this.whole())], { type })
-  }
-
+export async function openHeld(path: string, name: string) {
+  await using opening = new AsyncDisposableStack()
+  const handle = opening.use(await open(path, FLAGS))
+  const about = await handle.stat()
+  const { size: byteLength, mtime: modified } = about
+  const real = process.platform === 'darwin' ? path : await readlink(held(handle))
   /** Fewer bytes where the file has become shorter. */
-  async #read(length: number): Promise<Buffer> {
+  const read = async (length: number): Promise<Buffer> => {
     const bytes = Buffer.alloc(length)
     let filled = 0
     while (filled < length) {
-      const { bytesRead } = await this.#handle.read(bytes, filled, length - filled, filled)
+      const { bytesRead } = await handle.read(bytes, filled, length - filled, filled)
       if (bytesRead === 0) break
       filled += bytesRead
     }
     return bytes.subarray(0, filled)
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#handle.close()
+  /** The first bytes, as many as there are. */
+  const start = (length: number) => read(Math.min(byteLength, length))
+  const whole = () => read(byteLength)
+  const file = {
+    name,
+    /** Where the file is that was opened, wherever its path leads now. */
+    path: real,
+    isFile: about.isFile(),
+    byteLength,
+    modified,
+    size: async () => byteLength,
+    head: () => start(HEAD_BYTES),
+    start,
+    whole,
+    blob: async (type: string) => new Blob([new Uint8Array(await whole())], { type }),
+    [Symbol.asyncDispose]: () => handle.close(),
   }
+  opening.move()
+  return file
 }
 
 /**

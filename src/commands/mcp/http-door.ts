@@ -13,7 +13,7 @@ import {
   originValidationResponse,
 } from '@modelcontextprotocol/server'
 import { parseJsonOr } from '../../lib/parse-json.ts'
-import { Sessions } from './sessions.ts'
+import { openSessions } from './sessions.ts'
 
 const PATH = '/mcp'
 const MOST_BODY_BYTES = 2 ** 20
@@ -29,7 +29,7 @@ export interface HttpDoor extends AsyncDisposable {
  */
 export async function openHttpDoor(create: () => McpServer, key: string, port: number): Promise<HttpDoor> {
   const handler = createMcpHandler(create, { maxRequestBodySize: MOST_BODY_BYTES })
-  const sessions = new Sessions(create)
+  const sessions = openSessions(create)
   const wanted = digest(`Bearer ${key}`)
   const answer = async (request: Request): Promise<Response> => {
     const stranger =

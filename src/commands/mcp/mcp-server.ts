@@ -9,7 +9,7 @@ import type { DecisionAnswer } from '../../client/answers.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { AllowedMedia, isAddress } from './allowed-media.ts'
-import { type Call, CallProgress, signalOf } from './call.ts'
+import { type Call, signalOf, tellProgress } from './call.ts'
 import type { Eyes } from './eyes.ts'
 import { type Folders, remembering } from './folders.ts'
 import { serveResources } from './resources.ts'
@@ -267,10 +267,10 @@ function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Ans
       if (page !== null && names.length > 1) throw new ConfigError('page: expected a single file')
       const media = names.every(isAddress) ? await AllowedMedia.of([]) : await folders(context)
       if (!(media instanceof AllowedMedia)) return media
-      using progress = new CallProgress(context)
+      using progress = tellProgress(context)
       await using held = new AsyncDisposableStack()
       const notes: string[] = []
-      const result = await run({ media, held, page, notes, signal, say: (stage) => progress.say(stage) })
+      const result = await run({ media, held, page, notes, signal, say: progress.say })
       return { ...result, content: [...result.content, ...notes.map((text) => ({ type: 'text' as const, text }))] }
     } catch (error) {
       return toProblem(error, signal)

@@ -14,46 +14,36 @@ const SESSION_HEADER = 'mcp-session-id'
  * Sessions over HTTP, of clients that speak a version before 2026-07-28. These cancel a call with a message of its own,
  * which only a session can match with the call. Later versions have no sessions, and end the connection.
  */
-export class Sessions {
-  readonly #create: () => McpServer
-  readonly #open = new LRUCache<string, WebStandardStreamableHTTPServerTransport>({
+export function openSessions(create: () => McpServer) {
+  const open = new LRUCache<string, WebStandardStreamableHTTPServerTransport>({
     max: MOST_SESSIONS,
     ttl: IDLE_MS,
     updateAgeOnGet: true,
     // Also of one that has been idle, or is the oldest of too many. Its client begins another.
     dispose: (transport) => void transport.close(),
   })
-
-  constructor(create: () => McpServer) {
-    this.#create = create
+  const begin = async (request: Request, parsedBody: unknown): Promise<Response> => {
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void open.set(id, transport),
+      onsessionclosed: (id) => void open.delete(id),
+    })
+    await create().connect(transport)
+    return transport.handleRequest(request, { parsedBody })
   }
-
-  /**
-   * @param body of the request, parsed; undefined for one without.
-   * @returns null for a request that belongs to no session.
-   */
-  async handle(request: Request, body: unknown): Promise<Response | null> {
-    const id = request.headers.get(SESSION_HEADER)
-    if (id !== null) {
-      const transport = this.#open.get(id)
+  return {
+    /**
+     * @param body of the request, parsed; undefined for one without.
+     * @returns null for a request that belongs to no session.
+     */
+    async handle(request: Request, body: unknown): Promise<Response | null> {
+      const id = request.headers.get(SESSION_HEADER)
+      if (id === null) return isInitializeRequest(body) ? begin(request, body) : null
+      const transport = open.get(id)
       if (transport !== undefined) return transport.handleRequest(request, { parsedBody: body })
       const error = { code: -32001, message: 'Unknown session: initialize a new one' }
       return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 })
-    }
-    return isInitializeRequest(body) ? this.#begin(request, body) : null
-  }
-
-  async #begin(request: Request, body: unknown): Promise<Response> {
-    const transport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => void this.#open.set(id, transport),
-      onsessionclosed: (id) => void this.#open.delete(id),
-    })
-    await this.#create().connect(transport)
-    return transport.handleRequest(request, { parsedBody: body })
-  }
-
-  close(): void {
-    this.#open.clear()
+    },
+    close: () => open.clear(),
   }
 }

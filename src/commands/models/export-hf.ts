@@ -3,10 +3,9 @@ import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
+import { untilStopped } from '../until-stopped.ts'
 import { warn } from '../warn.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
-
-const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 }
 
 export const exportHf: Command = {
   help: `Usage: lookout export-hf [MODEL] FOLDER
@@ -25,23 +24,9 @@ ${SETTINGS_HELP}`,
     const config = await loadConfig()
     const model = positionals.length === 1 ? undefined : positionals[0]!
     const { card } = model === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(model, config, warn)
-    const stop = new AbortController()
-    let code = 0
-    for (const [name, exitCode] of Object.entries(EXIT_CODES)) {
-      process.once(name, () => {
-        code = exitCode
-        stop.abort()
-      })
-    }
-    try {
-      const { parameters, leavesAudio } = await exportModel(card, folder, stop.signal)
-      const left = leavesAudio ? ' The audio encoder was left out.' : ''
-      process.stdout.write(
-        `Wrote ${card.name}, ${(parameters / 1e6).toFixed(1)} million parameters, to ${folder}.${left}\n`,
-      )
-    } catch (error) {
-      if (code === 0) throw error
-      process.exit(code)
-    }
+    const { parameters, leavesAudio } = await untilStopped((signal) => exportModel(card, folder, signal))
+    const left = leavesAudio ? ' The audio encoder was left out.' : ''
+    const size = `${(parameters / 1e6).toFixed(1)} million parameters`
+    process.stdout.write(`Wrote ${card.name}, ${size}, to ${folder}.${left}\n`)
   },
 }

@@ -1,5 +1,4 @@
 import { ConfigError } from '../../config/config.ts'
-import type { StoredCard } from '../../hub/cache/model-store.ts'
 import { readHubSettings } from '../../hub/hub-settings.ts'
 import { pull as pullModel } from '../../hub/pull.ts'
 import { TUNING } from '../../hub/tuning.ts'
@@ -8,6 +7,7 @@ import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
+import { untilStopped } from '../until-stopped.ts'
 import { listCatalogue, measuredSpeed } from './catalogue-list.ts'
 import { warnOfCard } from './known-models.ts'
 import { reportJson, textReport } from './pull-output.ts'
@@ -80,40 +80,28 @@ ${SETTINGS_HELP}`,
       projector: values['no-mmproj'] ? null : (values.mmproj ?? ('auto' as const)),
       id: readId(values.id),
     }
-    const stop = new AbortController()
-    const codes = { SIGINT: 130, SIGTERM: 143 }
-    let code = 0
-    const listeners = Object.entries(codes).map(([name, exitCode]) => {
-      const listener = () => {
-        // A second Ctrl-C does not wait for the disk.
-        if (code !== 0) process.exit(exitCode)
-        code = exitCode
-        stop.abort()
-      }
-      process.on(name, listener)
-      return [name, listener] as const
+    const card = await untilStopped(
+      async (signal) => {
+        const pulled = await pullModel(request, {
+          settings,
+          store: config.modelStore,
+          available: memoryForModels(config.modelMemoryBytes),
+          machineSpeed: () => measuredSpeed(config),
+          tuning: TUNING,
+          signal,
+          report: values.json ? reportJson : textReport(),
+        })
+        if (!values.json) await warnOfCard(pulled.file)
+        return pulled
+      },
+      () => {
+        const line = process.stderr.isTTY ? '\n' : ''
+        process.stderr.write(`${line}lookout: stopped; the same command goes on where it stopped\n`)
+      },
+    ).catch((error: Error) => {
+      if (values.json) reportJson({ type: 'error', message: error.message })
+      throw error
     })
-    let card: StoredCard
-    try {
-      card = await pullModel(request, {
-        settings,
-        store: config.modelStore,
-        available: memoryForModels(config.modelMemoryBytes),
-        machineSpeed: () => measuredSpeed(config),
-        tuning: TUNING,
-        signal: stop.signal,
-        report: values.json ? reportJson : textReport(),
-      })
-      if (!values.json) await warnOfCard(card.file)
-    } catch (error) {
-      if (values.json && code === 0) reportJson({ type: 'error', message: (error as Error).message })
-      if (code === 0) throw error
-      process.stderr.write(
-        `${process.stderr.isTTY ? '\n' : ''}lookout: stopped; the same command goes on where it stopped\n`,
-      )
-      process.exit(code)
-    }
-    for (const [name, listener] of listeners) process.off(name, listener)
     if (values['no-check']) return
     await examinePulled({ config, id: card.ids[0]!, file: card.file, seconds, json: values.json ?? false })
   },

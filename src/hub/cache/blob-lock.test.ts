@@ -4,7 +4,7 @@ import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { BlobLock, type LockOptions } from './blob-lock.ts'
+import { type LockOptions, takeLock } from './blob-lock.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -27,7 +27,7 @@ test('one holder at a time, however many want it', async () => {
   let most = 0
   const waits: (number | null)[] = []
   const work = async () => {
-    await using _ = await BlobLock.acquire(path, options({ onWait: (pid) => void waits.push(pid) }))
+    await using _ = await takeLock(path, options({ onWait: (pid) => void waits.push(pid) }))
     most = Math.max(most, ++holders)
     await new Promise(setImmediate)
     holders--
@@ -52,7 +52,7 @@ test('a lock of a process that has ended, or that was not touched for long, is t
     let holders = 0
     const waits: (number | null)[] = []
     const work = async () => {
-      await using _ = await BlobLock.acquire(path, options({ onWait: (holding) => void waits.push(holding) }))
+      await using _ = await takeLock(path, options({ onWait: (holding) => void waits.push(holding) }))
       expect(++holders).toBe(1)
       await new Promise(setImmediate)
       holders--
@@ -67,7 +67,7 @@ test('a process elsewhere that touches its lock is waited for', async () => {
   const path = join(directory, 'alive.lock')
   await writeFile(path, '1@another-machine')
   const stop = new AbortController()
-  const waiting = BlobLock.acquire(path, options({ signal: stop.signal, onWait: () => stop.abort() }))
+  const waiting = takeLock(path, options({ signal: stop.signal, onWait: () => stop.abort() }))
   await expect(waiting).rejects.toThrow('aborted')
   expect(existsSync(path)).toBe(true)
 })

@@ -12,43 +12,34 @@ export interface LockOptions {
 }
 
 /**
- * A file that says who is at work on another one. Its holder touches it time and again. It is stale when its holder is a
- * process of this machine that has ended, or when it was not touched for long: process ids mean nothing across
- * containers that share a cache.
+ * Waits until a lock is free, and takes it until the result is disposed of. It is a file that says who is at work on another
+ * one. Its holder touches it time and again. It is stale when its holder is a process of this machine that has ended, or when
+ * it was not touched for long: process ids mean nothing across containers that share a cache.
  */
-export class BlobLock implements AsyncDisposable {
-  readonly #path: string
-  readonly #heartbeat: NodeJS.Timeout
-
-  private constructor(path: string, staleMs: number) {
-    this.#path = path
-    this.#heartbeat = setInterval(() => {
-      const now = new Date()
-      utimes(path, now, now).catch(() => {})
-    }, staleMs / 4)
-    this.#heartbeat.unref()
-  }
-
-  /** Waits until the lock is free. */
-  static async acquire(path: string, { tuning, signal, onWait }: LockOptions): Promise<BlobLock> {
-    for (let isTold = false; ; ) {
-      signal.throwIfAborted()
-      if (await create(path, `${process.pid}@${hostname()}`)) return new BlobLock(path, tuning.lockStaleMs)
-      const holder = await readHolder(path)
-      if (holder === null) continue
-      if (isStale(holder, tuning.lockStaleMs)) {
-        await takeAway(path, holder, tuning.lockStaleMs)
-        continue
-      }
-      if (!isTold) onWait(holder.pid)
-      isTold = true
-      await sleep(tuning.lockPollMs, undefined, { signal })
+export async function takeLock(path: string, { tuning, signal, onWait }: LockOptions): Promise<AsyncDisposable> {
+  for (let isTold = false; ; ) {
+    signal.throwIfAborted()
+    if (await create(path, `${process.pid}@${hostname()}`)) break
+    const holder = await readHolder(path)
+    if (holder === null) continue
+    if (isStale(holder, tuning.lockStaleMs)) {
+      await takeAway(path, holder, tuning.lockStaleMs)
+      continue
     }
+    if (!isTold) onWait(holder.pid)
+    isTold = true
+    await sleep(tuning.lockPollMs, undefined, { signal })
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#heartbeat)
-    await rm(this.#path, { force: true })
+  const touch = () => {
+    const now = new Date()
+    utimes(path, now, now).catch(() => {})
+  }
+  const heartbeat = setInterval(touch, tuning.lockStaleMs / 4).unref()
+  return {
+    [Symbol.asyncDispose]() {
+      clearInterval(heartbeat)
+      return rm(path, { force: true })
+    },
   }
 }
 

@@ -11,8 +11,10 @@ import {
   rmdir,
   stat,
   symlink,
+  writeFile,
 } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
+import { replaceFile } from '../../lib/replace-file.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { COMMIT, isPlainSubpath } from './safe-names.ts'
 
@@ -141,14 +143,8 @@ export function isWithin(folder: string, path: string): boolean {
 }
 
 /** Replaces the text atomically: a reader sees the old text or the new one. */
-export async function writeAtomically(path: string, text: string): Promise<void> {
-  const draft = `${path}.${process.pid}.draft`
-  {
-    await using file = await open(draft, 'w')
-    await file.writeFile(text)
-    await file.sync()
-  }
-  await rename(draft, path)
+export function writeAtomically(path: string, text: string): Promise<void> {
+  return replaceFile(path, (draft) => writeFile(draft, text, { flush: true }))
 }
 
 /** Makes a rename outlast a loss of power. */

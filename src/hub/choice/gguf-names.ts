@@ -1,11 +1,10 @@
 import { basename, dirname } from 'node:path/posix'
-import { MAX_PARTS } from '../../models/read/weight-files.ts'
+import { MAX_PARTS, partNumber } from '../../models/read/weight-files.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { HubError } from '../hub-error.ts'
 
 /** What stands in names of files that are no language models by themselves. */
 const OTHER_FILES = ['mmproj', 'imatrix', 'mtp-', 'eagle3-', 'dflash-', 'dspark-']
-const PART = /^(?<stem>.*)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/is
 const QUANTISATION =
   /(?:^|[-._])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP\d(?:_MOE)?|NVFP\d))(?=[-.]|$)/gi
 
@@ -43,39 +42,13 @@ export function quantisationOf(path: string): string | null {
 /** The name of a file without its folder, its ending and its number. */
 export function stemOf(path: string): string {
   const name = basename(path)
-  return (PART.exec(name)?.groups?.stem ?? name).replace(/\.gguf$/i, '')
-}
-
-export interface PartNumber {
-  /** The path before the number. */
-  readonly stem: string
-  /** From 1. */
-  readonly number: number
-  readonly count: number
-}
-
-export function partNumber(path: string): PartNumber | null {
-  const groups = PART.exec(path)?.groups
-  return groups === undefined
-    ? null
-    : { stem: groups.stem!, number: Number(groups.number), count: Number(groups.count) }
+  return (partNumber(name)?.stem ?? name).replace(/\.gguf$/i, '')
 }
 
 /** @throws HubError for the name of a file in more parts than any model has. */
 export function checkParts(path: string): void {
   const count = partNumber(path)?.count ?? 1
   if (count > MAX_PARTS) throw new HubError(`${path} is in ${count} parts; at most ${MAX_PARTS} are supported`)
-}
-
-/** The parts of a model, of which the path names one; of one in more than any has, the first ones. */
-export function partPaths(path: string): string[] {
-  const part = partNumber(path)
-  if (part === null || part.count === 0) return [path]
-  const digits = (value: number) => String(value).padStart(5, '0')
-  return Array.from(
-    { length: Math.min(part.count, MAX_PARTS) },
-    (_, i) => `${part.stem}-${digits(i + 1)}-of-${digits(part.count)}.gguf`,
-  )
 }
 
 /** A language model of a repository. */

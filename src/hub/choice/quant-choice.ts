@@ -57,28 +57,15 @@ export async function estimate(
   candidates: readonly Candidate[],
   { projectorOf, kvTypeOf }: { readonly projectorOf: ProjectorOf; readonly kvTypeOf: KvTypeOf },
 ): Promise<EstimatedCandidate[]> {
-  const headers = new Map<string, Metadata | null>()
-  const encoders = new Map<string, Metadata | null>()
+  const [languages, encoders] = [fewHeaders(), fewHeaders()]
   const estimated: EstimatedCandidate[] = []
   for (const candidate of await inCacheFirst(repository, candidates)) {
-    const key = modelKey(candidate)
-    if (!headers.has(key))
-      headers.set(
-        key,
-        headers.size < MAX_HEADERS ? await readLanguage(repository, candidate).catch(ignoreBroken) : null,
-      )
-    const language = headers.get(key) ?? new Map()
+    const language = await languages(modelKey(candidate), () => readLanguage(repository, candidate))
     const projector = projectorOf(candidate)
-    if (projector !== undefined && !encoders.has(projector.path)) {
-      encoders.set(
-        projector.path,
-        encoders.size < MAX_HEADERS ? await readEncoder(repository, projector).catch(ignoreBroken) : null,
-      )
-    }
-    const encoder = projector === undefined ? null : (encoders.get(projector.path) ?? null)
+    const encoder = projector ? await encoders(projector.path, () => readEncoder(repository, projector)) : null
     const bytes = candidate.bytes + (projector?.size ?? 0)
     const kvType = kvTypeOf(candidate)
-    estimated.push({ candidate, memory: estimateMemory({ bytes, language, encoder, kvType }) })
+    estimated.push({ candidate, memory: estimateMemory({ bytes, language: language ?? new Map(), encoder, kvType }) })
   }
   return estimated.sort((a, b) => a.candidate.bytes - b.candidate.bytes)
 }
@@ -167,7 +154,15 @@ async function inCacheFirst(repository: Repository, candidates: readonly Candida
   return [...candidates.filter((_, index) => here[index]), ...candidates.filter((_, index) => !here[index])]
 }
 
-/** That a file is broken matters only when it is the one to be used. */
+/** Reads what has a key once, for the first few keys. That a file is broken matters only when it is the one to be used. */
+function fewHeaders() {
+  const known = new Map<string, Metadata | null>()
+  return async (key: string, read: () => Promise<Metadata>): Promise<Metadata | null> => {
+    if (!known.has(key)) known.set(key, known.size < MAX_HEADERS ? await read().catch(ignoreBroken) : null)
+    return known.get(key)!
+  }
+}
+
 function ignoreBroken(error: unknown): null {
   if (error instanceof HubError) return null
   throw error

@@ -18,7 +18,7 @@ export class BusyError extends ConnectionError {
 const LONGEST_WAIT_S = 600
 
 export interface Attempts {
-  readonly tuning: Pick<Tuning, 'retryMs' | 'longestRetryMs'>
+  readonly tuning: Tuning
   readonly signal: AbortSignal
   /** Told, in one line, of each failure that another attempt follows. */
   readonly note: (message: string) => void

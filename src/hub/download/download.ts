@@ -1,13 +1,11 @@
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { FullDiskError, HubError } from '../hub-error.ts'
-import type { Tuning } from '../tuning.ts'
 import { type Attempts, Patience } from './attempts.ts'
 import { type ByteRange, missingOf } from './byte-ranges.ts'
-import { Journal } from './journal.ts'
+import { journalPath, openJournal } from './journal.ts'
 import { ChangedError, type RemoteFile } from './remote-file.ts'
 
 export interface DownloadOptions extends Attempts {
-  readonly tuning: Tuning
   /** @param done bytes of the file that are there. */
   readonly onProgress: (done: number) => void
 }
@@ -31,7 +29,7 @@ export async function download(remote: RemoteFile, path: string, key: string, gi
       if (!(error instanceof ChangedError)) throw error
       if (changes === MAX_CHANGES) throw new HubError(`${error.message} repeatedly: try again later`)
       await discardDownload(path)
-      remote.resumeFrom(null)
+      remote.validator = null
       options.note(`${error.message}; fetching it from its beginning`)
     }
   }
@@ -48,14 +46,14 @@ function withoutRepeats(note: (message: string) => void): (message: string) => v
 
 /** Deletes what there is of a file. */
 export async function discardDownload(path: string): Promise<void> {
-  await rm(Journal.pathFor(path), { force: true })
+  await rm(journalPath(path), { force: true })
   await rm(path, { force: true })
 }
 
 async function fetchParts(remote: RemoteFile, path: string, key: string, options: DownloadOptions): Promise<void> {
   const { tuning, signal, onProgress } = options
   const size = await remote.size(options)
-  const journal = await Journal.open(path, key, size)
+  const journal = await openJournal(path, key, size)
   await using file = await openFile(path)
   // The file may be gone, or cut, while its journal is there: then the journal is wrong.
   const { size: there } = await file.stat()
@@ -63,7 +61,7 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
     await journal.remove()
     return await fetchParts(remote, path, key, options)
   }
-  if (journal.etag !== null) remote.resumeFrom(journal.etag)
+  if (journal.etag !== null) remote.validator = journal.etag
   let done = journal.doneBytes
   onProgress(done)
   // A server that ignores ranges sends everything to each connection.
@@ -75,11 +73,12 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   }
   const fetchPart = async ([from, to]: ByteRange) => {
     let at = from
-    const patience = new Patience(tuning.partAttempts, { ...options, signal: anyOf(signal, failed.signal) })
+    const either = AbortSignal.any([signal, failed.signal])
+    const patience = new Patience(tuning.partAttempts, { ...options, signal: either })
     try {
       while (at < to) {
         try {
-          for await (const piece of remote.stream(at, to, anyOf(signal, failed.signal))) {
+          for await (const piece of remote.stream(at, to, either)) {
             await writeAll(file, piece, at)
             at += piece.length
             done += piece.length
@@ -111,10 +110,6 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   if (broken !== undefined) throw broken.reason
   await file.truncate(size)
   await file.sync()
-}
-
-function anyOf(...signals: readonly AbortSignal[]): AbortSignal {
-  return AbortSignal.any([...signals])
 }
 
 async function openFile(path: string): Promise<FileHandle> {

@@ -1,13 +1,13 @@
 import { mkdir, rename, rm, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { BlobLock } from '../cache/blob-lock.ts'
+import { takeLock } from '../cache/blob-lock.ts'
 import { hasSize, syncFolder } from '../cache/hub-cache.ts'
 import { FullDiskError, HubError } from '../hub-error.ts'
 import type { Tuning } from '../tuning.ts'
 import { formatBytes } from '../units.ts'
 import { blobName } from './checksum.ts'
 import { type DownloadOptions, discardDownload, diskError, download } from './download.ts'
-import { Journal } from './journal.ts'
+import { journalPath, openJournal } from './journal.ts'
 import type { RemoteFile } from './remote-file.ts'
 
 export interface FileTarget {
@@ -46,7 +46,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
   })
   const onWait = (pid: number | null) =>
     note(`another process${pid === null ? '' : ` (${pid})`} is downloading ${remote.name}; waiting for it`)
-  await using _ = await BlobLock.acquire(`${path}.lock`, { tuning, signal, onWait })
+  await using _ = await takeLock(`${path}.lock`, { tuning, signal, onWait })
   if (await hasSize(path, size)) return false
   await download(remote, incomplete, key, options)
   if (blob !== null) {
@@ -62,7 +62,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
   }
   await rename(incomplete, path)
   await syncFolder(dirname(path))
-  await rm(Journal.pathFor(incomplete), { force: true })
+  await rm(journalPath(incomplete), { force: true })
   return true
 }
 
@@ -70,7 +70,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
 export async function checkSpace(targets: readonly FileTarget[], tuning: Pick<Tuning, 'spareBytes'>): Promise<void> {
   let missing = 0
   for (const { path, size, key } of targets) {
-    missing += size - (await Journal.open(incompletePath(path), key, size)).doneBytes
+    missing += size - (await openJournal(incompletePath(path), key, size)).doneBytes
   }
   const [first] = targets
   if (first === undefined || missing <= 0) return

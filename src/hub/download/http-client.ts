@@ -40,14 +40,18 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308])
  * was checked. A proxy resolves names by itself.
  */
 export class HttpClient {
-  readonly #settings: Pick<HubSettings, 'endpoint' | 'token'>
+  readonly endpoint: URL
+  readonly hasToken: boolean
+  readonly #token: string | null
   readonly #agent: EnvHttpProxyAgent
   /** For hosts that a redirect names. */
   readonly #guarded: EnvHttpProxyAgent
   #isPrivateHub: Promise<boolean> | null = null
 
   constructor(settings: Pick<HubSettings, 'endpoint' | 'token'>, { stallMs }: Pick<Tuning, 'stallMs'>) {
-    this.#settings = settings
+    this.endpoint = settings.endpoint
+    this.hasToken = settings.token !== null
+    this.#token = settings.token
     const timeouts = { bodyTimeout: stallMs, headersTimeout: stallMs }
     const isAllowed = (address: string) => this.#isAllowed(address)
     this.#agent = new EnvHttpProxyAgent({ ...timeouts, connect: { timeout: stallMs } })
@@ -55,14 +59,6 @@ export class HttpClient {
       ...timeouts,
       connect: { timeout: stallMs, lookup: guardedLookup(isAllowed) },
     })
-  }
-
-  get endpoint(): URL {
-    return this.#settings.endpoint
-  }
-
-  get hasToken(): boolean {
-    return this.#settings.token !== null
   }
 
   /**
@@ -108,8 +104,8 @@ export class HttpClient {
   }
 
   async #send(url: URL, dispatcher: EnvHttpProxyAgent, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
-    const { endpoint, token } = this.#settings
-    const own = url.origin === endpoint.origin && token !== null ? { authorization: `Bearer ${token}` } : {}
+    const isHub = url.origin === this.endpoint.origin
+    const own = isHub && this.hasToken ? { authorization: `Bearer ${this.#token}` } : {}
     const all = { 'user-agent': await userAgent(), 'accept-encoding': 'identity', ...headers, ...own }
     try {
       return await request(url.href, { dispatcher, signal, headers: all })
@@ -121,7 +117,7 @@ export class HttpClient {
   }
 
   #check({ protocol, host }: URL): void {
-    if (protocol === 'https:' || (protocol === 'http:' && this.#settings.endpoint.protocol === 'http:')) return
+    if (protocol === 'https:' || (protocol === 'http:' && this.endpoint.protocol === 'http:')) return
     throw new HubError(`Downloads from ${host} over ${protocol.slice(0, -1)} are not allowed: use an https address`)
   }
 }

@@ -1,6 +1,6 @@
+import { isObject } from '../../models/card-values.ts'
 import { BLOB, COMMIT, checkHash, isPlainSubpath } from '../cache/safe-names.ts'
 import { HubError } from '../hub-error.ts'
-import type { Tuning } from '../tuning.ts'
 import { type Attempts, BusyError, retried } from './attempts.ts'
 import { connectionError, type HttpAnswer, type HttpClient } from './http-client.ts'
 import { RemoteFile } from './remote-file.ts'
@@ -21,77 +21,65 @@ const MAX_PAGES = 1000
 /** The largest repositories of GGUF models have some thousand. */
 const MAX_FILES = 20_000
 
-type Options = Attempts & { readonly tuning: Tuning }
-
 /** The API of Hugging Face, which mirrors have as well. */
-export class HubClient {
-  readonly #http: HttpClient
-  readonly #options: Options
+export interface Hub extends Attempts {
+  readonly http: HttpClient
+}
 
-  constructor(http: HttpClient, options: Options) {
-    this.#http = http
-    this.#options = options
+/** The commit that a branch or a tag names. @throws HubError; ConnectionError */
+export async function findCommit(hub: Hub, id: string, revision: string): Promise<string> {
+  if (COMMIT.test(revision)) return revision
+  const { body } = await ask(hub, addressAt(hub, `api/models/${id}/refs`), id)
+  const refs = [...list(body, 'branches'), ...list(body, 'tags')]
+  const ref = refs.find(({ name }) => name === revision)
+  if (ref === undefined) throw new HubError(`${id} has no branch or tag '${revision}'`)
+  return checkHash(ref.targetCommit, COMMIT, 'the commit of a branch')
+}
+
+/** All files of a commit. @throws HubError; ConnectionError */
+export async function listFiles(hub: Hub, id: string, commit: string): Promise<HubFile[]> {
+  const first = addressAt(hub, `api/models/${id}/tree/${commit}`)
+  first.search = 'recursive=true'
+  const files: HubFile[] = []
+  let next = first
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const { body, answer } = await ask(hub, next, id)
+    if (!Array.isArray(body)) throw new HubError(`${next.host} sent no list of files for ${id}: check HF_ENDPOINT`)
+    for (const entry of body) if (isObject(entry) && entry.type === 'file') files.push(readFile(entry))
+    if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files, which no model has`)
+    const link = nextPage(answer.header('link'))
+    if (link === null) return files
+    // A mirror may name the hub that it copies: only the position in the list is taken from it.
+    next = new URL(first)
+    next.search = URL.canParse(link, first.href) ? new URL(link, first).search : ''
+    if (next.search === '') return files
   }
+  throw new HubError(`The list of files of ${id} does not end: check HF_ENDPOINT`)
+}
 
-  /** The commit that a branch or a tag names. @throws HubError; ConnectionError */
-  async commit(id: string, revision: string): Promise<string> {
-    if (COMMIT.test(revision)) return revision
-    const { body } = await this.#json(this.#address(`api/models/${id}/refs`), id)
-    const refs = [...list(body, 'branches'), ...list(body, 'tags')]
-    const ref = refs.find(({ name }) => name === revision)
-    if (ref === undefined) throw new HubError(`${id} has no branch or tag '${revision}'`)
-    return checkHash(ref.targetCommit, COMMIT, 'the commit of a branch')
-  }
+export function remoteFile(hub: Hub, id: string, commit: string, { path, size, blob }: HubFile): RemoteFile {
+  const url = addressAt(hub, `${id}/resolve/${commit}/${path.split('/').map(encodeURIComponent).join('/')}`)
+  return new RemoteFile(hub.http, { url, origin: id, name: path, size, isHashed: blob !== null })
+}
 
-  /** All files of a commit. @throws HubError; ConnectionError */
-  async files(id: string, commit: string): Promise<HubFile[]> {
-    const first = this.#address(`api/models/${id}/tree/${commit}`)
-    first.search = 'recursive=true'
-    const files: HubFile[] = []
-    let next: URL | null = first
-    for (let page = 0; next !== null; page++) {
-      if (page === MAX_PAGES) throw new HubError(`The list of files of ${id} does not end: check HF_ENDPOINT`)
-      const { body, answer }: { body: unknown; answer: HttpAnswer } = await this.#json(next, id)
-      if (!Array.isArray(body)) throw new HubError(`${next.host} sent no list of files for ${id}: check HF_ENDPOINT`)
-      for (const entry of body) if (isObject(entry) && entry.type === 'file') files.push(readFile(entry))
-      if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files, which no model has`)
-      const link = nextPage(answer.header('link'))
-      if (link === null) break
-      // A mirror may name the hub that it copies: only the position in the list is taken from it.
-      next = new URL(first)
-      next.search = URL.canParse(link, first.href) ? new URL(link, first).search : ''
-      if (next.search === '') break
+function addressAt({ http }: Hub, path: string): URL {
+  return new URL(path, http.endpoint)
+}
+
+function ask({ http, signal, note, tuning }: Hub, url: URL, id: string) {
+  // Somebody waits for the list, and there may be a cache to go on with.
+  const attempts = { signal, note, tuning: { ...tuning, retryMs: tuning.retryMs / 4 } }
+  return retried(tuning.askAttempts, attempts, async () => {
+    const answer = await http.get(url, { signal, headers: { accept: 'application/json' } })
+    const text = await readText(answer, signal)
+    if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
+    if (answer.status !== 200) throw statusError(answer, { what: null, origin: id, http })
+    try {
+      return { body: JSON.parse(text) as unknown, answer }
+    } catch (cause) {
+      throw new HubError(`${answer.url.host} did not answer in JSON: check HF_ENDPOINT and the proxy`, { cause })
     }
-    return files
-  }
-
-  file(id: string, commit: string, { path, size, blob }: HubFile): RemoteFile {
-    const url = this.#address(`${id}/resolve/${commit}/${path.split('/').map(encodeURIComponent).join('/')}`)
-    return new RemoteFile(this.#http, { url, origin: id, name: path, size, isHashed: blob !== null })
-  }
-
-  #address(path: string): URL {
-    return new URL(path, this.#http.endpoint)
-  }
-
-  async #json(url: URL, id: string): Promise<{ body: unknown; answer: HttpAnswer }> {
-    const { signal, note, tuning } = this.#options
-    // Somebody waits for the list, and there may be a cache to go on with.
-    const attempts = { signal, note, tuning: { ...tuning, retryMs: tuning.retryMs / 4 } }
-    return retried(tuning.askAttempts, attempts, async () => {
-      const answer = await this.#http.get(url, { signal, headers: { accept: 'application/json' } })
-      const text = await readText(answer, signal)
-      if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
-      if (answer.status !== 200) throw statusError(answer, { what: null, origin: id, http: this.#http })
-      try {
-        return { body: JSON.parse(text) as unknown, answer }
-      } catch (error) {
-        throw new HubError(`${answer.url.host} did not answer in JSON: check HF_ENDPOINT and the proxy`, {
-          cause: error,
-        })
-      }
-    })
-  }
+  })
 }
 
 async function readText({ body, url }: HttpAnswer, signal: AbortSignal): Promise<string> {
@@ -138,8 +126,4 @@ function nextPage(link: string | null): string | null {
 function list(body: unknown, name: string): Readonly<Record<string, unknown>>[] {
   const found = isObject(body) ? body[name] : undefined
   return Array.isArray(found) ? found.filter(isObject) : []
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }

@@ -1,6 +1,5 @@
 import type { ByteSource } from '../../models/read/gguf.ts'
 import { HubError } from '../hub-error.ts'
-import type { Tuning } from '../tuning.ts'
 import { type Attempts, BusyError, retried } from './attempts.ts'
 import { ConnectionError, connectionError, type HttpAnswer, type HttpClient } from './http-client.ts'
 import { statusError } from './status-error.ts'
@@ -36,9 +35,13 @@ export class RemoteFile {
   #size: number | null
   /** Where the redirects ended, while its signature is taken. */
   #location: URL | null = null
-  /** A strong ETag, or a date: what `If-Range` takes. */
-  #validator: string | null = null
-  #takesRanges = true
+  /**
+   * What names this state of the file, a strong ETag or a date, as `If-Range` takes it; null when the server has no name for
+   * it, or was not asked yet. It is set to go on where an earlier process was.
+   */
+  validator: string | null = null
+  /** False when the server has been seen to ignore ranges: a second connection would fetch everything again. */
+  takesRanges = true
 
   constructor(http: HttpClient, options: RemoteFileOptions) {
     this.#http = http
@@ -48,28 +51,13 @@ export class RemoteFile {
     this.origin = options.origin
   }
 
-  /** What names this state of the file; null when the server has no name for it, or was not asked yet. */
-  get validator(): string | null {
-    return this.#validator
-  }
-
-  /** Takes up where an earlier process was. */
-  resumeFrom(validator: string | null): void {
-    this.#validator = validator
-  }
-
-  /** False when the server has been seen to ignore ranges: a second connection would fetch everything again. */
-  get takesRanges(): boolean {
-    return this.#takesRanges
-  }
-
   /** Gives the signed address up: the next request asks for a new one. */
   forget(): void {
     this.#location = null
   }
 
   /** Bytes of the whole file. */
-  async size(attempts: Attempts & { readonly tuning: Tuning }): Promise<number> {
+  async size(attempts: Attempts): Promise<number> {
     if (this.#size === null) {
       await retried(attempts.tuning.askAttempts, attempts, async () => {
         const answer = await this.#request(0, 1, attempts.signal)
@@ -84,7 +72,7 @@ export class RemoteFile {
   }
 
   /** The file as bytes that are fetched when they are read. */
-  async bytes(attempts: Attempts & { readonly tuning: Tuning }): Promise<ByteSource> {
+  async bytes(attempts: Attempts): Promise<ByteSource> {
     const size = await this.size(attempts)
     const read = async (position: number, length: number) => {
       const pieces: Buffer[] = []
@@ -138,7 +126,7 @@ export class RemoteFile {
         signal,
         headers: {
           range: `bytes=${from}-${to - 1}`,
-          ...(this.#validator === null ? {} : { 'if-range': this.#validator }),
+          ...(this.validator === null ? {} : { 'if-range': this.validator }),
         },
       })
       if (answer.status === 206 || answer.status === 200) {
@@ -174,7 +162,7 @@ export class RemoteFile {
       }
     }
     const total = answer.status === 206 ? range![3]! : answer.header('content-length')
-    const isChanged = this.#validator !== null && answer.status === 200 && validator !== this.#validator
+    const isChanged = this.validator !== null && answer.status === 200 && validator !== this.validator
     if (isChanged && !this.#options.isHashed) throw new ChangedError(`${this.name} changed on the server`)
     if (total !== null && total !== '*') {
       if (this.#size !== null && Number(total) !== this.#size) {
@@ -187,10 +175,10 @@ export class RemoteFile {
       }
       this.#size = Number(total)
     }
-    this.#validator = validator
+    this.validator = validator
     this.#location = answer.url
     if (isChanged) return false
-    if (answer.status === 200) this.#takesRanges = false
+    if (answer.status === 200) this.takesRanges = false
     return true
   }
 }

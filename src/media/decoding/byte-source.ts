@@ -9,55 +9,35 @@ export interface ByteSource extends Disposable {
 }
 
 /** Bytes that were sent with their task. */
-export class MemorySource implements ByteSource {
-  readonly #bytes: Uint8Array
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes
+export function memorySource(bytes: Uint8Array): ByteSource {
+  return {
+    length: bytes.length,
+    read: (position, size) => bytes.subarray(position, position + size),
+    all: () => bytes,
+    [Symbol.dispose]() {},
   }
-
-  get length(): number {
-    return this.#bytes.length
-  }
-
-  read(position: number, size: number): Uint8Array {
-    return this.#bytes.subarray(position, position + size)
-  }
-
-  all(): Uint8Array {
-    return this.#bytes
-  }
-
-  [Symbol.dispose](): void {}
 }
 
-/** A file that is read on demand, so that the memory a video takes does not depend on its length. */
-export class FileSource implements ByteSource {
-  readonly length: number
-  readonly #file: number
-  #buffer = Buffer.alloc(0)
-
-  /** @param file an open file, closed on disposal. */
-  constructor(file: number, length: number) {
-    this.#file = file
-    this.length = length
-  }
-
-  read(position: number, size: number): Uint8Array {
-    if (this.#buffer.length < size) this.#buffer = Buffer.allocUnsafeSlow(size)
-    return this.#buffer.subarray(0, readSync(this.#file, this.#buffer, 0, size, position))
-  }
-
-  all(): Uint8Array {
-    const bytes = Buffer.allocUnsafeSlow(this.length)
-    let length = 0
-    for (let count = 1; count > 0 && length < bytes.length; length += count) {
-      count = readSync(this.#file, bytes, length, bytes.length - length, length)
-    }
-    return bytes.subarray(0, length)
-  }
-
-  [Symbol.dispose](): void {
-    closeSync(this.#file)
+/**
+ * A file that is read on demand, so that the memory a video takes does not depend on its length.
+ * @param file an open file, closed on disposal.
+ */
+export function fileSource(file: number, length: number): ByteSource {
+  let buffer = Buffer.alloc(0)
+  return {
+    length,
+    read(position, size) {
+      if (buffer.length < size) buffer = Buffer.allocUnsafeSlow(size)
+      return buffer.subarray(0, readSync(file, buffer, 0, size, position))
+    },
+    all() {
+      const bytes = Buffer.allocUnsafeSlow(length)
+      let filled = 0
+      for (let count = 1; count > 0 && filled < length; filled += count) {
+        count = readSync(file, bytes, filled, length - filled, filled)
+      }
+      return bytes.subarray(0, filled)
+    },
+    [Symbol.dispose]: () => closeSync(file),
   }
 }

@@ -12,9 +12,6 @@ const NEWEST = 0.1
 export class DecodeQueue {
   readonly #mostJobs: number
   readonly #jobs = new FairQueue<DecodeJob>()
-  /** Waiting jobs by organisation. */
-  readonly #waiting = new Map<string, number>()
-  #total = 0
   #meanMs = 100
 
   /** @param mostJobs the most jobs that may wait. Request body admission bounds their memory. */
@@ -27,9 +24,9 @@ export class DecodeQueue {
    * @throws ApiError 503 when too many jobs wait, of this organisation or in total.
    */
   add(job: DecodeJob, decoders: number): void {
-    const own = this.#waiting.get(job.organisation) ?? 0
-    if (this.#total >= this.#mostJobs || own >= this.#mostJobs * SHARE) {
-      const seconds = Math.ceil((this.#total * this.#meanMs) / decoders / 1000)
+    const { size } = this.#jobs
+    if (size >= this.#mostJobs || this.#jobs.sizeOf(job.organisation) >= this.#mostJobs * SHARE) {
+      const seconds = Math.ceil((size * this.#meanMs) / decoders / 1000)
       const retryAfter = Math.min(Math.max(seconds, 1), MOST_RETRY_AFTER_S)
       throw modelOverloaded(`Too much media is waiting to be decoded. ${tryAgainIn(retryAfter)}`, retryAfter)
     }
@@ -39,7 +36,6 @@ export class DecodeQueue {
   /** Puts a job back in its place. It was admitted before, so no limit applies. */
   return(job: DecodeJob): void {
     this.#jobs.add(job)
-    this.#count(job, 1)
   }
 
   /** Removes the job whose turn it is; undefined when none waits. */
@@ -48,26 +44,16 @@ export class DecodeQueue {
     if (job === undefined) return undefined
     this.#jobs.rotate()
     this.#jobs.remove(job)
-    this.#count(job, -1)
     return job
   }
 
   /** @returns whether the job was waiting. */
   remove(job: DecodeJob): boolean {
-    if (!this.#jobs.remove(job)) return false
-    this.#count(job, -1)
-    return true
+    return this.#jobs.remove(job)
   }
 
   /** Records how long a decoder worked on a job. */
   recordTime(ms: number): void {
     this.#meanMs += (ms - this.#meanMs) * NEWEST
-  }
-
-  #count({ organisation }: DecodeJob, change: 1 | -1): void {
-    this.#total += change
-    const left = (this.#waiting.get(organisation) ?? 0) + change
-    if (left === 0) this.#waiting.delete(organisation)
-    else this.#waiting.set(organisation, left)
   }
 }

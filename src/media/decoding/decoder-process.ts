@@ -3,7 +3,7 @@ import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
 import type { decodeAudio } from './audio.ts'
-import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'
+import { type ByteSource, fileSource, memorySource } from './byte-source.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
@@ -110,10 +110,10 @@ function receive(length: number): Uint8Array {
 }
 
 function open(data: SentData): ByteSource {
-  if (data.type === 'bytes') return new MemorySource(receive(data.length))
+  if (data.type === 'bytes') return memorySource(receive(data.length))
   try {
     const file = data.type === 'file' ? openSync(data.path, 'r') : receiveDescriptor(FILES_FD)
-    return new FileSource(file, data.length)
+    return fileSource(file, data.length)
   } catch (cause) {
     throw new Unavailable('The file of an input cannot be opened', { cause })
   }

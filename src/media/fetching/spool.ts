@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { serviceUnavailable } from '../../lib/errors.ts'
@@ -55,7 +55,7 @@ export class Spool {
         size += piece.byteLength
         if (head.length < HEAD_BYTES) head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
         hash.update(piece)
-        await withRoom(() => writeAll(file, piece))
+        await withRoom(() => file.writeFile(piece))
       }
       await withRoom(() => file.close())
     } catch (error) {
@@ -63,17 +63,8 @@ export class Spool {
       await this.#remove(path, size)
       throw error
     }
-    const spooled = new SpooledFile(
-      { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64'), byteLength: size },
-      {
-        used: () => this.#idle.delete(spooled),
-        unused: () => this.#idle.add(spooled),
-        remove: () => {
-          this.#idle.delete(spooled)
-          void this.#remove(path, size)
-        },
-      },
-    )
+    const about = { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64'), byteLength: size }
+    const spooled = new SpooledFile(about, this.#idle, () => void this.#remove(path, size))
     this.#idle.add(spooled)
     return spooled
   }
@@ -114,12 +105,6 @@ export class Spool {
   }
 }
 
-interface Owner {
-  used(): void
-  unused(): void
-  remove(): void
-}
-
 /** Media in a spool file. */
 export class SpooledFile implements Disposable {
   readonly path: string
@@ -128,32 +113,39 @@ export class SpooledFile implements Disposable {
   /** SHA-256 of the whole file, in base64. */
   readonly digest: string
   readonly byteLength: number
-  readonly #owner: Owner
+  readonly #idle: Set<SpooledFile>
+  readonly #remove: () => void
   #uses = 0
   #isWanted = true
 
-  constructor(about: Pick<SpooledFile, 'path' | 'head' | 'digest' | 'byteLength'>, owner: Owner) {
+  /** @param idle has the file while it is not used. */
+  constructor(
+    about: Pick<SpooledFile, 'path' | 'head' | 'digest' | 'byteLength'>,
+    idle: Set<SpooledFile>,
+    remove: () => void,
+  ) {
     const { path, head, digest, byteLength } = about
     this.path = path
     this.head = head
     this.digest = digest
     this.byteLength = byteLength
-    this.#owner = owner
+    this.#idle = idle
+    this.#remove = remove
   }
 
   /** Keeps the file until the result is disposed of. Null when the file is removed already. */
   use(): Disposable | null {
     if (!this.#isWanted) return null
     this.#uses++
-    this.#owner.used()
+    this.#idle.delete(this)
     let isDone = false
     return {
       [Symbol.dispose]: () => {
         if (isDone) return
         isDone = true
         if (--this.#uses > 0) return
-        if (this.#isWanted) this.#owner.unused()
-        else this.#owner.remove()
+        if (this.#isWanted) this.#idle.add(this)
+        else this.#remove()
       },
     }
   }
@@ -162,12 +154,9 @@ export class SpooledFile implements Disposable {
   [Symbol.dispose](): void {
     if (!this.#isWanted) return
     this.#isWanted = false
-    if (this.#uses === 0) this.#owner.remove()
+    this.#idle.delete(this)
+    if (this.#uses === 0) this.#remove()
   }
-}
-
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let written = 0; written < bytes.byteLength; ) written += (await file.write(bytes, written)).bytesWritten
 }
 
 async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -9,7 +9,7 @@ import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts
 import { CardError } from '../card-error.ts'
 import { isObject, merged, named } from '../card-values.ts'
 import { Origins } from '../origins.ts'
-import { ModelHeaders } from '../read/model-headers.ts'
+import { type ModelHeaders, modelHeaders } from '../read/model-headers.ts'
 import { findTokens } from '../read/vocabulary.ts'
 import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from '../text-card.ts'
 import { type CardPlace, type WrittenCard, type WrittenServe, withExtensions } from '../written-card.ts'
@@ -49,7 +49,7 @@ class Completion {
     this.#card = card
     this.#place = place
     this.#serves = card.serves ?? [{}]
-    this.#headers = new ModelHeaders(card.engine, place)
+    this.#headers = modelHeaders(card.engine, place)
   }
 
   async complete(): Promise<CompletedCard> {

@@ -4,7 +4,7 @@ import type { Family } from '../../families/family.ts'
 import { encoders, type GgufMetadata } from '../../families/gguf.ts'
 import type { ReadCard } from '../card.ts'
 import { isObject } from '../card-values.ts'
-import { ModelHeaders } from '../read/model-headers.ts'
+import { modelHeaders } from '../read/model-headers.ts'
 
 export interface LackingEncoder {
   /** Whether the card, or what the model is known by, promises what the files lack. Otherwise models like it may have it. */
@@ -21,7 +21,7 @@ const ADVICE =
 export async function lackingEncoder({ card, written }: Omit<ReadCard, 'origins'>): Promise<LackingEncoder | null> {
   const { engine } = card
   if (isTextByWish(written)) return null
-  const headers = new ModelHeaders(engine, card)
+  const headers = modelHeaders(engine, card)
   const unserved = (await headers.folder())?.unserved ?? null
   if (unserved !== null)
     return { isPromised: false, message: `${unserved.replace(/^./, (first) => first.toUpperCase())}.` }

@@ -1,86 +1,26 @@
-import { type FileHandle, open } from 'node:fs/promises'
-import { type GgufHeader, type GgufTensor, readGgufHeader } from './gguf.ts'
-import { partsOf } from './weight-files.ts'
+import type { FileHandle } from 'node:fs/promises'
+import type { GgufTensor } from './gguf.ts'
 
 /** Types of numbers that other formats have as well. Little-endian. */
 export type NumberType = 'F32' | 'F16' | 'BF16'
 
 export const NUMBER_BYTES: Readonly<Record<NumberType, number>> = { F32: 4, F16: 2, BF16: 2 }
 
-/** The tensors of a model's file, in one part or in several. Their values are read one tensor at a time. */
-export class GgufTensors implements AsyncDisposable {
-  /** Metadata of the first part. */
-  readonly fields: GgufHeader['fields']
-  readonly #tensors: ReadonlyMap<string, PlacedTensor>
-  readonly #files: readonly FileHandle[]
-
-  private constructor(
-    fields: GgufHeader['fields'],
-    tensors: ReadonlyMap<string, PlacedTensor>,
-    files: readonly FileHandle[],
-  ) {
-    this.fields = fields
-    this.#tensors = tensors
-    this.#files = files
-  }
-
-  /**
-   * @param path of a GGUF file, or of the first of several.
-   * @throws Error that names the file, and says why it cannot be read.
-   */
-  static async open(path: string): Promise<GgufTensors> {
-    const files: FileHandle[] = []
-    const tensors = new Map<string, PlacedTensor>()
-    let fields: GgufHeader['fields'] | undefined
-    try {
-      for (const part of partsOf(path)) {
-        const header = await readGgufHeader(part).catch((error: Error) => {
-          throw new Error(`${part}: ${error.message}`, { cause: error })
-        })
-        const file = await open(part)
-        files.push(file)
-        fields ??= header.fields
-        for (const tensor of header.tensors) tensors.set(tensor.name, { ...tensor, file, path: part })
-      }
-    } catch (error) {
-      for (const file of files) await file.close()
-      throw error
-    }
-    return new GgufTensors(fields!, tensors, files)
-  }
-
-  get names(): Iterable<string> {
-    return this.#tensors.keys()
-  }
-
-  /** Undefined where there is no tensor of that name. */
-  find(name: string): GgufTensor | undefined {
-    return this.#tensors.get(name)
-  }
-
-  /**
-   * The values of a tensor whose type `numberType` knows, in that type.
-   * @throws Error when the file is truncated.
-   */
-  async read(name: string): Promise<Buffer> {
-    const tensor = this.#tensors.get(name)!
-    const layout = LAYOUTS[tensor.type]!
-    const bytes = (countOf(tensor.shape) / layout.blockValues) * layout.blockBytes
-    const { size } = await tensor.file.stat()
-    if (!(bytes <= size - tensor.offset)) throw new Error(`${tensor.path}: the file ends within the tensor '${name}'`)
-    const { buffer, bytesRead } = await tensor.file.read(Buffer.alloc(bytes), 0, bytes, tensor.offset)
-    if (bytesRead < bytes) throw new Error(`${tensor.path}: the file ends within the tensor '${name}'`)
-    return layout.unpack === undefined ? buffer : layout.unpack(buffer)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const file of this.#files) await file.close()
-  }
-}
-
-interface PlacedTensor extends GgufTensor {
-  readonly file: FileHandle
-  readonly path: string
+/**
+ * The values of a tensor whose type `numberType` knows, in that type.
+ * @param path of the file, for the error.
+ * @throws Error when the file is truncated.
+ */
+export async function readTensor(file: FileHandle, tensor: GgufTensor, path: string): Promise<Buffer> {
+  const { name, type, shape, offset } = tensor
+  const layout = LAYOUTS[type]!
+  const bytes = (countOf(shape) / layout.blockValues) * layout.blockBytes
+  const { size } = await file.stat()
+  const truncated = () => new Error(`${path}: the file ends within the tensor '${name}'`)
+  if (!(bytes <= size - offset)) throw truncated()
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, offset)
+  if (bytesRead < bytes) throw truncated()
+  return layout.unpack === undefined ? buffer : layout.unpack(buffer)
 }
 
 /** The type that holds all values of a tensor exactly: its own, or F32 for Q8_0. Null for other quantisations. */

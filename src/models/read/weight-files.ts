@@ -21,9 +21,10 @@ export interface CardFolder {
  */
 export async function findWeights({ file, directory }: CardFolder, field: string, name: string): Promise<ModelFile> {
   const path = resolve(directory, name)
+  const count = isFirstPart(path) ? partNumber(path)!.count : 1
   let bytes = 0
-  if (partCount(path) > MAX_PARTS) {
-    throw new CardError(file, field, `names a file in ${partCount(path)} parts; at most ${MAX_PARTS} are supported`)
+  if (count > MAX_PARTS) {
+    throw new CardError(file, field, `names a file in ${count} parts; at most ${MAX_PARTS} are supported`)
   }
   for (const part of partsOf(path)) {
     const found = await stat(part).catch(() => null)
@@ -36,31 +37,49 @@ export async function findWeights({ file, directory }: CardFolder, field: string
   return { path, bytes }
 }
 
-const FIRST_PART = /^(?<stem>.*)-00001-of-(?<count>\d{5})\.gguf$/s
+const PART = /^(?<stem>.*)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/is
 
 /** Known models have some hundred parts at most. */
 export const MAX_PARTS = 1000
 
-/** Number of parts that a file's name promises. */
-function partCount(path: string): number {
-  return Number(FIRST_PART.exec(path)?.groups?.count ?? 1)
+interface PartNumber {
+  /** The path before the number. */
+  readonly stem: string
+  /** From 1. */
+  readonly number: number
+  readonly count: number
 }
 
-/**
- * The parts of a file. Large models are split, and the card names the first part: `name-00001-of-00003.gguf`. Of one in
- * more parts than any has, the first ones.
- */
-export function partsOf(path: string): string[] {
-  const numbered = FIRST_PART.exec(path)?.groups
-  if (numbered === undefined) return [path]
+/** Null for the path of a file that is no part of a model. */
+export function partNumber(path: string): PartNumber | null {
+  const groups = PART.exec(path)?.groups
+  return groups === undefined
+    ? null
+    : { stem: groups.stem!, number: Number(groups.number), count: Number(groups.count) }
+}
+
+/** The parts of a model, of which the path names one; of one in more than any has, the first ones. */
+export function partPaths(path: string): string[] {
+  const part = partNumber(path)
+  if (part === null || part.count === 0) return [path]
+  const digits = (value: number) => String(value).padStart(5, '0')
   return Array.from(
-    { length: Math.min(Number(numbered.count), MAX_PARTS) },
-    (_, i) => `${numbered.stem}-${String(i + 1).padStart(5, '0')}-of-${numbered.count}.gguf`,
+    { length: Math.min(part.count, MAX_PARTS) },
+    (_, i) => `${part.stem}-${digits(i + 1)}-of-${digits(part.count)}.gguf`,
   )
+}
+
+/** The parts of a file. Large models are split, and the card names the first part: `name-00001-of-00003.gguf`. */
+export function partsOf(path: string): string[] {
+  return isFirstPart(path) ? partPaths(path) : [path]
 }
 
 /** What a file of weights is called, without its ending and the number of its part. */
 export function nameOfWeights(path: string): string {
   const name = basename(path)
-  return FIRST_PART.exec(name)?.groups?.stem ?? name.replace(/\.gguf$/i, '')
+  return isFirstPart(name) ? partNumber(name)!.stem : name.replace(/\.gguf$/i, '')
+}
+
+function isFirstPart(path: string): boolean {
+  return partNumber(path)?.number === 1 && path.endsWith('.gguf')
 }

@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DATABASE_ENVIRONMENT, DATABASE_OPTIONS } from '../../lib/guarded/memory.ts'
+import { withTimeout } from '../../lib/with-timeout.ts'
 import { socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 
@@ -88,12 +89,9 @@ export class EmbeddedDatabase {
     const child = this.#child
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
     child.ref()
-    const waiting = new AbortController()
-    const late = delay(CLOSE_TIMEOUT_MS, undefined, { signal: waiting.signal }).catch(() => {})
     const settled = Promise.race([once(child, 'exit'), once(child, 'message')])
     child.send('release', () => {})
-    await Promise.race([settled, late])
-    waiting.abort()
+    await withTimeout(CLOSE_TIMEOUT_MS, settled, undefined)
     if (child.connected) child.disconnect()
     child.unref()
     this.#child = null

@@ -6,6 +6,7 @@ import { FIRST_CHECKS } from '../../../doctor/examination.ts'
 import { type Finding, listed } from '../../../doctor/finding.ts'
 import { formatBytes } from '../../../hub/units.ts'
 import { describeCard, servableCard } from '../../../inference/engines/engines.ts'
+import { withTimeout } from '../../../lib/with-timeout.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { KeptExamination } from '../../../models/kept-examination.ts'
 import { memoryForModels } from '../../../models/machine-memory.ts'
@@ -49,7 +50,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   }
   if (!json) process.stdout.write(`\nChecking what the model can do. Ctrl-C skips this.\n`)
   const child = fork(PROGRAM, { serialization: 'advanced', stdio: 'ignore', detached: true })
-  const exited = once(child, 'exit').then(() => {})
+  const exited = once(child, 'exit').then(() => 'ended' as const)
   let latest: KeptExamination | null = null
   let told = 0
   child.on('message', (now: KeptExamination) => {
@@ -64,10 +65,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   const skip = () => skipped.resolve('skipped')
   process.on('SIGINT', skip)
   process.on('SIGTERM', skip)
-  const late = Promise.withResolvers<'late'>()
-  const timer = setTimeout(() => late.resolve('late'), seconds * 1000)
-  const how = await Promise.race([exited, late.promise, skipped.promise])
-  clearTimeout(timer)
+  const how = await withTimeout(seconds * 1000, Promise.race([exited, skipped.promise]), 'late' as const)
   if (how === 'skipped') {
     child.kill('SIGTERM')
     const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
@@ -79,7 +77,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   child.unref()
   if (json) return
   // Only the listener assigns it, which the compiler does not see.
-  process.stdout.write(forTerminal(`\n${resultOf(id, how ?? 'ended', latest as KeptExamination | null)}\n`))
+  process.stdout.write(forTerminal(`\n${resultOf(id, how, latest as KeptExamination | null)}\n`))
 }
 
 /** @throws ConfigError */

@@ -5,7 +5,7 @@ import { CardError, type LocalModelCard, localCard, type ModelCard } from '../..
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/derive/chosen-template.ts'
 import { kvCostOf, kvTypeProblem } from '../../../models/derive/kv-cost.ts'
 import { GgufArray } from '../../../models/read/gguf-value.ts'
-import { ModelHeaders } from '../../../models/read/model-headers.ts'
+import { modelHeaders } from '../../../models/read/model-headers.ts'
 import { quantisation } from '../../../models/read/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/read/weight-files.ts'
 import { checkFiles } from '../../contract/card-checks.ts'
@@ -56,7 +56,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   /** @param message names files by their paths; for clients, by their base names. */
   const refusal = (field: string, message: (name: (path: string) => string) => string) =>
     new CardError(card.file, `engine.${field}`, message(String), { told: message((path) => basename(path)) })
-  const headers = new ModelHeaders(card.engine, card)
+  const headers = modelHeaders(card.engine, card)
   const language = await headers.language()
   const encoder = await headers.encoder()
   const architecture = language.get('general.architecture')
