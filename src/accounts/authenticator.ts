@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
+import { resultWithin } from '../lib/result-within.ts'
 import type { Database } from '../storage/database.ts'
 import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -124,7 +124,7 @@ export class Authenticator implements ApiKeys, KeyOwners {
     if (age >= OUTAGE_MS) return latest
     const latestOrKnown = latest.catch(() => known)
     if (age < STALE_MS || now - this.#failedAt < AWAY_MS) return known
-    return within(PATIENCE_MS, latestOrKnown, known)
+    return resultWithin(PATIENCE_MS, latestOrKnown, known)
   }
 
   /** Reads a key from the database, once for all concurrent requests. */
@@ -205,15 +205,4 @@ export class Authenticator implements ApiKeys, KeyOwners {
 
 function principalOf(id: string): Principal {
   return { organisation: FIRST_ORGANISATION, key: id, scopes: ALL_SCOPES, limits: {} }
-}
-
-async function within<Result>(milliseconds: number, work: Promise<Result>, otherwise: Result): Promise<Result> {
-  const waiting = new AbortController()
-  const late = delay(milliseconds, otherwise, { signal: waiting.signal })
-  late.catch(() => {})
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    waiting.abort()
-  }
 }

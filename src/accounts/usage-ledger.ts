@@ -3,6 +3,8 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { ApiError } from '../lib/errors.ts'
+import { isAlive } from '../lib/is-alive.ts'
+import { parseJsonOr } from '../lib/parse-json.ts'
 import type { Database } from '../storage/database.ts'
 import { sql } from '../storage/drizzle.ts'
 
@@ -169,22 +171,13 @@ export class UsageLedger {
 /** Whether a journal belongs to another process that is still running. */
 function belongsToOther(name: string): boolean {
   const pid = Number.parseInt(name, 10)
-  if (!(pid > 0) || pid === process.pid) return false
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
+  return pid > 0 && pid !== process.pid && isAlive(pid)
 }
 
 /** A crash may cut off the last line of a journal. Its request had no response yet, so the line is skipped. */
 function parseLine(line: string): UsageRecord[] {
-  try {
-    return line === '' ? [] : [JSON.parse(line) as UsageRecord]
-  } catch {
-    return []
-  }
+  const record = parseJsonOr(line, null)
+  return record === null ? [] : [record as UsageRecord]
 }
 
 /** Inserts the rows and adds their cost, in one statement: both or neither, and once for each request. */

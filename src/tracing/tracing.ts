@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { defaultTextMapGetter, ROOT_CONTEXT, SpanKind, type Tracer } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
@@ -15,6 +14,7 @@ import {
   ATTR_URL_SCHEME,
 } from '@opentelemetry/semantic-conventions'
 import type { TracingVariables } from '../config/tracing.ts'
+import { resultWithin } from '../lib/result-within.ts'
 import { LOOKOUT } from './attributes.ts'
 import { readBatches, readExporter, readResource, readSampler } from './otlp-settings.ts'
 import { RequestTrace } from './request-trace.ts'
@@ -101,10 +101,7 @@ export class Tracing {
 
   /** Sends what has not been sent, within `mostMs`. */
   async close(mostMs: number): Promise<void> {
-    const waiting = new AbortController()
-    const late = delay(mostMs, null, { signal: waiting.signal }).catch(() => {})
-    await Promise.race([this.#provider.shutdown().catch(() => {}), late])
-    waiting.abort()
+    await resultWithin(mostMs, this.#provider.shutdown(), undefined).catch(() => {})
   }
 }
 
