@@ -8,25 +8,14 @@ import { FIRST_ORGANISATION } from './principal.ts'
 
 const { organisations, apiKeys } = tables
 
-export interface Organisation {
-  readonly id: string
-  readonly createdAt: Date
-  readonly limits: OrganisationLimits
-  readonly storedBytes: number
-  readonly revokedAt: Date | null
-}
+export type Organisation = Readonly<typeof organisations.$inferSelect>
+
+type KeyRow = typeof apiKeys.$inferSelect
 
 /** A key, without the secret. */
-export interface ApiKey {
-  readonly id: string
+export interface ApiKey extends Readonly<Omit<KeyRow, 'organisationId' | 'hash' | 'scopes'>> {
   readonly organisation: string
-  readonly name: string
-  readonly prefix: string
   readonly scopes: readonly Scope[]
-  readonly createdAt: Date
-  readonly expiresAt: Date | null
-  readonly revokedAt: Date | null
-  readonly lastUsedAt: Date | null
 }
 
 export interface NewApiKey {
@@ -174,6 +163,6 @@ async function insertKey(transaction: Transaction, wanted: NewApiKey): Promise<{
   return { key, about: toApiKey(row!) }
 }
 
-function toApiKey({ organisationId, hash: _hash, scopes, ...row }: typeof apiKeys.$inferSelect): ApiKey {
+function toApiKey({ organisationId, hash: _hash, scopes, ...row }: KeyRow): ApiKey {
   return { ...row, organisation: organisationId, scopes: scopes as Scope[] }
 }

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { ApiError } from '../lib/errors.ts'
+import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
 import type { Clock } from './rate-limits.ts'
 
 /** A token bucket for unknown keys: `burst` at once, and one more every `refillMs`. */
@@ -99,9 +99,6 @@ function rateOf(address: string): { name: string; rate: Rate } {
 }
 
 function tooMany({ rate, credit }: Budget): ApiError {
-  const seconds = Math.max(1, Math.ceil((rate.refillMs - credit) / 1000))
-  return new ApiError(
-    `Too many unknown API keys from this address. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`,
-    { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retryAfter: seconds },
-  )
+  const seconds = wholeSeconds((rate.refillMs - credit) / 1000)
+  return rateLimited(`Too many unknown API keys from this address. ${tryAgainIn(seconds)}`, seconds)
 }

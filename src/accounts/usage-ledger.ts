@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { ApiError } from '../lib/errors.ts'
 import { isAlive } from '../lib/is-alive.ts'
+import { parseJsonOr } from '../lib/parse-json.ts'
 import type { Database } from '../storage/database.ts'
 import { sql } from '../storage/drizzle.ts'
 
@@ -175,11 +176,8 @@ function belongsToOther(name: string): boolean {
 
 /** A crash may cut off the last line of a journal. Its request had no response yet, so the line is skipped. */
 function parseLine(line: string): UsageRecord[] {
-  try {
-    return line === '' ? [] : [JSON.parse(line) as UsageRecord]
-  } catch {
-    return []
-  }
+  const record = parseJsonOr(line, null)
+  return record === null ? [] : [record as UsageRecord]
 }
 
 /** Inserts the rows and adds their cost, in one statement: both or neither, and once for each request. */

@@ -9,13 +9,15 @@ import type { IndexedLine } from './input-index.ts'
 import { addLines, type HeldLine, LineDesk, leaseEnd } from './line-desk.ts'
 
 const { batches } = tables
+type Row = typeof batches.$inferSelect
+const NO_LEASE = { lease: null, leasedUntil: null }
 
 /** Batches of one organisation in one status. More of them are not begun at a time, on however many servers. */
 const OPEN_AT_ONCE = 100
 
 /** A batch that is not over, as far as running it needs. */
 export type OpenBatch = Pick<
-  typeof batches.$inferSelect,
+  Row,
   'id' | 'organisationId' | 'keyId' | 'endpoint' | 'inputFileId' | 'status' | 'ending' | 'outputSeconds'
 > & {
   readonly isOver: boolean
@@ -113,24 +115,12 @@ export class BatchDesk {
       if (!added) return false
       total += part.length
     }
-    return this.#change(id, eq(batches.status, 'validating'), {
-      status: 'in_progress',
-      inProgressAt: tables.now,
-      total,
-      lease: null,
-      leasedUntil: null,
-    })
+    return this.#validated(id, { status: 'in_progress', inProgressAt: tables.now, total })
   }
 
   /** Ends a batch whose input cannot be run. */
   reject(id: string, problems: readonly BatchProblem[]): Promise<boolean> {
-    return this.#change(id, eq(batches.status, 'validating'), {
-      status: 'failed',
-      failedAt: tables.now,
-      problems,
-      lease: null,
-      leasedUntil: null,
-    })
+    return this.#validated(id, { status: 'failed', failedAt: tables.now, problems })
   }
 
   /** Lets no further lines be taken. Those that were not run get an error in the output. */
@@ -169,8 +159,7 @@ export class BatchDesk {
           [ENDED_AT[status]]: tables.now,
           outputFileId: idOf('output'),
           errorFileId: idOf('error'),
-          lease: null,
-          leasedUntil: null,
+          ...NO_LEASE,
         })
         .where(eq(batches.id, id))
       return true
@@ -193,12 +182,13 @@ export class BatchDesk {
     return row !== undefined
   }
 
-  async #change(id: string, condition: SQL, fields: Partial<Record<keyof typeof batches.$inferSelect, unknown>>) {
+  /** Ends the validation of a batch and its lease. @returns false when the batch was cancelled, or the lease is lost. */
+  async #validated(id: string, fields: Partial<Record<keyof Row, unknown>>): Promise<boolean> {
     const rows = await this.#database.use((queries) =>
       queries
         .update(batches)
-        .set(fields as Partial<typeof batches.$inferInsert>)
-        .where(and(eq(batches.id, id), eq(batches.lease, this.#owner), condition))
+        .set({ ...(fields as Partial<Row>), ...NO_LEASE })
+        .where(and(eq(batches.id, id), eq(batches.lease, this.#owner), eq(batches.status, 'validating')))
         .returning({ id: batches.id }),
     )
     return rows.length === 1

@@ -153,24 +153,21 @@ export class BatchRunner {
       this.#sweptAt = performance.now()
       await files.deleteExpired()
     }
-    const turns = new Map<string, OpenBatch[]>()
+    const running: OpenBatch[] = []
     const open = await this.#desk.open()
     this.#isIdle = open.length === 0
     for (const batch of open) {
       if (this.#isStopped) return
-      const { id, status, organisationId } = batch
+      const { id, status } = batch
       const isOver = batch.isOver && (status === 'validating' || status === 'in_progress')
       if (isOver) {
         await this.#desk.end(id, 'expired')
         this.wake()
-      } else if (status === 'in_progress') {
-        const others = turns.get(organisationId)
-        if (others === undefined) turns.set(organisationId, [batch])
-        else others.push(batch)
-      } else this.#prepare(batch)
+      } else if (status === 'in_progress') running.push(batch)
+      else this.#prepare(batch)
       if (status !== 'in_progress') await this.#lines.abort(id)
     }
-    await this.#lines.follow(turns)
+    await this.#lines.follow(Map.groupBy(running, ({ organisationId }) => organisationId))
   }
 
   /** Does what only one server may do for a batch at a time, unless another one does it. */

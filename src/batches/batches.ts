@@ -4,42 +4,17 @@ import type { Files } from '../files/files.ts'
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
 import type { Database } from '../storage/database.ts'
 import { and, desc, eq, lt, sql } from '../storage/drizzle.ts'
-import type { BatchEnding, BatchProblem, BatchStatus } from '../storage/schema.ts'
+import type { BatchEnding } from '../storage/schema.ts'
 import * as tables from '../storage/schema.ts'
 
 const { batches } = tables
 
-/** A batch as clients see it. Times are Unix seconds. */
-export interface Batch {
-  readonly id: string
-  readonly organisation: string
-  readonly endpoint: string
-  readonly inputFile: string
-  readonly completionWindow: string
-  readonly metadata: Readonly<Record<string, string>> | null
-  readonly status: BatchStatus
-  readonly problems: readonly BatchProblem[] | null
-  readonly outputFile: string | null
-  readonly errorFile: string | null
-  /** Lines. `failed` are those whose response is an error. */
-  readonly counts: { readonly total: number; readonly completed: number; readonly failed: number }
-  readonly createdAt: number
-  readonly expiresAt: number
-  /** When it reached each status. */
-  readonly reached: Readonly<Record<ReachedStatus, number | null>>
-}
+export type Batch = Readonly<typeof batches.$inferSelect>
 
-type ReachedStatus = Exclude<BatchStatus, 'validating'>
-
-export interface NewBatch {
-  readonly endpoint: string
-  readonly inputFile: string
-  /** Such as `24h`, and the same in seconds. */
-  readonly completionWindow: string
+export interface NewBatch
+  extends Pick<Batch, 'endpoint' | 'inputFileId' | 'completionWindow' | 'metadata' | 'outputSeconds'> {
+  /** The completion window in seconds. */
   readonly windowSeconds: number
-  readonly metadata: Readonly<Record<string, string>> | null
-  /** How long the output is kept; null for ever. */
-  readonly outputSeconds: number | null
 }
 
 const BATCH_ID = /^batch_[0-9A-Za-z]{22}$/
@@ -60,10 +35,11 @@ export class Batches {
   }
 
   /** @throws ApiError 400 for an input that is no file of the organisation's for batches. */
-  async create({ organisation, key }: Principal, wanted: NewBatch): Promise<Batch> {
-    const input = await this.#files.find(organisation, wanted.inputFile)
+  async create({ organisation, key }: Principal, { windowSeconds, ...fields }: NewBatch): Promise<Batch> {
+    const { inputFileId } = fields
+    const input = await this.#files.find(organisation, inputFileId)
     if (input === null) {
-      throw invalidRequest(`Invalid 'input_file_id': no such file: ${wanted.inputFile.slice(0, 200)}`, 'input_file_id')
+      throw invalidRequest(`Invalid 'input_file_id': no such file: ${inputFileId.slice(0, 200)}`, 'input_file_id')
     }
     if (input.purpose !== 'batch') {
       throw invalidRequest(
@@ -76,21 +52,17 @@ export class Batches {
       queries
         .insert(batches)
         .values({
+          ...fields,
           organisationId: organisation,
           id,
           keyId: key,
-          endpoint: wanted.endpoint,
-          inputFileId: input.id,
-          completionWindow: wanted.completionWindow,
-          metadata: wanted.metadata,
-          outputSeconds: wanted.outputSeconds,
           status: 'validating',
           createdAt,
-          expiresAt: sql`now() + make_interval(secs => ${wanted.windowSeconds})`,
+          expiresAt: sql`now() + make_interval(secs => ${windowSeconds})`,
         })
         .returning(),
     )
-    return toBatch(row!)
+    return row!
   }
 
   /** Null when the organisation has no batch with this id. */
@@ -102,7 +74,7 @@ export class Batches {
         .from(batches)
         .where(and(eq(batches.id, id), eq(batches.organisationId, organisation))),
     )
-    return row ? toBatch(row) : null
+    return row ?? null
   }
 
   /** Lists up to `limit` batches, newest first, that come after the one with the id `after`. */
@@ -119,7 +91,7 @@ export class Batches {
         .orderBy(desc(batches.id))
         .limit(limit + 1),
     )
-    return { batches: rows.slice(0, limit).map(toBatch), hasMore: rows.length > limit }
+    return { batches: rows.slice(0, limit), hasMore: rows.length > limit }
   }
 
   /**
@@ -142,7 +114,7 @@ export class Batches {
         )
         .returning(),
     )
-    if (row) return toBatch(row)
+    if (row) return row
     const batch = await this.find(organisation, id)
     if (batch === null || batch.status === 'cancelling' || batch.status === 'cancelled') return batch
     throw cannotCancel(batch)
@@ -151,38 +123,6 @@ export class Batches {
 
 function cannotCancel({ id, status }: Batch): ApiError {
   return invalidRequest(`Batch ${id} cannot be cancelled: its status is '${status}'`, null)
-}
-
-function toBatch(row: typeof batches.$inferSelect): Batch {
-  const reached: Record<ReachedStatus, number | null> = {
-    in_progress: seconds(row.inProgressAt),
-    finalizing: seconds(row.finalizingAt),
-    completed: seconds(row.completedAt),
-    failed: seconds(row.failedAt),
-    expired: seconds(row.expiredAt),
-    cancelling: seconds(row.cancellingAt),
-    cancelled: seconds(row.cancelledAt),
-  }
-  return {
-    id: row.id,
-    organisation: row.organisationId,
-    endpoint: row.endpoint,
-    inputFile: row.inputFileId,
-    completionWindow: row.completionWindow,
-    metadata: row.metadata,
-    status: row.status,
-    problems: row.problems,
-    outputFile: row.outputFileId,
-    errorFile: row.errorFileId,
-    counts: { total: row.total, completed: row.completed, failed: row.failed },
-    createdAt: seconds(row.createdAt)!,
-    expiresAt: seconds(row.expiresAt)!,
-    reached,
-  }
-}
-
-function seconds(time: Date | null): number | null {
-  return time === null ? null : Math.floor(time.getTime() / 1000)
 }
 
 /** The column that says when a batch ended. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ErrorCode } from '../lib/error-codes.ts'
 import { MOST_VALUES, shapeFault } from '../lib/json-shape.ts'
+import { isRecord, type JsonObject } from '../lib/parse-json.ts'
 import { rawMembers } from '../lib/raw-json.ts'
 import type { BatchProblem } from '../storage/schema.ts'
 
@@ -33,7 +34,7 @@ export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
   } catch {
     return problem('invalid_json_line', 'The line is not valid JSON', null)
   }
-  if (!isObject(line)) return problem('invalid_json_line', 'The line is not a JSON object', null)
+  if (!isRecord(line)) return problem('invalid_json_line', 'The line is not a JSON object', null)
   const { custom_id: customId, method, url, body } = line
   if (typeof customId !== 'string' || customId === '') {
     return problem('invalid_custom_id', "Invalid 'custom_id': expected a string that is not empty", 'custom_id')
@@ -57,7 +58,7 @@ export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
   if (url !== endpoint) {
     return problem('mismatched_url', `Invalid 'url': expected '${endpoint}', the endpoint of the batch`, 'url')
   }
-  if (!isObject(body)) return problem('invalid_body', "Invalid 'body': expected an object", 'body')
+  if (!isRecord(body)) return problem('invalid_body', "Invalid 'body': expected an object", 'body')
   const media = firstMedia(body)
   return {
     customId,
@@ -79,15 +80,11 @@ function problem(code: ErrorCode, message: string, param: string | null): InputL
   return { problem: { code, message, param } }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** Keys whose texts name media, in any of the endpoints. */
 const MEDIA_KEYS = new Set(['url', 'image_url', 'video_url', 'file_id', 'image_file_id', 'video_file_id', 'data'])
 
 /** The text that names the first media of a body. Walks without recursion: a body may be nested deep. */
-function firstMedia(body: Record<string, unknown>): string | null {
+function firstMedia(body: JsonObject): string | null {
   const stack: [key: string, value: unknown][] = [['', body]]
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     const [key, value] = next
@@ -95,7 +92,7 @@ function firstMedia(body: Record<string, unknown>): string | null {
       if (MEDIA_KEYS.has(key) || value.startsWith('data:')) return value
     } else if (Array.isArray(value)) {
       for (let index = value.length - 1; index >= 0; index--) stack.push([key, value[index]])
-    } else if (isObject(value)) for (const entry of Object.entries(value).reverse()) stack.push(entry)
+    } else if (isRecord(value)) for (const entry of Object.entries(value).reverse()) stack.push(entry)
   }
   return null
 }

@@ -1,6 +1,7 @@
 /** What a server answered in place of a result. The message is for the user. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'
+  /** 0 where the connection failed. */
   readonly status: number
   /** The field of the request at fault. */
   readonly param: string | null
@@ -12,7 +13,7 @@ export class ServerError extends Error {
   /** The error as the API wrote it; null where it was not the API that answered, or not about the request. */
   readonly answer: RawAnswer | null
 
-  constructor(message: string, fields: ServerErrorFields) {
+  constructor(message: string, fields: Pick<ServerError, 'status'> & Partial<Omit<ServerError, keyof Error>>) {
     super(message)
     this.status = fields.status
     this.param = fields.param ?? null
@@ -29,14 +30,4 @@ export interface RawAnswer {
   readonly requestId: string
   /** JSON. */
   readonly body: string
-}
-
-interface ServerErrorFields {
-  /** 0 where the connection failed. */
-  readonly status: number
-  readonly param?: string | null
-  readonly code?: string | null
-  readonly retryAfter?: number | null
-  readonly isAway?: boolean
-  readonly answer?: RawAnswer | null
 }

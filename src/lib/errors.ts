@@ -114,6 +114,11 @@ export function modelOverloaded(message: string, retryAfter: number): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter })
 }
 
+/** The client must wait. `retryAfter` is in whole seconds. */
+export function rateLimited(message: string, retryAfter: number): ApiError {
+  return new ApiError(message, { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retryAfter })
+}
+
 /** A bug in the server. The cause is logged and never sent to the client. */
 export function internalError(cause: unknown): ApiError {
   return new ApiError('Internal error', { status: 500, type: 'server_error', cause })

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** What the work resolves with, or `otherwise` when that takes longer. No timer is left behind. */
+/** Returns the result of the work, or `otherwise` when it takes longer. The work goes on; no timer is left behind. */
 export async function withTimeout<Result, Otherwise>(
   milliseconds: number,
-  work: Promise<Result>,
+  work: PromiseLike<Result>,
   otherwise: Otherwise,
 ): Promise<Result | Otherwise> {
   const waiting = new AbortController()

@@ -21,16 +21,9 @@ const SWEPT_AT_ONCE = 100
 const EXPIRY_STEP = sql.raw(`interval '1 day'`)
 
 /** A response as it is stored. */
-export interface StoredResponse {
-  readonly id: string
-  readonly previousId: string | null
-  readonly depth: number
-  readonly chainBytes: number
-  /** The items of its input, as JSON. */
-  readonly input: string
-  /** The response, as JSON. */
-  readonly body: string
-}
+export type StoredResponse = Readonly<
+  Pick<typeof responses.$inferSelect, 'id' | 'previousId' | 'depth' | 'chainBytes' | 'input' | 'body'>
+>
 
 /** A response that is to be stored. */
 export interface NewResponse {
@@ -118,9 +111,10 @@ export class Responses {
    */
   async chain(organisation: string, id: string): Promise<StoredResponse[]> {
     if (!isResponseId(id)) return []
-    const columns = sql.raw(COLUMNS)
+    const columns = sql.raw('id, previous_id, depth, chain_bytes, input, body')
     const own = sql`organisation_id = ${organisation} and expires_at > now()`
-    const rows = await this.#options.database.execute<Row>(sql`
+    // The driver would return a bigint as a string.
+    return this.#options.database.execute<StoredResponse & Record<string, unknown>>(sql`
       with recursive chain as (
         select ${columns} from responses where ${own} and id = ${id}
         union all
@@ -128,16 +122,8 @@ export class Responses {
           select ${columns} from responses where ${own} and id = chain.previous_id
         ) as earlier on true
       )
-      select ${columns} from chain order by depth`)
-    return rows.map((row) => ({
-      id: row.id,
-      previousId: row.previous_id,
-      depth: row.depth,
-      // A bigint is a string to the driver.
-      chainBytes: Number(row.chain_bytes),
-      input: row.input,
-      body: row.body,
-    }))
+      select id, previous_id as "previousId", depth, chain_bytes::float8 as "chainBytes", input, body
+      from chain order by depth`)
   }
 
   /**
@@ -301,17 +287,6 @@ const STORED = {
   input: responses.input,
   body: responses.body,
 }
-
-/** A row of the recursive query. */
-interface Row extends Record<string, unknown> {
-  readonly id: string
-  readonly previous_id: string | null
-  readonly depth: number
-  readonly chain_bytes: string | number
-  readonly input: string
-  readonly body: string
-}
-const COLUMNS = 'id, previous_id, depth, chain_bytes, input, body'
 
 function among(organisation: string, ids: readonly string[]): SQL {
   return and(eq(responses.organisationId, organisation), inArray(responses.id, [...ids]))!

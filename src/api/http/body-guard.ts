@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -24,7 +24,7 @@ export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_M
     const timer = setTimeout(() => {
       if (raw.complete || reply.sent) return
       // The endpoint's own error handler shows it.
-      reply.send(new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' }))
+      reply.send(invalidRequest('The request did not arrive in time', null, { status: 408 }))
     }, bodyTimeoutMs)
     const stop = () => clearTimeout(timer)
     raw.once('end', stop)
@@ -37,11 +37,6 @@ function encodingError({ headers, routeOptions }: FastifyRequest): ApiError | un
   const encoding = headers['content-encoding']
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return undefined
   if (routeOptions.config.zstd && encoding.toLowerCase() === 'zstd') return undefined
-  return invalidRequest(
-    `Content-Encoding '${encoding.slice(0, 50)}' is not supported; send the body uncompressed`,
-    null,
-    {
-      status: 415,
-    },
-  )
+  const message = `Content-Encoding '${encoding.slice(0, 50)}' is not supported; send the body uncompressed`
+  return invalidRequest(message, null, { status: 415 })
 }

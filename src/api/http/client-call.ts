@@ -27,12 +27,13 @@ export function callOf(request: FastifyRequest, reply: FastifyReply): ApiCall {
   }
 }
 
-/** Adds endpoints that answer `POST` requests as calls. @param answers by URL. */
-export function addCalls(
-  app: FastifyInstance,
-  shared: Omit<Endpoint, 'url' | 'scope' | 'handlers'>,
-  answers: Readonly<Record<string, (call: ApiCall) => Promise<unknown>>>,
-): void {
+interface Calls extends Omit<Endpoint, 'url' | 'scope' | 'handlers'> {
+  /** By URL. */
+  readonly answers: Readonly<Record<string, (call: ApiCall) => Promise<unknown>>>
+}
+
+/** Adds endpoints that answer `POST` requests as calls. */
+export function addCalls(app: FastifyInstance, { answers, ...shared }: Calls): void {
   for (const [url, answer] of Object.entries(answers)) {
     const handlers: Endpoint['handlers'] = { POST: (request, reply) => answer(callOf(request, reply)) }
     addEndpoint(app, { ...shared, scope: 'inference', url, handlers })

@@ -68,10 +68,7 @@ export function toApiError(error: unknown): ApiError {
 }
 
 export function notFound(request: FastifyRequest): never {
-  throw new ApiError(`Unknown path: ${request.method} ${pathOf(request)}`, {
-    status: 404,
-    type: 'invalid_request_error',
-  })
+  throw invalidRequest(`Unknown path: ${request.method} ${pathOf(request)}`, null, { status: 404 })
 }
 
 /** Returns the path without the query, which may hold data that must not reach logs or messages. */

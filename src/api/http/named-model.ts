@@ -17,6 +17,8 @@ export async function namedModel(
   return model
 }
 
+export const MODEL_NOT_FOUND = { status: 404, code: 'model_not_found' } as const
+
 function doesNotExist(id: string): ApiError {
   return invalidRequest(`Model '${id.slice(0, 200)}' does not exist`, null)
 }

@@ -1,7 +1,7 @@
 import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
 import type { Scope } from '../../accounts/api-key.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
-import { ApiError } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors.ts'
 import type { Convention } from './conventions.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'
@@ -47,10 +47,7 @@ export function addEndpoint(
   if (isBesideParameter) return
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
   const reject = async () => {
-    throw new ApiError(`Method not allowed; use ${allowed.join(', ')}`, {
-      status: 405,
-      type: 'invalid_request_error',
-    })
+    throw invalidRequest(`Method not allowed; use ${allowed.join(', ')}`, null, { status: 405 })
   }
   app.route({
     method: METHODS.filter((method) => !allowed.includes(method)),

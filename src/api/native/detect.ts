@@ -19,7 +19,7 @@ const READING: Reading<ReadBody<DetectRequestBody>> = {
 
 /** `POST /v1/detect` */
 export function addDetect(app: FastifyInstance, serving: Serving): void {
-  addCalls(app, { bucket: 'detect' }, { '/v1/detect': (call) => detect(call, serving) })
+  addCalls(app, { bucket: 'detect', answers: { '/v1/detect': (call) => detect(call, serving) } })
 }
 
 export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { type Examinations, toExaminationBody } from '../http/examinations.ts'
-import { namedModel } from '../http/named-model.ts'
+import { MODEL_NOT_FOUND, namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { ModelExaminationBody } from '../http/wire/server-status.ts'
 
@@ -41,10 +41,5 @@ async function storedModel(request: FastifyRequest, models: ModelCatalog): Promi
 }
 
 function notFound(message: string): ApiError {
-  return new ApiError(message, {
-    status: 404,
-    type: 'invalid_request_error',
-    param: 'model',
-    code: 'model_not_found',
-  })
+  return invalidRequest(message, 'model', MODEL_NOT_FOUND)
 }

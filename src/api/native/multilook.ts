@@ -39,10 +39,9 @@ const URL = '/v1/chat/completions/multilook'
 /** `POST /v1/chat/completions/multilook`, and below it `/input_tokens`, which the contract does not have. */
 export function addMultilook(app: FastifyInstance, serving: Serving): void {
   const surface = multilook(serving)
-  addCalls(
-    app,
-    { bucket: 'multilook' },
-    {
+  addCalls(app, {
+    bucket: 'multilook',
+    answers: {
       [URL]: (call) => serveChat(call, serving, surface),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, serving, surface)
@@ -50,7 +49,7 @@ export function addMultilook(app: FastifyInstance, serving: Serving): void {
         return toInputTokens(await serving.conversations.measureMultilook(asked, caller, signal), call)
       },
     },
-  )
+  })
 }
 
 export function multilook({ conversations }: Serving): ChatSurface<ReadBody<MultilookRequestBody>, MultilookEvent> {

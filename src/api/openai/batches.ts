@@ -5,6 +5,7 @@ import { principalOf } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { callOf } from '../http/client-call.ts'
+import { toPage } from '../http/page.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'
 
@@ -56,7 +57,7 @@ async function create(call: ApiCall, options: BatchesApiOptions): Promise<BatchB
   const { value: body } = await options.bodies.read(call, batchBody)
   const batch = await options.batches.create(call.principal, {
     endpoint: body.endpoint,
-    inputFile: body.input_file_id,
+    inputFileId: body.input_file_id,
     completionWindow: body.completion_window,
     windowSeconds: windowSeconds(body.completion_window)!,
     metadata: body.metadata ?? null,
@@ -76,13 +77,7 @@ async function list(request: FastifyRequest, batches: Batches): Promise<BatchLis
     throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MAX_PAGE}`, 'limit')
   }
   const page = await batches.list(principalOf(request).organisation, { after: after ?? null, limit: count })
-  return {
-    object: 'list',
-    data: page.batches.map(toBody),
-    first_id: page.batches[0]?.id ?? null,
-    last_id: page.batches.at(-1)?.id ?? null,
-    has_more: page.hasMore,
-  }
+  return toPage(page.batches.map(toBody), page.hasMore, null)
 }
 
 function keyOf(request: FastifyRequest): [organisation: string, id: string] {
@@ -99,28 +94,33 @@ function noSuchBatch(id: string): ApiError {
 }
 
 function toBody(batch: Batch): BatchBody {
-  const { reached, problems } = batch
+  const { problems, total, completed, failed } = batch
   return {
     id: batch.id,
     object: 'batch',
     // Checked when the batch was created.
     endpoint: batch.endpoint as BatchBody['endpoint'],
-    errors: problems && { object: 'list', data: problems.map((problem) => ({ ...problem })) },
-    input_file_id: batch.inputFile,
+    errors: problems && { object: 'list', data: [...problems] },
+    input_file_id: batch.inputFileId,
     completion_window: batch.completionWindow,
     status: batch.status,
-    output_file_id: batch.outputFile,
-    error_file_id: batch.errorFile,
-    created_at: batch.createdAt,
-    in_progress_at: reached.in_progress,
-    expires_at: batch.expiresAt,
-    finalizing_at: reached.finalizing,
-    completed_at: reached.completed,
-    failed_at: reached.failed,
-    expired_at: reached.expired,
-    cancelling_at: reached.cancelling,
-    cancelled_at: reached.cancelled,
-    request_counts: { ...batch.counts },
-    metadata: batch.metadata && { ...batch.metadata },
+    output_file_id: batch.outputFileId,
+    error_file_id: batch.errorFileId,
+    created_at: seconds(batch.createdAt)!,
+    in_progress_at: seconds(batch.inProgressAt),
+    expires_at: seconds(batch.expiresAt)!,
+    finalizing_at: seconds(batch.finalizingAt),
+    completed_at: seconds(batch.completedAt),
+    failed_at: seconds(batch.failedAt),
+    expired_at: seconds(batch.expiredAt),
+    cancelling_at: seconds(batch.cancellingAt),
+    cancelled_at: seconds(batch.cancelledAt),
+    request_counts: { total, completed, failed },
+    metadata: batch.metadata,
   }
+}
+
+/** Converts a time to Unix seconds. */
+function seconds(time: Date | null): number | null {
+  return time && Math.floor(time.getTime() / 1000)
 }

@@ -7,6 +7,7 @@ import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import { ClientDisconnected, closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
 import { requestedRange } from '../http/content-range.ts'
+import { toPage } from '../http/page.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
 import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
@@ -80,13 +81,8 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
 
 async function list(request: FastifyRequest, { files, compatibility }: FilesApiOptions): Promise<FileListBody> {
   const page = await files.list(principalOf(request).organisation, readQuery(request.query))
-  return {
-    object: 'list',
-    data: page.files.map((file) => toBody(file, compatibility)),
-    first_id: page.files[0]?.id ?? '',
-    last_id: page.files.at(-1)?.id ?? '',
-    has_more: page.hasMore,
-  }
+  const data = page.files.map((file) => toBody(file, compatibility))
+  return toPage(data, page.hasMore, '')
 }
 
 function readQuery(query: unknown): FileQuery {

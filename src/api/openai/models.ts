@@ -3,8 +3,9 @@ import type { Compatibility } from '../../config/compatibility.ts'
 import type { ModelPulls } from '../../hub/model-pulls.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { isDecodable } from '../../media/decoding/ffmpeg-package.ts'
+import { MODEL_NOT_FOUND } from '../http/named-model.ts'
 import { queryBoolean } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { DeletedModelBody, ExtendedModelBody, ModelBody } from './wire/models.ts'
@@ -65,12 +66,7 @@ function describer(
 }
 
 function modelNotFound(id: string): ApiError {
-  return new ApiError(`The model '${id.slice(0, 200)}' does not exist`, {
-    status: 404,
-    type: 'invalid_request_error',
-    param: 'model',
-    code: 'model_not_found',
-  })
+  return invalidRequest(`The model '${id.slice(0, 200)}' does not exist`, 'model', MODEL_NOT_FOUND)
 }
 
 function toModel({ served, card }: ServedModel): ModelBody {

@@ -1,6 +1,6 @@
 import { invalidRequest, say } from '../../lib/errors.ts'
 import type { Path } from '../../lib/param.ts'
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseRecord } from '../../lib/parse-json.ts'
 import { rawItems, rawMembers } from '../../lib/raw-json.ts'
 import type { TemplateValue, ValueForm } from './chat-template.ts'
 import type { Placeholders } from './placeholders.ts'
@@ -22,13 +22,9 @@ interface Options {
  */
 export function templateValue(json: string, { form, kind, slots, param }: Options): TemplateValue {
   if (form === 'text') return slots.text(json, { json, optional: true })
-  if (!isJsonObject(json)) throw invalidRequest(say`Invalid '${param}': expected the text of a JSON object`, param)
+  if (parseRecord(json) === null)
+    throw invalidRequest(say`Invalid '${param}': expected the text of a JSON object`, param)
   return new Structure(slots, kind).value(json, kind === 'schema' ? 'schema' : 'data', 0)
-}
-
-function isJsonObject(json: string): boolean {
-  const value = parseJsonOr(json, null)
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The role of a value in its schema. */

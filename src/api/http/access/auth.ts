@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../../accounts/api-key.ts'
 import type { ApiKeys } from '../../../accounts/authenticator.ts'
 import { KEYLESS, type Principal } from '../../../accounts/principal.ts'
-import { ApiError } from '../../../lib/errors.ts'
+import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { obstacleOf } from './local-request.ts'
 
 declare module 'fastify' {
@@ -93,11 +93,8 @@ function invalidKey(url: string | undefined): ApiError {
 }
 
 function outOfScope(scope: Scope): ApiError {
-  return new ApiError(`The API key does not have the scope '${scope}'`, {
-    status: 403,
-    type: 'invalid_request_error',
-    code: 'insufficient_scope',
-  })
+  const denied = { status: 403, code: 'insufficient_scope' } as const
+  return invalidRequest(`The API key does not have the scope '${scope}'`, null, denied)
 }
 
 /** Returns the principal of a request that has passed `requireApiKey`. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Allowance, RateLimits } from '../../../accounts/rate-limits.ts'
 import type { Bucket } from '../../../config/rate-limits.ts'
-import { ApiError } from '../../../lib/errors.ts'
+import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../../../lib/errors.ts'
 import { principalOf } from './auth.ts'
 
 declare module 'fastify' {
@@ -19,7 +19,7 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
     const taken = limits.take(principalOf(request), bucket)
     const allow = (allowance: Allowance) => {
       setHeaders(reply, allowance)
-      done(allowance.allowed ? undefined : rateLimited(allowance, bucket))
+      done(allowance.allowed ? undefined : exceeded(allowance, bucket))
     }
     if (taken instanceof Promise) taken.then(allow, (error: Error) => done(error))
     else allow(taken)
@@ -33,10 +33,7 @@ function setHeaders(reply: FastifyReply, { limit, remaining, resetMs }: Allowanc
   reply.header('x-ratelimit-reset-requests', `${(Math.ceil(resetMs) / 1000).toFixed(3)}s`)
 }
 
-function rateLimited({ limit, retryAfterMs }: Allowance, bucket: Bucket): ApiError {
-  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
-  return new ApiError(
-    `Rate limit reached: ${limit} requests per minute (${bucket}). Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`,
-    { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retryAfter: seconds },
-  )
+function exceeded({ limit, retryAfterMs }: Allowance, bucket: Bucket): ApiError {
+  const seconds = wholeSeconds(retryAfterMs / 1000)
+  return rateLimited(`Rate limit reached: ${limit} requests per minute (${bucket}). ${tryAgainIn(seconds)}`, seconds)
 }

@@ -1,4 +1,5 @@
 import { ApiError } from '../../../lib/errors.ts'
+import { isRecord } from '../../../lib/parse-json.ts'
 import { locate } from '../../../media/media-source.ts'
 
 type Path = readonly (string | number)[]
@@ -122,7 +123,7 @@ function* items(list: unknown, path: Path): Generator<[Path, Fields]> {
 }
 
 function* members(record: unknown, path: Path): Generator<[Path, Fields]> {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) return
+  if (!isRecord(record)) return
   for (const [key, member] of Object.entries(record)) {
     if (typeof member === 'object' && member !== null) yield [[...path, key], member as Fields]
   }

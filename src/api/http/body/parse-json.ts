@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { invalidRequest } from '../../../lib/errors.ts'
+import { isRecord } from '../../../lib/parse-json.ts'
 import { rawItems, rawMember } from '../../../lib/raw-json.ts'
 import { parseBody } from '../wire/parse.ts'
 import { copyOf, reduceSeeds, restoreTexts } from './client-texts.ts'
@@ -45,19 +46,13 @@ function parsed(text: string): unknown {
 
 /** Drops `tool_choice` from a request without tools: the contract ignores any value of it there. */
 function withoutIdleChoice(body: unknown): unknown {
-  if (typeof body !== 'object' || body === null || !('tool_choice' in body) || hasTools(body)) return body
+  if (!isRecord(body) || !('tool_choice' in body) || hasTools(body)) return body
   const { tool_choice: _, ...rest } = body
   return rest
 }
 
 function hasTools(value: unknown): value is { readonly tools: readonly unknown[] } {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'tools' in value &&
-    Array.isArray(value.tools) &&
-    value.tools.length > 0
-  )
+  return isRecord(value) && Array.isArray(value.tools) && value.tools.length > 0
 }
 
 /**

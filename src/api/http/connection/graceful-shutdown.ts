@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { modelOverloaded } from '../../../lib/errors.ts'
+import { withTimeout } from '../../../lib/with-timeout.ts'
 
 /** By then, the service may have restarted or another instance may have taken over. */
 const RETRY_SECONDS = 5
@@ -83,13 +83,10 @@ function shuttingDown(): Error {
   return modelOverloaded('The server is shutting down', RETRY_SECONDS)
 }
 
-async function endsWithin(work: PromiseLike<unknown>, milliseconds: number): Promise<boolean> {
-  const waiting = new AbortController()
-  const late = delay(milliseconds, false, { signal: waiting.signal })
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } finally {
-    waiting.abort()
-    late.catch(() => {})
-  }
+function endsWithin(work: PromiseLike<unknown>, milliseconds: number): Promise<boolean> {
+  return withTimeout(
+    milliseconds,
+    work.then(() => true),
+    false,
+  )
 }

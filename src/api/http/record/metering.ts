@@ -4,7 +4,7 @@ import type { UsageLedger } from '../../../accounts/usage-ledger.ts'
 import type { Caller } from '../../../conversation/call.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { MeteredEngine, type TokenCounts } from '../../../inference/pool/metered-engine.ts'
-import { ApiError } from '../../../lib/errors.ts'
+import { rateLimited } from '../../../lib/errors.ts'
 import type { ApiCall } from '../api-call.ts'
 import { CLIENT_CLOSED_REQUEST } from '../connection/abort-signal.ts'
 import type { Examinations } from '../examinations.ts'
@@ -109,12 +109,8 @@ async function checkBudget(budgets: Metering['budgets'], principal: Principal): 
   const state = await budgets.state(principal)
   if (!state?.exceeded) return
   const retryAfter = Math.ceil(state.resetMs / 1000)
-  throw new ApiError(`Monthly budget reached: ${state.monthlyCredits} credits. Try again in ${retryAfter} seconds.`, {
-    status: 429,
-    type: 'rate_limit_error',
-    code: 'rate_limit_exceeded',
-    retryAfter,
-  })
+  const message = `Monthly budget reached: ${state.monthlyCredits} credits. Try again in ${retryAfter} seconds.`
+  throw rateLimited(message, retryAfter)
 }
 
 /** Returns the cost of the tokens in credits. */

@@ -1,23 +1,19 @@
 import { z } from 'zod'
-import { responseSchemas } from './components.ts'
+import { responseSchemas, responses } from './components.ts'
 
 /** Response of `GET /` to clients other than browsers. */
-export const about = z
-  .object({
-    name: z.literal('Lookout'),
-    version: z.string(),
-    description: z.string(),
-    documentation: z.string(),
-    links: z.record(z.string(), z.string()).register(responseSchemas, { id: 'ServerLinks' }),
-    authentication: z.string(),
-  })
-  .register(responseSchemas, { id: 'ServerAbout' })
+export const about = responses.object('ServerAbout', {
+  name: z.literal('Lookout'),
+  version: z.string(),
+  description: z.string(),
+  documentation: z.string(),
+  links: z.record(z.string(), z.string()).register(responseSchemas, { id: 'ServerLinks' }),
+  authentication: z.string(),
+})
 
 /** Responses of `GET /healthz` and `GET /readyz`. */
-export const liveness = z.object({ status: z.literal('ok') }).register(responseSchemas, { id: 'Liveness' })
-export const readiness = z
-  .object({ status: z.enum(['ready', 'starting', 'closing']) })
-  .register(responseSchemas, { id: 'Readiness' })
+export const liveness = responses.object('Liveness', { status: z.literal('ok') })
+export const readiness = responses.object('Readiness', { status: z.enum(['ready', 'starting', 'closing']) })
 
 /** Response of `GET /openapi.json`. */
 export const openApi = z.looseObject({ openapi: z.string() }).register(responseSchemas, { id: 'OpenApiDocument' })

@@ -64,6 +64,11 @@ export function json(...ids: readonly [string, ...string[]]): Content {
   return { 'application/json': { schema: ids.length === 1 ? ref(ids[0]) : { anyOf: ids.map(ref) } } }
 }
 
+/** The response of an operation that succeeds. */
+export function ok(description: string, content: Content): Operation['replies'] {
+  return { 200: { description, content } }
+}
+
 /** Describes a stream. The schema is that of each event's data or of each line. A failing stream ends with an error. */
 export function stream(id: string, { errors = 'Error', type = 'text/event-stream' } = {}): Content {
   return { [type]: { schema: { anyOf: [ref(id), ref(errors)] } } }
@@ -110,44 +115,40 @@ export const PARAMETERS = {
 
 /** Response headers by their names in `openapi.json`. */
 export const HEADERS = {
-  'x-trace-id': header('The id of this response, as in the server’s log.', { type: 'string' }),
-  'x-request-id': header('The id that the client gave the request; without one, the same id.', { type: 'string' }),
-  'request-id': header('The same id, under the name that Anthropic’s clients read.', { type: 'string' }),
-  'x-typesafe-request-id': header('The same id, under the name that TypeSafe’s clients read.', { type: 'string' }),
-  'retry-after': header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
-  'retry-after-ms': header('The same in milliseconds, if it is not a whole number of seconds.', {
-    type: 'integer',
+  'x-trace-id': header('The id of this response, as in the server’s log.'),
+  'x-request-id': header('The id that the client gave the request; without one, the same id.'),
+  'request-id': header('The same id, under the name that Anthropic’s clients read.'),
+  'x-typesafe-request-id': header('The same id, under the name that TypeSafe’s clients read.'),
+  'retry-after': header('Seconds after which to try again.', 'integer', { minimum: 0 }),
+  'retry-after-ms': header('The same in milliseconds, if it is not a whole number of seconds.', 'integer', {
     minimum: 0,
   }),
-  'www-authenticate': header('How to send the key: `Bearer`.', { type: 'string' }),
+  'www-authenticate': header('How to send the key: `Bearer`.'),
   'x-ratelimit-limit-requests': header(
     'Requests per minute that the organisation may make to such endpoints. All three headers are absent if the server has no limits.',
-    { type: 'integer' },
+    'integer',
   ),
-  'x-ratelimit-remaining-requests': header('Requests left.', { type: 'integer' }),
-  'x-ratelimit-reset-requests': header('Time until the full limit is available again, such as 12.500s.', {
-    type: 'string',
-  }),
-  'x-lookout-note': header('What the model did not get of the media, in sentences. Absent if it got everything.', {
-    type: 'string',
-  }),
+  'x-ratelimit-remaining-requests': header('Requests left.', 'integer'),
+  'x-ratelimit-reset-requests': header('Time until the full limit is available again, such as 12.500s.'),
+  'x-lookout-note': header('What the model did not get of the media, in sentences. Absent if it got everything.'),
   'x-lookout-ignored-keywords': header(
     'Keywords of the request’s JSON schemas that have no effect, comma-separated. Non-ASCII characters are escaped as in JSON. Absent if there are none.',
-    { type: 'string', example: 'discriminator, x-order, format: semver' },
+    'string',
+    { example: 'discriminator, x-order, format: semver' },
   ),
   'x-lookout-warning': header(
     'Why the places that the model writes are unreliable, according to its examination. Absent if they are not.',
-    { type: 'string' },
   ),
   'x-lookout-fingerprint': header(
     'What the numerical results depend on: weights, release, kernels, settings. Absent if that is not known.',
-    { type: 'string', example: 'fp_3f9c0a12b4d5' },
+    'string',
+    { example: 'fp_3f9c0a12b4d5' },
   ),
-  'accept-ranges': header('`bytes`: clients may request a part of the file.', { type: 'string' }),
-  'content-disposition': header('The file’s name.', { type: 'string' }),
-  'content-range': header('Which bytes these are, and the size of the file.', { type: 'string' }),
-  etag: header('For `If-Range`.', { type: 'string' }),
-  location: header('Where to continue.', { type: 'string' }),
+  'accept-ranges': header('`bytes`: clients may request a part of the file.'),
+  'content-disposition': header('The file’s name.'),
+  'content-range': header('Which bytes these are, and the size of the file.'),
+  etag: header('For `If-Range`.'),
+  location: header('Where to continue.'),
 }
 type HeaderName = keyof typeof HEADERS
 
@@ -241,6 +242,6 @@ function headersOf(names: readonly HeaderName[]): Record<string, object> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-function header(description: string, schema: object): object {
-  return { description, schema }
+function header(description: string, type = 'string', more: object = {}): object {
+  return { description, schema: { type, ...more } }
 }

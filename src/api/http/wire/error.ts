@@ -1,14 +1,12 @@
 import { z } from 'zod'
-import { responseSchemas } from './components.ts'
+import { responses } from './components.ts'
 
-const errorDetails = z
-  .object({
-    message: z.string(),
-    type: z.string().nullable(),
-    param: z.string().nullable(),
-    code: z.string().nullable(),
-  })
-  .register(responseSchemas, { id: 'ErrorDetails' })
+const errorDetails = responses.object('ErrorDetails', {
+  message: z.string(),
+  type: z.string().nullable(),
+  param: z.string().nullable(),
+  code: z.string().nullable(),
+})
 
 /** Body of every error response. */
-export const errorBody = z.object({ error: errorDetails }).register(responseSchemas, { id: 'Error' })
+export const errorBody = responses.object('Error', { error: errorDetails })

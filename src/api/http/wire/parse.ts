@@ -2,6 +2,7 @@ import { core, type z } from 'zod'
 import { ERROR_CODES, type ErrorCode } from '../../../lib/error-codes.ts'
 import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
 import { nameOf, type Path } from '../../../lib/param.ts'
+import { isRecord } from '../../../lib/parse-json.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -10,9 +11,7 @@ const FIRST_ISSUE = { async: false, abortEarly: true } as const
 
 /** Validates a body and drops unknown keys. @throws ApiError 400 naming the first parameter at fault. */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw invalidRequest('The request body must be a JSON object', null)
-  }
+  if (!isRecord(body)) throw invalidRequest('The request body must be a JSON object', null)
   const payload = run(schema, body)
   if (payload instanceof Promise) throw new Error('A schema of a request must not be asynchronous')
   const [issue] = payload.issues

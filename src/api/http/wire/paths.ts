@@ -1,7 +1,7 @@
 import './about.ts'
 import './error.ts'
 import './server-status.ts'
-import { json, operation, type Paths } from './describe.ts'
+import { json, ok, operation, type Paths } from './describe.ts'
 
 const OPEN = { tag: 'server', limited: false, security: [], errors: [] } as const
 
@@ -26,7 +26,7 @@ export const SERVER_PATHS: Paths = {
       ...OPEN,
       id: 'checkLiveness',
       summary: 'Whether the process is alive; also at `/health`, `/v1/health` and `/ping`',
-      replies: { 200: { description: 'The process is alive.', content: json('Liveness') } },
+      replies: ok('The process is alive.', json('Liveness')),
     }),
   },
   '/readyz': {
@@ -45,7 +45,7 @@ export const SERVER_PATHS: Paths = {
       ...OPEN,
       id: 'retrieveOpenApi',
       summary: 'This OpenAPI document',
-      replies: { 200: { description: 'The OpenAPI document.', content: json('OpenApiDocument') } },
+      replies: ok('The OpenAPI document.', json('OpenApiDocument')),
     }),
   },
   '/v1/server': {
@@ -54,7 +54,7 @@ export const SERVER_PATHS: Paths = {
       tag: 'server',
       summary: 'How busy the server is',
       limited: false,
-      replies: { 200: { description: 'The server, and the engines of its models.', content: json('ServerStatus') } },
+      replies: ok('The server, and the engines of its models.', json('ServerStatus')),
       errors: [401, 503],
     }),
   },

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
-import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
+import { requestSchemas, requests, responses } from '../../http/wire/components.ts'
 import { mediaUrl } from '../../surfaces/openai/wire/messages.ts'
 
 const MAX_CATEGORIES = 100
@@ -10,9 +10,7 @@ const MAX_ANNOTATIONS = 100
 /** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
 
-const media = z
-  .object({ type: z.literal('image'), image_url: mediaUrl })
-  .register(requestSchemas, { id: 'DetectMedia' })
+const media = requests.object('DetectMedia', { type: z.literal('image'), image_url: mediaUrl })
 
 const name = z
   .string()
@@ -20,7 +18,7 @@ const name = z
   .refine((text) => text.trim() !== '', 'expected a name')
 
 const pixel = z.number().min(0).max(MAX_PIXEL)
-const point = z.object({ x: pixel, y: pixel }).register(requestSchemas, { id: 'Point' })
+const point = requests.object('Point', { x: pixel, y: pixel })
 const box = z
   .object({ top_left: point, bottom_right: point })
   .superRefine(({ top_left: from, bottom_right: to }, context) => {
@@ -50,17 +48,13 @@ const annotation = z
   })
   .register(requestSchemas, { id: 'ExemplarAnnotation' })
 
-const exemplar = z
-  .object({ media, annotations: z.array(annotation).min(1).max(MAX_ANNOTATIONS) })
-  .register(requestSchemas, { id: 'Exemplar' })
-const negativeExemplar = z.object({ media }).register(requestSchemas, { id: 'NegativeExemplar' })
+const exemplar = requests.object('Exemplar', { media, annotations: z.array(annotation).min(1).max(MAX_ANNOTATIONS) })
+const negativeExemplar = requests.object('NegativeExemplar', { media })
 
-const config = z
-  .object({
-    enable_thinking: z.boolean().nullish(),
-    output: z.enum(['box', 'point']).nullish(),
-  })
-  .register(requestSchemas, { id: 'DetectConfig' })
+const config = requests.object('DetectConfig', {
+  enable_thinking: z.boolean().nullish(),
+  output: z.enum(['box', 'point']).nullish(),
+})
 
 /** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
 export const detectRequest = z
@@ -78,35 +72,26 @@ export const detectRequest = z
   })
   .superRefine(({ categories, exemplars, negative_exemplars }, context) => {
     if (!negative_exemplars?.length || categories?.length || exemplars?.length) return
-    context.addIssue({
-      code: 'custom',
-      path: ['negative_exemplars'],
-      message: 'allowed only together with a category or an exemplar',
-    })
+    const message = 'allowed only together with a category or an exemplar'
+    context.addIssue({ code: 'custom', path: ['negative_exemplars'], message })
   })
   .register(requestSchemas, { id: 'DetectRequest' })
 
 const pixels = z.int().min(0)
-const pixelPoint = z.object({ x: pixels, y: pixels }).register(responseSchemas, { id: 'DetectedPoint' })
-const pixelBox = z
-  .object({ top_left: pixelPoint, bottom_right: pixelPoint })
-  .register(responseSchemas, { id: 'DetectedBox' })
+const pixelPoint = responses.object('DetectedPoint', { x: pixels, y: pixels })
+const pixelBox = responses.object('DetectedBox', { top_left: pixelPoint, bottom_right: pixelPoint })
 
-const detection = z
-  .object({
-    mention: z.string(),
-    point: pixelPoint.optional(),
-    point_box: pixelBox.optional(),
-  })
-  .register(responseSchemas, { id: 'Detection' })
+const detection = responses.object('Detection', {
+  mention: z.string(),
+  point: pixelPoint.optional(),
+  point_box: pixelBox.optional(),
+})
 
 /** Response of `POST /v1/detect`. */
-export const detectResponse = z
-  .object({
-    detections: z.array(detection),
-    finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
-  })
-  .register(responseSchemas, { id: 'Detections' })
+export const detectResponse = responses.object('Detections', {
+  detections: z.array(detection),
+  finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
+})
 
 export const detectBody = bodyFormat(import.meta.url, 'detectRequest', detectRequest)
 

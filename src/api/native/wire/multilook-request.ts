@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
-import { requestSchemas } from '../../http/wire/components.ts'
+import { requestSchemas, requests } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message, userParts } from '../../surfaces/openai/wire/messages.ts'
 import { replyOptions } from '../../surfaces/openai/wire/reply-options.ts'
 
@@ -15,7 +15,7 @@ const nRange = `expected an integer between 1 and ${MAX_N}`
 
 const tokens = z.int().min(0).max(MAX_TOKENS).nullish()
 
-const promptParts = z.object({ content: userParts }).register(requestSchemas, { id: 'PromptParts' })
+const promptParts = requests.object('PromptParts', { content: userParts })
 const prompt = z.union([z.string(), promptParts]).register(requestSchemas, { id: 'MultilookPrompt' })
 
 const notSupported = 'it is not supported by multilook'

@@ -4,7 +4,7 @@ import './model-pull.ts'
 import './multilook-input-tokens.ts'
 import './multilook-request.ts'
 import './multilook-response.ts'
-import { inPath, json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../http/wire/describe.ts'
+import { inPath, json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../http/wire/describe.ts'
 
 const MODEL_ID = inPath('model_id', 'The id under which the model is listed.')
 
@@ -17,18 +17,15 @@ export const NATIVE_PATHS: Paths = {
       summary: 'Answer many independent prompts over one shared context',
       parameters: [PRIORITY],
       body: json('MultilookRequest'),
-      replies: {
-        200: {
-          description:
-            'One result per prompt, in request order; at least one has completions. An extension: a client that ' +
-            'accepts `text/event-stream` gets the pieces of all completions as they are generated, each result as soon ' +
-            'as its prompt is finished, and the usage, followed by `data: [DONE]`.',
-          content: {
-            ...json('MultilookCompletion'),
-            ...stream('MultilookEvent'),
-          },
+      replies: ok(
+        'One result per prompt, in request order; at least one has completions. An extension: a client that ' +
+          'accepts `text/event-stream` gets the pieces of all completions as they are generated, each result as soon ' +
+          'as its prompt is finished, and the usage, followed by `data: [DONE]`.',
+        {
+          ...json('MultilookCompletion'),
+          ...stream('MultilookEvent'),
         },
-      },
+      ),
       errors: MODEL_ERRORS,
     }),
   },
@@ -38,12 +35,7 @@ export const NATIVE_PATHS: Paths = {
       tag: 'multilook',
       summary: 'Count the prompt tokens of a multilook without generating it',
       body: json('MultilookRequest'),
-      replies: {
-        200: {
-          description: 'The tokens of the prompts, and of the context that they share.',
-          content: json('MultilookInputTokens'),
-        },
-      },
+      replies: ok('The tokens of the prompts, and of the context that they share.', json('MultilookInputTokens')),
       errors: MODEL_ERRORS,
     }),
   },
@@ -54,12 +46,7 @@ export const NATIVE_PATHS: Paths = {
       summary: 'Detect objects in an image',
       parameters: [PRIORITY],
       body: json('DetectRequest'),
-      replies: {
-        200: {
-          description: 'The objects, each with a box or a point in pixels of the upright image.',
-          content: json('Detections'),
-        },
-      },
+      replies: ok('The objects, each with a box or a point in pixels of the upright image.', json('Detections')),
       errors: MODEL_ERRORS,
     }),
   },
@@ -68,12 +55,7 @@ export const NATIVE_PATHS: Paths = {
       id: 'listCatalogue',
       tag: 'models',
       summary: 'Models that can be pulled by a short name, and how they would run on this server',
-      replies: {
-        200: {
-          description: 'The models that fit, best first, followed by those that are too large.',
-          content: json('ModelCatalogue'),
-        },
-      },
+      replies: ok('The models that fit, best first, followed by those that are too large.', json('ModelCatalogue')),
       errors: [401, 429, 500, 503],
     }),
   },
@@ -83,12 +65,7 @@ export const NATIVE_PATHS: Paths = {
       tag: 'models',
       summary: 'Fetch a model from the hub and serve it; needs a key of scope `admin`',
       body: json('ModelPullRequest'),
-      replies: {
-        200: {
-          description: 'Events of the pull; `done` is the last, followed by `data: [DONE]`.',
-          content: stream('ModelPullEvent'),
-        },
-      },
+      replies: ok('Events of the pull; `done` is the last, followed by `data: [DONE]`.', stream('ModelPullEvent')),
       errors: [400, 401, 403, 408, 409, 413, 415, 429, 500, 503, 507],
     }),
   },
@@ -98,7 +75,7 @@ export const NATIVE_PATHS: Paths = {
       tag: 'models',
       summary: 'Examine a pulled model at the lowest priority; needs a key of scope `admin`',
       parameters: [MODEL_ID],
-      replies: { 200: { description: 'The examination, which has not started.', content: json('ModelExamination') } },
+      replies: ok('The examination, which has not started.', json('ModelExamination')),
       errors: [400, 401, 403, 404, 429, 503],
     }),
     delete: operation({
@@ -106,7 +83,7 @@ export const NATIVE_PATHS: Paths = {
       tag: 'models',
       summary: 'End the examination of a model; needs a key of scope `admin`',
       parameters: [MODEL_ID],
-      replies: { 200: { description: 'The findings so far.', content: json('ModelExamination') } },
+      replies: ok('The findings so far.', json('ModelExamination')),
       errors: [400, 401, 403, 404, 429, 503],
     }),
   },

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
-import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
+import { page, requestSchemas, requests, responseSchemas, responses } from '../../http/wire/components.ts'
 
 /** The endpoints whose requests may be lines of a batch. */
 export const BATCH_ENDPOINTS = [
@@ -23,9 +23,10 @@ export function windowSeconds(window: string): number | null {
   return seconds !== null && seconds <= LONGEST_WINDOW_SECONDS ? seconds : null
 }
 
-const outputExpiry = z
-  .object({ anchor: z.literal('created_at'), seconds: z.int().min(3_600).max(2_592_000) })
-  .register(requestSchemas, { id: 'BatchOutputExpiry' })
+const outputExpiry = requests.object('BatchOutputExpiry', {
+  anchor: z.literal('created_at'),
+  seconds: z.int().min(3_600).max(2_592_000),
+})
 
 const MOST_PAIRS = 16
 /** Text that a database can store. */
@@ -37,89 +38,71 @@ const metadata = z
   .refine((pairs) => Object.keys(pairs).length <= MOST_PAIRS, `expected at most ${MOST_PAIRS} pairs`)
   .register(requestSchemas, { id: 'BatchMetadata' })
 
-const batchRequest = z
-  .object({
-    input_file_id: z.string().describe('A file of purpose `batch`.'),
-    endpoint: z.enum(BATCH_ENDPOINTS),
-    completion_window: z
-      .string()
-      .refine((window) => windowSeconds(window) !== null, "expected a time such as '24h', of at most 30 days")
-      .describe('`24h`, or another duration in s, m, h or d. Requests that have not run by then are not run.'),
-    metadata: metadata.nullish(),
-    output_expires_after: outputExpiry.nullish(),
-  })
-  .register(requestSchemas, { id: 'BatchRequest' })
+const batchRequest = requests.object('BatchRequest', {
+  input_file_id: z.string().describe('A file of purpose `batch`.'),
+  endpoint: z.enum(BATCH_ENDPOINTS),
+  completion_window: z
+    .string()
+    .refine((window) => windowSeconds(window) !== null, "expected a time such as '24h', of at most 30 days")
+    .describe('`24h`, or another duration in s, m, h or d. Requests that have not run by then are not run.'),
+  metadata: metadata.nullish(),
+  output_expires_after: outputExpiry.nullish(),
+})
 
 export const batchBody = bodyFormat(import.meta.url, 'batchRequest', batchRequest)
 export { batchRequest }
 
-const problem = z
-  .object({
-    code: z.string(),
-    message: z.string(),
-    param: z.string().nullable(),
-    line: z.int().nullable().describe('Line number in the input file, from 1.'),
-  })
-  .register(responseSchemas, { id: 'BatchError' })
+const problem = responses.object('BatchError', {
+  code: z.string(),
+  message: z.string(),
+  param: z.string().nullable(),
+  line: z.int().nullable().describe('Line number in the input file, from 1.'),
+})
 
-const problems = z
-  .object({ object: z.literal('list'), data: z.array(problem) })
-  .register(responseSchemas, { id: 'BatchErrorList' })
+const problems = responses.object('BatchErrorList', { object: z.literal('list'), data: z.array(problem) })
 
-const counts = z
-  .object({ total: z.int(), completed: z.int(), failed: z.int() })
-  .register(responseSchemas, { id: 'BatchRequestCounts' })
+const counts = responses.object('BatchRequestCounts', { total: z.int(), completed: z.int(), failed: z.int() })
 
 const givenMetadata = z.record(z.string(), z.string()).register(responseSchemas, { id: 'GivenMetadata' })
 
 const moment = z.int().nullable()
 
-export const batch = z
-  .object({
-    id: z.string(),
-    object: z.literal('batch'),
-    endpoint: z.enum(BATCH_ENDPOINTS),
-    errors: problems.nullable(),
-    input_file_id: z.string(),
-    completion_window: z.string(),
-    status: z.enum([
-      'validating',
-      'failed',
-      'in_progress',
-      'finalizing',
-      'completed',
-      'expired',
-      'cancelling',
-      'cancelled',
-    ]),
-    output_file_id: z.string().nullable().describe('The responses with status 200; null if there are none.'),
-    error_file_id: z
-      .string()
-      .nullable()
-      .describe('All other responses, and the lines that were not run; null if there are none.'),
-    created_at: z.int(),
-    in_progress_at: moment,
-    expires_at: z.int(),
-    finalizing_at: moment,
-    completed_at: moment,
-    failed_at: moment,
-    expired_at: moment,
-    cancelling_at: moment,
-    cancelled_at: moment,
-    request_counts: counts,
-    metadata: givenMetadata.nullable(),
-  })
-  .register(responseSchemas, { id: 'Batch' })
+export const batch = responses.object('Batch', {
+  id: z.string(),
+  object: z.literal('batch'),
+  endpoint: z.enum(BATCH_ENDPOINTS),
+  errors: problems.nullable(),
+  input_file_id: z.string(),
+  completion_window: z.string(),
+  status: z.enum([
+    'validating',
+    'failed',
+    'in_progress',
+    'finalizing',
+    'completed',
+    'expired',
+    'cancelling',
+    'cancelled',
+  ]),
+  output_file_id: z.string().nullable().describe('The responses with status 200; null if there are none.'),
+  error_file_id: z
+    .string()
+    .nullable()
+    .describe('All other responses, and the lines that were not run; null if there are none.'),
+  created_at: z.int(),
+  in_progress_at: moment,
+  expires_at: z.int(),
+  finalizing_at: moment,
+  completed_at: moment,
+  failed_at: moment,
+  expired_at: moment,
+  cancelling_at: moment,
+  cancelled_at: moment,
+  request_counts: counts,
+  metadata: givenMetadata.nullable(),
+})
 
-export const batchList = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(batch),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .register(responseSchemas, { id: 'BatchList' })
+export const batchList = responses.object('BatchList', page(batch, z.string().nullable()))
 
 export type BatchBody = z.output<typeof batch>
 export type BatchListBody = z.output<typeof batchList>

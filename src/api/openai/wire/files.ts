@@ -1,39 +1,32 @@
 import { z } from 'zod'
 import { PURPOSES, UPLOAD_PURPOSES } from '../../../files/files.ts'
-import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
+import { page, requests, responses } from '../../http/wire/components.ts'
 
-export const file = z
-  .object({
-    object: z.literal('file'),
-    id: z.string(),
-    bytes: z.int(),
-    created_at: z.int(),
-    filename: z.string(),
-    purpose: z.enum(PURPOSES),
-    expires_at: z.int().optional().describe('When an output file of a batch is deleted.'),
-    status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
-  })
-  .register(responseSchemas, { id: 'File' })
+export const file = responses.object('File', {
+  object: z.literal('file'),
+  id: z.string(),
+  bytes: z.int(),
+  created_at: z.int(),
+  filename: z.string(),
+  purpose: z.enum(PURPOSES),
+  expires_at: z.int().optional().describe('When an output file of a batch is deleted.'),
+  status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
+})
 
 /** The form of an upload, for `openapi.json` only: uploads are streamed, so no schema parses them. */
-export const fileUpload = z
-  .object({ file: z.string().meta({ format: 'binary' }), purpose: z.enum(UPLOAD_PURPOSES) })
-  .register(requestSchemas, { id: 'FileUpload' })
+export const fileUpload = requests.object('FileUpload', {
+  file: z.string().meta({ format: 'binary' }),
+  purpose: z.enum(UPLOAD_PURPOSES),
+})
 
 /** Both ids are empty on an empty page. */
-export const fileList = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(file),
-    first_id: z.string(),
-    last_id: z.string(),
-    has_more: z.boolean(),
-  })
-  .register(responseSchemas, { id: 'FileList' })
+export const fileList = responses.object('FileList', page(file, z.string()))
 
-export const deletedFile = z
-  .object({ object: z.literal('file'), id: z.string(), deleted: z.literal(true) })
-  .register(responseSchemas, { id: 'DeletedFile' })
+export const deletedFile = responses.object('DeletedFile', {
+  object: z.literal('file'),
+  id: z.string(),
+  deleted: z.literal(true),
+})
 
 export type FileBody = z.output<typeof file>
 export type FileListBody = z.output<typeof fileList>

@@ -1,30 +1,24 @@
 import { z } from 'zod'
-import { responseSchemas } from '../../http/wire/components.ts'
+import { responseSchemas, responses } from '../../http/wire/components.ts'
 
-export const model = z
-  .object({
-    id: z.string(),
-    object: z.literal('model'),
-    created: z.int(),
-    owned_by: z.string(),
-  })
-  .register(responseSchemas, { id: 'Model' })
+export const model = responses.object('Model', {
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int(),
+  owned_by: z.string(),
+})
 
-const reasoning = z
-  .object({ supported: z.boolean(), always_enabled: z.boolean() })
-  .register(responseSchemas, { id: 'ReasoningSupport' })
+const reasoning = responses.object('ReasoningSupport', { supported: z.boolean(), always_enabled: z.boolean() })
 
-const numericParts = z
-  .object({
-    weights: z.string().describe('Hash of the weights.'),
-    encoder: z.string().optional(),
-    template: z.string(),
-    release: z.string(),
-    kernels: z.string(),
-    devices: z.string().optional(),
-    settings: z.string(),
-  })
-  .register(responseSchemas, { id: 'FingerprintParts' })
+const numericParts = responses.object('FingerprintParts', {
+  weights: z.string().describe('Hash of the weights.'),
+  encoder: z.string().optional(),
+  template: z.string(),
+  release: z.string(),
+  kernels: z.string(),
+  devices: z.string().optional(),
+  settings: z.string(),
+})
 
 /** The model with the fields that `extended=true` adds. */
 export const extendedModel = model
@@ -52,19 +46,15 @@ export const extendedModel = model
 
 export const anyModel = z.union([extendedModel, model]).register(responseSchemas, { id: 'ListedModel' })
 
-export const modelList = z
-  .object({ object: z.literal('list'), data: z.array(anyModel) })
-  .register(responseSchemas, { id: 'ModelList' })
+export const modelList = responses.object('ModelList', { object: z.literal('list'), data: z.array(anyModel) })
 
 /** Response of `DELETE /v1/models/{model_id}`: OpenAI's fields and the number of bytes freed. */
-export const deletedModel = z
-  .object({
-    id: z.string(),
-    object: z.literal('model'),
-    deleted: z.literal(true),
-    freed_bytes: z.int().min(0),
-  })
-  .register(responseSchemas, { id: 'DeletedModel' })
+export const deletedModel = responses.object('DeletedModel', {
+  id: z.string(),
+  object: z.literal('model'),
+  deleted: z.literal(true),
+  freed_bytes: z.int().min(0),
+})
 
 export type DeletedModelBody = z.output<typeof deletedModel>
 export type ModelBody = z.output<typeof model>

@@ -2,7 +2,7 @@ import './batches.ts'
 import './files.ts'
 import './models.ts'
 import { PURPOSES } from '../../../files/files.ts'
-import { inPath, json, operation, type Paths, paging, query } from '../../http/wire/describe.ts'
+import { inPath, json, ok, operation, type Paths, paging, query } from '../../http/wire/describe.ts'
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
@@ -48,7 +48,7 @@ export const OPENAI_PATHS: Paths = {
         query('after_id', 'Start after the model with this id, in Anthropic’s shape.', { type: 'string' }),
         query('before_id', 'End before the model with this id, in Anthropic’s shape.', { type: 'string' }),
       ],
-      replies: { 200: { description: 'The models.', content: json('ModelList', 'ModelInfoList') } },
+      replies: ok('The models.', json('ModelList', 'ModelInfoList')),
       errors: [400, 401, 429, 503],
       convention: EITHER,
     }),
@@ -60,7 +60,7 @@ export const OPENAI_PATHS: Paths = {
       summary: 'One model',
       security: EITHER_KEY,
       parameters: [MODEL_ID, EXTENDED, FOR_ANTHROPIC],
-      replies: { 200: { description: 'The model.', content: json('ExtendedModel', 'Model', 'ModelInfo') } },
+      replies: ok('The model.', json('ExtendedModel', 'Model', 'ModelInfo')),
       errors: [400, 401, 404, 429, 503],
       convention: EITHER,
     }),
@@ -69,7 +69,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'models',
       summary: 'Delete a pulled model; needs a key of scope `admin`',
       parameters: [MODEL_ID],
-      replies: { 200: { description: 'The model is deleted.', content: json('DeletedModel') } },
+      replies: ok('The model is deleted.', json('DeletedModel')),
       errors: [400, 401, 403, 404, 409, 429, 503],
     }),
   },
@@ -79,7 +79,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'files',
       summary: 'Upload an image, video or audio file; `Content-Length` is required',
       body: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/FileUpload' } } },
-      replies: { 200: { description: 'The file.', content: json('File') } },
+      replies: ok('The file.', json('File')),
       errors: [400, 401, 403, 408, 411, 413, 415, 429, 503],
     }),
     get: operation({
@@ -91,7 +91,7 @@ export const OPENAI_PATHS: Paths = {
         query('order', 'Sort order by creation time.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
         query('purpose', 'Only files with this purpose.', { type: 'string', enum: PURPOSES }),
       ],
-      replies: { 200: { description: 'A page of files.', content: json('FileList') } },
+      replies: ok('A page of files.', json('FileList')),
       errors: [400, 401, 403, 429, 503],
     }),
   },
@@ -101,7 +101,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'files',
       summary: 'One file',
       parameters: [FILE_ID],
-      replies: { 200: { description: 'The file.', content: json('File') } },
+      replies: ok('The file.', json('File')),
       errors: STORAGE_ERRORS,
     }),
     delete: operation({
@@ -109,7 +109,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'files',
       summary: 'Delete a file',
       parameters: [FILE_ID],
-      replies: { 200: { description: 'The file is deleted.', content: json('DeletedFile') } },
+      replies: ok('The file is deleted.', json('DeletedFile')),
       errors: STORAGE_ERRORS,
     }),
   },
@@ -148,9 +148,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'batches',
       summary: 'Run the requests in a file of purpose `batch` at the lowest priority',
       body: json('BatchRequest'),
-      replies: {
-        200: { description: 'The batch, whose validation begins.', content: json('Batch') },
-      },
+      replies: ok('The batch, whose validation begins.', json('Batch')),
       errors: [400, 401, 403, 408, 413, 415, 429, 503],
     }),
     get: operation({
@@ -158,7 +156,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'batches',
       summary: 'The batches of the organisation, newest first',
       parameters: paging('batch', { most: 100, usual: 20 }),
-      replies: { 200: { description: 'A page of batches.', content: json('BatchList') } },
+      replies: ok('A page of batches.', json('BatchList')),
       errors: [400, 401, 403, 429, 503],
     }),
   },
@@ -169,7 +167,7 @@ export const OPENAI_PATHS: Paths = {
       summary: 'One batch',
       limited: false,
       parameters: [BATCH_ID],
-      replies: { 200: { description: 'The batch.', content: json('Batch') } },
+      replies: ok('The batch.', json('Batch')),
       errors: [401, 403, 404, 503],
     }),
   },
@@ -179,7 +177,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'batches',
       summary: 'Cancel a batch; its output holds the results so far',
       parameters: [BATCH_ID],
-      replies: { 200: { description: 'The batch.', content: json('Batch') } },
+      replies: ok('The batch.', json('Batch')),
       errors: [400, 401, 403, 404, 429, 503],
     }),
   },

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import type { ReasoningEffort, ReplyOptions } from '../../../conversation/request/reply-options.ts'
-import type { Tool } from '../../../conversation/request/tool.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
+import { toTools } from '../openai/chat-request.ts'
+import { toReplyOptions } from '../openai/reply-options.ts'
 import { paramNames } from './param-names.ts'
 import { toTurns } from './turns.ts'
 import { isCustom, type MessageRequestBody, type PromptBody } from './wire/message-request.ts'
@@ -17,7 +18,7 @@ export function toChatRequest(
   { value: body, rawParameters }: ReadBody<PromptBody & ReplyBody>,
   { served }: ServedModel,
 ): ChatRequest {
-  const tools = toolsOf(body, rawParameters)
+  const tools = (body.tools ?? []).flatMap((tool, index) => (isCustom(tool) ? [{ tool, index }] : []))
   const turns = toTurns(body)
   const { format, param } = formatOf(body)
   return {
@@ -27,26 +28,22 @@ export function toChatRequest(
       tools.map(({ index }) => index),
       param,
     ),
-    tools: tools.map(({ tool }) => tool),
+    // Without a schema, Anthropic's servers run a tool, or only its models know it.
+    tools: toTools(tools, rawParameters),
     toolUse: toolUseOf(body, tools.length > 0),
     structure: format ? { type: 'json_schema', schema: format.schema } : null,
     stops: body.stop_sequences ?? [],
     streamed: body.stream === true,
     // Anthropic's convention includes forced calls.
     compatibility: 'openai',
-    maxTokens: body.max_tokens ?? null,
-    maxTokensParam: 'max_completion_tokens',
+    ...toReplyOptions({
+      max_completion_tokens: body.max_tokens,
+      temperature: body.temperature,
+      top_p: body.top_p,
+      top_k: body.top_k,
+    }),
     clampsTokens: true,
-    sampling: {
-      temperature: body.temperature ?? 0,
-      topP: body.top_p ?? 1,
-      topK: body.top_k ?? 0,
-      frequencyPenalty: 0,
-      presencePenalty: 0,
-    },
-    topLogProbs: null,
     ...thinkingOf(body, served.reasoning),
-    vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
   }
 }
 
@@ -64,15 +61,6 @@ function formatOf({ output_config, output_format: older }: PromptBody): { format
 
 const FORMAT: Path = ['output_config', 'format']
 const OLDER_FORMAT = 'output_format'
-
-/** Leaves out tools without a schema: Anthropic's servers run them, or only its models know them. */
-function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): { tool: Tool; index: number }[] {
-  return (tools ?? []).flatMap((tool, index) => {
-    if (!isCustom(tool)) return []
-    const { name, description = null } = tool
-    return [{ tool: { name, description, parameters: rawParameters[index] ?? null }, index }]
-  })
-}
 
 function toolUseOf({ tool_choice: choice }: PromptBody, hasTools: boolean): ChatRequest['toolUse'] {
   if (!choice) return { choice: 'auto', parallel: true }

@@ -1,4 +1,5 @@
 import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
+import { parseJsonOr } from '../../../lib/parse-json.ts'
 import type { BlockBody, BlockEventBody } from './wire/message-response.ts'
 
 /**
@@ -73,7 +74,8 @@ export class BlockCollector {
     }
     const block = this.blocks[event.index]!
     if (event.type === 'content_block_stop') {
-      if (block.type === 'tool_use') block.input = inputOf(this.#json)
+      // Truncated arguments are not JSON; the reply's stop reason then says that it was truncated.
+      if (block.type === 'tool_use') block.input = parseJsonOr(this.#json, {}) as Record<string, unknown>
       return
     }
     const { delta } = event
@@ -81,14 +83,5 @@ export class BlockCollector {
     else if (delta.type === 'thinking_delta' && block.type === 'thinking') block.thinking += delta.thinking
     else if (delta.type === 'signature_delta' && block.type === 'thinking') block.signature = delta.signature
     else if (delta.type === 'input_json_delta') this.#json += delta.partial_json
-  }
-}
-
-/** Truncated arguments are not JSON; the reply's stop reason then says that it was truncated. */
-function inputOf(json: string): Record<string, unknown> {
-  try {
-    return JSON.parse(json) as Record<string, unknown>
-  } catch {
-    return {}
   }
 }

@@ -27,10 +27,10 @@ export function addMessages(app: FastifyInstance, serving: Serving): void {
       reply.header(REQUEST_ID, request.id)
       done()
     })
-    addCalls(
-      scope,
-      { bucket: 'chat', keyHeader: 'x-api-key' },
-      {
+    addCalls(scope, {
+      bucket: 'chat',
+      keyHeader: 'x-api-key',
+      answers: {
         [PATH]: (call) => serveChat(call, serving, surface),
         [`${PATH}/count_tokens`]: async (call): Promise<MessageTokensBody> => {
           const { read, model, caller, signal } = await admitUnmetered(call, serving, COUNTED)
@@ -38,7 +38,7 @@ export function addMessages(app: FastifyInstance, serving: Serving): void {
           return { input_tokens: measure.promptTokens }
         },
       },
-    )
+    })
     addAnthropicModels(scope, serving.models)
   })
 }

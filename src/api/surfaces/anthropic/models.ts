@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { MODEL_NOT_FOUND } from '../../http/named-model.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import type { ModelInfoBody, ModelInfoListBody } from './wire/message-response.ts'
 
@@ -32,11 +33,7 @@ export function addAnthropicModels(app: FastifyInstance, models: ModelCatalog): 
 }
 
 export function modelNotFound(id: string): ApiError {
-  return new ApiError(`Model '${id.slice(0, 200)}' does not exist`, {
-    status: 404,
-    type: 'invalid_request_error',
-    code: 'model_not_found',
-  })
+  return invalidRequest(`Model '${id.slice(0, 200)}' does not exist`, null, MODEL_NOT_FOUND)
 }
 
 function page(

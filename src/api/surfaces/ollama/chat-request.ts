@@ -4,6 +4,8 @@ import type { ReplyOptions } from '../../../conversation/request/reply-options.t
 import { invalidRequest } from '../../../lib/errors.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
+import { toTools } from '../openai/chat-request.ts'
+import { toReplyOptions } from '../openai/reply-options.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
 /** @returns null for a request without messages, which only loads a model. */
@@ -14,11 +16,10 @@ export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): Ch
     ...repliesTo(body),
     messages: toMessages(messages),
     names: paramNames(messages),
-    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
-      name,
-      description,
-      parameters: rawParameters[index] ?? null,
-    })),
+    tools: toTools(
+      (body.tools ?? []).map(({ function: tool }, index) => ({ tool, index })),
+      rawParameters,
+    ),
   }
 }
 
@@ -78,24 +79,20 @@ const LEAST_TOP_P = 1e-6
 function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
   const { num_predict: most, stop, ...options } = body.options ?? {}
   return {
+    ...toReplyOptions({
+      ...options,
+      top_p: Math.max(LEAST_TOP_P, options.top_p ?? 1),
+      top_k: Math.max(0, options.top_k ?? 0),
+      max_completion_tokens: typeof most === 'number' && most >= 0 ? most : null,
+      logprobs: body.logprobs,
+      top_logprobs: body.top_logprobs,
+    }),
     toolUse: { choice: 'auto', parallel: true },
     structure: structureOf(body),
     stops: typeof stop === 'string' ? [stop] : (stop ?? []),
     streamed: body.stream !== false,
-    maxTokens: typeof most === 'number' && most >= 0 ? most : null,
-    maxTokensParam: 'max_completion_tokens',
     clampsTokens: true,
-    sampling: {
-      temperature: options.temperature ?? 0,
-      topP: Math.max(LEAST_TOP_P, options.top_p ?? 1),
-      topK: Math.max(0, options.top_k ?? 0),
-      frequencyPenalty: options.frequency_penalty ?? 0,
-      presencePenalty: options.presence_penalty ?? 0,
-      ...((options.seed ?? null) === null ? {} : { seed: options.seed! >>> 0 }),
-    },
-    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
     reasoningEffort: effortOf(body),
-    vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
   }
 }
 

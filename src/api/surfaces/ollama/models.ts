@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { ApiError, invalidRequest, say } from '../../../lib/errors.ts'
+import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
 import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 
 /** A tag that Ollama's clients add to names without one. */
@@ -19,7 +19,7 @@ export async function findModel(models: ModelCatalog, name: string): Promise<Ser
 }
 
 function modelNotFound(name: string): ApiError {
-  return new ApiError(`model '${name.slice(0, 200)}' not found`, { status: 404, type: 'invalid_request_error' })
+  return invalidRequest(`model '${name.slice(0, 200)}' not found`, null, { status: 404 })
 }
 
 export async function toModelBody(model: ServedModel): Promise<ModelBody> {

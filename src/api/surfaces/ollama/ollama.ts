@@ -53,18 +53,21 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
       const loaded = (await models.list()).filter(({ engine }) => engine.state === 'ready')
       return { models: await Promise.all(loaded.map(toRunning)) }
     })
-    addCalls(scope, shared, {
-      '/api/show': async (call) => {
-        const { value } = await bodies.read(call, showBody)
-        return toShown(await findModel(models, value.model || value.name || ''))
-      },
-      '/api/chat': async (call) => {
-        const read = await bodies.read(call, chatBody)
-        return answer(call, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
-      },
-      '/api/generate': async (call) => {
-        const read = await bodies.read(call, generateBody)
-        return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+    addCalls(scope, {
+      ...shared,
+      answers: {
+        '/api/show': async (call) => {
+          const { value } = await bodies.read(call, showBody)
+          return toShown(await findModel(models, value.model || value.name || ''))
+        },
+        '/api/chat': async (call) => {
+          const read = await bodies.read(call, chatBody)
+          return answer(call, serving, { ...read.value, chat: fromChat(read), shape: chatShape })
+        },
+        '/api/generate': async (call) => {
+          const read = await bodies.read(call, generateBody)
+          return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
+        },
       },
     })
     for (const [name, reason] of Object.entries(ABSENT)) {

@@ -1,5 +1,6 @@
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ApiError } from '../../../lib/errors.ts'
+import { parseJsonOr } from '../../../lib/parse-json.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'
@@ -32,37 +33,15 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
   }
 
   write(event: ReplyEvent, stream: Frames): string | null {
-    if (event.type === 'finish') return this.#ended(event)
-    for (const line of this.#lines(event)) stream.send(JSON.stringify(line))
-    return null
-  }
-
-  #lines(event: Exclude<ReplyEvent, ReplyFinish>): object[] {
-    this.#firstAt ??= performance.now()
-    switch (event.type) {
-      case 'text': {
-        const logprobs = event.logProbs === undefined ? {} : { logprobs: toLogProbBodies(event.logProbs) }
-        return [...this.#endCall(), this.#line({ text: event.text }, { done: false, ...logprobs })]
-      }
-      case 'reasoning':
-        return [this.#line({ thinking: event.text }, { done: false })]
-      case 'tool_call': {
-        const ended = this.#endCall()
-        this.#call = { id: event.id, name: event.name, json: '' }
-        return ended
-      }
-      case 'tool_arguments':
-        this.#call!.json += event.text
-        return []
+    for (const said of this.#take(event)) {
+      const logprobs = said.text === undefined ? {} : logProbsOf(event)
+      stream.send(JSON.stringify(this.#line(said, { done: false, ...logprobs })))
     }
+    return event.type === 'finish' ? event.reason : null
   }
 
   end(stream: Frames): void {
-    const { logProbs } = this.#finish!
-    const logprobs = logProbs === undefined ? {} : { logprobs: toLogProbBodies(logProbs) }
-    for (const line of [...this.#endCall(), this.#line({}, { ...this.#end(), ...logprobs })]) {
-      stream.send(JSON.stringify(line))
-    }
+    stream.send(JSON.stringify(this.#line({}, { ...this.#end(), ...logProbsOf(this.#finish!) })))
   }
 
   fail(error: ApiError, stream: Frames): void {
@@ -75,27 +54,13 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
   }
 
   collect(event: ReplyEvent): string | null {
-    const said = this.#said
-    this.#firstAt ??= performance.now()
     this.#logProbs.push(...toLogProbBodies(event.logProbs ?? []))
-    switch (event.type) {
-      case 'text':
-        said.text += event.text
-        return null
-      case 'reasoning':
-        said.thinking += event.text
-        return null
-      case 'tool_call':
-        said.toolCalls.push(...this.#takeCall())
-        this.#call = { id: event.id, name: event.name, json: '' }
-        return null
-      case 'tool_arguments':
-        this.#call!.json += event.text
-        return null
-      case 'finish':
-        said.toolCalls.push(...this.#takeCall())
-        return this.#ended(event)
+    for (const { text = '', thinking = '', toolCalls = [] } of this.#take(event)) {
+      this.#said.text += text
+      this.#said.thinking += thinking
+      this.#said.toolCalls.push(...toolCalls)
     }
+    return event.type === 'finish' ? event.reason : null
   }
 
   body(): object {
@@ -103,28 +68,36 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
     return this.#line(this.#said, { ...this.#end(), ...logprobs })
   }
 
-  #ended(finish: ReplyFinish): string {
+  /** Returns what the event completes, in order. */
+  #take(event: ReplyEvent): Partial<SaidBody>[] {
     this.#firstAt ??= performance.now()
-    this.#finish = finish
-    return finish.reason
-  }
-
-  #endCall(): object[] {
-    const toolCalls = this.#takeCall()
-    return toolCalls.length === 0 ? [] : [this.#line({ toolCalls }, { done: false })]
+    switch (event.type) {
+      case 'text':
+        return [...this.#takeCall(), { text: event.text }]
+      case 'reasoning':
+        return [{ thinking: event.text }]
+      case 'tool_call': {
+        const ended = this.#takeCall()
+        this.#call = { id: event.id, name: event.name, json: '' }
+        return ended
+      }
+      case 'tool_arguments':
+        this.#call!.json += event.text
+        return []
+      case 'finish':
+        this.#finish = event
+        return this.#takeCall()
+    }
   }
 
   /** A truncated call has no valid arguments, and is left out. */
-  #takeCall(): ToolCallBody[] {
-    const call = this.#call
+  #takeCall(): Pick<SaidBody, 'toolCalls'>[] {
+    if (this.#call === null) return []
+    const { id, name, json } = this.#call
     this.#call = null
-    if (call === null) return []
-    try {
-      const { id, name, json } = call
-      return [{ id, function: { index: this.#calls++, name, arguments: JSON.parse(json) } }]
-    } catch {
-      return []
-    }
+    const index = this.#calls++
+    const values = parseJsonOr(json, undefined)
+    return values === undefined ? [] : [{ toolCalls: [{ id, function: { index, name, arguments: values } }] }]
   }
 
   #line(said: Partial<SaidBody>, rest: DistributiveOmit<LineBody, 'model' | 'created_at'>): object {
@@ -153,6 +126,10 @@ type DistributiveOmit<Union, Key extends PropertyKey> = Union extends unknown ? 
 
 function nanoseconds(milliseconds: number): number {
   return Math.round(milliseconds * 1e6)
+}
+
+function logProbsOf({ logProbs }: ReplyEvent): Pick<LineBody, 'logprobs'> {
+  return logProbs === undefined ? {} : { logprobs: toLogProbBodies(logProbs) }
 }
 
 function toLogProbBodies(tokens: NonNullable<ReplyEvent['logProbs']>): LogProbBody[] {

@@ -20,17 +20,16 @@ const URL = '/v1/chat/completions'
 /** `POST /v1/chat/completions`, and below it `/input_tokens`, which the contract does not have. */
 export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
   const surface = chatCompletions(options)
-  addCalls(
-    app,
-    { bucket: 'chat' },
-    {
+  addCalls(app, {
+    bucket: 'chat',
+    answers: {
       [URL]: (call) => serveChat(call, options, surface),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, options, surface)
         return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
       },
     },
-  )
+  })
 }
 
 export function chatCompletions({

@@ -1,4 +1,5 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
+import type { Tool } from '../../../conversation/request/tool.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import { namesOf, type Path } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
@@ -8,18 +9,10 @@ import type { ChatRequestBody } from './wire/chat-request.ts'
 /** @throws ApiError for fields that exclude each other. */
 export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
   const tools = toolsOf(body)
-  const options = toReplyOptions(body)
-  const { seed = null } = body
   return {
-    ...options,
-    // Clients may send larger numbers than an engine accepts.
-    ...(seed === null ? {} : { sampling: { ...options.sampling, seed: seed >>> 0 } }),
+    ...toReplyOptions(body),
     messages: body.messages,
-    tools: tools.map(({ tool: { name, description = null }, index }) => ({
-      name,
-      description,
-      parameters: rawParameters[index] ?? null,
-    })),
+    tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body),
     names: paramNames(
@@ -32,10 +25,21 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
   }
 }
 
-type DeclaredFunction = NonNullable<ChatRequestBody['tools']>[number]['function']
+/** A function, and its index among the tools of the request. */
+export interface PlacedTool {
+  readonly tool: { readonly name: string; readonly description?: string | null | undefined }
+  readonly index: number
+}
 
-/** Returns the functions that the model may call, and their indices in `tools`. @throws ApiError 400 for an unknown name. */
-function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): { tool: DeclaredFunction; index: number }[] {
+/** Converts functions to the conversation's tools. @param rawParameters of each tool of the request, as the client wrote them. */
+export function toTools(functions: readonly PlacedTool[], rawParameters: readonly (string | null)[]): Tool[] {
+  return functions.map(({ tool: { name, description = null }, index }) => {
+    return { name, description, parameters: rawParameters[index] ?? null }
+  })
+}
+
+/** Returns the functions that the model may call. @throws ApiError 400 for an unknown name. */
+function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): PlacedTool[] {
   const all = (tools ?? []).map(({ function: tool }, index) => ({ tool, index }))
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return all
   const names = choice.allowed_tools.tools.map((allowed) => allowed.function.name)
@@ -50,7 +54,7 @@ const CHOICE = ['tool_choice']
  * @param at the place of the names in the request.
  * @throws ApiError 400 for a name that no function has.
  */
-export function allowedOf<Placed extends { readonly tool: { readonly name: string } }>(
+export function allowedOf<Placed extends PlacedTool>(
   functions: readonly Placed[],
   names: readonly (string | null)[],
   at: Path,

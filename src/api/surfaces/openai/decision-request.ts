@@ -113,43 +113,30 @@ function toPart(part: DecisionPartBody): ContentPart {
   }
 }
 
+const SOUGHT = { x_box: 'box', x_point: 'point', x_clip: 'clip' } as const
+
 function toQuestion(question: DecisionQuestionBody, param: Path): Question {
   switch (question.type) {
-    case 'predicate':
-      return { type: 'predicate', param, instructions: toContent(question.instructions, param), yes: [], no: [] }
-    case 'choice':
-      return {
-        type: 'choice',
-        param,
-        instructions: toContent(question.instructions, param),
-        options: question.choices.map(({ value, description }, i) => ({
-          value,
-          description: toDescription(description, [...param, 'choices', i, 'description']),
-        })),
-      }
-    case 'score':
-      return {
-        type: 'score',
-        param,
-        instructions: toContent(question.instructions, param),
-        levels: question.levels.map(({ label, description }, i) => ({
-          label,
-          description: toDescription(description, [...param, 'levels', i, 'description']),
-        })),
-      }
-    case 'x_count':
-      return {
-        type: 'count',
-        param,
-        instructions: toContent(question.instructions, param),
-        most: question.max ?? MOST_COUNTED,
-      }
     case 'x_box':
-      return { type: 'box', param, instructions: question.instructions }
     case 'x_point':
-      return { type: 'point', param, instructions: question.instructions }
     case 'x_clip':
-      return { type: 'clip', param, instructions: question.instructions }
+      return { type: SOUGHT[question.type], param, instructions: question.instructions }
+  }
+  const asked = { param, instructions: toContent(question.instructions, param) }
+  const described = <Of extends { description?: string | null | undefined }>(list: string, options: readonly Of[]) =>
+    options.map((option, i) => ({
+      ...option,
+      description: toDescription(option.description, [...param, list, i, 'description']),
+    }))
+  switch (question.type) {
+    case 'predicate':
+      return { type: 'predicate', ...asked, yes: [], no: [] }
+    case 'choice':
+      return { type: 'choice', ...asked, options: described('choices', question.choices) }
+    case 'score':
+      return { type: 'score', ...asked, levels: described('levels', question.levels) }
+    case 'x_count':
+      return { type: 'count', ...asked, most: question.max ?? MOST_COUNTED }
   }
 }
 

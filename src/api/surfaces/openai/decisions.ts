@@ -14,7 +14,7 @@ const READING = bodiesOf('decisions', decisionBody)
 
 /** `POST /v1/decisions`, which the contract does not have. */
 export function addDecisions(app: FastifyInstance, serving: Serving): void {
-  addCalls(app, { bucket: 'decisions' }, { '/v1/decisions': (call) => decide(call, serving) })
+  addCalls(app, { bucket: 'decisions', answers: { '/v1/decisions': (call) => decide(call, serving) } })
 }
 
 export async function decide(call: ApiCall, serving: Serving): Promise<DecisionResponseBody> {
@@ -53,42 +53,28 @@ function toRead(
   question: DecisionQuestionBody,
   name: string | null,
 ): DecisionAnswerBody {
-  switch (question.type) {
+  const { type } = question
+  const shares = <Option>(option: (index: number) => Option) => ({
+    confidence,
+    probabilities: probabilities.map((probability, index) => ({ ...option(index), probability })),
+    x_label_mass: labelMass,
+  })
+  switch (type) {
     case 'predicate':
-      return { type: 'predicate', name, probability: probabilities[0]!, x_label_mass: labelMass }
-    case 'choice':
-      return {
-        type: 'choice',
-        name,
-        choice: question.choices[top]!.value,
-        confidence,
-        probabilities: question.choices.map(({ value }, i) => ({ value, probability: probabilities[i]! })),
-        x_label_mass: labelMass,
-      }
-    case 'score':
-      return {
-        type: 'score',
-        name,
-        score: mean(probabilities),
-        confidence,
-        probabilities: question.levels.map(({ label }, value) => ({
-          label,
-          value,
-          probability: probabilities[value]!,
-        })),
-        x_label_mass: labelMass,
-      }
+      return { type, name, probability: probabilities[0]!, x_label_mass: labelMass }
+    case 'choice': {
+      const { choices } = question
+      return { type, name, choice: choices[top]!.value, ...shares((index) => ({ value: choices[index]!.value })) }
+    }
+    case 'score': {
+      const { levels } = question
+      const score = mean(probabilities)
+      return { type, name, score, ...shares((value) => ({ label: levels[value]!.label, value })) }
+    }
     case 'x_count':
-      return {
-        type: 'x_count',
-        name,
-        count: top,
-        confidence,
-        probabilities: probabilities.map((probability, value) => ({ value, probability })),
-        x_label_mass: labelMass,
-      }
+      return { type, name, count: top, ...shares((value) => ({ value })) }
     default:
-      throw new Error(`A question of type ${question.type} is not read`)
+      throw new Error(`A question of type ${type} is not read`)
   }
 }
 
@@ -109,14 +95,9 @@ function toFound(
   }
   const points = place === null || place.kind === 'clip' ? [] : place.points
   if (type === 'x_point') {
-    const [point] = points
-    return {
-      type,
-      name,
-      point: point === undefined ? null : { x: point.x / GRID, y: point.y / GRID },
-      confidence,
-      ...asset,
-    }
+    const [at] = points
+    const point = at === undefined ? null : { x: at.x / GRID, y: at.y / GRID }
+    return { type, name, point, confidence, ...asset }
   }
   return { type: 'x_box', name, box: edgesOf(points), confidence, ...asset }
 }

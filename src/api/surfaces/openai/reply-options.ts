@@ -1,10 +1,14 @@
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import type { ReplyOptionsBody } from './wire/reply-options.ts'
 
+interface OptionsBody extends ReplyOptionsBody {
+  readonly seed?: number | null | undefined
+}
+
 /** Converts the options of a request. Options that are missing or null get the contract's defaults. */
-export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
+export function toReplyOptions(body: OptionsBody): ReplyOptions {
   const vision = body.vision_config
-  const { max_completion_tokens, max_tokens } = body
+  const { max_completion_tokens, max_tokens, seed = null } = body
   return {
     maxTokens: max_completion_tokens ?? max_tokens ?? null,
     maxTokensParam: (max_completion_tokens ?? null) === null && max_tokens ? 'max_tokens' : 'max_completion_tokens',
@@ -14,6 +18,8 @@ export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
       topK: body.top_k ?? 0,
       frequencyPenalty: body.frequency_penalty ?? 0,
       presencePenalty: body.presence_penalty ?? 0,
+      // Clients may send larger numbers than an engine accepts.
+      ...(seed === null ? {} : { seed: seed >>> 0 }),
     },
     topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
     reasoningEffort: body.reasoning_effort ?? null,

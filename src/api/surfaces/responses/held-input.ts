@@ -1,3 +1,4 @@
+import { urlsOf } from '../../../conversation/request/held-media.ts'
 import type { MediaUrl } from '../../../conversation/request/message.ts'
 import type { Files } from '../../../files/files.ts'
 import type { HeldFile } from '../../../files/held-files.ts'
@@ -83,31 +84,18 @@ function contentOf(item: ItemBody) {
   return 'role' in item && item.role === 'user' ? item.content : ''
 }
 
-function* mediaIn(part: UserPartBody): Generator<MediaUrl> {
+function mediaIn(part: UserPartBody): readonly MediaUrl[] {
   switch (part.type) {
+    case 'input_text':
+      return []
     case 'input_image':
-      if (part.image_url) yield part.image_url
-      return
+      return part.image_url ? [part.image_url] : []
     case 'input_file':
-      if (part.file_data) yield part.file_data
-      return
+      return part.file_data ? [part.file_data] : []
     case 'input_video':
-      yield part.video_url
-      return
-    case 'image_url':
-      yield part.image_url.url
-      return
-    case 'video_url':
-      yield part.video_url.url
-      return
-    case 'audio_url':
-      yield part.audio_url.url
-      return
-    case 'input_audio':
-      yield part.input_audio.data
-      return
-    case 'video_frames':
-      for (const frame of part.video_frames.frames) yield frame.image_url.url
+      return [part.video_url]
+    default:
+      return [...urlsOf([{ content: [part] }])]
   }
 }
 

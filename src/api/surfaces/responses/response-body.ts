@@ -1,4 +1,4 @@
-import type { FinishReason } from '../../../conversation/reply/reply.ts'
+import type { FinishReason, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { Usage } from '../../../conversation/reply/usage.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import { choiceOf, toolsOf } from './response-request.ts'
@@ -75,14 +75,13 @@ function shownChoice(body: ResponseRequestBody): ResponseBody['tool_choice'] {
   return typeof choice === 'object' ? { type: 'function', name: choice.name } : choice
 }
 
-/** The end of a reply. */
-export interface ResponseEnd {
-  readonly reason: FinishReason
-  readonly usage: ResponseUsageBody
+interface Ended extends Pick<ReplyFinish, 'reason' | 'usage'> {
   readonly output: readonly OutputItemBody[]
+  /** Prompt tokens that had been computed before, in all rounds of the request. */
+  readonly cachedTokens: number
 }
 
-export function endedResponse(begun: ResponseBody, { reason, usage, output }: ResponseEnd): ResponseBody {
+export function endedResponse(begun: ResponseBody, { reason, usage, output, cachedTokens }: Ended): ResponseBody {
   const cause = CAUSES[reason]
   return {
     ...begun,
@@ -90,7 +89,7 @@ export function endedResponse(begun: ResponseBody, { reason, usage, output }: Re
     completed_at: cause === undefined ? Math.floor(Date.now() / 1000) : null,
     incomplete_details: cause === undefined ? null : { reason: cause },
     output: [...output],
-    usage,
+    usage: toUsage(usage, cachedTokens),
   }
 }
 
@@ -106,8 +105,7 @@ export function failedResponse(begun: ResponseBody, error: ApiError, output: rea
   return { ...begun, status: 'failed', error: { code: code ?? type, message }, output: [...output] }
 }
 
-/** @param cachedTokens prompt tokens that had been computed before, in all rounds of the request. */
-export function toUsage(usage: Usage, cachedTokens: number): ResponseUsageBody {
+function toUsage(usage: Usage, cachedTokens: number): ResponseUsageBody {
   const { promptTokens, completionTokens, imageTokens, audioTokens, reasoningTokens } = usage
   return {
     input_tokens: promptTokens,

@@ -3,7 +3,7 @@ import { AnnotationScanner } from '../../../grounding/annotation-scanner.ts'
 import { itemId } from '../../../responses/response-id.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import { toAnnotations } from './annotations.ts'
-import type { OutputItemBody, OutputTextBody, ResponseEventBody, TokenLogProbBody } from './wire/response.ts'
+import type { OutputItemBody, ResponseEventBody, TokenLogProbBody } from './wire/response.ts'
 
 type Message = Extract<OutputItemBody, { type: 'message' }>
 type Reasoning = Extract<OutputItemBody, { type: 'reasoning' }>
@@ -129,7 +129,7 @@ export class ResponseItems {
     events: ResponseEventBody[],
   ): Item {
     this.#begin(item, events)
-    events.push({ type: 'response.content_part.added', ...this.#part(item), part: copyOf(part) })
+    events.push({ type: 'response.content_part.added', ...this.#part(item), part: structuredClone(part) })
     ;(item.content as (typeof part)[]).push(part)
     return item
   }
@@ -138,7 +138,9 @@ export class ResponseItems {
     this.#close(events, 'completed')
     this.#open = item
     this.#items.push(item)
-    events.push({ type: 'response.output_item.added', output_index: this.#items.length - 1, item: copyOf(item) })
+    // A copy: the item may change again before its event is sent.
+    const copy = structuredClone(item)
+    events.push({ type: 'response.output_item.added', output_index: this.#items.length - 1, item: copy })
   }
 
   #close(events: ResponseEventBody[], status: 'completed' | 'incomplete'): void {
@@ -173,9 +175,4 @@ export class ResponseItems {
   #part(item: Message | Reasoning) {
     return { ...this.#at(item), content_index: 0 }
   }
-}
-
-/** Copies the item: it may change again before its event is sent. */
-function copyOf<Body extends OutputItemBody | OutputTextBody | Reasoning['content'][number]>(body: Body): Body {
-  return structuredClone(body)
 }

@@ -3,7 +3,7 @@ import type { ChatRequest, Structure } from '../../../conversation/request/chat-
 import type { VisionConfig } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { allowedOf, structureOfObject } from '../openai/chat-request.ts'
+import { allowedOf, structureOfObject, toTools } from '../openai/chat-request.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
@@ -49,11 +49,7 @@ export function toChat(
     }),
     maxTokens: body.max_output_tokens ?? null,
     messages,
-    tools: tools.map(({ tool: { name, description = null }, index }) => ({
-      name,
-      description,
-      parameters: rawParameters[index] ?? null,
-    })),
+    tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
     // Whole texts would not show how many tokens are reasoning.

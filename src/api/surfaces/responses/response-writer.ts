@@ -1,8 +1,8 @@
-import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
+import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ApiError } from '../../../lib/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
-import { endedResponse, failedResponse, toUsage } from './response-body.ts'
+import { endedResponse, failedResponse } from './response-body.ts'
 import { ResponseItems } from './response-items.ts'
 import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
 
@@ -69,14 +69,10 @@ export class ResponseWriter implements ReplyWriter<ReplyEvent> {
   #take(event: ReplyEvent): readonly ResponseEventBody[] {
     if (event.type !== 'finish') return this.#items.push(event)
     const events = this.#items.end(event)
-    this.#ended = this.#endedBy(event)
-    return events
-  }
-
-  #endedBy({ reason, usage }: ReplyFinish): ResponseBody {
     const { begun, metered } = this.#context
-    const told = toUsage(usage, metered.tokens.cachedTokens)
-    return endedResponse(begun, { reason, usage: told, output: this.#items.all })
+    const { cachedTokens } = metered.tokens
+    this.#ended = endedResponse(begun, { ...event, output: this.#items.all, cachedTokens })
+    return events
   }
 
   #send({ type, ...fields }: ResponseEventBody, stream: Frames): void {

@@ -26,10 +26,9 @@ const COUNTED = bodiesOf(ENDPOINT, responsePromptBody)
 /** `/v1/responses` and the paths below it. The contract has none of them. */
 export function addResponses(app: FastifyInstance, options: ResponsesApiOptions): void {
   const surface = responses(options)
-  addCalls(
-    app,
-    { bucket: 'chat' },
-    {
+  addCalls(app, {
+    bucket: 'chat',
+    answers: {
       [URL]: (call) => serveChat(call, options, surface),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, options, COUNTED)
@@ -37,7 +36,7 @@ export function addResponses(app: FastifyInstance, options: ResponsesApiOptions)
         return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
       },
     },
-  )
+  })
   addStoredResponses(app, options)
 }
 

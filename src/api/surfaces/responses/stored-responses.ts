@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { principalOf } from '../../http/access/auth.ts'
+import { toPage } from '../../http/page.ts'
 import { queryBoolean } from '../../http/query.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { itemsOf } from './response-source.ts'
@@ -12,12 +13,8 @@ import type { DeletedResponseBody, ResponseBody } from './wire/response.ts'
 const MOST_LISTED = 100
 const LISTED = 20
 
-interface StoredOptions {
-  readonly responses: Responses
-}
-
 /** `GET` and `DELETE /v1/responses/{response_id}`, and the paths below it. */
-export function addStoredResponses(app: FastifyInstance, { responses }: StoredOptions): void {
+export function addStoredResponses(app: FastifyInstance, { responses }: { readonly responses: Responses }): void {
   const shared = { bucket: 'stored_responses', scope: 'inference' } as const
   addEndpoint(app, {
     url: '/v1/responses/:response_id',
@@ -59,12 +56,6 @@ async function cancel(request: FastifyRequest, responses: Responses): Promise<ne
   throw invalidRequest(`Response '${id}' was not created in the background and cannot be cancelled`, 'response_id')
 }
 
-interface ItemQuery {
-  readonly after: string | null
-  readonly limit: number
-  readonly order: 'asc' | 'desc'
-}
-
 /** The items that the response answers, including the items of earlier responses that it continues. */
 async function list(request: FastifyRequest, responses: Responses): Promise<InputItemListBody> {
   const query = readQuery(request.query)
@@ -79,16 +70,10 @@ async function list(request: FastifyRequest, responses: Responses): Promise<Inpu
     throw invalidRequest("Invalid 'after': the response has no such item", 'after')
   }
   const data = items.slice(before + 1, before + 1 + query.limit)
-  return {
-    object: 'list',
-    data: data as unknown as InputItemListBody['data'],
-    first_id: data[0]?.id ?? null,
-    last_id: data.at(-1)?.id ?? null,
-    has_more: before + 1 + query.limit < items.length,
-  }
+  return toPage(data as unknown as InputItemListBody['data'], before + 1 + query.limit < items.length, null)
 }
 
-function readQuery(query: unknown): ItemQuery {
+function readQuery(query: unknown) {
   const { after, limit, order } = query as Record<string, unknown>
   if (after !== undefined && typeof after !== 'string') {
     throw invalidRequest("Invalid 'after': expected the id of an item", 'after')
@@ -100,7 +85,7 @@ function readQuery(query: unknown): ItemQuery {
   if (order !== undefined && order !== 'asc' && order !== 'desc') {
     throw invalidRequest("Invalid 'order': expected 'asc' or 'desc'", 'order')
   }
-  return { after: after ?? null, limit: count, order: order ?? 'desc' }
+  return { after: after ?? null, limit: count, order: order ?? 'desc' } as const
 }
 
 /** Adds the fields that clients expect in every part. */

@@ -36,14 +36,8 @@ export function addSystemOne(app: FastifyInstance, serving: Serving): void {
       done()
     })
     const answer = (call: ApiCall) => decide(call, serving)
-    addCalls(
-      scope,
-      { bucket: 'decisions', body: { zstd: true } },
-      {
-        '/v1/systemone': answer,
-        [`${PREFIX}/v1/systemone`]: answer,
-      },
-    )
+    const answers = { '/v1/systemone': answer, [`${PREFIX}/v1/systemone`]: answer }
+    addCalls(scope, { bucket: 'decisions', body: { zstd: true }, answers })
     addEndpoint(scope, {
       url: `${PREFIX}/v1/models`,
       bucket: 'models',

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { withTimeout } from '../../../lib/with-timeout.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import { chainOf, whereCuttable } from '../cache/piece.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
@@ -50,7 +50,7 @@ export class DiskIndex {
         shelf.refreshing = null
       })
     // A disk may hang.
-    await Promise.race([shelf.refreshing, delay(REFRESH_MS, undefined, { ref: false })])
+    await withTimeout(REFRESH_MS, shelf.refreshing, undefined)
   }
 
   find(organisation: string, key: PrefixKey): PrefixMatch<StoredPiece> | null {

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
-import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
-import { requestSchemas } from '../../../http/wire/components.ts'
+import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { limitCalls, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
-import { toolNameIssue } from '../../openai/wire/tool-names.ts'
+import { checkToolNames } from '../../openai/wire/tool-names.ts'
 
 /** The maximum that one constraint supports. */
 const MOST_TOOLS = 256
@@ -12,94 +12,91 @@ const MOST_TOOLS = 256
 const MOST_STOPS = 32
 const LONGEST_STOP = 256
 
-const textBlock = z
-  .object({ type: z.literal('text'), text: z.string() })
-  .register(requestSchemas, { id: 'MessageTextBlock' })
+const textBlock = requests.object('MessageTextBlock', { type: z.literal('text'), text: z.string() })
 
 const base64Data: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected base64')
-const imageSource = z
-  .discriminatedUnion('type', [
-    z
-      .object({
-        type: z.literal('base64'),
-        media_type: z.string().describe('Only a hint: the server detects the type from the bytes.'),
-        data: base64Data,
-      })
-      .register(requestSchemas, { id: 'Base64ImageSource' }),
-    z
-      .object({ type: z.literal('url'), url: z.string().min(1, 'expected a URL') })
-      .register(requestSchemas, { id: 'UrlImageSource' }),
-    z
-      .object({ type: z.literal('file'), file_id: z.string().min(1, 'expected a file id') })
-      .register(requestSchemas, { id: 'FileImageSource' }),
-  ])
-  .register(requestSchemas, { id: 'MessageImageSource' })
-const imageBlock = z
-  .object({ type: z.literal('image'), source: imageSource })
-  .register(requestSchemas, { id: 'MessageImageBlock' })
+const imageSource = requests.union('MessageImageSource', 'type', [
+  requests.object('Base64ImageSource', {
+    type: z.literal('base64'),
+    media_type: z.string().describe('Only a hint: the server detects the type from the bytes.'),
+    data: base64Data,
+  }),
+  requests.object('UrlImageSource', { type: z.literal('url'), url: z.string().min(1, 'expected a URL') }),
+  requests.object('FileImageSource', { type: z.literal('file'), file_id: z.string().min(1, 'expected a file id') }),
+])
+const imageBlock = requests.object('MessageImageBlock', { type: z.literal('image'), source: imageSource })
 
-const documentSource = z
-  .object({
-    type: z.literal('text', 'only plain text is supported: send the pages of other documents as images'),
-    data: z.string(),
-  })
-  .register(requestSchemas, { id: 'PlainTextSource' })
-const documentBlock = z
-  .object({ type: z.literal('document'), source: documentSource, title: z.string().nullish() })
-  .register(requestSchemas, { id: 'MessageDocumentBlock' })
+const documentSource = requests.object('PlainTextSource', {
+  type: z.literal('text', 'only plain text is supported: send the pages of other documents as images'),
+  data: z.string(),
+})
+const documentBlock = requests.object('MessageDocumentBlock', {
+  type: z.literal('document'),
+  source: documentSource,
+  title: z.string().nullish(),
+})
 
-const toolReference = z
-  .object({ type: z.literal('tool_reference'), tool_name: z.string() })
-  .register(requestSchemas, { id: 'MessageToolReference' })
+const toolReference = requests.object('MessageToolReference', {
+  type: z.literal('tool_reference'),
+  tool_name: z.string(),
+})
 
-const resultPart = z
-  .discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolReference])
-  .register(requestSchemas, { id: 'MessageResultBlock' })
-const toolResult = z
-  .object({
-    type: z.literal('tool_result'),
-    tool_use_id: z.string().min(1),
-    content: z.union([z.string(), z.array(resultPart).max(MOST_PARTS)]).nullish(),
-    is_error: z.boolean().nullish(),
-  })
-  .register(requestSchemas, { id: 'MessageToolResultBlock' })
+const resultPart = requests.union('MessageResultBlock', 'type', [textBlock, imageBlock, documentBlock, toolReference])
+const toolResult = requests.object('MessageToolResultBlock', {
+  type: z.literal('tool_result'),
+  tool_use_id: z.string().min(1),
+  content: z.union([z.string(), z.array(resultPart).max(MOST_PARTS)]).nullish(),
+  is_error: z.boolean().nullish(),
+})
 
 const toolInput = clientMap(z.unknown()).register(requestSchemas, { id: 'MessageToolInput' })
-const toolUse = z
-  .object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: asText(toolInput) })
-  .register(requestSchemas, { id: 'MessageToolUseBlock' })
+const toolUse = requests.object('MessageToolUseBlock', {
+  type: z.literal('tool_use'),
+  id: z.string().min(1),
+  name: z.string().min(1),
+  input: asText(toolInput),
+})
 
-const thinkingBlock = z
-  .object({ type: z.literal('thinking'), thinking: z.string(), signature: z.string().nullish() })
-  .register(requestSchemas, { id: 'MessageThinkingBlock' })
-const redactedThinking = z
-  .object({ type: z.literal('redacted_thinking'), data: z.string().nullish() })
-  .register(requestSchemas, { id: 'MessageRedactedThinkingBlock' })
+const thinkingBlock = requests.object('MessageThinkingBlock', {
+  type: z.literal('thinking'),
+  thinking: z.string(),
+  signature: z.string().nullish(),
+})
+const redactedThinking = requests.object('MessageRedactedThinkingBlock', {
+  type: z.literal('redacted_thinking'),
+  data: z.string().nullish(),
+})
 
 /** The work of Anthropic's servers in an earlier turn. It is skipped, as are the tools that do it. */
-const serverBlock = z
-  .object({
-    type: z.enum([
-      'server_tool_use',
-      'web_search_tool_result',
-      'web_fetch_tool_result',
-      'code_execution_tool_result',
-      'bash_code_execution_tool_result',
-      'text_editor_code_execution_tool_result',
-      'tool_search_tool_result',
-      'mcp_tool_use',
-      'mcp_tool_result',
-      'container_upload',
-    ]),
-  })
-  .register(requestSchemas, { id: 'MessageServerToolBlock' })
+const serverBlock = requests.object('MessageServerToolBlock', {
+  type: z.enum([
+    'server_tool_use',
+    'web_search_tool_result',
+    'web_fetch_tool_result',
+    'code_execution_tool_result',
+    'bash_code_execution_tool_result',
+    'text_editor_code_execution_tool_result',
+    'tool_search_tool_result',
+    'mcp_tool_use',
+    'mcp_tool_result',
+    'container_upload',
+  ]),
+})
 
-const userBlock = z
-  .discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolResult, serverBlock])
-  .register(requestSchemas, { id: 'MessageUserBlock' })
-const assistantBlock = z
-  .discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
-  .register(requestSchemas, { id: 'MessageAssistantBlock' })
+const userBlock = requests.union('MessageUserBlock', 'type', [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  toolResult,
+  serverBlock,
+])
+const assistantBlock = requests.union('MessageAssistantBlock', 'type', [
+  textBlock,
+  thinkingBlock,
+  redactedThinking,
+  toolUse,
+  serverBlock,
+])
 
 /** Limits the calls of one turn: texts and thoughts between them do not end it. */
 const assistantBlocks = z
@@ -114,17 +111,17 @@ const assistantBlocks = z
 
 const texts = z.union([z.string(), z.array(textBlock).max(MOST_PARTS)])
 
-const message = z
-  .discriminatedUnion('role', [
-    z
-      .object({ role: z.literal('user'), content: z.union([z.string(), z.array(userBlock).min(1).max(MOST_PARTS)]) })
-      .register(requestSchemas, { id: 'UserMessageParam' }),
-    z
-      .object({ role: z.literal('assistant'), content: z.union([z.string(), assistantBlocks]) })
-      .register(requestSchemas, { id: 'AssistantMessageParam' }),
-    z.object({ role: z.literal('system'), content: texts }).register(requestSchemas, { id: 'SystemMessageParam' }),
-  ])
-  .register(requestSchemas, { id: 'MessageParam' })
+const message = requests.union('MessageParam', 'role', [
+  requests.object('UserMessageParam', {
+    role: z.literal('user'),
+    content: z.union([z.string(), z.array(userBlock).min(1).max(MOST_PARTS)]),
+  }),
+  requests.object('AssistantMessageParam', {
+    role: z.literal('assistant'),
+    content: z.union([z.string(), assistantBlocks]),
+  }),
+  requests.object('SystemMessageParam', { role: z.literal('system'), content: texts }),
+])
 
 const messages = z
   .array(message)
@@ -132,73 +129,56 @@ const messages = z
   .max(MOST_MESSAGES)
   .superRefine((messages, context) => {
     if (messages.at(-1)?.role !== 'assistant') return
-    const path = [messages.length - 1, 'role']
-    context.addIssue({
-      code: 'custom',
-      path,
-      message: 'the last message must be the user’s: replies are not continued',
-    })
+    const message = 'the last message must be the user’s: replies are not continued'
+    context.addIssue({ code: 'custom', path: [messages.length - 1, 'role'], message })
   })
 
 const inputSchema = clientMap(z.unknown()).register(requestSchemas, { id: 'ToolInputSchema' })
-const customTool = z
-  .object({
-    type: z.literal('custom').nullish(),
-    name: z.string().min(1),
-    description: z.string().nullish(),
-    input_schema: inputSchema,
-  })
-  .register(requestSchemas, { id: 'CustomTool' })
+const customTool = requests.object('CustomTool', {
+  type: z.literal('custom').nullish(),
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  input_schema: inputSchema,
+})
 /** A tool without a schema: Anthropic's servers run it, or only its models know it. */
-const typedTool = z
-  .object({ type: z.string().refine((type) => type !== 'custom'), name: z.string().nullish() })
-  .register(requestSchemas, { id: 'TypedTool' })
+const typedTool = requests.object('TypedTool', {
+  type: z.string().refine((type) => type !== 'custom'),
+  name: z.string().nullish(),
+})
 
 const anyTool = z.union([customTool, typedTool]).register(requestSchemas, { id: 'MessageTool' })
 const tools = z
   .array(anyTool)
   .max(MOST_TOOLS)
   .superRefine((tools, context) => {
-    const custom = [...tools.entries()].filter((entry): entry is [number, CustomToolBody] => isCustom(entry[1]))
-    const issue = toolNameIssue(custom.map(([, { name }]) => name))
-    if (!issue) return
-    const { message, code } = issue
-    context.addIssue({ code: 'custom', path: [custom[issue.index]![0], 'name'], message, params: { code } })
+    const custom = tools.flatMap((tool, at) => (isCustom(tool) ? [{ name: tool.name, path: [at, 'name'] }] : []))
+    checkToolNames(custom, context)
   })
 
 const single = { disable_parallel_tool_use: z.boolean().nullish() }
-const toolChoice = z
-  .discriminatedUnion('type', [
-    z.object({ type: z.literal('auto'), ...single }).register(requestSchemas, { id: 'ToolChoiceAuto' }),
-    z.object({ type: z.literal('any'), ...single }).register(requestSchemas, { id: 'ToolChoiceAny' }),
-    z
-      .object({ type: z.literal('tool'), name: z.string().min(1), ...single })
-      .register(requestSchemas, { id: 'ToolChoiceTool' }),
-    z.object({ type: z.literal('none') }).register(requestSchemas, { id: 'ToolChoiceNone' }),
-  ])
-  .register(requestSchemas, { id: 'MessageToolChoice' })
+const toolChoice = requests.union('MessageToolChoice', 'type', [
+  requests.object('ToolChoiceAuto', { type: z.literal('auto'), ...single }),
+  requests.object('ToolChoiceAny', { type: z.literal('any'), ...single }),
+  requests.object('ToolChoiceTool', { type: z.literal('tool'), name: z.string().min(1), ...single }),
+  requests.object('ToolChoiceNone', { type: z.literal('none') }),
+])
 
 const display = z.enum(['summarized', 'omitted']).nullish()
-const thinking = z
-  .discriminatedUnion('type', [
-    z
-      .object({ type: z.literal('enabled'), budget_tokens: z.int().min(1), display })
-      .register(requestSchemas, { id: 'ThinkingEnabled' }),
-    z.object({ type: z.literal('adaptive'), display }).register(requestSchemas, { id: 'ThinkingAdaptive' }),
-    z.object({ type: z.literal('between_tools') }).register(requestSchemas, { id: 'ThinkingBetweenTools' }),
-    z.object({ type: z.literal('disabled') }).register(requestSchemas, { id: 'ThinkingDisabled' }),
-  ])
-  .register(requestSchemas, { id: 'MessageThinkingOption' })
+const thinking = requests.union('MessageThinkingOption', 'type', [
+  requests.object('ThinkingEnabled', { type: z.literal('enabled'), budget_tokens: z.int().min(1), display }),
+  requests.object('ThinkingAdaptive', { type: z.literal('adaptive'), display }),
+  requests.object('ThinkingBetweenTools', { type: z.literal('between_tools') }),
+  requests.object('ThinkingDisabled', { type: z.literal('disabled') }),
+])
 
-const outputFormat = z
-  .object({ type: z.literal('json_schema'), schema: inputSchema.superRefine(checkLength) })
-  .register(requestSchemas, { id: 'JsonOutputFormat' })
-const outputConfig = z
-  .object({
-    effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
-    format: outputFormat.nullish(),
-  })
-  .register(requestSchemas, { id: 'OutputConfig' })
+const outputFormat = requests.object('JsonOutputFormat', {
+  type: z.literal('json_schema'),
+  schema: inputSchema.superRefine(checkLength),
+})
+const outputConfig = requests.object('OutputConfig', {
+  effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+  format: outputFormat.nullish(),
+})
 
 const prompt = {
   model: z.string(),
@@ -214,38 +194,32 @@ const prompt = {
 /** The error code that makes the official client send the whole conversation with each request. */
 export const THREADS_UNSUPPORTED = 'thread_unsupported_request'
 
-const metadata = z.object({ user_id: z.string().nullish() }).register(requestSchemas, { id: 'MessageMetadata' })
+const metadata = requests.object('MessageMetadata', { user_id: z.string().nullish() })
 
 /** Body of `POST /v1/messages`. Unknown keys are dropped, and so is `cache_control` everywhere. */
-export const messageRequest = z
-  .object({
-    ...prompt,
-    max_tokens: z.int().min(0),
-    metadata: metadata.nullish(),
-    stop_sequences: z.array(z.string().min(1).max(LONGEST_STOP)).max(MOST_STOPS).nullish(),
-    stream: z.boolean().nullish(),
-    thread: z
-      .unknown()
-      .optional()
-      .refine((thread) => (thread ?? null) === null, {
-        message: 'the server keeps no threads: send the whole conversation',
-        params: { code: THREADS_UNSUPPORTED },
-      }),
-    temperature: z.number().min(0).max(2).nullish(),
-    top_k: z.int().min(0).nullish(),
-    top_p: z.number().gt(0).max(1).nullish(),
-  })
-  .register(requestSchemas, { id: 'MessageRequest' })
+export const messageRequest = requests.object('MessageRequest', {
+  ...prompt,
+  max_tokens: z.int().min(0),
+  metadata: metadata.nullish(),
+  stop_sequences: z.array(z.string().min(1).max(LONGEST_STOP)).max(MOST_STOPS).nullish(),
+  stream: z.boolean().nullish(),
+  thread: z
+    .unknown()
+    .optional()
+    .refine((thread) => (thread ?? null) === null, {
+      message: 'the server keeps no threads: send the whole conversation',
+      params: { code: THREADS_UNSUPPORTED },
+    }),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_k: z.int().min(0).nullish(),
+  top_p: z.number().gt(0).max(1).nullish(),
+})
 
 /** Body of `POST /v1/messages/count_tokens`. */
 export const countTokensRequest = z.object(prompt).register(requestSchemas, { id: 'CountTokensRequest' })
 
-export const messageBody: BodyFormat<MessageRequestBody> = bodyFormat(import.meta.url, 'messageRequest', messageRequest)
-export const countTokensBody: BodyFormat<PromptBody> = bodyFormat(
-  import.meta.url,
-  'countTokensRequest',
-  countTokensRequest,
-)
+export const messageBody = bodyFormat(import.meta.url, 'messageRequest', messageRequest)
+export const countTokensBody = bodyFormat(import.meta.url, 'countTokensRequest', countTokensRequest)
 
 export function isCustom(tool: CustomToolBody | z.output<typeof typedTool>): tool is CustomToolBody {
   return 'input_schema' in tool

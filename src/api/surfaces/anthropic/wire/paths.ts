@@ -1,6 +1,6 @@
 import './message-request.ts'
 import './message-response.ts'
-import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
 
 const SHARED = {
   tag: 'messages',
@@ -19,12 +19,10 @@ export const ANTHROPIC_PATHS: Paths = {
       summary: 'Reply to a conversation, in Anthropic’s shape',
       parameters: [PRIORITY],
       body: json('MessageRequest'),
-      replies: {
-        200: {
-          description: 'The message; with `stream`, its events as they happen, each with its type as the name.',
-          content: { ...json('MessageReply'), ...stream('MessageEvent', { errors: 'MessageError' }) },
-        },
-      },
+      replies: ok('The message; with `stream`, its events as they happen, each with its type as the name.', {
+        ...json('MessageReply'),
+        ...stream('MessageEvent', { errors: 'MessageError' }),
+      }),
     }),
   },
   '/v1/messages/count_tokens': {
@@ -33,7 +31,7 @@ export const ANTHROPIC_PATHS: Paths = {
       id: 'countMessageTokens',
       summary: 'Count the prompt tokens of a message without generating it',
       body: json('CountTokensRequest'),
-      replies: { 200: { description: 'The tokens of the prompt.', content: json('MessageTokens') } },
+      replies: ok('The tokens of the prompt.', json('MessageTokens')),
     }),
   },
 }

@@ -1,6 +1,6 @@
 import './requests.ts'
 import './responses.ts'
-import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
 
 const SHARED = {
   tag: 'ollama',
@@ -18,7 +18,7 @@ export const OLLAMA_PATHS: Paths = {
       ...SHARED,
       id: 'retrieveOllamaVersion',
       summary: 'The version of Ollama whose API this is',
-      replies: { 200: { description: 'The version.', content: json('OllamaVersion') } },
+      replies: ok('The version.', json('OllamaVersion')),
       errors: READ_ERRORS,
     }),
   },
@@ -27,7 +27,7 @@ export const OLLAMA_PATHS: Paths = {
       ...SHARED,
       id: 'listOllamaModels',
       summary: 'The models that are served, as Ollama’s clients list them',
-      replies: { 200: { description: 'The models.', content: json('OllamaModelList') } },
+      replies: ok('The models.', json('OllamaModelList')),
       errors: READ_ERRORS,
     }),
   },
@@ -36,7 +36,7 @@ export const OLLAMA_PATHS: Paths = {
       ...SHARED,
       id: 'listRunningOllamaModels',
       summary: 'The models that are loaded',
-      replies: { 200: { description: 'The models.', content: json('OllamaRunningModelList') } },
+      replies: ok('The models.', json('OllamaRunningModelList')),
       errors: READ_ERRORS,
     }),
   },
@@ -46,7 +46,7 @@ export const OLLAMA_PATHS: Paths = {
       id: 'showOllamaModel',
       summary: 'One model',
       body: json('OllamaShowRequest'),
-      replies: { 200: { description: 'The model.', content: json('OllamaShownModel') } },
+      replies: ok('The model.', json('OllamaShownModel')),
       errors: [400, 401, 403, 404, 408, 413, 415, 429, 503],
     }),
   },
@@ -57,7 +57,7 @@ export const OLLAMA_PATHS: Paths = {
       summary: 'Reply to a conversation, in Ollama’s shape',
       parameters: [PRIORITY],
       body: json('OllamaChatRequest'),
-      replies: { 200: { description: REPLY, content: replyOf('OllamaChatReply') } },
+      replies: ok(REPLY, replyOf('OllamaChatReply')),
       errors: [...MODEL_ERRORS, 404],
     }),
   },
@@ -68,7 +68,7 @@ export const OLLAMA_PATHS: Paths = {
       summary: 'Reply to a prompt, in Ollama’s shape',
       parameters: [PRIORITY],
       body: json('OllamaGenerateRequest'),
-      replies: { 200: { description: REPLY, content: replyOf('OllamaGenerateReply') } },
+      replies: ok(REPLY, replyOf('OllamaGenerateReply')),
       errors: [...MODEL_ERRORS, 404],
     }),
   },

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
-import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
-import { requestSchemas } from '../../../http/wire/components.ts'
+import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { MOST_CALLS, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
-import { toolNameIssue } from '../../openai/wire/tool-names.ts'
+import { checkFunctionNames } from '../../openai/wire/tool-names.ts'
 
 const MOST_TOOLS = 256
 const MOST_STOPS = 32
@@ -15,56 +15,40 @@ const base64: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected base64')
 const images = z.array(base64).max(MOST_PARTS).nullish()
 
 const values = clientMap(z.unknown()).register(requestSchemas, { id: 'OllamaArguments' })
-const calledFunction = z
-  .object({ name: z.string().min(1), arguments: asText(values) })
-  .register(requestSchemas, { id: 'OllamaCalledFunction' })
-const toolCall = z
-  .object({ id: z.string().nullish(), function: calledFunction })
-  .register(requestSchemas, { id: 'OllamaToolCall' })
+const calledFunction = requests.object('OllamaCalledFunction', { name: z.string().min(1), arguments: asText(values) })
+const toolCall = requests.object('OllamaToolCall', { id: z.string().nullish(), function: calledFunction })
 
-const message = z
-  .object({
-    role: z.enum(['system', 'user', 'assistant', 'tool']),
-    content: z.string().nullish(),
-    thinking: z.string().nullish(),
-    images,
-    tool_calls: z.array(toolCall).max(MOST_CALLS).nullish(),
-    tool_call_id: z.string().nullish(),
-    tool_name: z.string().nullish(),
-  })
-  .register(requestSchemas, { id: 'OllamaMessage' })
+const message = requests.object('OllamaMessage', {
+  role: z.enum(['system', 'user', 'assistant', 'tool']),
+  content: z.string().nullish(),
+  thinking: z.string().nullish(),
+  images,
+  tool_calls: z.array(toolCall).max(MOST_CALLS).nullish(),
+  tool_call_id: z.string().nullish(),
+  tool_name: z.string().nullish(),
+})
 
 const schema = clientMap(z.unknown()).register(requestSchemas, { id: 'OllamaSchema' })
-const declaredFunction = z
-  .object({ name: z.string().min(1), description: z.string().nullish(), parameters: schema.nullish() })
-  .register(requestSchemas, { id: 'OllamaFunction' })
-const tool = z
-  .object({ type: z.literal('function'), function: declaredFunction })
-  .register(requestSchemas, { id: 'OllamaTool' })
+const declaredFunction = requests.object('OllamaFunction', {
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  parameters: schema.nullish(),
+})
+const tool = requests.object('OllamaTool', { type: z.literal('function'), function: declaredFunction })
 
-const tools = z
-  .array(tool)
-  .max(MOST_TOOLS)
-  .superRefine((tools, context) => {
-    const issue = toolNameIssue(tools.map((tool) => tool.function.name))
-    if (!issue) return
-    const { index, message, code } = issue
-    context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
-  })
+const tools = z.array(tool).max(MOST_TOOLS).superRefine(checkFunctionNames)
 
 const stop = z.string().min(1).max(LONGEST_STOP)
-const options = z
-  .object({
-    num_predict: z.int().min(-2).nullish().describe('-1 and -2: as many as fit the context.'),
-    seed: z.int().nullish(),
-    temperature: z.number().min(0).max(2).nullish(),
-    top_k: z.int().min(-1).nullish().describe('-1 and 0: no limit.'),
-    top_p: z.number().min(0).max(1).nullish().describe('0: always the likeliest token.'),
-    presence_penalty: z.number().min(-2).max(2).nullish(),
-    frequency_penalty: z.number().min(-2).max(2).nullish(),
-    stop: z.union([stop, z.array(stop).max(MOST_STOPS)]).nullish(),
-  })
-  .register(requestSchemas, { id: 'OllamaOptions' })
+const options = requests.object('OllamaOptions', {
+  num_predict: z.int().min(-2).nullish().describe('-1 and -2: as many as fit the context.'),
+  seed: z.int().nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_k: z.int().min(-1).nullish().describe('-1 and 0: no limit.'),
+  top_p: z.number().min(0).max(1).nullish().describe('0: always the likeliest token.'),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  stop: z.union([stop, z.array(stop).max(MOST_STOPS)]).nullish(),
+})
 
 const reply = {
   model: z.string(),
@@ -77,13 +61,11 @@ const reply = {
 }
 
 /** Body of `POST /api/chat`. Unknown keys are dropped. */
-export const chatRequest = z
-  .object({
-    ...reply,
-    messages: z.array(message).max(MOST_MESSAGES).nullish(),
-    tools: tools.nullish(),
-  })
-  .register(requestSchemas, { id: 'OllamaChatRequest' })
+export const chatRequest = requests.object('OllamaChatRequest', {
+  ...reply,
+  messages: z.array(message).max(MOST_MESSAGES).nullish(),
+  tools: tools.nullish(),
+})
 
 /** A field that is rejected unless it is empty. */
 const unsupported = (what: string) =>
@@ -93,31 +75,26 @@ const unsupported = (what: string) =>
     .optional()
 
 /** Body of `POST /api/generate`. */
-export const generateRequest = z
-  .object({
-    ...reply,
-    prompt: z.string().nullish(),
-    system: z.string().nullish(),
-    images,
-    suffix: unsupported('filling in the middle is'),
-    template: unsupported('templates of requests are'),
-    raw: unsupported('prompts without a template are'),
-    context: unsupported('contexts of earlier replies are'),
-  })
-  .register(requestSchemas, { id: 'OllamaGenerateRequest' })
+export const generateRequest = requests.object('OllamaGenerateRequest', {
+  ...reply,
+  prompt: z.string().nullish(),
+  system: z.string().nullish(),
+  images,
+  suffix: unsupported('filling in the middle is'),
+  template: unsupported('templates of requests are'),
+  raw: unsupported('prompts without a template are'),
+  context: unsupported('contexts of earlier replies are'),
+})
 
 /** Body of `POST /api/show`. Older clients say `name`. */
-export const showRequest = z
-  .object({ model: z.string().nullish(), name: z.string().nullish() })
-  .register(requestSchemas, { id: 'OllamaShowRequest' })
+export const showRequest = requests.object('OllamaShowRequest', {
+  model: z.string().nullish(),
+  name: z.string().nullish(),
+})
 
-export const chatBody: BodyFormat<ChatBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
-export const generateBody: BodyFormat<GenerateBody> = bodyFormat(import.meta.url, 'generateRequest', generateRequest)
-export const showBody: BodyFormat<z.output<typeof showRequest>> = bodyFormat(
-  import.meta.url,
-  'showRequest',
-  showRequest,
-)
+export const chatBody = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
+export const generateBody = bodyFormat(import.meta.url, 'generateRequest', generateRequest)
+export const showBody = bodyFormat(import.meta.url, 'showRequest', showRequest)
 
 const replyObject = z.object(reply)
 export type ReplyBody = z.output<typeof replyObject>

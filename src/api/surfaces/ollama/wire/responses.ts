@@ -1,22 +1,20 @@
 import { z } from 'zod'
-import { responseSchemas } from '../../../http/wire/components.ts'
+import { responseSchemas, responses } from '../../../http/wire/components.ts'
 
 /** Responses that Ollama's clients read. `openapi.json` describes them if the setting is on. */
 
 const rankedToken = { token: z.string(), logprob: z.number(), bytes: z.array(z.int().min(0).max(255)) }
-const logProb = z
-  .object({
-    ...rankedToken,
-    top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'OllamaRankedToken' })).optional(),
-  })
-  .register(responseSchemas, { id: 'OllamaLogProb' })
+const logProb = responses.object('OllamaLogProb', {
+  ...rankedToken,
+  top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'OllamaRankedToken' })).optional(),
+})
 
-const calledFunction = z
-  .object({ index: z.int().min(0), name: z.string(), arguments: z.unknown() })
-  .register(responseSchemas, { id: 'OllamaReplyFunction' })
-const toolCall = z
-  .object({ id: z.string(), function: calledFunction })
-  .register(responseSchemas, { id: 'OllamaReplyToolCall' })
+const calledFunction = responses.object('OllamaReplyFunction', {
+  index: z.int().min(0),
+  name: z.string(),
+  arguments: z.unknown(),
+})
+const toolCall = responses.object('OllamaReplyToolCall', { id: z.string(), function: calledFunction })
 
 /** The contents of one line or of the whole reply. */
 export interface SaidBody {
@@ -45,71 +43,68 @@ const line = {
   ...z.object(end).partial().shape,
 }
 
-const message = z
-  .object({
-    role: z.literal('assistant'),
-    content: z.string(),
-    thinking: z.string().optional(),
-    tool_calls: z.array(toolCall).optional(),
-  })
-  .register(responseSchemas, { id: 'OllamaReplyMessage' })
+const message = responses.object('OllamaReplyMessage', {
+  role: z.literal('assistant'),
+  content: z.string(),
+  thinking: z.string().optional(),
+  tool_calls: z.array(toolCall).optional(),
+})
 
 /** The response of `POST /api/chat`, or a line of it. */
-export const chatReply = z.object({ ...line, message }).register(responseSchemas, { id: 'OllamaChatReply' })
+export const chatReply = responses.object('OllamaChatReply', { ...line, message })
 
 /** The response of `POST /api/generate`, or a line of it. */
-export const generateReply = z
-  .object({ ...line, response: z.string(), thinking: z.string().optional() })
-  .register(responseSchemas, { id: 'OllamaGenerateReply' })
+export const generateReply = responses.object('OllamaGenerateReply', {
+  ...line,
+  response: z.string(),
+  thinking: z.string().optional(),
+})
 
-const details = z
-  .object({
-    parent_model: z.string(),
-    format: z.string(),
-    family: z.string(),
-    families: z.array(z.string()),
-    parameter_size: z.string(),
-    quantization_level: z.string(),
-  })
-  .register(responseSchemas, { id: 'OllamaModelDetails' })
+const details = responses.object('OllamaModelDetails', {
+  parent_model: z.string(),
+  format: z.string(),
+  family: z.string(),
+  families: z.array(z.string()),
+  parameter_size: z.string(),
+  quantization_level: z.string(),
+})
 
 const identity = { name: z.string(), model: z.string(), size: z.int(), digest: z.string(), details }
 
-const model = z.object({ ...identity, modified_at: z.string() }).register(responseSchemas, { id: 'OllamaModel' })
+const model = responses.object('OllamaModel', { ...identity, modified_at: z.string() })
 
 /** Response of `GET /api/tags`. */
-export const modelList = z.object({ models: z.array(model) }).register(responseSchemas, { id: 'OllamaModelList' })
+export const modelList = responses.object('OllamaModelList', { models: z.array(model) })
 
-const runningModel = z
-  .object({ ...identity, expires_at: z.string(), size_vram: z.int(), context_length: z.int() })
-  .register(responseSchemas, { id: 'OllamaRunningModel' })
+const runningModel = responses.object('OllamaRunningModel', {
+  ...identity,
+  expires_at: z.string(),
+  size_vram: z.int(),
+  context_length: z.int(),
+})
 
 /** Response of `GET /api/ps`. */
-export const runningModelList = z
-  .object({ models: z.array(runningModel) })
-  .register(responseSchemas, { id: 'OllamaRunningModelList' })
+export const runningModelList = responses.object('OllamaRunningModelList', { models: z.array(runningModel) })
 
 const facts = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'OllamaModelInfo' })
 
 /** Response of `POST /api/show`. */
-export const shownModel = z
-  .object({
-    license: z.string(),
-    modelfile: z.string(),
-    parameters: z.string(),
-    template: z.string(),
-    details,
-    model_info: facts,
-    capabilities: z.array(z.string()),
-    modified_at: z.string(),
-  })
-  .register(responseSchemas, { id: 'OllamaShownModel' })
+export const shownModel = responses.object('OllamaShownModel', {
+  license: z.string(),
+  modelfile: z.string(),
+  parameters: z.string(),
+  template: z.string(),
+  details,
+  model_info: facts,
+  capabilities: z.array(z.string()),
+  modified_at: z.string(),
+})
 
 /** Response of `GET /api/version`. */
-export const versionOf = z.object({ version: z.string() }).register(responseSchemas, { id: 'OllamaVersion' })
+export const versionOf = responses.object('OllamaVersion', { version: z.string() })
 
 /** Body of every error. */
-export const ollamaError = z.object({ error: z.string() }).register(responseSchemas, { id: 'OllamaError' })
+export const ollamaError = responses.object('OllamaError', { error: z.string() })
 
 const endObject = z.object(end)
 type Heading = Pick<z.output<typeof chatReply>, 'model' | 'created_at' | 'logprobs'>

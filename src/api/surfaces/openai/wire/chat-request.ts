@@ -1,46 +1,32 @@
 import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
-import { requestSchemas } from '../../../http/wire/components.ts'
+import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
 import { anyEffort, logprobs, replyOptions, topLogprobs } from './reply-options.ts'
-import { toolNameIssue } from './tool-names.ts'
+import { checkFunctionNames } from './tool-names.ts'
 
 const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
 
-const declaredFunction = z
-  .object({
-    name: z.string().min(1),
-    description: z.string().nullish(),
-    parameters: jsonObject.nullish(),
-    strict: z.boolean().nullish(),
-  })
-  .register(requestSchemas, { id: 'FunctionDeclaration' })
+const declaredFunction = requests.object('FunctionDeclaration', {
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  parameters: jsonObject.nullish(),
+  strict: z.boolean().nullish(),
+})
 
-const tool = z
-  .object({ type: z.literal('function'), function: declaredFunction })
-  .register(requestSchemas, { id: 'Tool' })
+const tool = requests.object('Tool', { type: z.literal('function'), function: declaredFunction })
 
 /** The maximum that one constraint supports. */
 const MOST_TOOLS = 256
 
-const tools = z
-  .array(tool)
-  .max(MOST_TOOLS)
-  .superRefine((tools, context) => {
-    const issue = toolNameIssue(tools.map((tool) => tool.function.name))
-    if (!issue) return
-    const { index, message, code } = issue
-    context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
-  })
+const tools = z.array(tool).max(MOST_TOOLS).superRefine(checkFunctionNames)
 
-const functionName = z.object({ name: z.string().min(1) }).register(requestSchemas, { id: 'FunctionName' })
+const functionName = requests.object('FunctionName', { name: z.string().min(1) })
 
 const choiceMode = z.enum(['none', 'auto', 'required'])
-const namedTool = z
-  .object({ type: z.literal('function'), function: functionName })
-  .register(requestSchemas, { id: 'NamedToolChoice' })
+const namedTool = requests.object('NamedToolChoice', { type: z.literal('function'), function: functionName })
 const toolChoice = z.union([choiceMode, namedTool]).register(requestSchemas, { id: 'ToolChoice' })
 
 /** The subset of the tools that the model may call. */
@@ -55,22 +41,16 @@ const allowedTools = z.object({
   }),
 })
 
-const namedSchema = z
-  .object({
-    name: z.string().min(1),
-    schema: jsonSchema.optional().describe('Any JSON by default.'),
-    strict: z.boolean().nullish(),
-  })
-  .register(requestSchemas, { id: 'NamedJsonSchema' })
+const namedSchema = requests.object('NamedJsonSchema', {
+  name: z.string().min(1),
+  schema: jsonSchema.optional().describe('Any JSON by default.'),
+  strict: z.boolean().nullish(),
+})
 
-const responseFormat = z
-  .discriminatedUnion('type', [
-    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
-    z
-      .object({ type: z.literal('json_schema'), json_schema: namedSchema })
-      .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
-  ])
-  .register(requestSchemas, { id: 'ChatResponseFormat' })
+const responseFormat = requests.union('ChatResponseFormat', 'type', [
+  requests.object('TextResponseFormat', { type: z.literal('text') }),
+  requests.object('JsonSchemaResponseFormat', { type: z.literal('json_schema'), json_schema: namedSchema }),
+])
 
 /** The contract's limit for one prompt of a multilook. */
 const MOST_CHOICES = 8
@@ -80,26 +60,22 @@ const jsonObjectFormat = z.object({
   schema: jsonSchema.optional().describe('An extension that other servers have too: the reply matches the schema.'),
 })
 
-const streamOptions = z
-  .object({ include_usage: z.boolean().nullish() })
-  .register(requestSchemas, { id: 'StreamOptions' })
+const streamOptions = requests.object('StreamOptions', { include_usage: z.boolean().nullish() })
 
 /** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
-export const chatRequest = z
-  .object({
-    messages: z.array(message).min(1).max(MOST_MESSAGES),
-    model: z.string(),
-    ...replyOptions,
-    n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
-    parallel_tool_calls: z.boolean().nullish(),
-    regex: z.string().min(1).nullish(),
-    response_format: responseFormat.nullish(),
-    stream: z.boolean().nullish(),
-    stream_options: streamOptions.nullish(),
-    tool_choice: toolChoice.nullish(),
-    tools: tools.nullish(),
-  })
-  .register(requestSchemas, { id: 'ChatCompletionRequest' })
+export const chatRequest = requests.object('ChatCompletionRequest', {
+  messages: z.array(message).min(1).max(MOST_MESSAGES),
+  model: z.string(),
+  ...replyOptions,
+  n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  regex: z.string().min(1).nullish(),
+  response_format: responseFormat.nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: streamOptions.nullish(),
+  tool_choice: toolChoice.nullish(),
+  tools: tools.nullish(),
+})
 
 /**
  * The same body with `compatibility: openai`, and OpenAI's other fields. It rejects fields that the server cannot honour,
@@ -126,10 +102,6 @@ export const openAiChatRequest = chatRequest
   })
 
 export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
-export const openAiChatBody: BodyFormat<ChatRequestBody> = bodyFormat(
-  import.meta.url,
-  'openAiChatRequest',
-  openAiChatRequest,
-)
+export const openAiChatBody = bodyFormat(import.meta.url, 'openAiChatRequest', openAiChatRequest)
 
 export type ChatRequestBody = z.output<typeof openAiChatRequest>

@@ -1,20 +1,16 @@
 import { z } from 'zod'
-import { responseSchemas } from '../../../http/wire/components.ts'
+import { responseSchemas, responses } from '../../../http/wire/components.ts'
 
 export const finishReason = z.enum(['stop', 'length', 'tool_calls', 'tool_error', 'tool_limit', 'interrupted'])
 
-const promptTokensDetails = z
-  .object({ audio_tokens: z.int().min(0) })
-  .register(responseSchemas, { id: 'PromptTokensDetails' })
+const promptTokensDetails = responses.object('PromptTokensDetails', { audio_tokens: z.int().min(0) })
 
-export const usage = z
-  .object({
-    prompt_tokens: z.int().min(0),
-    completion_tokens: z.int().min(0),
-    total_tokens: z.int().min(0),
-    prompt_tokens_details: promptTokensDetails.nullish(),
-  })
-  .register(responseSchemas, { id: 'Usage' })
+export const usage = responses.object('Usage', {
+  prompt_tokens: z.int().min(0),
+  completion_tokens: z.int().min(0),
+  total_tokens: z.int().min(0),
+  prompt_tokens_details: promptTokensDetails.nullish(),
+})
 
 const reply = {
   id: z.string(),
@@ -23,50 +19,38 @@ const reply = {
   system_fingerprint: z.string().optional().describe('Only with `compatibility: openai`, if known.'),
 }
 
-const calledFunction = z
-  .object({ name: z.string(), arguments: z.string() })
-  .register(responseSchemas, { id: 'ReplyFunction' })
+const calledFunction = responses.object('ReplyFunction', { name: z.string(), arguments: z.string() })
 
-const functionCall = z
-  .object({
-    id: z.string(),
-    type: z.literal('function'),
-    function: calledFunction,
-  })
-  .register(responseSchemas, { id: 'ReplyToolCall' })
+const functionCall = responses.object('ReplyToolCall', {
+  id: z.string(),
+  type: z.literal('function'),
+  function: calledFunction,
+})
 
-export const replyMessage = z
-  .object({
-    role: z.literal('assistant'),
-    content: z.string().nullable().describe('Null when the model only called tools.'),
-    refusal: z.null().optional().describe('Only with `compatibility: openai`.'),
-    reasoning_content: z.string().optional(),
-    tool_calls: z.array(functionCall).optional(),
-  })
-  .register(responseSchemas, { id: 'ReplyMessage' })
+export const replyMessage = responses.object('ReplyMessage', {
+  role: z.literal('assistant'),
+  content: z.string().nullable().describe('Null when the model only called tools.'),
+  refusal: z.null().optional().describe('Only with `compatibility: openai`.'),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(functionCall).optional(),
+})
 
-const functionChunk = z
-  .object({ name: z.string().optional(), arguments: z.string() })
-  .register(responseSchemas, { id: 'FunctionChunk' })
+const functionChunk = responses.object('FunctionChunk', { name: z.string().optional(), arguments: z.string() })
 
 /** A piece of a tool call. The first one has the id, type and name; later ones have arguments to append. */
-const functionCallChunk = z
-  .object({
-    index: z.int().min(0),
-    id: z.string().optional(),
-    type: z.literal('function').optional(),
-    function: functionChunk,
-  })
-  .register(responseSchemas, { id: 'ToolCallChunk' })
+const functionCallChunk = responses.object('ToolCallChunk', {
+  index: z.int().min(0),
+  id: z.string().optional(),
+  type: z.literal('function').optional(),
+  function: functionChunk,
+})
 
-export const delta = z
-  .object({
-    role: z.literal('assistant').optional(),
-    content: z.string().optional(),
-    reasoning_content: z.string().optional(),
-    tool_calls: z.array(functionCallChunk).optional(),
-  })
-  .register(responseSchemas, { id: 'Delta' })
+export const delta = responses.object('Delta', {
+  role: z.literal('assistant').optional(),
+  content: z.string().optional(),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(functionCallChunk).optional(),
+})
 
 const rankedToken = {
   token: z.string().describe('U+FFFD stands for bytes that do not form a whole character.'),
@@ -74,55 +58,43 @@ const rankedToken = {
   bytes: z.array(z.int().min(0).max(255)),
 }
 
-export const tokenLogProb = z
-  .object({
-    ...rankedToken,
-    top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'RankedToken' })),
-  })
-  .register(responseSchemas, { id: 'TokenLogProb' })
+export const tokenLogProb = responses.object('TokenLogProb', {
+  ...rankedToken,
+  top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'RankedToken' })),
+})
 
 /** Log-probabilities of the model's own tokens, without its reasoning. */
-export const logProbs = z
-  .object({ content: z.array(tokenLogProb), refusal: z.null() })
-  .register(responseSchemas, { id: 'LogProbs' })
+export const logProbs = responses.object('LogProbs', { content: z.array(tokenLogProb), refusal: z.null() })
 
-const choice = z
-  .object({
-    index: z.int().min(0),
-    message: replyMessage,
-    logprobs: logProbs.nullish().describe('Present when the request asks for them.'),
-    finish_reason: finishReason.nullable(),
-  })
-  .register(responseSchemas, { id: 'Choice' })
+const choice = responses.object('Choice', {
+  index: z.int().min(0),
+  message: replyMessage,
+  logprobs: logProbs.nullish().describe('Present when the request asks for them.'),
+  finish_reason: finishReason.nullable(),
+})
 
 /** Response of `POST /v1/chat/completions` without `stream`. */
-export const chatCompletion = z
-  .object({
-    ...reply,
-    object: z.literal('chat.completion'),
-    choices: z.array(choice),
-    usage: usage.nullable(),
-  })
-  .register(responseSchemas, { id: 'ChatCompletion' })
+export const chatCompletion = responses.object('ChatCompletion', {
+  ...reply,
+  object: z.literal('chat.completion'),
+  choices: z.array(choice),
+  usage: usage.nullable(),
+})
 
-const chunkChoice = z
-  .object({
-    index: z.int().min(0),
-    delta,
-    logprobs: logProbs.nullish().describe('Of the tokens of this chunk; present if the request asks for them.'),
-    finish_reason: finishReason.nullable(),
-  })
-  .register(responseSchemas, { id: 'ChunkChoice' })
+const chunkChoice = responses.object('ChunkChoice', {
+  index: z.int().min(0),
+  delta,
+  logprobs: logProbs.nullish().describe('Of the tokens of this chunk; present if the request asks for them.'),
+  finish_reason: finishReason.nullable(),
+})
 
 /** One event of a streamed response. */
-export const chatCompletionChunk = z
-  .object({
-    ...reply,
-    object: z.literal('chat.completion.chunk'),
-    choices: z.array(chunkChoice),
-    usage: usage.nullish(),
-  })
-  .register(responseSchemas, { id: 'ChatCompletionChunk' })
+export const chatCompletionChunk = responses.object('ChatCompletionChunk', {
+  ...reply,
+  object: z.literal('chat.completion.chunk'),
+  choices: z.array(chunkChoice),
+  usage: usage.nullish(),
+})
 
 export type UsageBody = z.output<typeof usage>
 export type ChatCompletionBody = z.output<typeof chatCompletion>

@@ -3,7 +3,7 @@ import './chat-response.ts'
 import './decision-request.ts'
 import './decision-response.ts'
 import './input-tokens.ts'
-import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
 
 export const CHAT_PATHS: Paths = {
   '/v1/chat/completions': {
@@ -13,12 +13,10 @@ export const CHAT_PATHS: Paths = {
       summary: 'Reply to a conversation',
       parameters: [PRIORITY],
       body: json('ChatCompletionRequest'),
-      replies: {
-        200: {
-          description: 'The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.',
-          content: { ...json('ChatCompletion'), ...stream('ChatCompletionChunk') },
-        },
-      },
+      replies: ok('The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.', {
+        ...json('ChatCompletion'),
+        ...stream('ChatCompletionChunk'),
+      }),
       errors: MODEL_ERRORS,
     }),
   },
@@ -28,7 +26,7 @@ export const CHAT_PATHS: Paths = {
       tag: 'chat',
       summary: 'Count the prompt tokens of a chat completion without generating it',
       body: json('ChatCompletionRequest'),
-      replies: { 200: { description: 'The tokens of the prompt.', content: json('InputTokens') } },
+      replies: ok('The tokens of the prompt.', json('InputTokens')),
       errors: MODEL_ERRORS,
     }),
   },
@@ -39,7 +37,7 @@ export const CHAT_PATHS: Paths = {
       summary: 'Answer typed questions about one input, with probabilities',
       parameters: [PRIORITY],
       body: json('DecisionRequest'),
-      replies: { 200: { description: 'The answers, in the order of the questions.', content: json('Decision') } },
+      replies: ok('The answers, in the order of the questions.', json('Decision')),
       errors: MODEL_ERRORS,
     }),
   },

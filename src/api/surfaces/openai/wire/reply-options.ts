@@ -1,18 +1,16 @@
 import { z } from 'zod'
-import { requestSchemas } from '../../../http/wire/components.ts'
+import { requests } from '../../../http/wire/components.ts'
 
 const penalty = z.number().min(-2).max(2).nullish()
 
-const internalTools = z.object({ focus: z.boolean().nullish() }).register(requestSchemas, { id: 'InternalTools' })
+const internalTools = requests.object('InternalTools', { focus: z.boolean().nullish() })
 
-const visionConfig = z
-  .object({
-    annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
-    enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
-    enable_audio_in_video: z.boolean().nullish(),
-    internal_tools: internalTools.nullish(),
-  })
-  .register(requestSchemas, { id: 'VisionConfig' })
+const visionConfig = requests.object('VisionConfig', {
+  annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
+  enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
+  enable_audio_in_video: z.boolean().nullish(),
+  internal_tools: internalTools.nullish(),
+})
 
 const MOST_LOGPROBS = 20
 export const logprobs = z.boolean().nullish()

@@ -1,22 +1,36 @@
+import type { z } from 'zod'
+
+type Context = z.core.$RefinementCtx<unknown>
+
 /**
- * Finds a tool name that is reserved or a duplicate. Names are compared as existing clients compare them: by the
- * recipient that a call to the tool would have.
- * @returns the first tool at fault; null when there is none.
+ * Rejects a list of tools in which a name is reserved or a duplicate. Names are compared as existing clients compare them:
+ * by the recipient that a call to the tool would have.
+ * @param names each with its place in the list.
  */
-export function toolNameIssue(names: readonly string[]): { index: number; message: string; code: string } | null {
+export function checkToolNames(names: readonly { name: string; path: (string | number)[] }[], context: Context): void {
   const seen = new Set<string>()
-  for (const [index, name] of names.entries()) {
+  for (const { name, path } of names) {
     const recipient = recipientOf(name)
-    if (recipient === RESERVED) {
-      return { index, message: `the name '${name.slice(0, 100)}' is reserved`, code: 'reserved_tool_name' }
-    }
-    if (seen.has(recipient)) {
-      const message = `another tool has the name '${name.slice(0, 100)}', or one that clients treat as the same`
-      return { index, message, code: 'duplicate_tool_name' }
+    const isReserved = recipient === RESERVED
+    if (isReserved || seen.has(recipient)) {
+      const shown = name.slice(0, 100)
+      const message = isReserved
+        ? `the name '${shown}' is reserved`
+        : `another tool has the name '${shown}', or one that clients treat as the same`
+      const code = isReserved ? 'reserved_tool_name' : 'duplicate_tool_name'
+      context.addIssue({ code: 'custom', path, message, params: { code } })
+      return
     }
     seen.add(recipient)
   }
-  return null
+}
+
+/** Checks the names of tools in the form of chat completions. */
+export function checkFunctionNames(tools: readonly { readonly function: { name: string } }[], context: Context): void {
+  checkToolNames(
+    tools.map(({ function: { name } }, index) => ({ name, path: [index, 'function', 'name'] })),
+    context,
+  )
 }
 
 const RESERVED = 'functions.parallel'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { responseSchemas } from '../../../http/wire/components.ts'
+import { page, responseSchemas, responses } from '../../../http/wire/components.ts'
 
 const part = z
   .looseObject({ type: z.string() })
@@ -19,14 +19,6 @@ const item = z
   .register(responseSchemas, { id: 'ResponseInputItem' })
 
 /** A page of the items that a response answers. Both ids are null on an empty page. */
-export const inputItemList = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(item),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
-  .register(responseSchemas, { id: 'ResponseInputItemList' })
+export const inputItemList = responses.object('ResponseInputItemList', page(item, z.string().nullable()))
 
 export type InputItemListBody = z.output<typeof inputItemList>

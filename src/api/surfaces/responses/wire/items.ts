@@ -1,15 +1,10 @@
 import { z } from 'zod'
-import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
-import { requestSchemas } from '../../../http/wire/components.ts'
-import { MOST_PARTS, mediaUrl, userPart } from '../../openai/wire/messages.ts'
+import { requestSchemas, requests } from '../../../http/wire/components.ts'
+import { detail, MOST_PARTS, mediaUrl, userPart } from '../../openai/wire/messages.ts'
 
-/** Other values count as left out, as in chats. */
-const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
-const text = z
-  .object({ type: z.literal('input_text'), text: z.string() })
-  .register(requestSchemas, { id: 'ResponseInputText' })
+const text = requests.object('ResponseInputText', { type: z.literal('input_text'), text: z.string() })
 
 const image = z
   .object({ type: z.literal('input_image'), image_url: mediaUrl.nullish(), file_id: fileId, detail })
@@ -39,26 +34,16 @@ const file = z
   })
   .register(requestSchemas, { id: 'ResponseInputFile' })
 
-const video = z
-  .object({ type: z.literal('input_video'), video_url: mediaUrl })
-  .register(requestSchemas, { id: 'ResponseInputVideo' })
+const video = requests.object('ResponseInputVideo', { type: z.literal('input_video'), video_url: mediaUrl })
 
-const outputText = z
-  .object({ type: z.literal('output_text'), text: z.string() })
-  .register(requestSchemas, { id: 'ResponseEarlierText' })
-const refusal = z
-  .object({ type: z.literal('refusal'), refusal: z.string() })
-  .register(requestSchemas, { id: 'ResponseEarlierRefusal' })
+const outputText = requests.object('ResponseEarlierText', { type: z.literal('output_text'), text: z.string() })
+const refusal = requests.object('ResponseEarlierRefusal', { type: z.literal('refusal'), refusal: z.string() })
 
 /** The parts of the Responses API, and those of chat messages for frames and audio. */
-const anyUserPart = z
-  .discriminatedUnion('type', [text, image, file, video, ...userPart.options])
-  .register(requestSchemas, { id: 'ResponseUserPart' })
+const anyUserPart = requests.union('ResponseUserPart', 'type', [text, image, file, video, ...userPart.options])
 const userParts = z.array(anyUserPart).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
-const earlierPart = z
-  .discriminatedUnion('type', [outputText, refusal, text])
-  .register(requestSchemas, { id: 'ResponseAssistantPart' })
+const earlierPart = requests.union('ResponseAssistantPart', 'type', [outputText, refusal, text])
 const earlierParts = z.array(earlierPart).min(1).max(MOST_PARTS)
 
 const item = {
@@ -67,73 +52,63 @@ const item = {
 }
 const message = { type: z.literal('message').optional(), ...item }
 
-const user = z
-  .object({ ...message, role: z.literal('user'), content: z.union([z.string(), userParts]) })
-  .register(requestSchemas, { id: 'ResponseUserMessage' })
-const system = z
-  .object({ ...message, role: z.literal('system'), content: z.union([z.string(), texts]) })
-  .register(requestSchemas, { id: 'ResponseSystemMessage' })
-const developer = z
-  .object({ ...message, role: z.literal('developer'), content: z.union([z.string(), texts]) })
-  .register(requestSchemas, { id: 'ResponseDeveloperMessage' })
-const assistant = z
-  .object({ ...message, role: z.literal('assistant'), content: z.union([z.string(), earlierParts]) })
-  .register(requestSchemas, { id: 'ResponseAssistantMessage' })
+const user = requests.object('ResponseUserMessage', {
+  ...message,
+  role: z.literal('user'),
+  content: z.union([z.string(), userParts]),
+})
+const system = requests.object('ResponseSystemMessage', {
+  ...message,
+  role: z.literal('system'),
+  content: z.union([z.string(), texts]),
+})
+const developer = requests.object('ResponseDeveloperMessage', {
+  ...message,
+  role: z.literal('developer'),
+  content: z.union([z.string(), texts]),
+})
+const assistant = requests.object('ResponseAssistantMessage', {
+  ...message,
+  role: z.literal('assistant'),
+  content: z.union([z.string(), earlierParts]),
+})
 
-const functionCall = z
-  .object({
-    type: z.literal('function_call'),
-    ...item,
-    call_id: z.string().min(1),
-    name: z.string().min(1),
-    arguments: z.string(),
-  })
-  .register(requestSchemas, { id: 'ResponseFunctionCall' })
+const functionCall = requests.object('ResponseFunctionCall', {
+  type: z.literal('function_call'),
+  ...item,
+  call_id: z.string().min(1),
+  name: z.string().min(1),
+  arguments: z.string(),
+})
 
-const shownPart = z
-  .discriminatedUnion('type', [text, image, file])
-  .register(requestSchemas, { id: 'ResponseCallOutputPart' })
+const shownPart = requests.union('ResponseCallOutputPart', 'type', [text, image, file])
 const shown = z.array(shownPart).min(1).max(MOST_PARTS)
-const functionCallOutput = z
-  .object({
-    type: z.literal('function_call_output'),
-    ...item,
-    call_id: z.string().min(1),
-    output: z.union([z.string(), shown]),
-  })
-  .register(requestSchemas, { id: 'ResponseFunctionCallOutput' })
+const functionCallOutput = requests.object('ResponseFunctionCallOutput', {
+  type: z.literal('function_call_output'),
+  ...item,
+  call_id: z.string().min(1),
+  output: z.union([z.string(), shown]),
+})
 
-const summary = z
-  .object({ type: z.literal('summary_text'), text: z.string() })
-  .register(requestSchemas, { id: 'ResponseReasoningSummary' })
-const thought = z
-  .object({ type: z.literal('reasoning_text'), text: z.string() })
-  .register(requestSchemas, { id: 'ResponseReasoningText' })
-const reasoning = z
-  .object({
-    type: z.literal('reasoning'),
-    ...item,
-    summary: z.array(summary).max(MOST_PARTS).nullish(),
-    content: z.array(thought).max(MOST_PARTS).nullish(),
-  })
-  .register(requestSchemas, { id: 'ResponseReasoning' })
+const summary = requests.object('ResponseReasoningSummary', { type: z.literal('summary_text'), text: z.string() })
+const thought = requests.object('ResponseReasoningText', { type: z.literal('reasoning_text'), text: z.string() })
+const reasoning = requests.object('ResponseReasoning', {
+  type: z.literal('reasoning'),
+  ...item,
+  summary: z.array(summary).max(MOST_PARTS).nullish(),
+  content: z.array(thought).max(MOST_PARTS).nullish(),
+})
 
-const reference = z
-  .object({ type: z.literal('item_reference'), id: z.string().min(1) })
-  .register(requestSchemas, { id: 'ResponseItemReference' })
+const reference = requests.object('ResponseItemReference', { type: z.literal('item_reference'), id: z.string().min(1) })
 
 /** An item of the input. */
-export const inputItem = z
-  .discriminatedUnion('type', [
-    z
-      .discriminatedUnion('role', [user, system, developer, assistant])
-      .register(requestSchemas, { id: 'ResponseMessage' }),
-    functionCall,
-    functionCallOutput,
-    reasoning,
-    reference,
-  ])
-  .register(requestSchemas, { id: 'ResponseItem' })
+export const inputItem = requests.union('ResponseItem', 'type', [
+  requests.union('ResponseMessage', 'role', [user, system, developer, assistant]),
+  functionCall,
+  functionCallOutput,
+  reasoning,
+  reference,
+])
 
 export type InputItemBody = z.output<typeof inputItem>
 type ReferenceBody = z.output<typeof reference>

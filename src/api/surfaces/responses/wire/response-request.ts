@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { bodyFormat } from '../../../http/body/body-format.ts'
 import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
-import { requestSchemas } from '../../../http/wire/components.ts'
+import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { limitCalls, MOST_MESSAGES } from '../../openai/wire/messages.ts'
 import { pairs } from '../../openai/wire/openai-fields.ts'
 import { anyEffort, replyOptions, topLogprobs } from '../../openai/wire/reply-options.ts'
-import { toolNameIssue } from '../../openai/wire/tool-names.ts'
+import { checkToolNames } from '../../openai/wire/tool-names.ts'
 import { type InputItemBody, inputItem } from './items.ts'
 
 /** The maximum that one constraint supports, and the same number of skipped tools. */
@@ -21,19 +21,17 @@ function unsupported(message: string) {
     .describe('Not supported: anything but null is rejected.')
 }
 
-const functionTool = z
-  .object({
-    type: z.literal('function'),
-    name: z.string().min(1),
-    description: z.string().nullish(),
-    parameters: clientMap(z.unknown()).register(requestSchemas, { id: 'ResponseToolParameters' }).nullish(),
-    strict: z.boolean().nullish(),
-  })
-  .register(requestSchemas, { id: 'ResponseFunctionTool' })
+const functionTool = requests.object('ResponseFunctionTool', {
+  type: z.literal('function'),
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  parameters: clientMap(z.unknown()).register(requestSchemas, { id: 'ResponseToolParameters' }).nullish(),
+  strict: z.boolean().nullish(),
+})
 
-const otherTool = z
-  .object({ type: z.string().refine((type) => type !== 'function', { abort: true }) })
-  .register(requestSchemas, { id: 'ResponseOtherTool' })
+const otherTool = requests.object('ResponseOtherTool', {
+  type: z.string().refine((type) => type !== 'function', { abort: true }),
+})
 
 const anyTool = z
   .union([functionTool, otherTool])
@@ -44,69 +42,46 @@ const tools = z
   .array(anyTool)
   .max(MOST_TOOLS)
   .superRefine((tools, context) => {
-    const functions = tools.flatMap((tool, at) => (isFunction(tool) ? [{ name: tool.name, at }] : []))
+    const functions = tools.flatMap((tool, at) => (isFunction(tool) ? [{ name: tool.name, path: [at, 'name'] }] : []))
     if (functions.length > MOST_FUNCTIONS) {
       context.addIssue({ code: 'custom', message: `expected at most ${MOST_FUNCTIONS} functions` })
     }
-    const issue = toolNameIssue(functions.map(({ name }) => name))
-    if (!issue) return
-    const { index, message, code } = issue
-    context.addIssue({ code: 'custom', path: [functions[index]!.at, 'name'], message, params: { code } })
+    checkToolNames(functions, context)
   })
 
 const choiceMode = z.enum(['none', 'auto', 'required'])
-const namedFunction = z
-  .object({ type: z.literal('function'), name: z.string().min(1) })
-  .register(requestSchemas, { id: 'ResponseNamedFunction' })
-const allowedTools = z
-  .object({
-    type: z.literal('allowed_tools'),
-    mode: z.enum(['auto', 'required']),
-    tools: z
-      .array(
-        z
-          .object({ type: z.string(), name: z.string().nullish() })
-          .register(requestSchemas, { id: 'ResponseAllowedTool' }),
-      )
-      .min(1)
-      .max(MOST_TOOLS),
-  })
-  .register(requestSchemas, { id: 'ResponseAllowedTools' })
-const namedTools = z
-  .discriminatedUnion('type', [namedFunction, allowedTools])
-  .register(requestSchemas, { id: 'ResponseNamedTools' })
+const namedFunction = requests.object('ResponseNamedFunction', { type: z.literal('function'), name: z.string().min(1) })
+const allowedTools = requests.object('ResponseAllowedTools', {
+  type: z.literal('allowed_tools'),
+  mode: z.enum(['auto', 'required']),
+  tools: z
+    .array(requests.object('ResponseAllowedTool', { type: z.string(), name: z.string().nullish() }))
+    .min(1)
+    .max(MOST_TOOLS),
+})
+const namedTools = requests.union('ResponseNamedTools', 'type', [namedFunction, allowedTools])
 const toolChoice = z.union([choiceMode, namedTools])
 
-const textFormat = z
-  .discriminatedUnion('type', [
-    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'ResponseTextFormat' }),
-    z
-      .object({
-        type: z.literal('json_schema'),
-        name: z.string().min(1),
-        description: z.string().nullish(),
-        schema: jsonSchema,
-        strict: z.boolean().nullish(),
-      })
-      .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
-    z
-      .object({ type: z.literal('json_object'), schema: jsonSchema.optional() })
-      .register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
-  ])
-  .register(requestSchemas, { id: 'ResponseFormatChoice' })
-const text = z
-  .object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() })
-  .register(requestSchemas, { id: 'ResponseTextOptions' })
+const textFormat = requests.union('ResponseFormatChoice', 'type', [
+  requests.object('ResponseTextFormat', { type: z.literal('text') }),
+  requests.object('ResponseJsonSchemaFormat', {
+    type: z.literal('json_schema'),
+    name: z.string().min(1),
+    description: z.string().nullish(),
+    schema: jsonSchema,
+    strict: z.boolean().nullish(),
+  }),
+  requests.object('ResponseJsonObjectFormat', { type: z.literal('json_object'), schema: jsonSchema.optional() }),
+])
+const text = requests.object('ResponseTextOptions', {
+  format: textFormat.nullish(),
+  verbosity: z.enum(['low', 'medium', 'high']).nullish(),
+})
 
-const reasoning = z
-  .object({
-    effort: anyEffort.nullish(),
-    summary: z
-      .enum(['auto', 'concise', 'detailed'])
-      .nullish()
-      .describe('Accepted and ignored: there are no summaries.'),
-  })
-  .register(requestSchemas, { id: 'ResponseReasoningOptions' })
+const reasoning = requests.object('ResponseReasoningOptions', {
+  effort: anyEffort.nullish(),
+  summary: z.enum(['auto', 'concise', 'detailed']).nullish().describe('Accepted and ignored: there are no summaries.'),
+})
 
 const LOG_PROBS = 'message.output_text.logprobs'
 /** Other values concern skipped tools, or fields that a response always has. */
@@ -127,9 +102,9 @@ const include = z
 
 const metadata = pairs().register(requestSchemas, { id: 'ResponseMetadata' })
 
-const streamOptions = z
-  .object({ include_obfuscation: z.boolean().nullish().describe('Accepted and ignored: nothing is obfuscated.') })
-  .register(requestSchemas, { id: 'ResponseStreamOptions' })
+const streamOptions = requests.object('ResponseStreamOptions', {
+  include_obfuscation: z.boolean().nullish().describe('Accepted and ignored: nothing is obfuscated.'),
+})
 
 const items = z
   .array(inputItem)
@@ -166,44 +141,34 @@ const promptFields = {
 }
 
 /** Body of `POST /v1/responses`. Unknown keys are dropped, as in chats. */
-export const responseRequest = z
-  .object({
-    ...promptFields,
-    background: z.literal(false, 'responses in the background are not supported').nullish(),
-    context_management: unsupported('compaction is not supported'),
-    frequency_penalty: replyOptions.frequency_penalty,
-    include: include.nullish(),
-    max_tool_calls: z.int().min(0).nullish().describe('Accepted and ignored: the server itself calls no tools.'),
-    metadata: metadata.nullish(),
-    presence_penalty: replyOptions.presence_penalty,
-    prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
-    safety_identifier: z.string().nullish().describe('Accepted and ignored.'),
-    service_tier: z.string().nullish().describe('Accepted and ignored.'),
-    store: z.boolean().nullish().describe('True by default.'),
-    stream: z.boolean().nullish(),
-    stream_options: streamOptions.nullish(),
-    temperature: replyOptions.temperature,
-    top_k: replyOptions.top_k,
-    top_logprobs: topLogprobs,
-    top_p: replyOptions.top_p,
-    user: z.string().nullish().describe('Accepted and ignored.'),
-  })
-  .register(requestSchemas, { id: 'ResponseRequest' })
+export const responseRequest = requests.object('ResponseRequest', {
+  ...promptFields,
+  background: z.literal(false, 'responses in the background are not supported').nullish(),
+  context_management: unsupported('compaction is not supported'),
+  frequency_penalty: replyOptions.frequency_penalty,
+  include: include.nullish(),
+  max_tool_calls: z.int().min(0).nullish().describe('Accepted and ignored: the server itself calls no tools.'),
+  metadata: metadata.nullish(),
+  presence_penalty: replyOptions.presence_penalty,
+  prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
+  safety_identifier: z.string().nullish().describe('Accepted and ignored.'),
+  service_tier: z.string().nullish().describe('Accepted and ignored.'),
+  store: z.boolean().nullish().describe('True by default.'),
+  stream: z.boolean().nullish(),
+  stream_options: streamOptions.nullish(),
+  temperature: replyOptions.temperature,
+  top_k: replyOptions.top_k,
+  top_logprobs: topLogprobs,
+  top_p: replyOptions.top_p,
+  user: z.string().nullish().describe('Accepted and ignored.'),
+})
 
-export const responseBody: BodyFormat<ResponseRequestBody> = bodyFormat(
-  import.meta.url,
-  'responseRequest',
-  responseRequest,
-)
+export const responseBody = bodyFormat(import.meta.url, 'responseRequest', responseRequest)
 
 /** Body of `POST /v1/responses/input_tokens`. */
 export const responsePrompt = z.object(promptFields).register(requestSchemas, { id: 'ResponsePrompt' })
 
-export const responsePromptBody: BodyFormat<ResponsePromptBody> = bodyFormat(
-  import.meta.url,
-  'responsePrompt',
-  responsePrompt,
-)
+export const responsePromptBody = bodyFormat(import.meta.url, 'responsePrompt', responsePrompt)
 
 export function isFunction(tool: ToolBody): tool is FunctionToolBody {
   return tool.type === 'function'

@@ -1,164 +1,133 @@
 import { z } from 'zod'
-import { responseSchemas } from '../../../http/wire/components.ts'
+import { responseSchemas, responses } from '../../../http/wire/components.ts'
 import { tokenLogProb } from '../../openai/wire/chat-response.ts'
 import { annotation } from './annotations.ts'
 
 const tokens = z.int().min(0)
 const itemStatus = z.enum(['in_progress', 'completed', 'incomplete'])
 
-const outputText = z
-  .object({
-    type: z.literal('output_text'),
-    text: z.string(),
-    annotations: z.array(annotation),
-    logprobs: z.array(tokenLogProb).describe('Empty unless the request asks for them.'),
-  })
-  .register(responseSchemas, { id: 'ResponseOutputText' })
+const outputText = responses.object('ResponseOutputText', {
+  type: z.literal('output_text'),
+  text: z.string(),
+  annotations: z.array(annotation),
+  logprobs: z.array(tokenLogProb).describe('Empty unless the request asks for them.'),
+})
 
-const message = z
-  .object({
-    id: z.string(),
-    type: z.literal('message'),
-    status: itemStatus,
-    role: z.literal('assistant'),
-    content: z.array(outputText),
-  })
-  .register(responseSchemas, { id: 'ResponseOutputMessage' })
+const message = responses.object('ResponseOutputMessage', {
+  id: z.string(),
+  type: z.literal('message'),
+  status: itemStatus,
+  role: z.literal('assistant'),
+  content: z.array(outputText),
+})
 
-const reasoningText = z
-  .object({ type: z.literal('reasoning_text'), text: z.string() })
-  .register(responseSchemas, { id: 'ResponseReasoningContent' })
-const summaryText = z
-  .object({ type: z.literal('summary_text'), text: z.string() })
-  .register(responseSchemas, { id: 'ResponseSummaryContent' })
-const reasoning = z
-  .object({
-    id: z.string(),
-    type: z.literal('reasoning'),
-    summary: z.array(summaryText).describe('Always empty.'),
-    content: z.array(reasoningText),
-    status: itemStatus,
-  })
-  .register(responseSchemas, { id: 'ResponseReasoningItem' })
+const reasoningText = responses.object('ResponseReasoningContent', {
+  type: z.literal('reasoning_text'),
+  text: z.string(),
+})
+const summaryText = responses.object('ResponseSummaryContent', { type: z.literal('summary_text'), text: z.string() })
+const reasoning = responses.object('ResponseReasoningItem', {
+  id: z.string(),
+  type: z.literal('reasoning'),
+  summary: z.array(summaryText).describe('Always empty.'),
+  content: z.array(reasoningText),
+  status: itemStatus,
+})
 
-const functionCall = z
-  .object({
-    id: z.string(),
-    type: z.literal('function_call'),
-    status: itemStatus,
-    call_id: z.string(),
-    name: z.string(),
-    arguments: z.string(),
-  })
-  .register(responseSchemas, { id: 'ResponseFunctionCallItem' })
+const functionCall = responses.object('ResponseFunctionCallItem', {
+  id: z.string(),
+  type: z.literal('function_call'),
+  status: itemStatus,
+  call_id: z.string(),
+  name: z.string(),
+  arguments: z.string(),
+})
 
-export const outputItem = z
-  .discriminatedUnion('type', [message, reasoning, functionCall])
-  .register(responseSchemas, { id: 'ResponseOutputItem' })
+export const outputItem = responses.union('ResponseOutputItem', 'type', [message, reasoning, functionCall])
 
-const inputDetails = z
-  .object({
-    cached_tokens: tokens.describe('Tokens that earlier requests had computed.'),
-    image_tokens: tokens,
-    audio_tokens: tokens,
-  })
-  .register(responseSchemas, { id: 'ResponseInputTokensDetails' })
-const outputDetails = z
-  .object({ reasoning_tokens: tokens })
-  .register(responseSchemas, { id: 'ResponseOutputTokensDetails' })
-const usage = z
-  .object({
-    input_tokens: tokens,
-    input_tokens_details: inputDetails,
-    output_tokens: tokens,
-    output_tokens_details: outputDetails,
-    total_tokens: tokens,
-  })
-  .register(responseSchemas, { id: 'ResponseUsage' })
+const inputDetails = responses.object('ResponseInputTokensDetails', {
+  cached_tokens: tokens.describe('Tokens that earlier requests had computed.'),
+  image_tokens: tokens,
+  audio_tokens: tokens,
+})
+const outputDetails = responses.object('ResponseOutputTokensDetails', { reasoning_tokens: tokens })
+const usage = responses.object('ResponseUsage', {
+  input_tokens: tokens,
+  input_tokens_details: inputDetails,
+  output_tokens: tokens,
+  output_tokens_details: outputDetails,
+  total_tokens: tokens,
+})
 
-const error = z.object({ code: z.string(), message: z.string() }).register(responseSchemas, { id: 'ResponseError' })
-const incomplete = z
-  .object({ reason: z.string().describe('`max_output_tokens`; `tool_error` or `tool_limit` of the focus tool.') })
-  .register(responseSchemas, { id: 'ResponseIncompleteDetails' })
+const error = responses.object('ResponseError', { code: z.string(), message: z.string() })
+const incomplete = responses.object('ResponseIncompleteDetails', {
+  reason: z.string().describe('`max_output_tokens`; `tool_error` or `tool_limit` of the focus tool.'),
+})
 
 const json = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'ResponseJsonObject' })
-const tool = z
-  .object({
-    type: z.literal('function'),
-    name: z.string(),
-    description: z.string().nullable(),
-    parameters: json.nullable(),
-    strict: z.boolean().nullable(),
-  })
-  .register(responseSchemas, { id: 'ResponseTool' })
-const namedFunction = z
-  .object({ type: z.literal('function'), name: z.string() })
-  .register(responseSchemas, { id: 'ResponseToolChoice' })
+const tool = responses.object('ResponseTool', {
+  type: z.literal('function'),
+  name: z.string(),
+  description: z.string().nullable(),
+  parameters: json.nullable(),
+  strict: z.boolean().nullable(),
+})
+const namedFunction = responses.object('ResponseToolChoice', { type: z.literal('function'), name: z.string() })
 
-const textFormat = z
-  .object({
-    type: z.enum(['text', 'json_schema', 'json_object']),
-    name: z.string().optional(),
-    description: z.string().nullable().optional(),
-    schema: z.unknown().optional(),
-    strict: z.boolean().optional(),
-  })
-  .register(responseSchemas, { id: 'ResponseFormat' })
-const text = z
-  .object({ format: textFormat, verbosity: z.enum(['low', 'medium', 'high']) })
-  .register(responseSchemas, { id: 'ResponseText' })
-const reasoningOptions = z
-  .object({
-    effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullable(),
-    summary: z.enum(['auto', 'concise', 'detailed']).nullable(),
-  })
-  .register(responseSchemas, { id: 'ResponseReasoningEffort' })
+const textFormat = responses.object('ResponseFormat', {
+  type: z.enum(['text', 'json_schema', 'json_object']),
+  name: z.string().optional(),
+  description: z.string().nullable().optional(),
+  schema: z.unknown().optional(),
+  strict: z.boolean().optional(),
+})
+const text = responses.object('ResponseText', { format: textFormat, verbosity: z.enum(['low', 'medium', 'high']) })
+const reasoningOptions = responses.object('ResponseReasoningEffort', {
+  effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullable(),
+  summary: z.enum(['auto', 'concise', 'detailed']).nullable(),
+})
 
 export const status = z.enum(['in_progress', 'completed', 'incomplete', 'failed'])
 
 /** A response, whole or in one of the events of its stream. */
-export const response = z
-  .object({
-    id: z.string(),
-    object: z.literal('response'),
-    created_at: z.int().min(0),
-    completed_at: z.int().min(0).nullable(),
-    status,
-    background: z.literal(false),
-    error: error.nullable(),
-    incomplete_details: incomplete.nullable(),
-    instructions: z.string().nullable(),
-    max_output_tokens: z.int().nullable(),
-    max_tool_calls: z.int().nullable(),
-    model: z.string(),
-    output: z.array(outputItem),
-    parallel_tool_calls: z.boolean(),
-    previous_response_id: z.string().nullable(),
-    prompt_cache_key: z.string().nullable(),
-    reasoning: reasoningOptions,
-    safety_identifier: z.string().nullable(),
-    service_tier: z.literal('default'),
-    store: z.boolean(),
-    temperature: z.number(),
-    text,
-    tool_choice: z.union([z.enum(['none', 'auto', 'required']), namedFunction]),
-    tools: z.array(tool).describe('The tools of type `function`; others were skipped.'),
-    top_logprobs: z.int().min(0),
-    top_p: z.number(),
-    presence_penalty: z.number(),
-    frequency_penalty: z.number(),
-    truncation: z.literal('disabled'),
-    usage: usage.nullable(),
-    user: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()).register(responseSchemas, { id: 'ResponsePairs' }),
-  })
-  .register(responseSchemas, { id: 'Response' })
+export const response = responses.object('Response', {
+  id: z.string(),
+  object: z.literal('response'),
+  created_at: z.int().min(0),
+  completed_at: z.int().min(0).nullable(),
+  status,
+  background: z.literal(false),
+  error: error.nullable(),
+  incomplete_details: incomplete.nullable(),
+  instructions: z.string().nullable(),
+  max_output_tokens: z.int().nullable(),
+  max_tool_calls: z.int().nullable(),
+  model: z.string(),
+  output: z.array(outputItem),
+  parallel_tool_calls: z.boolean(),
+  previous_response_id: z.string().nullable(),
+  prompt_cache_key: z.string().nullable(),
+  reasoning: reasoningOptions,
+  safety_identifier: z.string().nullable(),
+  service_tier: z.literal('default'),
+  store: z.boolean(),
+  temperature: z.number(),
+  text,
+  tool_choice: z.union([z.enum(['none', 'auto', 'required']), namedFunction]),
+  tools: z.array(tool).describe('The tools of type `function`; others were skipped.'),
+  top_logprobs: z.int().min(0),
+  top_p: z.number(),
+  presence_penalty: z.number(),
+  frequency_penalty: z.number(),
+  truncation: z.literal('disabled'),
+  usage: usage.nullable(),
+  user: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()).register(responseSchemas, { id: 'ResponsePairs' }),
+})
 
 const at = { item_id: z.string(), output_index: z.int().min(0) }
 const part = { ...at, content_index: z.int().min(0) }
-const anyPart = z
-  .discriminatedUnion('type', [outputText, reasoningText])
-  .register(responseSchemas, { id: 'ResponseContentPart' })
+const anyPart = responses.union('ResponseContentPart', 'type', [outputText, reasoningText])
 
 /** An event while a response is generated, without its number. */
 const lifecycle = z.object({
@@ -208,14 +177,12 @@ const callDone = z.object({
   name: z.string(),
   arguments: z.string(),
 })
-const errorDetail = z
-  .object({
-    type: z.string(),
-    code: z.string().nullable(),
-    message: z.string(),
-    param: z.string().nullable(),
-  })
-  .register(responseSchemas, { id: 'ResponseErrorDetail' })
+const errorDetail = responses.object('ResponseErrorDetail', {
+  type: z.string(),
+  code: z.string().nullable(),
+  message: z.string(),
+  param: z.string().nullable(),
+})
 const failure = z.object({
   type: z.literal('error'),
   code: z.string().nullable(),
@@ -248,14 +215,15 @@ export const responseEvent = z
   .register(responseSchemas, { id: 'ResponseEvent' })
 
 /** Response of `DELETE /v1/responses/{response_id}`. */
-export const deletedResponse = z
-  .object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })
-  .register(responseSchemas, { id: 'DeletedResponse' })
+export const deletedResponse = responses.object('DeletedResponse', {
+  id: z.string(),
+  object: z.literal('response'),
+  deleted: z.literal(true),
+})
 
 export type ResponseBody = z.output<typeof response>
 export type ResponseUsageBody = z.output<typeof usage>
 export type OutputItemBody = z.output<typeof outputItem>
-export type OutputTextBody = z.output<typeof outputText>
 export type TokenLogProbBody = z.output<typeof tokenLogProb>
 export type DeletedResponseBody = z.output<typeof deletedResponse>
 export type ResponseEventBody = {

@@ -1,5 +1,5 @@
 import './system-one.ts'
-import { json, operation, type Paths, PRIORITY, ref } from '../../../http/wire/describe.ts'
+import { json, ok, operation, type Paths, PRIORITY, ref } from '../../../http/wire/describe.ts'
 
 const CONVENTION = { errors: 'SystemOneError', headers: ['x-typesafe-request-id'] } as const
 
@@ -12,7 +12,7 @@ export const TYPESAFE_PATHS: Paths = {
       id: 'listSystemOneModels',
       tag: 'systemOne',
       summary: 'The models that are served, as TypeSafe’s clients list them',
-      replies: { 200: { description: 'The models.', content: json('SystemOneModelList') } },
+      replies: ok('The models.', json('SystemOneModelList')),
       errors: [401, 429, 503],
       convention: CONVENTION,
     }),
@@ -27,9 +27,7 @@ function systemOne(id: string): Paths[string] {
       summary: 'Answer named questions about one state, with probabilities',
       parameters: [PRIORITY],
       body: { ...json('SystemOneRequest'), 'multipart/form-data': { schema: ref('SystemOneForm') } },
-      replies: {
-        200: { description: 'The answers, by the names of their questions.', content: json('SystemOneResponse') },
-      },
+      replies: ok('The answers, by the names of their questions.', json('SystemOneResponse')),
       errors: [401, 403, 408, 413, 415, 422, 429, 500, 503, 504],
       convention: CONVENTION,
     }),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, clientMap } from '../../../http/wire/client-json.ts'
-import { requestSchemas, responseSchemas } from '../../../http/wire/components.ts'
+import { requestSchemas, requests, responseSchemas, responses } from '../../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
 
 const MOST_QUESTIONS = 400
@@ -25,10 +25,7 @@ const noul = z
   .strictObject({
     type: z.literal('noul'),
     instructions: content.optional(),
-    criteria: z
-      .strictObject({ true: content.optional(), false: content.optional() })
-      .register(requestSchemas, { id: 'NoulCriteria' })
-      .nullish(),
+    criteria: requests.strictObject('NoulCriteria', { true: content.optional(), false: content.optional() }).nullish(),
   })
   .superRefine(({ instructions, criteria }, context) => {
     if ((instructions ?? criteria?.true ?? criteria?.false ?? null) !== null) return
@@ -36,32 +33,24 @@ const noul = z
   })
   .register(requestSchemas, { id: 'NoulQuestion' })
 
-const choice = z
-  .strictObject({
-    type: z.literal('choice'),
-    instructions: content.optional(),
-    criteria: sized(content, MOST_OPTIONS, 'choices').register(requestSchemas, { id: 'NamedChoices' }),
-  })
-  .register(requestSchemas, { id: 'NamedChoiceQuestion' })
+const choice = requests.strictObject('NamedChoiceQuestion', {
+  type: z.literal('choice'),
+  instructions: content.optional(),
+  criteria: sized(content, MOST_OPTIONS, 'choices').register(requestSchemas, { id: 'NamedChoices' }),
+})
 
-const score = z
-  .strictObject({
-    type: z.literal('score'),
-    instructions: content.optional(),
-    criteria: z.array(content).min(1).max(MOST_OPTIONS),
-  })
-  .register(requestSchemas, { id: 'RubricQuestion' })
+const score = requests.strictObject('RubricQuestion', {
+  type: z.literal('score'),
+  instructions: content.optional(),
+  criteria: z.array(content).min(1).max(MOST_OPTIONS),
+})
 
-const box = z
-  .strictObject({
-    type: z.literal('box'),
-    instructions: z.string().refine((text) => text.trim() !== '', 'expected what to look for'),
-  })
-  .register(requestSchemas, { id: 'LocationQuestion' })
+const box = requests.strictObject('LocationQuestion', {
+  type: z.literal('box'),
+  instructions: z.string().refine((text) => text.trim() !== '', 'expected what to look for'),
+})
 
-const question = z
-  .discriminatedUnion('type', [noul, choice, score, box])
-  .register(requestSchemas, { id: 'SystemOneQuestion' })
+const question = requests.union('SystemOneQuestion', 'type', [noul, choice, score, box])
 
 /** The image in base64; or, with `part`, in the part of the form with that name. */
 const asset = z
@@ -94,14 +83,12 @@ function sized<Value extends z.ZodType>(value: Value, most: number, noun: string
 }
 
 /** Body of `POST /v1/systemone`. Unknown keys are rejected. */
-export const systemOneRequest = z
-  .strictObject({
-    model: z.string(),
-    state: content,
-    questions: sized(question, MOST_QUESTIONS, 'questions').register(requestSchemas, { id: 'NamedQuestions' }),
-    assets: sized(asset, MOST_ASSETS, 'assets', placeholder).register(requestSchemas, { id: 'NamedAssets' }).nullish(),
-  })
-  .register(requestSchemas, { id: 'SystemOneRequest' })
+export const systemOneRequest = requests.strictObject('SystemOneRequest', {
+  model: z.string(),
+  state: content,
+  questions: sized(question, MOST_QUESTIONS, 'questions').register(requestSchemas, { id: 'NamedQuestions' }),
+  assets: sized(asset, MOST_ASSETS, 'assets', placeholder).register(requestSchemas, { id: 'NamedAssets' }).nullish(),
+})
 
 /** The request in a form whose other parts are the images that assets name. */
 export const systemOneForm = z
@@ -116,66 +103,59 @@ export type SystemOneQuestionBody = z.output<typeof question>
 
 const share = z.number().min(0).max(1)
 const shares = z.record(z.string(), share).register(responseSchemas, { id: 'NamedShares' })
-const noulAnswer = z.object({ type: z.literal('noul'), noul: share }).register(responseSchemas, { id: 'NoulAnswer' })
-const choiceAnswer = z
-  .object({ type: z.literal('choice'), choice: z.string(), confidence: share, probabilities: shares })
-  .register(responseSchemas, { id: 'NamedChoiceAnswer' })
-const scoreAnswer = z
-  .object({
-    type: z.literal('score'),
-    score: z.number(),
-    confidence: share,
-    legend: z.record(z.string(), shownContent).register(responseSchemas, { id: 'RubricLegend' }),
-    probabilities: shares,
-  })
-  .register(responseSchemas, { id: 'RubricAnswer' })
-const edges = z
-  .object({ top: share, bottom: share, left: share, right: share })
-  .register(responseSchemas, { id: 'LocationEdges' })
-const boxAnswer = z
-  .object({
-    type: z.literal('box'),
-    box: edges,
-    confidence: share.nullable().describe('0 when nothing was found: the box is then the whole image.'),
-    x_asset: z
-      .string()
-      .optional()
-      .describe('The asset that the box is in; present if something was found and the state has several images.'),
-  })
-  .register(responseSchemas, { id: 'LocationAnswer' })
-const answer = z
-  .discriminatedUnion('type', [noulAnswer, choiceAnswer, scoreAnswer, boxAnswer])
-  .register(responseSchemas, { id: 'SystemOneAnswer' })
-const usage = z
-  .object({ input_tokens: z.int().min(0), output_tokens: z.int().min(0) })
-  .register(responseSchemas, { id: 'SystemOneUsage' })
+const noulAnswer = responses.object('NoulAnswer', { type: z.literal('noul'), noul: share })
+const choiceAnswer = responses.object('NamedChoiceAnswer', {
+  type: z.literal('choice'),
+  choice: z.string(),
+  confidence: share,
+  probabilities: shares,
+})
+const scoreAnswer = responses.object('RubricAnswer', {
+  type: z.literal('score'),
+  score: z.number(),
+  confidence: share,
+  legend: z.record(z.string(), shownContent).register(responseSchemas, { id: 'RubricLegend' }),
+  probabilities: shares,
+})
+const edges = responses.object('LocationEdges', { top: share, bottom: share, left: share, right: share })
+const boxAnswer = responses.object('LocationAnswer', {
+  type: z.literal('box'),
+  box: edges,
+  confidence: share.nullable().describe('0 when nothing was found: the box is then the whole image.'),
+  x_asset: z
+    .string()
+    .optional()
+    .describe('The asset that the box is in; present if something was found and the state has several images.'),
+})
+const answer = responses.union('SystemOneAnswer', 'type', [noulAnswer, choiceAnswer, scoreAnswer, boxAnswer])
+const usage = responses.object('SystemOneUsage', { input_tokens: z.int().min(0), output_tokens: z.int().min(0) })
 
 /** Response of `POST /v1/systemone`. */
-export const systemOneResponse = z
-  .object({
-    model: z.string(),
-    answers: z.record(z.string(), answer).register(responseSchemas, { id: 'NamedAnswers' }),
-    usage,
-  })
-  .register(responseSchemas, { id: 'SystemOneResponse' })
+export const systemOneResponse = responses.object('SystemOneResponse', {
+  model: z.string(),
+  answers: z.record(z.string(), answer).register(responseSchemas, { id: 'NamedAnswers' }),
+  usage,
+})
 
-const model = z
-  .object({ name: z.string(), description: z.string(), release_date: z.string() })
-  .register(responseSchemas, { id: 'SystemOneModel' })
+const model = responses.object('SystemOneModel', {
+  name: z.string(),
+  description: z.string(),
+  release_date: z.string(),
+})
 
 /** Response of `GET /typesafe/v1/models`. */
-export const systemOneModels = z
-  .object({ models: z.array(model) })
-  .register(responseSchemas, { id: 'SystemOneModelList' })
+export const systemOneModels = responses.object('SystemOneModelList', { models: z.array(model) })
 
-const validationError = z
-  .object({ loc: z.array(z.union([z.string(), z.int()])), msg: z.string(), type: z.string() })
-  .register(responseSchemas, { id: 'SystemOneValidationError' })
+const validationError = responses.object('SystemOneValidationError', {
+  loc: z.array(z.union([z.string(), z.int()])),
+  msg: z.string(),
+  type: z.string(),
+})
 
 /** Body of errors: a list with status 422, else a sentence. */
-export const systemOneError = z
-  .object({ detail: z.union([z.string(), z.array(validationError)]) })
-  .register(responseSchemas, { id: 'SystemOneError' })
+export const systemOneError = responses.object('SystemOneError', {
+  detail: z.union([z.string(), z.array(validationError)]),
+})
 
 export type SystemOneAnswerBody = z.output<typeof answer>
 export type SystemOneResponseBody = z.output<typeof systemOneResponse>

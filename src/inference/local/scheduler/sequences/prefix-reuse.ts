@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { getOrMake } from '../../../../lib/get-or-make.ts'
+import { withTimeout } from '../../../../lib/with-timeout.ts'
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import { pieceAt } from '../../cache/piece.ts'
@@ -130,8 +130,7 @@ export class PrefixReuse {
     const found = this.find(group, running)?.cut.cells ?? 0
     const read = disk.begin(group, cached?.cut.cells ?? 0, found, this.#cache.limitBytes)
     if (read === null) return
-    const tooLate = delay(Math.min(read.limitMs, MOST_READ_MS), undefined, { ref: false })
-    await Promise.race([this.#adopt(read, cached, disk), tooLate])
+    await withTimeout(Math.min(read.limitMs, MOST_READ_MS), this.#adopt(read, cached, disk), undefined)
   }
 
   /** Adds the pieces that were read to the prefix cache, up to the first missing one. */
