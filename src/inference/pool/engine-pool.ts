@@ -19,7 +19,7 @@ export interface EnginePoolOptions {
 /** With the defaults in place of what is left out. */
 type Settled<Options> = { readonly [Name in keyof Options]-?: Exclude<Options[Name], undefined> }
 
-export interface PoolLogger {
+interface PoolLogger {
   info(message: string): void
   error(message: string): void
 }
