@@ -16,7 +16,7 @@ export interface Draft {
 }
 
 /** Returns those of the names that are known. */
-export type KnownNames = (names: readonly string[]) => Promise<ReadonlySet<string>>
+type KnownNames = (names: readonly string[]) => Promise<ReadonlySet<string>>
 
 /** Stores immutable bytes under names. A name is `folder/name`, of letters, digits and `-`; the server makes it. */
 export interface BlobStore {
