@@ -82,7 +82,7 @@ template <int NR> struct Activations {
 };
 
 /** Bytes by which GEMV prefetches weights ahead. */
-constexpr int64_t PREFETCH_BYTES = 2048;
+constexpr int64_t PREFETCH_BYTES = 1024;
 
 /** Prefetches what lies PREFETCH_BYTES after some blocks. */
 template <int COUNT, typename Block> inline void prefetch_ahead(const Block * blocks) {
