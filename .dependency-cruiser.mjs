@@ -156,7 +156,7 @@ const ROOMS = {
   ],
   'inference/local/disk': ['cache', 'native', '*']
     .map((name) => `inference/local/${name}`)
-    .concat('inference/contract', 'setup'),
+    .concat('inference/contract', 'setup', 'lib'),
   'inference/local/cache': ['inference/local/tokens', 'inference/local/native'],
   'inference/local/tokens': ['inference/local/*', 'inference/local/native', 'inference/contract', 'media', ...BASICS],
   'inference/local/sampling': [
@@ -164,7 +164,7 @@ const ROOMS = {
   ],
   // What both processes know.
   'inference/local/*': ['inference/contract', 'models', ...BASICS],
-  'inference/local/native': ['inference/contract', 'setup'],
+  'inference/local/native': ['inference/contract', 'setup', 'lib'],
   'inference/remote/*': [
     ...['vllm', 'sglang', 'openai', 'http', 'servers', 'tokens', 'wire'].map((name) => `inference/remote/${name}`),
     ...['inference/constraints', 'inference/contract', 'models', 'families', 'templates', 'media', ...BASICS],
