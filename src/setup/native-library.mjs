@@ -97,7 +97,8 @@ export const CPU = {
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
   ownHeaders: [
-    ...['micro-kernel', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention', 'cell-order'],
+    ...['micro-kernel', 'floats', 'panels', 'gelu', 'cell-order', 'encoder-attention'],
+    ...['attention', 'attention-micro-kernel', 'attention-work'],
     ...[
       'gemm',
       'gemm-activations',
