@@ -223,7 +223,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
 
     studio = await openStudio(server.url)
     await studio.page.getByRole('button', { name: 'Use the camera' }).click()
-    expect(await studio.page.getByRole('alert').innerText()).toContain('Allow it beside the address')
+    expect(await studio.page.getByRole('alert').innerText()).toContain('Allow it in the address bar')
     await studio.page.keyboard.press('Escape')
     await studio.page.getByText('Drop an image, a video or a sound').waitFor()
     expect(studio.errors).toEqual([])

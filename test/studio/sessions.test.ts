@@ -123,7 +123,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await drop(page, 'cut.json', file.slice(0, -20))
     await page.getByText('cut.json is damaged: it is not a complete session.').waitFor()
     await drop(page, 'newer.json', file.replace('"lookout_session": 1', '"lookout_session": 2'))
-    await page.getByText('A newer Studio has saved newer.json. Update this server to open it.').waitFor()
+    await page.getByText('newer.json was saved by a newer Studio. Update this server to open it.').waitFor()
     expect(await page.locator('.mark').count()).toBeGreaterThan(0)
     const { parts, ...rest } = JSON.parse(file)
     const damaged = { ...rest, parts: { ...parts, ask: { draft: 'x', turns: [{ id: 5 }] }, future: { kept: true } } }
