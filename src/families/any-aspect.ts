@@ -10,6 +10,23 @@ export const exaone45: Family = {
   image: { patchSize: 14, mergeSize: 2 },
 }
 
+/** Its users see coordinates from 0 to 1, its makers do not say: nothing is read here. */
+export const kimiVl: Family = {
+  ...PLAIN,
+  title: 'Kimi-VL',
+  projectors: ['kimivl'],
+  // The limits are llama.cpp's.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 8, maxTokens: 1024 },
+}
+
+export const kimiK25: Family = {
+  ...kimiVl,
+  title: 'Kimi K2.5, GLM-5.2-V',
+  projectors: ['kimik25'],
+  // llama.cpp's limits, for files that have none.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 2, maxTokens: 4096 },
+}
+
 export const mimoVl: Family = {
   ...PLAIN,
   title: 'MiMo-V2.5',
@@ -32,6 +49,24 @@ export const museGlimmer: Family = {
   projectors: ['muse-glimmer'],
   // The limits are llama.cpp's.
   image: { patchSize: 14, mergeSize: 2, minTokens: 1, maxTokens: 4096 },
+}
+
+/** It reads pages, and has no notation for where other things are. */
+export const paddleOcr: Family = {
+  ...PLAIN,
+  title: 'PaddleOCR-VL',
+  projectors: ['paddleocr'],
+  // Its files say how many tokens.
+  image: { patchSize: 14, mergeSize: 2 },
+}
+
+/** It has no notation for where things are. */
+export const phi4: Family = {
+  ...PLAIN,
+  title: 'Phi-4 vision',
+  projectors: ['phi4'],
+  // Its files say how many tokens.
+  image: { patchSize: 16, mergeSize: 1 },
 }
 
 export const youtuVl: Family = {

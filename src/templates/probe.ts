@@ -1,7 +1,7 @@
 import type { ThoughtMarks } from '../families/family.ts'
 import type { ToolSyntaxName } from '../families/tool-syntax.ts'
 import { type TemplateInput, templateVariables } from './conversation.ts'
-import { called, NEEDLE, NO_TOKENS, type Render, readTraits, type TemplateTraits, USER } from './traits.ts'
+import { attempted, called, NEEDLE, NO_TOKENS, type Render, readTraits, type TemplateTraits, USER } from './traits.ts'
 
 /** What a chat template says about its model. */
 export interface TemplateFindings {
@@ -20,13 +20,8 @@ export interface TemplateFindings {
  */
 export function probeTemplate(source: string, render: Render): TemplateFindings {
   const traits = readTraits(render)
-  const attempt = (input: TemplateInput): string | null => {
-    try {
-      return render(templateVariables(input, { ...traits, tokens: NO_TOKENS }))
-    } catch {
-      return null
-    }
-  }
+  const attempt = (input: TemplateInput) =>
+    attempted(() => render(templateVariables(input, { ...traits, tokens: NO_TOKENS })))
   const warnings: string[] = []
   const toolSyntax = probeTools(source, traits, attempt, warnings)
   return { toolSyntax, thought: probeThought(source, attempt), warnings }

@@ -33,6 +33,15 @@ export interface TemplateTraits {
 /** @param variables those of `templateVariables`. @throws Error when the template rejects them. */
 export type Render = (variables: Record<string, unknown>) => string
 
+/** What a template renders; null when it rejects its variables. */
+export function attempted(render: () => string): string | null {
+  try {
+    return render()
+  } catch {
+    return null
+  }
+}
+
 /** Nine letters and digits: some templates refuse any other id. */
 const CALL_ID = 'a1b2c3d4e'
 export const NEEDLE = 'needle'
@@ -107,12 +116,8 @@ function plainForm(render: Render): PlainForm {
 /** The first switch that makes a difference; the common one where none does. */
 function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
   const rendered = (thinking: ThinkingSwitch, on: boolean, effort?: Effort): string | null => {
-    try {
-      const input = { turns: [USER], tools: [], thinking: on, ...(effort === undefined ? {} : { effort }) }
-      return render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking }))
-    } catch {
-      return null
-    }
+    const input = { turns: [USER], tools: [], thinking: on, ...(effort === undefined ? {} : { effort }) }
+    return attempted(() => render(templateVariables(input, { ...form, tokens: NO_TOKENS, thinking })))
   }
   const differs = (thinking: ThinkingSwitch) => {
     const on = rendered(thinking, true)
@@ -134,13 +139,9 @@ function besideCalls(render: (input: TemplateInput) => string, form: ValueForm):
   const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
     const calls = names.map((name, index) => ({ id: CALL_ID.slice(0, -1) + index, name, arguments: values }))
     const results = calls.map(({ id, name }): Turn => ({ role: 'tool', content: 'r', answers: { id, name } }))
-    try {
-      const turns: Turn[] = [USER, { role: 'assistant', ...texts, toolCalls: calls }, ...results]
-      const rendered = render({ turns, tools: [], thinking: false })
-      return names.every((name) => rendered.includes(name))
-    } catch {
-      return false
-    }
+    const turns: Turn[] = [USER, { role: 'assistant', ...texts, toolCalls: calls }, ...results]
+    const rendered = attempted(() => render({ turns, tools: [], thinking: false }))
+    return rendered !== null && names.every((name) => rendered.includes(name))
   }
   const [first, second] = ['first-call', 'second-call']
   return {
@@ -159,16 +160,9 @@ function toolForms(render: (input: TemplateInput) => string): ToolForms | null {
 
 function showsResults(render: (input: TemplateInput) => string): boolean {
   const result: Turn = { role: 'tool', content: 'a-result', answers: { id: CALL_ID, name: 'f' } }
-  try {
-    const rendered = render({
-      turns: [USER, { role: 'assistant', content: 'a-call' }, result],
-      tools: [],
-      thinking: false,
-    })
-    return rendered.includes('a-call') && rendered.includes('a-result')
-  } catch {
-    return false
-  }
+  const turns: Turn[] = [USER, { role: 'assistant', content: 'a-call' }, result]
+  const rendered = attempted(() => render({ turns, tools: [], thinking: false })) ?? ''
+  return rendered.includes('a-call') && rendered.includes('a-result')
 }
 
 function declared(parameters: TemplateValue): TemplateInput {
@@ -194,14 +188,10 @@ function formRendered(
   structure: TemplateInput,
 ): ValueForm | null {
   const attempt = (input: TemplateInput): string | null => {
-    try {
-      const rendered = render(input)
-      // The user turn contains one needle; a second one comes from the probed value.
-      return rendered.split(NEEDLE).length > 2 ? rendered : null
-    } catch {
-      // A template that iterates over a structure may fail on a text.
-      return null
-    }
+    // A template that iterates over a structure may fail on a text.
+    const rendered = attempted(() => render(input)) ?? ''
+    // The user turn contains one needle; a second one comes from the probed value.
+    return rendered.split(NEEDLE).length > 2 ? rendered : null
   }
   const asText = attempt(text)
   // Between such marks Python writes a text as a value of its own: the template writes a structure as Python does.

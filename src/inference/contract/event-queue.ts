@@ -8,7 +8,8 @@ export class EventQueue<T> implements AsyncIterable<T> {
   readonly #join: (last: T, next: T) => T | null
   #ended = false
   #error: { readonly reason: unknown } | null = null
-  #wake: (() => void) | null = null
+  /** Resolves when the consumer, if it waits, must look again. */
+  #changed = Promise.withResolvers<void>()
 
   /**
    * @param onAbandon called when the consumer stops before the end.
@@ -21,20 +22,18 @@ export class EventQueue<T> implements AsyncIterable<T> {
 
   push(values: readonly T[]): void {
     if (this.#ended) return
-    for (const value of values) this.#add(value)
-    this.#wake?.()
-  }
-
-  #add(value: T): void {
-    const last = this.#values.at(-1)
-    const joined = last === undefined ? null : this.#join(last, value)
-    if (joined === null) this.#values.push(value)
-    else this.#values[this.#values.length - 1] = joined
+    for (const value of values) {
+      const last = this.#values.at(-1)
+      const joined = last === undefined ? null : this.#join(last, value)
+      if (joined === null) this.#values.push(value)
+      else this.#values[this.#values.length - 1] = joined
+    }
+    this.#changed.resolve()
   }
 
   end(): void {
     this.#ended = true
-    this.#wake?.()
+    this.#changed.resolve()
   }
 
   /** Makes the iteration reject with `reason` at once and drops unread values. */
@@ -42,7 +41,7 @@ export class EventQueue<T> implements AsyncIterable<T> {
     if (this.#ended) return
     this.#ended = true
     this.#error = { reason }
-    this.#wake?.()
+    this.#changed.resolve()
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
@@ -52,19 +51,13 @@ export class EventQueue<T> implements AsyncIterable<T> {
         const value = this.#values.shift()
         if (value !== undefined) yield value
         else if (this.#ended) return
-        else await this.#change()
+        else {
+          this.#changed = Promise.withResolvers()
+          await this.#changed.promise
+        }
       }
     } finally {
       if (!this.#ended) this.#onAbandon()
     }
-  }
-
-  #change(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = () => {
-        this.#wake = null
-        resolve()
-      }
-    })
   }
 }

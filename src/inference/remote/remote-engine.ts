@@ -170,7 +170,8 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       const run = new WorkRun(this.#parts, {
         organisation,
         cacheSalt: saltOf(organisation),
-        key: this.#keyOf(organisation, branches),
+        // Requests about the same picture, or with the same beginning, go to the server that has computed it.
+        key: `${organisation} ${this.#parts.exchange.beginningOf(branches[0]!.prompt, organisation)}`,
         branches,
         usage,
         whole,
@@ -290,11 +291,6 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     const borrowed = suffixes.some(({ promptTokens }) => promptTokens === 0) ? 1 : 0
     const sharedTokens = exchange.countsTokens ? Math.max(0, shared!.promptTokens - borrowed) : 0
     return { branches: admitted, sharedTokens }
-  }
-
-  /** Requests about the same picture, or with the same beginning, go to the server that has computed it. */
-  #keyOf(organisation: string, [first]: readonly AdmittedBranch<Prompt>[]): string {
-    return `${organisation} ${this.#parts.exchange.beginningOf(first!.prompt, organisation)}`
   }
 
   /** Whether the texts are longer than any that fit. */

@@ -1,7 +1,6 @@
 import { countImageTokens, type ImageProcessing } from '../../families/processors/image-processing.ts'
 import type { OpenAiModelCard, RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
-import type { ServerEngine } from '../../models/server-engines.ts'
 import type { ModelInfo } from '../contract/engine.ts'
 import { ConstraintWriter } from './constraint-writer.ts'
 import type { Exchange, ReadPrompt } from './exchange.ts'
@@ -10,7 +9,7 @@ import { RemoteEngine } from './remote-engine.ts'
 import { describeRemoteModel, type RemoteModel } from './remote-model.ts'
 import { HEALTH_TIMES, type HealthTimes, ModelServer } from './servers/server.ts'
 import { Servers } from './servers/servers.ts'
-import { SglangWire, type SglangWireOptions } from './sglang/sglang-wire.ts'
+import { SglangWire } from './sglang/sglang-wire.ts'
 import { TokenExchange } from './token-exchange.ts'
 import { lineBreaks } from './tokens/line-breaks.ts'
 import { MarkBreaker } from './tokens/mark-breaker.ts'
@@ -72,14 +71,15 @@ async function connect(
   const printer = new Printer(vocabulary, card.engine.printedTokens)
   const [sample] = (await tokenizer.encode([[{ text: SAMPLE, trusted: false }]], '')) ?? []
   const image = info.modalities.image ? card.image : undefined
-  const wire = wireOf(card.engine.type, {
+  const given = {
     model: card.engine.model,
     apiKey: apiKeyOf(card),
     contextTokens: info.contextTokens,
     sample: { text: SAMPLE, tokens: Array.from(sample!) },
     takesPictures: image !== undefined,
     silenceMs,
-  })
+  }
+  const wire: TokenWire = card.engine.type === 'vllm' ? new VllmWire(given) : new SglangWire(given)
   const breakerOf = ({ marks }: NonNullable<Wire['rereads']>) => {
     try {
       return new MarkBreaker(vocabulary, marks)
@@ -125,10 +125,6 @@ async function pictureRuleOf(
     guard: isText ? textGuard(replaced!, space!) : null,
     lines: canJoin ? lineBreaks(one![0]!, two![0]!, replaced![0]!) : null,
   }
-}
-
-function wireOf(engine: ServerEngine, options: SglangWireOptions): TokenWire {
-  return engine === 'vllm' ? new VllmWire(options) : new SglangWire(options)
 }
 
 /** The key that the card's servers want; null for none. @throws CardError when its environment variable is not set. */

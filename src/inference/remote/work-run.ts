@@ -1,5 +1,5 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
-import type { WorkTrace } from '../contract/work-trace.ts'
+import type { Work } from '../contract/work.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, Asked, BranchRun, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'
 import type { ModelServer } from './servers/server.ts'
@@ -11,20 +11,15 @@ export interface WorkRunParts {
   warn(message: string): void
 }
 
-export interface AdmittedWork<Prompt extends ReadPrompt> {
-  readonly organisation: string
-  readonly cacheSalt: string
+export interface AdmittedWork<Prompt extends ReadPrompt>
+  extends Pick<BranchRun, 'organisation' | 'cacheSalt' | 'whole'>,
+    Pick<Work, 'isBackground' | 'trace'> {
   /** What it shares with other work that should be on the same server. */
   readonly key: string
   readonly branches: readonly AdmittedBranch<Prompt>[]
   readonly usage: readonly LiveUsage[]
-  /** Whether completions are read only at their end. */
-  readonly whole: boolean
-  readonly isBackground?: boolean | undefined
   /** Ends the work. */
   readonly signal: AbortSignal
-  /** Absent where the work is not traced. */
-  readonly trace?: WorkTrace | undefined
   perform(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
   /** Receives why one branch of several failed. */
   failed(branch: AdmittedBranch<Prompt>, error: Error): void

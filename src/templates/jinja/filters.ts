@@ -17,7 +17,6 @@ import {
   iterate,
   type JsonForm,
   jsonOf,
-  lengthOf,
   list,
   string,
   textOf,
@@ -136,7 +135,7 @@ function rounded(value: Value, given: ArgumentsOf): Value {
   )
 }
 
-const length: Filter = (value) => integer(lengthOf(value))
+const length: Filter = (value) => integer(iterate(value).length)
 const otherwise: Filter = (value, given) => {
   const isMissing = isUndefined(value) || (given.flag(1, 'boolean') && !isTrue(value))
   return isMissing ? (given.at(0, 'default_value') ?? string('')) : value
@@ -196,8 +195,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   },
   string: (value) => string(textOf(value)),
   sum: (value, given) => {
-    const read = reader(given, 0)
-    const numbers = iterate(value).map(read)
+    const numbers = iterate(value).map(reader(given, 0))
     const total = numbers.reduce((sum, { value: number }) => sum + Number(number), given.integer(1, 'start', 0))
     return numbers.some((number) => isFloat(number)) ? new FloatValue(total) : integer(total)
   },

@@ -1,7 +1,6 @@
 import { ArgumentsOf } from './arguments.ts'
 import {
   boolean,
-  type Call,
   equal,
   FunctionValue,
   integer,
@@ -205,6 +204,5 @@ export function methodOf(value: Value, name: string): Value {
 
 function bound<Inner>(methods: Readonly<Record<string, Method<Inner>>>, name: string, self: Inner): Value {
   if (!Object.hasOwn(methods, name)) return UNDEFINED
-  const call: Call = (args) => methods[name]!(self, ArgumentsOf.call(name, args))
-  return new FunctionValue(call)
+  return new FunctionValue((args) => methods[name]!(self, ArgumentsOf.call(name, args)))
 }

@@ -98,12 +98,6 @@ export function iterate(value: Value): readonly Value[] {
   throw new Error(`${nameOf(value)} is not iterable`)
 }
 
-/** Python's `len`. */
-export function lengthOf(value: Value): number {
-  if (isMap(value)) return value.value.size
-  return iterate(value).length
-}
-
 export function equal(left: Value, right: Value): boolean {
   if (isNumber(left) && isNumber(right)) return Number(left.value) === Number(right.value)
   if (isList(left) && isList(right)) {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { withTimeout } from '../../../lib/with-timeout.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import { chainOf, whereCuttable } from '../cache/piece.ts'
@@ -124,13 +125,11 @@ export class DiskIndex {
   }
 
   #shelfOf(organisation: string): Shelf {
-    const shelf: Shelf = this.#shelves.get(organisation) ?? {
+    return getOrMake(this.#shelves, organisation, () => ({
       version: null,
       pieces: new Map(),
       tree: new PrefixTree(),
       refreshing: null,
-    }
-    this.#shelves.set(organisation, shelf)
-    return shelf
+    }))
   }
 }

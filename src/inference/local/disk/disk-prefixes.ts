@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { KvCache, SavedCells } from '../cache/kv-cache.ts'
 import { chainOf, pieceAt } from '../cache/piece.ts'
 import type { CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
@@ -245,17 +246,15 @@ export class DiskPrefixes {
   #read(piece: StoredPiece): Promise<SavedCells | null> {
     const { organisation, name, saved } = piece
     const place = placeOf(organisation, name)
-    let reading = this.#reading.get(place)
-    if (reading === undefined) {
-      reading = this.#options.store
+    return getOrMake(this.#reading, place, () => {
+      const reading = this.#options.store
         .readState(organisation, name, piece)
         .catch(() => null)
         .then((state) => (state === null ? null : { ...saved, state }))
         .finally(() => this.#reading.delete(place))
       void reading.then((read) => (read === null ? this.#index.drop(organisation, name) : undefined))
-      this.#reading.set(place, reading)
-    }
-    return reading
+      return reading
+    })
   }
 
   #learn(bytes: number, ms: number): void {

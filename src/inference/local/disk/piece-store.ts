@@ -222,19 +222,15 @@ export class PieceStore {
 
   async #evict(keptBytes: number): Promise<void> {
     const files = this.#files
-    const owners = new Map<string, { bytes: number; files: StoredFile[] }>()
-    for (const file of files) {
-      const owner = owners.get(file.folder) ?? { bytes: 0, files: [] }
-      owners.set(file.folder, owner)
-      owner.bytes += file.bytes
-      owner.files.push(file)
-    }
-    // Most recent first, so that the next to remove is at the end.
-    for (const owner of owners.values()) owner.files.sort((a, b) => b.usedAt - a.usedAt)
+    const owners = Array.from(Map.groupBy(files, ({ folder }) => folder).values(), (own) => ({
+      bytes: sizeOf(own),
+      // Most recent first, so that the next to remove is at the end.
+      files: own.sort((a, b) => b.usedAt - a.usedAt),
+    }))
     const removed: StoredFile[] = []
-    let left = files.reduce((sum, file) => sum + file.bytes, 0)
+    let left = sizeOf(files)
     while (left > Math.max(0, keptBytes)) {
-      const owner = [...owners.values()].reduce((a, b) => (b.bytes > a.bytes ? b : a))
+      const owner = owners.reduce((a, b) => (b.bytes > a.bytes ? b : a))
       const file = owner.files.pop()!
       owner.bytes -= file.bytes
       left -= file.bytes

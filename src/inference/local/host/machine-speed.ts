@@ -1,9 +1,10 @@
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Backend } from '../../../config/backend.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
+import { replaceFile } from '../../../lib/replace-file.ts'
 import { version } from '../../../lib/version.ts'
 import { loadLocalCard } from '../../../models/card.ts'
 import type { MachineSpeed } from '../../../models/machine-speed.ts'
@@ -82,9 +83,7 @@ async function measureAndStore(
   const speed = await measure(backend)
   if (!keeps) return speed
   await mkdir(dataDirectory, { recursive: true })
-  const draft = `${file}.${process.pid}`
-  await writeFile(draft, `${JSON.stringify({ machine, speed }, null, 2)}\n`)
-  await rename(draft, file)
+  await replaceFile(file, (draft) => writeFile(draft, `${JSON.stringify({ machine, speed }, null, 2)}\n`))
   return speed
 }
 

@@ -1,4 +1,5 @@
 import koffi from 'koffi'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { Batch } from './batch.ts'
 import { type Ask, type Chosen, chooseFrom } from './choice.ts'
 import { DeviceRows, type RowAsk, type RowReading } from './device-rows.ts'
@@ -183,14 +184,10 @@ export class Context {
   /** Logits of one row of the last decoded batch, by token. Valid until the next decode. */
   logits(row: number): Float32Array {
     this.#deviceRows?.fetch(row)
-    const pointer = this.#rowPointer(row)
-    const address = koffi.address(pointer)
-    let logits = this.#logits.get(address)
-    if (logits === undefined) {
-      logits = new Float32Array(koffi.view(pointer, this.#vocabularySize * Float32Array.BYTES_PER_ELEMENT))
-      this.#logits.set(address, logits)
-    }
-    return logits
+    const pointer = this.#llama.get_logits_ith(this.handle, row)
+    if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
+    const bytes = this.#vocabularySize * Float32Array.BYTES_PER_ELEMENT
+    return getOrMake(this.#logits, koffi.address(pointer), () => new Float32Array(koffi.view(pointer, bytes)))
   }
 
   /** Makes `target` share the cells of `source` at positions from `start` to below `end`, without a copy. */
@@ -224,12 +221,6 @@ export class Context {
   restoreSequence(sequence: number, state: Uint8Array): void {
     const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
     if (read !== state.length) throw new Error(`Cannot restore a sequence of ${state.length} bytes.`)
-  }
-
-  #rowPointer(row: number): Pointer {
-    const pointer = this.#llama.get_logits_ith(this.handle, row)
-    if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
-    return pointer
   }
 
   clear(): void {

@@ -65,8 +65,8 @@ export class Model {
     this.cuttablePositions = this.isRecurrent ? 0 : window > 0 ? window : Number.POSITIVE_INFINITY
     this.chatTemplate = llama.model_chat_template(handle, null)
     // The library returns a default token when the file names none.
-    this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
-    this.eosToken = this.#has('tokenizer.ggml.eos_token_id') ? this.#tokenText(llama.vocab_eos(this.#vocabulary)) : ''
+    this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.name(llama.vocab_bos(this.#vocabulary)) : ''
+    this.eosToken = this.#has('tokenizer.ggml.eos_token_id') ? this.name(llama.vocab_eos(this.#vocabulary)) : ''
     for (const text of printedTokens) {
       const tokens = this.tokenize(text, true)
       if (tokens.length !== 1) throw new Error(`printedTokens: the model ${path} has no token '${text}'.`)
@@ -124,9 +124,9 @@ export class Model {
     return getOrMake(this.#pieces, token, () => this.#readPiece(token))
   }
 
-  /** The token's text in the vocabulary; for a control token, as a chat template writes it. */
+  /** The token's text in the vocabulary; for a control token, as a chat template writes it. Empty for no token. */
   name(token: number): string {
-    return this.#tokenText(token)
+    return token < 0 ? '' : this.#llama.vocab_get_text(this.#vocabulary, token)
   }
 
   isEndOfGeneration(token: number): boolean {
@@ -161,9 +161,5 @@ export class Model {
   #has(key: string): boolean {
     const value = new Uint8Array(32)
     return this.#llama.model_meta_val_str(this.handle, key, value, value.length) >= 0
-  }
-
-  #tokenText(token: number): string {
-    return token < 0 ? '' : this.#llama.vocab_get_text(this.#vocabulary, token)
   }
 }

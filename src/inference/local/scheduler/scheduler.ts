@@ -269,14 +269,14 @@ export class Scheduler {
     const isBackground = this.#isBackgroundTurn(now)
     const makesWay = isBackground && this.#pace.isWatchful(now)
     if (this.#isScoringTurn(isBackground)) {
-      this.#tellBeforeOthers()
+      this.#tell()
       this.#scoringStep(makesWay)
       const ended = performance.now()
       this.#pace.stepped(isBackground, ended, ended - now)
       return true
     }
     if (this.#manager.running.length === 0) {
-      this.#tellBeforeOthers()
+      this.#tell()
       if (this.reuse.restMs === 0 && this.reuse.continueCopies(IDLE_COPY_MS)) return true
       const next = this.#manager.queue.head
       if (next === undefined) return false
@@ -307,7 +307,7 @@ export class Scheduler {
     try {
       step = this.#builder.next(isBackground, makesWay)
       // Media steps block until they are computed.
-      if (step !== null && step.type !== 'text') this.#tellBeforeOthers()
+      if (step !== null && step.type !== 'text') this.#tell()
       begun = step === null ? DONE : this.#runner.begin(step)
     } catch (error) {
       const fail = () => {
@@ -345,36 +345,27 @@ export class Scheduler {
     this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
   }
 
-  /** Hands the events of the last step to the sender. */
+  /** Hands the events of the last step to the sender. @param hold whether they may wait for those of the next steps. */
   #tell(hold = false): void {
     if (hold) this.#sender.hold(this.#touched, this.#lastStepMs)
     else this.#sender.sendNow(this.#touched)
     this.#touched.clear()
   }
 
-  /** The same before work that may take long, or when no step follows. */
-  #tellBeforeOthers(): void {
-    if (this.#touched.size > 0) this.#tell()
-  }
-
-  get #hasForeground(): boolean {
-    return (
-      this.#manager.hasRunning(false) || (this.#scorer !== null && !this.#scorer.isIdle && !this.#scorer.isBackground)
-    )
-  }
-
-  get #hasBackground(): boolean {
-    return this.#manager.hasRunning(true) || this.#scorer?.isBackground === true
+  /** Whether there is scoring of one class to do. */
+  #hasScoring(isBackground: boolean): boolean {
+    return this.#scorer !== null && !this.#scorer.isIdle && this.#scorer.isBackground === isBackground
   }
 
   /** Background work gets all idle time and a small fraction of the rest, so that it ends eventually. */
   #isBackgroundTurn(now: number): boolean {
-    return !this.#hasForeground || (this.#hasBackground && this.#pace.isDue(now))
+    const hasWork = (isBackground: boolean) => this.#manager.hasRunning(isBackground) || this.#hasScoring(isBackground)
+    return !hasWork(false) || (hasWork(true) && this.#pace.isDue(now))
   }
 
   /** Beside completions of its class, scoring gets half of the time. */
   #isScoringTurn(isBackground: boolean): boolean {
-    if (this.#scorer === null || this.#scorer.isIdle || this.#scorer.isBackground !== isBackground) return false
+    if (!this.#hasScoring(isBackground)) return false
     if (this.#manager.hasRunning(isBackground)) return this.#scoringLeadMs <= 0
     if (this.#manager.running.length > 0) return true
     // A request that can never run fails at once.

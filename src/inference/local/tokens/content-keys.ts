@@ -13,15 +13,9 @@ export class ContentKeys {
 
   async prepare(part: MediaPart, organisation: string): Promise<void> {
     if (this.#keys.has(part)) return
-    const digests = await Promise.all(bytesOf(part).map(async (bytes) => subtle.digest('SHA-256', bytes)))
-    this.#keys.set(
-      part,
-      keyOf(
-        part,
-        organisation,
-        digests.map((digest) => new Uint8Array(digest)),
-      ),
-    )
+    const hash = async (bytes: Uint8Array<ArrayBuffer>) => new Uint8Array(await subtle.digest('SHA-256', bytes))
+    const digests = await Promise.all(bytesOf(part).map(hash))
+    this.#keys.set(part, keyOf(part, organisation, digests))
   }
 
   /** The key of a part. Hashes it now, and blocks, unless it was prepared. */

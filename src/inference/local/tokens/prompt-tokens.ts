@@ -342,17 +342,9 @@ function groups(parts: readonly PromptPart[], isTokenised: (part: TextPart) => b
   return result
 }
 
-function isText(part: PromptPart): part is TextPart {
-  return part.type === 'text'
-}
-
-function isMedia(part: PromptPart): part is MediaPart {
-  return part.type !== 'text'
-}
-
-function isPicture(part: PromptPart): part is PicturePart {
-  return part.type === 'image' || part.type === 'frames'
-}
+const isText = (part: PromptPart) => part.type === 'text'
+const isMedia = (part: PromptPart) => part.type !== 'text'
+const isPicture = (part: PromptPart) => part.type === 'image' || part.type === 'frames'
 
 /** The key of one chunk of a media part. */
 function chunkKey(index: number, contentKey: string): string {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import { encodePng } from '../../../media/png.ts'
 
@@ -7,12 +8,7 @@ export async function pictureUrl(image: RgbImage): Promise<string> {
 }
 
 /** Each picture is written once: the branches of a request share it, and it is often asked about again. */
-export class PictureUrls {
-  readonly #urls = new WeakMap<RgbImage, Promise<string>>()
-
-  of(image: RgbImage): Promise<string> {
-    const url = this.#urls.get(image) ?? pictureUrl(image)
-    this.#urls.set(image, url)
-    return url
-  }
+export function pictureUrls(): typeof pictureUrl {
+  const urls = new WeakMap<RgbImage, Promise<string>>()
+  return (image) => getOrMake(urls, image, () => pictureUrl(image))
 }

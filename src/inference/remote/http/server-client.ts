@@ -4,12 +4,16 @@ import { parseJsonOr } from '../../../lib/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
 
-export interface ServerClientOptions {
-  /** The engine that the servers run, for errors. */
-  readonly engine: string
+/** How the servers of a card are connected to. */
+export interface Connecting {
   readonly apiKey: string | null
   /** How long a stream may be silent once it has begun, in ms. */
   readonly silenceMs?: number | undefined
+}
+
+export interface ServerClientOptions extends Connecting {
+  /** The engine that the servers run, for errors. */
+  readonly engine: string
   /** What it means when a server does not do what it was asked; null where `failureOf` says it. */
   readonly specialFailure?: (status: number, message: string, code: ErrorCode) => ServerFailure | null
 }

@@ -2,22 +2,17 @@ import { z } from 'zod'
 import { parseJsonOr } from '../../../lib/parse-json.ts'
 import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
-import { PictureUrls } from '../http/picture-url.ts'
-import { checkListed, modelsSchema } from '../http/served-model.ts'
-import { type ErrorCode, ServerClient } from '../http/server-client.ts'
+import { pictureUrls } from '../http/picture-url.ts'
+import { checkListed, type ExpectedModel, modelsSchema } from '../http/served-model.ts'
+import { type Connecting, type ErrorCode, ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
-export interface OpenAiWireOptions {
-  /** The name under which the servers have the model. */
-  readonly model: string
-  readonly apiKey: string | null
+export interface OpenAiWireOptions extends Pick<ExpectedModel, 'model'>, Connecting {
   /** Tokens in one sequence that a server must take, where it says how many it takes. */
   readonly contextTokens: number
   /** Further fields of each request. */
   readonly parameters: Readonly<Record<string, unknown>>
-  /** How long a completion may be silent once it has begun, in ms. */
-  readonly silenceMs?: number | undefined
 }
 
 /** One completion. */
@@ -49,7 +44,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   readonly #client: ServerClient
   /** By the server's address. */
   readonly #healthPaths = new Map<string, string>()
-  readonly #urls = new PictureUrls()
+  readonly #urlOf = pictureUrls()
 
   constructor(options: OpenAiWireOptions) {
     this.#options = options
@@ -166,7 +161,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async #messageOf({ role, content, reasoning }: ChatMessage): Promise<object> {
     const texts = content.map((part) => (part.type === 'text' ? part.text : null))
     const parts = content.map(async (part) =>
-      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#urls.of(part.image) } },
+      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#urlOf(part.image) } },
     )
     return {
       role,

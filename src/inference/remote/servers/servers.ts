@@ -62,30 +62,19 @@ export class Servers {
    * Waits for a place.
    * @throws the signal's reason, or what `failWaiting` is given.
    */
-  place(wanted: Placement, signal: AbortSignal): Promise<Place> {
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted()
-      const queue = wanted.isBackground ? this.#backgroundQueue : this.#queue
-      const leave = () => {
-        queue.remove(waiting)
-        reject(signal.reason)
-      }
-      const waiting: Waiting = {
-        ...wanted,
-        id: ++this.#lastId,
-        resolve: (place) => {
-          signal.removeEventListener('abort', leave)
-          resolve(place)
-        },
-        reject: (reason) => {
-          signal.removeEventListener('abort', leave)
-          reject(reason)
-        },
-      }
-      signal.addEventListener('abort', leave, { once: true })
-      queue.add(waiting)
-      this.serve()
-    })
+  async place(wanted: Placement, signal: AbortSignal): Promise<Place> {
+    signal.throwIfAborted()
+    const queue = wanted.isBackground ? this.#backgroundQueue : this.#queue
+    const { promise, resolve, reject } = Promise.withResolvers<Place>()
+    const waiting: Waiting = { ...wanted, id: ++this.#lastId, resolve, reject }
+    const leave = () => {
+      queue.remove(waiting)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', leave, { once: true })
+    queue.add(waiting)
+    this.serve()
+    return promise.finally(() => signal.removeEventListener('abort', leave))
   }
 
   /** Gives free places to those who wait. To be called when a server has come back. */

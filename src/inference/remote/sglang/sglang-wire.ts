@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Sampling } from '../../contract/work.ts'
-import { PictureUrls } from '../http/picture-url.ts'
+import { pictureUrls } from '../http/picture-url.ts'
 import { Samples } from '../http/samples.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { parseJson, ServerClient } from '../http/server-client.ts'
+import { type Connecting, parseJson, ServerClient } from '../http/server-client.ts'
 import {
   type Call,
   type CompletionRequest,
@@ -15,12 +15,9 @@ import {
 } from '../wire/wire.ts'
 import { type Chunk, StreamReader } from './sglang-stream.ts'
 
-export interface SglangWireOptions extends ExpectedModel {
+export interface SglangWireOptions extends ExpectedModel, Connecting {
   /** Whether the servers must take pictures. One that does not would ignore them. */
   readonly takesPictures: boolean
-  readonly apiKey: string | null
-  /** How long a completion may be silent once it has begun, in ms. */
-  readonly silenceMs?: number | undefined
 }
 
 /** The release whose source this follows. Older ones may ignore `cache_salt`. */
@@ -42,7 +39,7 @@ export class SglangWire implements TokenWire {
   readonly mostRatedTokens = Number.POSITIVE_INFINITY
   readonly #options: SglangWireOptions
   readonly #client: ServerClient
-  readonly #urls = new PictureUrls()
+  readonly #urlOf = pictureUrls()
 
   constructor(options: SglangWireOptions) {
     this.#options = options
@@ -88,7 +85,7 @@ export class SglangWire implements TokenWire {
   }
 
   async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
-    const images = await Promise.all(asked.pictures.map(({ image }) => this.#urls.of(image)))
+    const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
     call.signal.throwIfAborted()
     const stream = await this.#client.open(url, GENERATE, generateBody(asked, images), call)
     const reader = new StreamReader({

@@ -4,7 +4,7 @@ import type { Sampling } from '../../contract/work.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { Samples } from '../http/samples.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { parseJson, ServerClient } from '../http/server-client.ts'
+import { type Connecting, parseJson, ServerClient } from '../http/server-client.ts'
 import {
   type Call,
   type CompletionRequest,
@@ -17,12 +17,6 @@ import {
 } from '../wire/wire.ts'
 import { type LogProbs, ratedTokens, ratingsOf } from './vllm-log-probs.ts'
 
-export interface VllmWireOptions extends ExpectedModel {
-  readonly apiKey: string | null
-  /** How long a completion may be silent once it has begun, in ms. */
-  readonly silenceMs?: number | undefined
-}
-
 /** Pictures that a server is known to have, by their keys. A server may forget them earlier; then it is sent them again. */
 const KNOWN_PICTURES = 8192
 
@@ -33,11 +27,11 @@ const KNOWN_PICTURES = 8192
 export class VllmWire implements TokenWire {
   readonly rereads = null
   readonly mostRatedTokens = MOST_LOGPROBS - 1
-  readonly #options: VllmWireOptions
+  readonly #options: ExpectedModel
   readonly #client: ServerClient
   readonly #known = new LRUCache<string, true>({ max: KNOWN_PICTURES })
 
-  constructor(options: VllmWireOptions) {
+  constructor(options: ExpectedModel & Connecting) {
     this.#options = options
     this.#client = new ServerClient({ engine: 'vLLM', specialFailure, ...options })
   }
@@ -213,15 +207,12 @@ function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty
   }
 }
 
-class MissingPicture extends ServerFailure {
-  constructor(message: string) {
-    super('refused', message)
-  }
-}
+class MissingPicture extends ServerFailure {}
 
 function specialFailure(status: number, message: string): ServerFailure | null {
-  if (/Cache miss for \w+ at index/.test(message)) return new MissingPicture(`it answered ${status}: ${message}`)
-  if (/logprobs/i.test(message)) return new ServerFailure('log_probs', `it answered ${status}: ${message}`)
+  const answered = `it answered ${status}: ${message}`
+  if (/Cache miss for \w+ at index/.test(message)) return new MissingPicture('refused', answered)
+  if (/logprobs/i.test(message)) return new ServerFailure('log_probs', answered)
   if (status === 403) return new ServerFailure('wrong', `it was not started with --enable-scale-out: ${message}`)
   return null
 }

@@ -20,12 +20,10 @@ export class EncoderAside {
   /** Starts to encode media of the prompt that has waited longest, unless the encoder is busy. */
   begin(prefills: readonly Prefill[], step: number): void {
     if (this.#isBusy) return
-    let next: Prefill | null = null
-    for (const prefill of prefills) {
-      if (prefill.cursor.toEncode === null) continue
-      if (next === null || prefill.cursor.lastMediaStep < next.cursor.lastMediaStep) next = prefill
-    }
-    if (next !== null) void this.#encode(next, step)
+    const [next] = prefills
+      .filter(({ cursor }) => cursor.toEncode !== null)
+      .sort((a, b) => a.cursor.lastMediaStep - b.cursor.lastMediaStep)
+    if (next !== undefined) void this.#encode(next, step)
   }
 
   async #encode({ cursor, group }: Prefill, step: number): Promise<void> {

@@ -172,7 +172,8 @@ export class ReplyScorer {
       context.beginLead(lead)
       this.#led = open
     }
-    this.#chooseThreads(context)
+    // The fastest number of threads, if numbers do not depend on it.
+    if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
     if (!context.isFilled) {
       const filling = performance.now()
       const { tokens, encodeMs } = context.fill({
@@ -196,7 +197,7 @@ export class ReplyScorer {
 
   /** The context, created or enlarged to have enough cells. */
   #contextFor({ question: { prefix, lead } }: OpenQuestion): ScoringContext {
-    const cells = ScoringContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
+    const cells = prefix.cells + countCells(lead) + this.#limits.rows
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
@@ -253,11 +254,6 @@ export class ReplyScorer {
   /** Whether two questions may share a call. */
   #mayJoin({ question: a }: OpenQuestion, { question: b, isAlone }: OpenQuestion): boolean {
     return a.prefix.name === b.prefix.name && a.lead.length + b.lead.length === 0 && !isAlone
-  }
-
-  /** Uses the fastest number of threads, if numbers do not depend on it. */
-  #chooseThreads(context: ScoringContext): void {
-    if (this.#limits.sharesCalls) context.setThreads(this.#threads.next(true))
   }
 
   #score(request: ScoringRequest, parts: readonly Part[]): void {

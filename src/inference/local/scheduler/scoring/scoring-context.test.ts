@@ -54,7 +54,7 @@ test.skipIf(!locateNativeLibraries().kernels)(
   'our own kernels give a question the same bits alone and in a call of many',
   () => {
     const limits = scoringLimits(loaded, true)
-    const context = new ScoringContext(loaded, limits, ScoringContext.cellsFor(64, 0, limits))
+    const context = new ScoringContext(loaded, limits, 64 + limits.rows)
     try {
       const units = unitsWithin(limits)
       expect(units.length).toBeGreaterThan(5)

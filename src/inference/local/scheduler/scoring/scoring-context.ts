@@ -51,7 +51,7 @@ export class ScoringContext {
   /** Number of the last step, for cursors. */
   #steps = 0
 
-  /** @param cells minimum number; see `cellsFor`. */
+  /** @param cells minimum number: for a prefix, a question's lead, and a call. */
   constructor(loaded: LoadedModel, limits: ScoringLimits, cells: number) {
     this.#loaded = loaded
     this.#limits = limits
@@ -66,11 +66,6 @@ export class ScoringContext {
     const { model, usesMrope } = loaded
     this.kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
     this.#memory = { context: this.#context, kv: this.kv, model, usesMrope }
-  }
-
-  /** Cells for a prefix, a question's lead, and a call. */
-  static cellsFor(prefixCells: number, leadCells: number, { rows }: ScoringLimits): number {
-    return prefixCells + leadCells + rows
   }
 
   get cells(): number {

@@ -100,7 +100,7 @@ export class SequenceGroup {
     // Completions of no tokens need no step.
     this.#waiting = sequences.filter(({ branch }) => branch.maxTokens > 0)
     this.#unfinished = this.#waiting.length
-    this.#events = sequences.filter(({ branch }) => branch.maxTokens === 0).map((sequence) => sequence.finishEmpty())
+    this.#events = sequences.filter(({ branch }) => branch.maxTokens === 0).map((sequence) => sequence.finish('length'))
   }
 
   /** Sequences that are neither running nor finished, in order. */

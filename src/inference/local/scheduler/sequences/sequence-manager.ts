@@ -107,14 +107,9 @@ export class SequenceManager {
     return true
   }
 
-  /** Opens the sequences that waited for the last step's prefill. */
-  #settle(): void {
-    for (const running of this.#running) this.#open(running.sequence, running)
-  }
-
-  /** Ends a step. Copies some ended work into the prefix cache. */
+  /** Ends a step: opens the sequences that waited for its prefill, and copies some ended work into the prefix cache. */
   endStep(copyMs: number, rows = 1): void {
-    this.#settle()
+    for (const running of this.#running) this.#open(running.sequence, running)
     this.reuse.endStep(copyMs, rows)
   }
 
@@ -158,7 +153,7 @@ export class SequenceManager {
     queue.rotate()
     const sequence = group.admit()
     if (group.waiting.length === 0) queue.remove(group)
-    if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
+    if (!sequence.wasAdmitted) sequence.rank = ++this.#lastRank
     const running = { group, sequence }
     // A preempted sequence may be older than others that run now.
     const after = this.#running.findLastIndex((other) => other.sequence.rank < sequence.rank)

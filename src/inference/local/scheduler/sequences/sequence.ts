@@ -46,6 +46,8 @@ export class Sequence extends KvHolder {
   readonly index: number
   /** Null if it shares its prompt with no other sequence. */
   readonly parent: SharedPrefix | null
+  /** Position among all sequences in order of their first admission; infinite before it. */
+  rank = Number.POSITIVE_INFINITY
   /** The rest of the prompt, without the last token. */
   readonly #prompt: readonly PromptChunk[]
   readonly #promptCells: number
@@ -54,7 +56,6 @@ export class Sequence extends KvHolder {
   readonly #logProbs: LogProbs | null
   readonly #text: ReplyText
   readonly #tokens: number[] = []
-  #rank = Number.POSITIVE_INFINITY
   /** Null before the first draft. */
   #drafter: Drafter | null = null
   /** Number of tokens that the drafter has read. */
@@ -102,13 +103,8 @@ export class Sequence extends KvHolder {
     return this.#promptCells + this.#tokens.length
   }
 
-  /** Position among all sequences in order of their first admission; infinite before it. */
-  get rank(): number {
-    return this.#rank
-  }
-
   get wasAdmitted(): boolean {
-    return this.#rank !== Number.POSITIVE_INFINITY
+    return this.rank !== Number.POSITIVE_INFINITY
   }
 
   /** Whether the current prefill is of forced tokens, not of the prompt. */
@@ -128,11 +124,6 @@ export class Sequence extends KvHolder {
   /** Maximum of further tokens. */
   get tokensLeft(): number {
     return this.branch.maxTokens - this.#tokens.length
-  }
-
-  /** Marks its first admission. */
-  admit(rank: number): void {
-    this.#rank = rank
   }
 
   /** Drafts at most `most` next tokens. The last token that fits its limit is never drafted. */
@@ -208,7 +199,7 @@ export class Sequence extends KvHolder {
    * @returns text, once characters are complete, and the end.
    */
   #append(sampled: number, model: SequenceModel): EngineEvent[] {
-    if (model.isEndOfGeneration(sampled)) return [this.#finish('stop')]
+    if (model.isEndOfGeneration(sampled)) return [this.finish('stop')]
     const tokens = [sampled, ...(this.#sampler.forced?.(this.tokensLeft - 1) ?? [])]
     this.#tokens.push(...tokens)
     this.#sampledTokens++
@@ -216,16 +207,12 @@ export class Sequence extends KvHolder {
     const text = this.#text.push(pieces, this.#logProbs?.of(tokens) ?? [])
     const events: EngineEvent[] = text === null ? [] : [text]
     const isStuck = this.#isRepeating(tokens)
-    if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
+    if (isStuck || this.tokensLeft <= 0) events.push(this.finish('length'))
     return events
   }
 
-  /** Ends a sequence that may have no tokens. */
-  finishEmpty(): EngineEvent {
-    return this.#finish('length')
-  }
-
-  #finish(reason: FinishEvent['reason']): FinishEvent {
+  /** Ends it. It may have no tokens. */
+  finish(reason: FinishEvent['reason']): FinishEvent {
     this.#isFinished = true
     return {
       type: 'finish',
