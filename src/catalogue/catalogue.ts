@@ -1,18 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { editDistance } from '../config/nearest-name.ts'
-import { type Catalogue, type CatalogueEntry, catalogueSchema } from './catalogue-schema.ts'
+import { lazy } from '../lib/lazy.ts'
+import { type CatalogueEntry, catalogueSchema } from './catalogue-schema.ts'
 
 const FILE = new URL('../../models/catalogue.json', import.meta.url)
 /** Names in an error. */
 const MAX_CLOSE = 3
 
-let read: Promise<Catalogue> | undefined
-
 /** The models that Lookout recommends, from `models/catalogue.json`. */
-export function readCatalogue(): Promise<Catalogue> {
-  read ??= readFile(FILE, 'utf8').then((text) => catalogueSchema.parse(JSON.parse(text)))
-  return read
-}
+export const readCatalogue = lazy(async () => catalogueSchema.parse(JSON.parse(await readFile(FILE, 'utf8'))))
 
 /** The entry of a short name such as `qwen3-vl-4b`, in any case; undefined for a name that the catalogue lacks. */
 export async function findEntry(name: string): Promise<CatalogueEntry | undefined> {

@@ -1,5 +1,6 @@
 import { glob, stat } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
+import { errorLine } from '../batches/output-writer.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { csvLine } from '../exports/csv.ts'
@@ -19,7 +20,7 @@ import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
 import { findModel } from './asking/words.ts'
 import { compareResults } from './batching/compare-results.ts'
 import { type Input, openJournal } from './batching/journal.ts'
-import { failureLine, openRequests } from './batching/request-file.ts'
+import { openRequests } from './batching/request-file.ts'
 import { kindOfLines, openResults } from './batching/result-files.ts'
 import { prepareRun, sayFailures } from './batching/run.ts'
 import type { Command } from './command.ts'
@@ -161,7 +162,9 @@ async function answer(values: Options, words: readonly string[]): Promise<string
   const lines = async function* () {
     for (const request of file.requests) {
       const failure = failures.get(request.file)
-      yield `${failure === undefined ? await journal.find(request) : failureLine(request, failure)}\n`
+      const line =
+        failure === undefined ? await journal.find(request) : errorLine(request.file, 'server_error', failure)
+      yield `${line}\n`
     }
   }
   await writeWhole(output, lines())
@@ -232,8 +235,7 @@ async function collect(words: readonly string[]): Promise<readonly Input[]> {
     if (entry?.isDirectory()) files.push(...(await picturesIn(word)))
     else if (entry !== null) files.push(word)
     else {
-      const found: string[] = []
-      if (/[*?[{]/.test(word)) found.push(...(await matching(word)))
+      const found = /[*?[{]/.test(word) ? await matching(word) : []
       if (found.length === 0) throw new ConfigError(`there is no file '${word}'`)
       files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
     }

@@ -13,7 +13,7 @@ import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { AllowedMedia } from './mcp/allowed-media.ts'
 import { Eyes } from './mcp/eyes.ts'
-import { clientFolders, namedFolders } from './mcp/folders.ts'
+import { clientFolders } from './mcp/folders.ts'
 import { openHttpDoor } from './mcp/http-door.ts'
 import { createMcpServer } from './mcp/mcp-server.ts'
 import { readOptions } from './options.ts'
@@ -50,7 +50,8 @@ lookout --help lists the settings.
     )
     const port = readPort(values.http)
     const named = await AllowedMedia.of(values.root ?? [])
-    const folders = port === null && values.root === undefined ? clientFolders : namedFolders(named)
+    // What the command names is for every client.
+    const folders = port === null && values.root === undefined ? clientFolders : async () => named
     const place = await findPlace({ server: values.server, key: values.key })
     const model = chosenModel(place, values.model)
 
@@ -67,10 +68,10 @@ lookout --help lists the settings.
     })
     const ownVersion = await version()
     const create = () => createMcpServer(eyes, folders, ownVersion)
-    const ended = AbortSignal.any(['SIGINT', 'SIGTERM'].map(signalled))
+    const ended = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
     if (port === null) {
       const handle = serveStdio(create, { onerror: ({ message }) => note(message) })
-      await Promise.race([once(process.stdin, 'close'), once(process.stdin, 'end'), aborted(ended)])
+      await Promise.race([once(process.stdin, 'close'), once(process.stdin, 'end'), ended])
       await handle.close()
     } else {
       const key = values['mcp-key'] ?? randomBytes(24).toString('base64url')
@@ -78,7 +79,7 @@ lookout --help lists the settings.
       await using shown = new AsyncDisposableStack()
       const about = values['mcp-key'] === undefined ? `, with the key ${await showKey(key, door.url, shown)}` : ''
       note(`serving MCP at ${door.url}${about}`)
-      await aborted(ended)
+      await ended
     }
     // Calls are cancelled by now. A service that was started for this process sees it end and ends too.
     await Promise.race([eyes.settled(), delay(MOST_PARTING_MS)])
@@ -102,14 +103,4 @@ function readPort(given: string | undefined): number | null {
   if (!/^\d{1,5}$/.test(given) || Number(given) > 65_535)
     throw new ConfigError(`--http: expected a port, not '${given}'`)
   return Number(given)
-}
-
-function signalled(name: string): AbortSignal {
-  const controller = new AbortController()
-  process.once(name, () => controller.abort())
-  return controller.signal
-}
-
-function aborted(signal: AbortSignal): Promise<unknown> {
-  return once(signal, 'abort')
 }

@@ -50,6 +50,11 @@ export class JsonArray {
   }
 }
 
+/** An object as a line of JSON. */
+export function printJsonLine(value: object): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`)
+}
+
 export function printJson(items: readonly object[]): void {
   const array = new JsonArray()
   array.write(items)

@@ -14,9 +14,7 @@ export function shuffled<Item>(items: readonly Item[], random: () => number): It
   const result = [...items]
   for (let i = result.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1))
-    const held = result[i]!
-    result[i] = result[j]!
-    result[j] = held
+    ;[result[i], result[j]] = [result[j]!, result[i]!]
   }
   return result
 }

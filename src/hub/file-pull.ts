@@ -9,6 +9,7 @@ import { isPlainSubpath } from './cache/safe-names.ts'
 import { checkParts, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import { estimateMemory } from './choice/memory-estimate.ts'
+import { decodedPath } from './choice/model-address.ts'
 import { checkSpace, type FileTarget } from './download/fetch-file.ts'
 import { ConnectionError } from './download/http-client.ts'
 import { RemoteFile } from './download/remote-file.ts'
@@ -100,12 +101,7 @@ async function fetchFiles(files: readonly RemoteFile[], folder: string, options:
 }
 
 function fileName(url: URL): string {
-  let name = basename(url.pathname)
-  try {
-    name = decodeURIComponent(name)
-  } catch {
-    // It is taken as it is written.
-  }
+  const name = decodedPath(basename(url.pathname))
   if (isPlainSubpath(name) && !name.includes('/') && /\.gguf$/i.test(name)) return name
   throw new ConfigError(`'${url.origin}${url.pathname}' does not lead to a .gguf file`)
 }

@@ -1,7 +1,7 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ConfigError } from '../config/config.ts'
-import { ApiError, invalidRequest } from '../lib/errors.ts'
-import { repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
+import { invalidRequest } from '../lib/errors.ts'
+import { repositoryOf, storedCards } from './cache/model-store.ts'
 import { type ModelAddress, readAddress } from './choice/model-address.ts'
 import { readHubSettings } from './hub-settings.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -72,7 +72,7 @@ export class ModelPulls {
     const { store, logger } = this.#options
     const card = (await storedCards(store)).find(({ ids }) => ids.includes(id))
     if (card === undefined) return null
-    return this.#alone(sourceOf(card), async () => {
+    return this.#alone(repositoryOf(card.source)?.toLowerCase() ?? card.file, async () => {
       const { removeModel } = await import('./remove.ts')
       const { cacheRoot } = await readHubSettings(process.env)
       const removal = await removeModel(id, { store, cacheRoot, keepFiles: false })
@@ -89,12 +89,8 @@ export class ModelPulls {
 
   async #alone<Result>(repository: string, work: () => Promise<Result>): Promise<Result> {
     if (this.#running.has(repository)) {
-      throw new ApiError(`${repository} is being pulled or removed; try again when that is done`, {
-        status: 409,
-        type: 'invalid_request_error',
-        param: 'model',
-        code: 'pull_in_progress',
-      })
+      const message = `${repository} is being pulled or removed; try again when that is done`
+      throw invalidRequest(message, 'model', { status: 409, code: 'pull_in_progress' })
     }
     const running = work()
     this.#running.set(repository, running)
@@ -119,8 +115,4 @@ async function addressOf(model: string): Promise<Extract<ModelAddress, { kind: '
   const message =
     'Only models of the catalogue and repositories of the hub can be pulled over HTTP, such as user/repository:Q4_K_M; lookout pull takes other addresses'
   throw invalidRequest(message, 'model')
-}
-
-function sourceOf({ source, file }: StoredCard): string {
-  return repositoryOf(source)?.toLowerCase() ?? file
 }

@@ -104,13 +104,9 @@ async function removeFile(
   const isShared = (await repository.linkedBlobs(new Set([path]))).has(blob)
   const bytes = await sizeOf(blob)
   await rm(path, { force: true })
-  if (isShared) {
-    await repository.prune()
-    return `another snapshot in ${join(repository.folder, 'snapshots')} uses it`
-  }
-  await rm(blob, { force: true })
+  if (!isShared) await rm(blob, { force: true })
   await repository.prune()
-  return bytes
+  return isShared ? `another snapshot in ${join(repository.folder, 'snapshots')} uses it` : bytes
 }
 
 /** The id of another model with the same file. */

@@ -71,11 +71,6 @@ export function modelConfiguration(
   }
 }
 
-/** `generation_config.json`. How tokens are sampled is for the request to say. */
-export function generationConfiguration(vocabulary: Vocabulary): object {
-  return { eos_token_id: vocabulary.endIds }
-}
-
 /**
  * `preprocessor_config.json`. Programs that show the frames of a video as images need smaller sizes for them than for images:
  * both stay as they are.

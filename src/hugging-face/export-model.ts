@@ -5,7 +5,7 @@ import { localCard, type ModelCard } from '../models/card.ts'
 import { chooseTemplate } from '../models/derive/chosen-template.ts'
 import { countOf } from '../models/read/gguf-tensors.ts'
 import { findWeights } from '../models/read/weight-files.ts'
-import { generationConfiguration, imageProcessor, modelConfiguration, videoProcessor } from './configuration.ts'
+import { imageProcessor, modelConfiguration, videoProcessor } from './configuration.ts'
 import { languageWeights } from './language-weights.ts'
 import { readShape } from './model-shape.ts'
 import { readme } from './readme.ts'
@@ -84,7 +84,8 @@ async function convert(card: ImageModelCard, language: SourceFile, encoder: Sour
     weights,
     texts: {
       'config.json': json(modelConfiguration(shape, vocabulary, stored)),
-      'generation_config.json': json(generationConfiguration(vocabulary)),
+      // How tokens are sampled is for the request to say.
+      'generation_config.json': json({ eos_token_id: vocabulary.endIds }),
       'tokenizer.json': json(vocabulary.tokenizer()),
       'tokenizer_config.json': json(vocabulary.configuration(shape.language.contextTokens)),
       'chat_template.jinja': template.source,

@@ -1,3 +1,4 @@
+import { getOrMake } from './get-or-make.ts'
 import { sumOf } from './sum.ts'
 
 interface Queued {
@@ -37,11 +38,7 @@ export class FairQueue<T extends Queued> {
 
   /** Adds an item in order of arrival, unless it is already in the queue. */
   add(item: T): void {
-    const queue = this.#queues.get(item.organisation)
-    if (queue === undefined) {
-      this.#queues.set(item.organisation, [item])
-      return
-    }
+    const queue = getOrMake(this.#queues, item.organisation, () => [])
     const after = queue.findLastIndex((other) => other.id <= item.id)
     if (queue[after] !== item) queue.splice(after + 1, 0, item)
   }

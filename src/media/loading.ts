@@ -1,6 +1,7 @@
 import type { LRUCache } from 'lru-cache'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { FairSlots } from '../lib/fair-slots.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
 import type { AudioLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
@@ -138,14 +139,10 @@ export class Loading implements MediaRequest {
 
   async #spooled(address: Address, kind: MediaKind, param: string, signal: AbortSignal): Promise<Found> {
     const key = `${kind} ${address.type === 'file' ? address.id : address.url.href}`
+    const host = address.type === 'address' ? address.url.hostname : undefined
+    const spool: MeasuredWork<SpooledFile> = (headers) => this.#spool(address, kind, param, headers)
     for (;;) {
-      let shared = this.#files.get(key)
-      if (shared === undefined) {
-        const spool: MeasuredWork<SpooledFile> = (headers) => this.#spool(address, kind, param, headers)
-        const host = address.type === 'address' ? address.url.hostname : undefined
-        shared = this.#parts.measure('fetch', kind, spool, host)
-        this.#files.set(key, shared)
-      }
+      const shared = getOrMake(this.#files, key, () => this.#parts.measure('fetch', kind, spool, host))
       const file = await untilAborted(named(shared, param), signal)
       const { path, byteLength: length, head, digest } = file
       const data = { path, length }
@@ -187,11 +184,9 @@ export class Loading implements MediaRequest {
     { param, signal }: MediaInput,
   ): Promise<DecodeResults[Task['type']]> {
     const key = [this.#organisation, task.type, JSON.stringify(options), found.digest].join('\0')
-    let shared = this.#results.get(key)
-    if (!shared) {
-      shared = this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param)
-      this.#results.set(key, shared)
-    }
+    const shared = getOrMake(this.#results, key, () =>
+      this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param),
+    )
     const result = await untilAborted(named(shared, param), signal)
     if ('notes' in result) for (const note of result.notes ?? []) this.#parts.note(param, note)
     return result as DecodeResults[Task['type']]

@@ -4,7 +4,7 @@ import { FairSlots } from '../lib/fair-slots.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
 import { DecoderPool } from './decoding/decoder-pool.ts'
-import { FetchedMedia, ofAnyKind } from './fetching/fetched-media.ts'
+import { type FetchedMedia, fetchedMedia, ofAnyKind } from './fetching/fetched-media.ts'
 import { GuardedFetcher, type HostResolver } from './fetching/guarded-fetch.ts'
 import { Spool, type SpoolOptions } from './fetching/spool.ts'
 import type { StoredFiles } from './fetching/stored-files.ts'
@@ -119,7 +119,7 @@ export class MediaLoader {
     using _slot = await slots.take(organisation, signal)
     const maxBytes = Math.max(...Object.values(MOST_FETCHED_BYTES))
     const pieces = fetcher.fetch(located.url, { param, signal, maxBytes })
-    return new FetchedMedia(await spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
+    return fetchedMedia(await spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
   }
 
   async #measured<Result>(

@@ -146,7 +146,7 @@ export class Database {
         return result
       } catch (error) {
         // A connection that broke or hangs is closed, which ends its transaction: a `rollback` would hang as well.
-        const usable = !isUnavailable(error) && (await succeeds(client.query('rollback')))
+        const usable = !isUnavailable(error) && (await client.query('rollback').catch(() => null)) !== null
         client.release(!usable)
         throw error
       }
@@ -164,13 +164,6 @@ export class Database {
     await ended
     await this.#embedded?.close()
   }
-}
-
-function succeeds(work: Promise<unknown>): Promise<boolean> {
-  return work.then(
-    () => true,
-    () => false,
-  )
 }
 
 /** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */

@@ -17,14 +17,12 @@ import type { Result, ResultFiles } from './result-files.ts'
 export async function compareResults(before: ResultFiles, now: ResultFiles, asJson: boolean): Promise<boolean> {
   const comparison = new Comparison()
   const runs = [new Origin(), new Origin()] as const
-  let [compared, changed, onlyNow, onlyBefore] = [0, 0, 0, 0]
+  let [changed, onlyNow, onlyBefore] = [0, 0, 0]
   const say = (id: string, changes: readonly Change[]) => {
     const line = asJson ? JSON.stringify({ id, changes }) : `${forLine(id)}: ${changes.map(sayChange).join('; ')}`
     return print(`${line}\n`)
   }
-  for (const id of now.ids) {
-    if (before.has(id)) compared++
-  }
+  const compared = [...now.ids].filter(before.has).length
   if (compared === 0)
     throw new ConfigError(`no request of ${now.names} is in ${before.names}: are they of the same batch?`)
   for (const id of now.ids) {

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { type Difference, differences, jsonIn, parting } from './differences.ts'
 import { Mean, type Spread } from './mean.ts'
 import { countsOf, type PlaceCounts, PlaceTally, tallyPlaces } from './place-tally.ts'
@@ -158,11 +159,7 @@ export class Comparison {
 
   #comparePlaces(part: string, one: readonly Place[], other: readonly Place[]): readonly Change[] {
     const tallies = tallyPlaces(one, other)
-    for (const [category, tally] of tallies) {
-      const all = this.#places.get(category) ?? new PlaceTally()
-      this.#places.set(category, all)
-      all.add(tally)
-    }
+    for (const [category, tally] of tallies) getOrMake(this.#places, category, () => new PlaceTally()).add(tally)
     const changed = new Map([...tallies].filter(([, { isSame }]) => !isSame))
     return changed.size === 0 ? [] : [{ part, kind: 'places', categories: countsOf(changed) }]
   }

@@ -1,5 +1,6 @@
 import { distinctPairs, matchBoxes } from '../../exports/box-matching.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { Mean } from './mean.ts'
 import type { Place } from './reply-parts.ts'
 
@@ -56,11 +57,7 @@ export function countsOf(tallies: ReadonlyMap<string, PlaceTally>): Record<strin
 /** Pairs places that are equal, then boxes by IoU and points by distance, each with the nearest first. */
 export function tallyPlaces(before: readonly Place[], now: readonly Place[]): Map<string, PlaceTally> {
   const tallies = new Map<string, PlaceTally>()
-  const tallyOf = ({ category }: Place) => {
-    const known = tallies.get(category) ?? new PlaceTally()
-    tallies.set(category, known)
-    return known
-  }
+  const tallyOf = ({ category }: Place) => getOrMake(tallies, category, () => new PlaceTally())
   const equal = Map.groupBy(before, (place) => JSON.stringify(place))
   const others = now.filter((place) => {
     const partner = equal.get(JSON.stringify(place))?.pop()

@@ -1,6 +1,6 @@
 import { closeSync, createReadStream, readSync } from 'node:fs'
 import { indexInput } from '../../batches/input-index.ts'
-import { errorLine, resultLine, STREAMS } from '../../batches/output-writer.ts'
+import { resultLine, STREAMS } from '../../batches/output-writer.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
@@ -22,7 +22,8 @@ export interface FileRequest extends Input {
  */
 export async function openRequests(path: string, changed: number) {
   const endpoint = await endpointOf(path)
-  const index = await indexInput(linesAsBytes(path), endpoint, Number.POSITIVE_INFINITY)
+  const bytes = createReadStream(path, { highWaterMark: 2 ** 20 })
+  const index = await indexInput(bytes, endpoint, Number.POSITIVE_INFINITY)
   if ('problems' in index) {
     const [{ line, message }, ...more] = index.problems as [(typeof index.problems)[0]]
     const rest = more.length === 0 ? '' : ` (and ${more.length} more ${more.length === 1 ? 'problem' : 'problems'})`
@@ -64,11 +65,6 @@ export async function openRequests(path: string, changed: number) {
   }
 }
 
-/** The line of a request that the server failed at. */
-export function failureLine({ file }: Input, message: string): string {
-  return errorLine(file, 'server_error', message)
-}
-
 /** Refusals that others would get as well. */
 const NOT_ABOUT_THE_REQUEST: ReadonlySet<number> = new Set([401, 403, 429])
 
@@ -80,10 +76,6 @@ async function endpointOf(path: string): Promise<string> {
     throw new ConfigError(`${path}:${number}: Invalid 'url': expected an endpoint such as /v1/chat/completions`)
   }
   throw new ConfigError(`${path} has no lines`)
-}
-
-function linesAsBytes(path: string): AsyncIterable<Uint8Array> {
-  return createReadStream(path, { highWaterMark: 2 ** 20 })
 }
 
 /** A body as it is written, but for its model. */

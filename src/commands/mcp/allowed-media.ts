@@ -164,7 +164,8 @@ export class AllowedMedia {
           if (entry.name.startsWith('.')) continue
           if (entry.isDirectory() && depth > 1) folders.push({ path, within: `${relative}/`, depth: depth - 1 })
           if (kindOfName(entry.name) === null || search.glob?.matches(relative) === false) continue
-          if (entry.isFile() || (entry.isSymbolicLink() && (await this.#leadsToFile(path)))) yield path
+          const leadsToFile = entry.isSymbolicLink() && (await this.#allowed(path).catch(() => null)) !== null
+          if (entry.isFile() || leadsToFile) yield path
         }
       } catch (error) {
         // The others can still be listed.
@@ -172,13 +173,6 @@ export class AllowedMedia {
           throw new MediaError(`${folder} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
       }
     }
-  }
-
-  async #leadsToFile(link: string): Promise<boolean> {
-    return this.#allowed(link).then(
-      () => true,
-      () => false,
-    )
   }
 
   /** How an agent can name a file. */

@@ -14,11 +14,6 @@ import { AllowedMedia } from './allowed-media.ts'
 /** Says which files a call may have looked at, or what the client must answer first. */
 export type Folders = (server: McpServer, context: ServerContext) => Promise<AllowedMedia | InputRequiredResult>
 
-/** What the command names is for every client. */
-export function namedFolders(media: AllowedMedia): Folders {
-  return async () => media
-}
-
 /** Also remembers the folders that the client named last, for the list of resources: since 2026-07-28 it cannot ask for them. */
 export function remembering(folders: Folders): { readonly folders: Folders; readonly latest: Folders } {
   let last: AllowedMedia | null = null

@@ -9,11 +9,6 @@ const BAR_CELLS = 24
 const FIGURES_COLUMNS = 54
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Events as lines of JSON. */
-export function reportJson(event: PullEvent): void {
-  process.stdout.write(`${JSON.stringify(event)}\n`)
-}
-
 /**
  * Events as text: results on standard output, what is under way on standard error, there with a bar for each file if it
  * is a terminal.

@@ -6,11 +6,12 @@ import { memoryForModels } from '../../models/machine-memory.ts'
 import type { Command } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
+import { printJsonLine } from '../output.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
 import { untilStopped } from '../until-stopped.ts'
 import { listCatalogue, measuredSpeed } from './catalogue-list.ts'
 import { warnOfCard } from './known-models.ts'
-import { reportJson, textReport } from './pull-output.ts'
+import { textReport } from './pull-output.ts'
 import { examinePulled, readSeconds } from './pulled/examine-pulled.ts'
 
 export const pull: Command = {
@@ -89,7 +90,7 @@ ${SETTINGS_HELP}`,
           machineSpeed: () => measuredSpeed(config),
           tuning: TUNING,
           signal,
-          report: values.json ? reportJson : textReport(),
+          report: values.json ? printJsonLine : textReport(),
         })
         if (!values.json) await warnOfCard(pulled.file)
         return pulled
@@ -99,7 +100,7 @@ ${SETTINGS_HELP}`,
         process.stderr.write(`${line}lookout: stopped; the same command goes on where it stopped\n`)
       },
     ).catch((error: Error) => {
-      if (values.json) reportJson({ type: 'error', message: error.message })
+      if (values.json) printJsonLine({ type: 'error', message: error.message })
       throw error
     })
     if (values['no-check']) return

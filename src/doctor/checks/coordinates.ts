@@ -1,5 +1,6 @@
 import { DIALECTS, type DialectName } from '../../grounding/dialects/dialects.ts'
 import type { Constraint } from '../../inference/contract/constraint.ts'
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { type Convention, describeConvention } from '../coordinates/convention.ts'
 import { conventionOf, detectionKind, dialectsWith, placePattern, readBy } from '../coordinates/dialect-convention.ts'
 import { type Answer, FEWEST_ANSWERS, type Fit, fitConventions, same } from '../coordinates/fit.ts'
@@ -75,12 +76,10 @@ const repliesOf = new WeakMap<Subject, Promise<Replies>>()
 
 /** Two checks may want them. */
 function plainReplies(subject: Subject, exhibits: readonly Exhibit[]): Promise<Replies> {
-  const known = repliesOf.get(subject)
-  if (known !== undefined) return known
   const { dialect } = subject.card
-  const replies = ask(subject, exhibits, PLAIN_WORDS, dialect === null ? null : conventionOf(dialect))
-  repliesOf.set(subject, replies)
-  return replies
+  return getOrMake(repliesOf, subject, () =>
+    ask(subject, exhibits, PLAIN_WORDS, dialect === null ? null : conventionOf(dialect)),
+  )
 }
 
 /** What the card does not promise cannot fail. */

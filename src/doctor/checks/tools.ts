@@ -48,12 +48,10 @@ async function forced(call: Call): Promise<Finding> {
   if (reply instanceof ApiError && reply.param === 'tools') return { check, verdict: 'skipped', finding: reply.message }
   if (reply instanceof Error) throw reply
   const { call: made, text, isCut } = reply
-  if (isCut)
-    return {
-      check,
-      verdict: 'warning',
-      finding: `The call did not come to an end: ${quoted(made?.arguments ?? text)}.`,
-    }
+  if (isCut) {
+    const finding = `The call did not come to an end: ${quoted(made?.arguments ?? text)}.`
+    return { check, verdict: 'warning', finding }
+  }
   if (made === null) return { check, verdict: 'failed', finding: `No call could be read in ${quoted(text)}.` }
   const city = cityIn(made.arguments)
   const written = `${made.name}, ${quoted(made.arguments)}`

@@ -1,4 +1,6 @@
 import { basename, dirname } from 'node:path/posix'
+import { getOrMake } from '../../lib/get-or-make.ts'
+import { sumOf } from '../../lib/sum.ts'
 import { MAX_PARTS, partNumber } from '../../models/read/weight-files.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { HubError } from '../hub-error.ts'
@@ -70,26 +72,18 @@ export function candidatesOf(files: readonly HubFile[]): Candidate[] {
     const [key, index, count] =
       part === null ? [file.path, 0, 1] : [`${part.stem} ${part.count}`, part.number - 1, part.count]
     if (index < 0 || index >= count || count > MAX_PARTS) continue
-    const parts = parted.get(key) ?? []
-    parts[index] = file
-    parted.set(key, parts)
+    getOrMake(parted, key, () => [])[index] = file
   }
   const whole: Omit<Candidate, 'label'>[] = []
   for (const parts of parted.values()) {
     const [first] = parts
     // A part that is missing leaves a hole.
     if (first === undefined || parts.filter(Boolean).length !== (partNumber(first.path)?.count ?? 1)) continue
-    const { path } = first
-    const bytes = parts.reduce((sum, { size }) => sum + size, 0)
-    whole.push({ quantisation: quantisationOf(path), files: parts, bytes })
+    whole.push({ quantisation: quantisationOf(first.path), files: parts, bytes: sumOf(parts, ({ size }) => size) })
   }
-  const counts = new Map<string | undefined, number>()
-  for (const { quantisation } of whole) {
-    const key = quantisation?.toUpperCase()
-    counts.set(key, (counts.get(key) ?? 0) + 1)
-  }
+  const alike = Map.groupBy(whole, ({ quantisation }) => quantisation?.toUpperCase())
   const labelOf = ({ quantisation, files: [first] }: Omit<Candidate, 'label'>) =>
-    quantisation !== null && counts.get(quantisation.toUpperCase()) === 1
+    quantisation !== null && alike.get(quantisation.toUpperCase())!.length === 1
       ? quantisation
       : first!.path.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, '')
   return whole.map((model) => ({ ...model, label: labelOf(model) })).sort((a, b) => a.bytes - b.bytes)

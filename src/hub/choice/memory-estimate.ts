@@ -60,11 +60,7 @@ function encoderBytes(encoder: Metadata): number {
   return patches * (6 * width + 2 * (number('feed_forward_length') ?? 4 * width)) * F32_BYTES
 }
 
-function own(language: Metadata, key: string): GgufValue | undefined {
-  return language.get(`${String(language.get('general.architecture'))}.${key}`)
-}
-
 function ownNumber(language: Metadata, key: string): number | null {
-  const value = own(language, key)
+  const value = language.get(`${String(language.get('general.architecture'))}.${key}`)
   return typeof value === 'number' ? value : null
 }

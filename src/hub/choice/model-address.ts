@@ -64,7 +64,7 @@ function readUrl(text: string, endpoint: URL): PlainAddress {
   if (!URL.canParse(text)) throw new ConfigError(`'${text}' is not an address; ${EXPECTED}`)
   const url = new URL(text)
   const hubs = new Set([endpoint.host, 'huggingface.co', 'hf.co'])
-  const path = decoded(url.pathname)
+  const path = decodedPath(url.pathname)
   const [, id, , revision = 'main', file] =
     /^\/([^/]+\/[^/]+)(?:\/(resolve|blob|tree)\/([^/]+)(?:\/(.+))?)?\/?$/.exec(path) ?? []
   if (hubs.has(url.host) && id !== undefined && isRepositoryId(id) && !/\.gguf$/i.test(id)) {
@@ -74,7 +74,8 @@ function readUrl(text: string, endpoint: URL): PlainAddress {
   return { kind: 'file', url }
 }
 
-function decoded(path: string): string {
+/** As it is written where that is no percent-encoding. */
+export function decodedPath(path: string): string {
   try {
     return decodeURIComponent(path)
   } catch {

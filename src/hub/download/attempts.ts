@@ -24,36 +24,30 @@ export interface Attempts {
   readonly note: (message: string) => void
 }
 
-/** Counts failed attempts, and waits between them. */
-export class Patience {
-  readonly #attempts: Attempts
-  readonly #limit: number
-  #failures = 0
-
-  /** @param limit attempts that may fail one after the other. */
-  constructor(limit: number, attempts: Attempts) {
-    this.#limit = limit
-    this.#attempts = attempts
-  }
-
-  /** Something was reached: counting starts again. */
-  reset(): void {
-    this.#failures = 0
-  }
-
-  /** Waits before the next attempt. @throws the error itself when no further attempt is worth it. */
-  async wait(error: unknown): Promise<void> {
-    const { signal, tuning, note } = this.#attempts
-    signal.throwIfAborted()
-    if (!(error instanceof ConnectionError) || ++this.#failures >= this.#limit) throw error
-    const asked = error instanceof BusyError ? error.seconds : null
-    if (asked !== null && asked > LONGEST_WAIT_S) {
-      throw new HubError(`${error.message} and asks to wait ${Math.ceil(asked)} s; try again then`)
-    }
-    const pause = Math.min(tuning.longestRetryMs, tuning.retryMs * 2 ** (this.#failures - 1))
-    const ms = asked === null ? pause : asked * 1000
-    note(`${error.message}; trying again in ${Math.max(1, Math.round(ms / 1000))} s`)
-    await sleep(ms, undefined, { signal })
+/**
+ * Counts failed attempts, and waits between them.
+ * @param limit attempts that may fail one after the other.
+ */
+export function newPatience(limit: number, { signal, tuning, note }: Attempts) {
+  let failures = 0
+  return {
+    /** Something was reached: counting starts again. */
+    reset(): void {
+      failures = 0
+    },
+    /** Waits before the next attempt. @throws the error itself when no further attempt is worth it. */
+    async wait(error: unknown): Promise<void> {
+      signal.throwIfAborted()
+      if (!(error instanceof ConnectionError) || ++failures >= limit) throw error
+      const asked = error instanceof BusyError ? error.seconds : null
+      if (asked !== null && asked > LONGEST_WAIT_S) {
+        throw new HubError(`${error.message} and asks to wait ${Math.ceil(asked)} s; try again then`)
+      }
+      const pause = Math.min(tuning.longestRetryMs, tuning.retryMs * 2 ** (failures - 1))
+      const ms = asked === null ? pause : asked * 1000
+      note(`${error.message}; trying again in ${Math.max(1, Math.round(ms / 1000))} s`)
+      await sleep(ms, undefined, { signal })
+    },
   }
 }
 
@@ -63,7 +57,7 @@ export async function retried<Result>(
   attempts: Attempts,
   attempt: () => Promise<Result>,
 ): Promise<Result> {
-  const patience = new Patience(limit, attempts)
+  const patience = newPatience(limit, attempts)
   for (;;) {
     try {
       return await attempt()

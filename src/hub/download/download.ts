@@ -1,6 +1,6 @@
-import { type FileHandle, open, rm } from 'node:fs/promises'
+import { constants, type FileHandle, open, rm } from 'node:fs/promises'
 import { FullDiskError, HubError } from '../hub-error.ts'
-import { type Attempts, Patience } from './attempts.ts'
+import { type Attempts, newPatience } from './attempts.ts'
 import { type ByteRange, missingOf } from './byte-ranges.ts'
 import { journalPath, openJournal } from './journal.ts'
 import { ChangedError, type RemoteFile } from './remote-file.ts'
@@ -54,7 +54,9 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   const { tuning, signal, onProgress } = options
   const size = await remote.size(options)
   const journal = await openJournal(path, key, size)
-  await using file = await openFile(path)
+  await using file = await open(path, constants.O_RDWR | constants.O_CREAT).catch((error: unknown) => {
+    throw diskError(error, path)
+  })
   // The file may be gone, or cut, while its journal is there: then the journal is wrong.
   const { size: there } = await file.stat()
   if (journal.done.some(([, to]) => to > there)) {
@@ -74,7 +76,7 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   const fetchPart = async ([from, to]: ByteRange) => {
     let at = from
     const either = AbortSignal.any([signal, failed.signal])
-    const patience = new Patience(tuning.partAttempts, { ...options, signal: either })
+    const patience = newPatience(tuning.partAttempts, { ...options, signal: either })
     try {
       while (at < to) {
         try {
@@ -98,29 +100,13 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
     }
   }
   const workers = Array.from({ length: Math.min(connections, parts.length) }, () =>
-    worker().catch((error: unknown) => {
-      failed.abort(error)
-      throw error
-    }),
+    worker().catch((error: unknown) => failed.abort(error)),
   )
-  const outcomes = await Promise.allSettled(workers)
+  await Promise.all(workers)
   signal.throwIfAborted()
-  if (failed.signal.aborted) throw failed.signal.reason
-  const broken = outcomes.find((outcome) => outcome.status === 'rejected')
-  if (broken !== undefined) throw broken.reason
+  failed.signal.throwIfAborted()
   await file.truncate(size)
   await file.sync()
-}
-
-async function openFile(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, 'r+')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw diskError(error, path)
-    return open(path, 'w+').catch((failure: unknown) => {
-      throw diskError(failure, path)
-    })
-  }
 }
 
 async function writeAll(file: FileHandle, piece: Buffer, position: number): Promise<void> {

@@ -130,8 +130,7 @@ export class RemoteFile {
         },
       })
       if (answer.status === 206 || answer.status === 200) {
-        const fits = this.#take(answer, from, to)
-        if (fits) return answer
+        if (this.#take(answer, from, to)) return answer
         answer.body.on('error', () => {}).destroy()
         if (++renamed === MAX_RENAMINGS)
           throw new ConnectionError(`${answer.url.host} sends a different ETag for the file with each response`)

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { CachedRepository } from '../cache/hub-cache.ts'
 import { readMetadata } from '../choice/header-check.ts'
 import type { Metadata } from '../choice/memory-estimate.ts'
@@ -30,9 +31,7 @@ export async function openRepository(
   const has = (file: HubFile) => cache.has(commit, file)
   const remote = (file: HubFile): RemoteFile => {
     if (!isReached) throw new HubError(`${file.path} of ${id} is not in the cache, and the hub cannot be reached`)
-    const known = remotes.get(file) ?? remoteFile(hub, id, commit, file)
-    remotes.set(file, known)
-    return known
+    return getOrMake(remotes, file, () => remoteFile(hub, id, commit, file))
   }
   const readHeader = async (file: HubFile): Promise<Metadata> => {
     const bytes = !isReached || (await has(file)) ? await cache.link(commit, file) : await remote(file).bytes(hub)
@@ -46,11 +45,7 @@ export async function openRepository(
     has,
     remote,
     /** A file's metadata, from the cache or from the hub. @throws HubError for a file that is broken. */
-    metadata(file: HubFile): Promise<Metadata> {
-      const known = headers.get(file) ?? readHeader(file)
-      headers.set(file, known)
-      return known
-    },
+    metadata: (file: HubFile) => getOrMake(headers, file, () => readHeader(file)),
     /** Notes that the revision is this commit, so that it is found offline. */
     async noteCommit(): Promise<void> {
       if (isReached) await cache.noteCommit(revision, commit)

@@ -1,3 +1,4 @@
+import { getOrMake } from '../get-or-make.ts'
 import { GuardedWorker } from './guarded-worker.ts'
 
 interface Waiting<Question, Answer> {
@@ -38,9 +39,7 @@ export class GuardedPool<Question, Answer> {
    */
   ask(owner: string, question: Question): Promise<Answer | null> {
     return new Promise((resolve) => {
-      const queue = this.#queues.get(owner) ?? []
-      queue.push({ question, resolve })
-      this.#queues.set(owner, queue)
+      getOrMake(this.#queues, owner, () => []).push({ question, resolve })
       this.#next()
     })
   }

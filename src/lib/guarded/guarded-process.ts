@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawnLimited } from './limited-process.ts'
 import { CHILD_ENVIRONMENT } from './memory.ts'
-import { WorkLimit } from './work-limit.ts'
+import { limitWork } from './work-limit.ts'
 
 /** What a program of `answerQuestions` sends when it takes questions. */
 export const READY = 'ready'
@@ -65,7 +65,7 @@ export class GuardedProcess<Question, Answer> {
   #isReady = false
   #isLate = false
   #failedStarts = 0
-  #limit: WorkLimit | null = null
+  #limit: Disposable | null = null
   #idle: NodeJS.Timeout | undefined
 
   constructor(options: GuardedProcessOptions) {
@@ -152,7 +152,7 @@ export class GuardedProcess<Question, Answer> {
     this.#child?.ref()
     this.#child?.channel?.ref()
     if (!this.#isReady || this.#limit !== null) return
-    this.#limit = new WorkLimit(this.#child?.pid, first.limitMs, () => {
+    this.#limit = limitWork(this.#child?.pid, first.limitMs, () => {
       this.#isLate = true
       this.#child?.kill('SIGKILL')
     })

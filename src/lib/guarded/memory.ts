@@ -8,6 +8,7 @@
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { lazy } from '../lazy.ts'
 import { libc } from '../libc.ts'
 
 /** Benchmarks name the settings to leave out here, comma-separated. */
@@ -94,7 +95,7 @@ export function tuneImages(sharp: { cache(options: boolean): unknown; concurrenc
  * and ran at 329 MiB/s instead of 268.
  */
 export function collectYoungGarbage(): void {
-  if (uses('stream-collection')) collect({ type: 'minor' })
+  if (uses('stream-collection')) collector()({ type: 'minor' })
 }
 
 /**
@@ -103,7 +104,7 @@ export function collectYoungGarbage(): void {
  * at a time, took 350 MiB at most, 535 without this.
  */
 export function collectAllGarbage(): void {
-  if (uses('body-collection')) collect({ type: 'major' })
+  if (uses('body-collection')) collector()({ type: 'major' })
 }
 
 const LOOK_MS = 10_000
@@ -125,7 +126,7 @@ export function releaseMemoryWhenIdle(firstMs = LOOK_MS): void {
     const now = processorMs()
     if (now - used > waited * IDLE_SHARE) busy = true
     else if (busy) {
-      collect({ type: 'major', flavor: 'last-resort' })
+      collector()({ type: 'major', flavor: 'last-resort' })
       if (uses('idle-trim')) trim()
       busy = false
       waited = LOOK_MS
@@ -161,13 +162,8 @@ interface Collection {
   readonly flavor?: 'last-resort'
 }
 
-let collector: ((collection: Collection) => void) | null = null
-
-function collect(collection: Collection): void {
-  if (collector === null) {
-    // Contexts made from then on have the function; the program's own, which is older, has not.
-    setFlagsFromString('--expose-gc')
-    collector = runInNewContext('gc') as (collection: Collection) => void
-  }
-  collector(collection)
-}
+const collector = lazy(() => {
+  // Contexts made from then on have the function; the program's own, which is older, has not.
+  setFlagsFromString('--expose-gc')
+  return runInNewContext('gc') as (collection: Collection) => void
+})

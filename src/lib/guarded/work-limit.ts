@@ -10,37 +10,33 @@ const PATIENCE = 5
 /**
  * Calls `over` when a process has worked on a task for longer than a limit. Waiting does not count: neither time in
  * which this process was too busy to receive the result, nor, on Linux, time in which other processes had the
- * processor. After five times the limit it fires in any case.
+ * processor. After five times the limit it fires in any case. Disposing of the result says that the task has ended.
  */
-export class WorkLimit implements Disposable {
-  readonly #timer: NodeJS.Timeout
-  #isOver = false
-
-  constructor(pid: number | undefined, limitMs: number, over: () => void) {
-    const stepMs = limitMs / CHECKS
-    const usedBefore = processorMs(pid)
-    let waitedMs = 0
-    let checked = performance.now()
-    this.#timer = setInterval(() => {
-      const now = performance.now()
-      waitedMs += Math.min(now - checked, 2 * stepMs)
-      checked = now
-      if (waitedMs < limitMs) return
-      const used = processorMs(pid)
-      const workedMs = used === null || usedBefore === null ? waitedMs : used - usedBefore
-      if (workedMs < limitMs && waitedMs < limitMs * PATIENCE) return
-      clearInterval(this.#timer)
-      // The result may have arrived already. Let it be read first.
-      setImmediate(() => {
-        if (!this.#isOver) over()
-      })
-    }, stepMs)
-  }
-
-  /** The task has ended. */
-  [Symbol.dispose](): void {
-    this.#isOver = true
-    clearInterval(this.#timer)
+export function limitWork(pid: number | undefined, limitMs: number, over: () => void): Disposable {
+  const stepMs = limitMs / CHECKS
+  const usedBefore = processorMs(pid)
+  let isOver = false
+  let waitedMs = 0
+  let checked = performance.now()
+  const timer = setInterval(() => {
+    const now = performance.now()
+    waitedMs += Math.min(now - checked, 2 * stepMs)
+    checked = now
+    if (waitedMs < limitMs) return
+    const used = processorMs(pid)
+    const workedMs = used === null || usedBefore === null ? waitedMs : used - usedBefore
+    if (workedMs < limitMs && waitedMs < limitMs * PATIENCE) return
+    clearInterval(timer)
+    // The result may have arrived already. Let it be read first.
+    setImmediate(() => {
+      if (!isOver) over()
+    })
+  }, stepMs)
+  return {
+    [Symbol.dispose]() {
+      isOver = true
+      clearInterval(timer)
+    },
   }
 }
 

@@ -139,8 +139,7 @@ export class Container implements AsyncDisposable {
     context.pktTimebase = stream.timeBase
     context.threadCount = threads
     setOptions(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
-    const opened = context.open2Sync(codec, null)
-    if (opened < 0) {
+    if (context.open2Sync(codec, null) < 0) {
       context.freeContext()
       throw new InvalidMedia(`The ${kind} codec is not supported`)
     }

@@ -6,7 +6,7 @@ import { internalError, invalidRequest, serviceUnavailable } from '../../lib/err
 import type { FairSlots } from '../../lib/fair-slots.ts'
 import { spawnLimited } from '../../lib/guarded/limited-process.ts'
 import { CHILD_ENVIRONMENT } from '../../lib/guarded/memory.ts'
-import { WorkLimit } from '../../lib/guarded/work-limit.ts'
+import { limitWork } from '../../lib/guarded/work-limit.ts'
 import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from '../sandbox/descriptors.ts'
 import { forbidRings } from '../sandbox/seccomp.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
@@ -65,7 +65,7 @@ export class Decoder {
   /** Held while the process may take much memory. */
   #slot: Disposable | null = null
   #job: DecodeJob | null = null
-  #limit: WorkLimit | null = null
+  #limit: Disposable | null = null
   #started = 0
   #idle: NodeJS.Timeout | undefined
   /** Whether the process has confined itself to images. */
@@ -128,7 +128,7 @@ export class Decoder {
     this.#isFresh = false
     this.#job = job
     this.#started = performance.now()
-    this.#limit = new WorkLimit(this.pid, limitMs, () => {
+    this.#limit = limitWork(this.pid, limitMs, () => {
       this.#fail(invalidRequest(`The ${job.task.type} takes too long to decode`, job.param))
     })
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -185,9 +185,8 @@ export class Decoder {
   /** Retries or fails the job that the process had when it ended. */
   #lose(job: DecodeJob): void {
     if (++job.losses < MOST_LOSSES) this.#owner.retry(job)
-    else if (this.pid === undefined) {
-      job.reject(cannotStart(null))
-    } else job.reject(invalidRequest(`The ${job.task.type} cannot be decoded`, job.param))
+    else if (this.pid === undefined) job.reject(cannotStart(null))
+    else job.reject(invalidRequest(`The ${job.task.type} cannot be decoded`, job.param))
   }
 
   /** Lets the process take much memory when it is its turn. Rejects if the job is aborted first. */

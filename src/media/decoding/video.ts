@@ -121,7 +121,7 @@ async function decodeSamples(ffmpeg: FFmpeg, { container, stream, samples, limit
   const take = () => {
     while (images.length < samples.length && decoder.receiveFrameSync(frame) >= 0) {
       const time = Number(frame.bestEffortTimestamp)
-      scaler ??= new FrameScaler(ffmpeg, stream, frame, limits)
+      scaler ??= makeScaler(ffmpeg, stream, frame, limits)
       // The next frame replaces a missing one.
       if (samples[images.length]!.time <= time) {
         const image = scaler.convert(frame)
@@ -159,43 +159,37 @@ async function decodeSamples(ffmpeg: FFmpeg, { container, stream, samples, limit
   }
 }
 
-/** Converts decoded frames to upright RGB images of one size for the model. */
-class FrameScaler {
-  readonly #orientation
-  readonly #context
-  readonly #rgb: Frame
+type FrameScaler = ReturnType<typeof makeScaler>
 
-  /** @param first the frame that determines the size of all. */
-  constructor(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: VideoTask['limits']) {
-    this.#orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
-    const { num, den } = codecpar.sampleAspectRatio
-    // Pixels need not be square.
-    const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
-    const upright = targetSize(this.#turned({ width, height: first.height }), limits)
-    this.#context = new ffmpeg.SoftwareScaleContext()
-    this.#context.allocContext()
-    setOptions(ffmpeg, this.#context, SCALING)
-    this.#rgb = new ffmpeg.Frame()
-    this.#rgb.alloc()
-    this.#rgb.format = PIXEL_RGB24
-    const { width: columns, height: rows } = this.#turned(upright)
-    this.#rgb.width = columns
-    this.#rgb.height = rows
-    this.#rgb.allocBuffer()
-  }
-
-  convert(frame: Frame): RgbImage {
-    if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
-    const { width, height } = this.#rgb
-    return turnUpright({ width, height, data: this.#rgb.toBuffer() }, this.#orientation)
-  }
-
-  close(): void {
-    this.#rgb.free()
-    this.#context.freeContext()
-  }
-
-  #turned({ width, height }: Size): Size {
-    return this.#orientation.transposed ? { width: height, height: width } : { width, height }
+/**
+ * Makes what converts decoded frames to upright RGB images of one size for the model.
+ * @param first the frame that determines the size of all.
+ */
+function makeScaler(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: VideoTask['limits']) {
+  const orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
+  const turned = ({ width, height }: Size): Size =>
+    orientation.transposed ? { width: height, height: width } : { width, height }
+  const { num, den } = codecpar.sampleAspectRatio
+  // Pixels need not be square.
+  const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
+  const size = turned(targetSize(turned({ width, height: first.height }), limits))
+  const context = new ffmpeg.SoftwareScaleContext()
+  context.allocContext()
+  setOptions(ffmpeg, context, SCALING)
+  const rgb = new ffmpeg.Frame()
+  rgb.alloc()
+  rgb.format = PIXEL_RGB24
+  Object.assign(rgb, size)
+  rgb.allocBuffer()
+  return {
+    convert(frame: Frame): RgbImage {
+      if (context.scaleFrameSync(rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
+      const { width, height } = rgb
+      return turnUpright({ width, height, data: rgb.toBuffer() }, orientation)
+    },
+    close() {
+      rgb.free()
+      context.freeContext()
+    },
   }
 }

@@ -1,44 +1,27 @@
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
-import {
-  adviceFor,
-  headChecked,
-  MEDIA_TYPES,
-  type MediaKind,
-  type MediaType,
-  mediaType,
-  typeName,
-} from '../media-type.ts'
+import { adviceFor, headChecked, MEDIA_TYPES, type MediaKind, mediaType, typeName } from '../media-type.ts'
 import type { SpooledFile } from './spool.ts'
 
 const RETRY_AFTER_S = 10
 const SUPPORTED = Object.values(MEDIA_TYPES).flat()
 
 /** Media from an address, as it is. It stays available until it is disposed of. */
-export class FetchedMedia implements Disposable {
-  readonly type: MediaType
-  readonly byteLength: number
-  readonly #file: SpooledFile
-  readonly #use: Disposable
+export type FetchedMedia = ReturnType<typeof fetchedMedia>
 
-  /** @throws ApiError 503 when the file had to make room for others already. */
-  constructor(file: SpooledFile) {
-    const use = file.use()
-    if (use === null) throw serviceUnavailable('The server has no room for more media at the moment', RETRY_AFTER_S)
-    this.#file = file
-    this.#use = use
-    this.type = mediaType(file.head)!
-    this.byteLength = file.byteLength
-  }
-
-  read(): Readable {
-    return createReadStream(this.#file.path)
-  }
-
-  [Symbol.dispose](): void {
-    this.#use[Symbol.dispose]()
-    this.#file[Symbol.dispose]()
+/** @throws ApiError 503 when the file had to make room for others already. */
+export function fetchedMedia(file: SpooledFile) {
+  const use = file.use()
+  if (use === null) throw serviceUnavailable('The server has no room for more media at the moment', RETRY_AFTER_S)
+  return {
+    type: mediaType(file.head)!,
+    byteLength: file.byteLength,
+    read: (): Readable => createReadStream(file.path),
+    [Symbol.dispose]() {
+      use[Symbol.dispose]()
+      file[Symbol.dispose]()
+    },
   }
 }
 

@@ -64,9 +64,7 @@ export class Spool {
       throw error
     }
     const about = { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64'), byteLength: size }
-    const spooled = new SpooledFile(about, this.#idle, () => void this.#remove(path, size))
-    this.#idle.add(spooled)
-    return spooled
+    return spooledFile(about, this.#idle, () => void this.#remove(path, size))
   }
 
   /** Removes the spool's own folder. A folder given by the caller is the caller's to empty. */
@@ -105,58 +103,51 @@ export class Spool {
   }
 }
 
-/** Media in a spool file. */
-export class SpooledFile implements Disposable {
+interface SpooledBytes {
   readonly path: string
   /** The first bytes, which determine the type. */
   readonly head: Uint8Array
   /** SHA-256 of the whole file, in base64. */
   readonly digest: string
   readonly byteLength: number
-  readonly #idle: Set<SpooledFile>
-  readonly #remove: () => void
-  #uses = 0
-  #isWanted = true
+}
 
-  /** @param idle has the file while it is not used. */
-  constructor(
-    about: Pick<SpooledFile, 'path' | 'head' | 'digest' | 'byteLength'>,
-    idle: Set<SpooledFile>,
-    remove: () => void,
-  ) {
-    const { path, head, digest, byteLength } = about
-    this.path = path
-    this.head = head
-    this.digest = digest
-    this.byteLength = byteLength
-    this.#idle = idle
-    this.#remove = remove
-  }
-
+/** Media in a spool file. Disposing of it ends new uses: the file is removed when the current ones end. */
+export interface SpooledFile extends SpooledBytes, Disposable {
   /** Keeps the file until the result is disposed of. Null when the file is removed already. */
-  use(): Disposable | null {
-    if (!this.#isWanted) return null
-    this.#uses++
-    this.#idle.delete(this)
-    let isDone = false
-    return {
-      [Symbol.dispose]: () => {
-        if (isDone) return
-        isDone = true
-        if (--this.#uses > 0) return
-        if (this.#isWanted) this.#idle.add(this)
-        else this.#remove()
-      },
-    }
-  }
+  use(): Disposable | null
+}
 
-  /** Ends new uses. The file is removed when the current uses end. */
-  [Symbol.dispose](): void {
-    if (!this.#isWanted) return
-    this.#isWanted = false
-    this.#idle.delete(this)
-    if (this.#uses === 0) this.#remove()
+/** @param idle has the file while it is not used. */
+function spooledFile(about: SpooledBytes, idle: Set<SpooledFile>, remove: () => void): SpooledFile {
+  let uses = 0
+  let isWanted = true
+  const file: SpooledFile = {
+    ...about,
+    use() {
+      if (!isWanted) return null
+      uses++
+      idle.delete(file)
+      let isDone = false
+      return {
+        [Symbol.dispose]() {
+          if (isDone) return
+          isDone = true
+          if (--uses > 0) return
+          if (isWanted) idle.add(file)
+          else remove()
+        },
+      }
+    },
+    [Symbol.dispose]() {
+      if (!isWanted) return
+      isWanted = false
+      idle.delete(file)
+      if (uses === 0) remove()
+    },
   }
+  idle.add(file)
+  return file
 }
 
 async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -1,3 +1,4 @@
+import { lazy } from '../../lib/lazy.ts'
 import { libc } from '../../lib/libc.ts'
 import { decoderFilter, ringlessFilter } from './filter.ts'
 import { type Processor, SECCOMP } from './system-calls.ts'
@@ -9,8 +10,6 @@ const ALL_THREADS = 1
 /** Without the mitigation for speculative execution that old kernels otherwise add, which is slow. */
 const NO_MITIGATION = 4
 const EFAULT = 14
-
-let ringsAreForbidden = false
 
 /** Why this system cannot confine decoders; null when it can. */
 export function whyNoSeccomp(): string | null {
@@ -41,11 +40,7 @@ export function confine(): void {
  * to, and it ends the process when a ring that it has made does not work. Container engines forbid rings likewise.
  * @throws Error when the kernel refuses.
  */
-export function forbidRings(): void {
-  if (ringsAreForbidden) return
-  install(ringlessFilter, 0)
-  ringsAreForbidden = true
-}
+export const forbidRings = lazy(() => install(ringlessFilter, 0))
 
 function install(filter: (processor: Processor) => Buffer, threads: number): void {
   const processor = supportedProcessor()

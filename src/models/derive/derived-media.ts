@@ -1,5 +1,5 @@
 import { FAMILIES, type FamilyName } from '../../families/families.ts'
-import type { Family } from '../../families/family.ts'
+import type { Family, ImageRule, VideoRule } from '../../families/family.ts'
 import {
   audioLimits,
   audioProjector,
@@ -14,10 +14,10 @@ import type { Tiles } from '../../families/tiles.ts'
 import { TIMED_PAIRS } from '../../families/video-layout.ts'
 import { isObject, merged, named } from '../card-values.ts'
 import type { Origins } from '../origins.ts'
+import { LEAST_PIXELS } from '../read/hugging-face.ts'
 import type { ModelHeaders } from '../read/model-headers.ts'
 import { runsOnServers } from '../server-engines.ts'
 import type { WrittenCard, WrittenServe } from '../written-card.ts'
-import { videoAsImages } from './video-as-images.ts'
 
 export interface MediaSource {
   readonly card: WrittenCard
@@ -169,6 +169,22 @@ function videoOf(
   if (isOpen && given === undefined && !isComplete(video, VIDEO_FIELDS)) return undefined
   origins.note('video', video, named(family))
   return isOpen && given === undefined && isObject(video) ? shortened(video, contextTokens * FILM_SHARE) : video
+}
+
+/**
+ * A family's rule where an engine takes the frames of a video as images, each with its time in words before it: servers merge
+ * only the frames of whole videos, to which they give times of their own.
+ * @param encoder whose processor enlarges images below a size.
+ */
+function videoAsImages(video: VideoRule, image: ImageRule | null, encoder: GgufMetadata | null): VideoRule {
+  const pixels = encoder?.get(LEAST_PIXELS)
+  const least = typeof pixels === 'number' && image !== null ? pixels / (image.patchSize * image.mergeSize) ** 2 : 1
+  return {
+    ...video,
+    layout: video.layout.framesPerGrid === 1 ? video.layout : { ...TIMED_PAIRS, framesPerGrid: 1 },
+    minTokens: Math.max(Math.ceil(least), video.minTokens ?? 1),
+    ...(video.maxTokens === undefined ? {} : { maxTokens: Math.max(Math.ceil(least), video.maxTokens) }),
+  }
 }
 
 async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSource): Promise<unknown> {

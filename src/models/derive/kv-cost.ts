@@ -68,10 +68,7 @@ interface Layers {
 function readLayers(language: GgufMetadata): Layers {
   const architecture = language.get('general.architecture')
   const raw = (key: string) => language.get(`${architecture}.${key}`)
-  const number = (key: string): number | undefined => {
-    const value = raw(key)
-    return typeof value === 'number' ? value : undefined
-  }
+  const number = (key: string) => asNumber(raw(key))
   /** One value for all layers, or an array with one for each. */
   const ofLayer = (key: string, layer: number): unknown => {
     const value = raw(key)

@@ -31,11 +31,8 @@ export class GgufArray implements Iterable<GgufValue> {
   find(texts: Iterable<string>): Map<string, number> {
     const found = new Map<string, number>()
     if (this.type !== STRING) return found
-    const wanted = new Map<number, { readonly text: string; readonly bytes: Buffer }[]>()
-    for (const text of texts) {
-      const bytes = Buffer.from(text)
-      wanted.set(bytes.length, [...(wanted.get(bytes.length) ?? []), { text, bytes }])
-    }
+    const encoded = Array.from(texts, (text) => ({ text, bytes: Buffer.from(text) }))
+    const wanted = Map.groupBy(encoded, ({ bytes }) => bytes.length)
     const reader = new GgufReader(this.bytes)
     for (let i = 0; i < this.length; i++) {
       const length = reader.uint64()

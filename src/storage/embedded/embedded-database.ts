@@ -98,13 +98,9 @@ export class EmbeddedDatabase {
   }
 }
 
-function answers(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path)
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
+async function answers(path: string): Promise<boolean> {
+  const socket = connect(path)
+  const connected = await once(socket, 'connect').catch(() => null)
+  socket.destroy()
+  return connected !== null
 }

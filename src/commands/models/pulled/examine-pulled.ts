@@ -11,6 +11,7 @@ import { loadCard } from '../../../models/card.ts'
 import type { KeptExamination } from '../../../models/kept-examination.ts'
 import { memoryForModels } from '../../../models/machine-memory.ts'
 import { forTerminal } from '../../for-terminal.ts'
+import { printJsonLine } from '../../output.ts'
 import { warn } from '../../warn.ts'
 
 export interface ExaminationTask {
@@ -44,7 +45,8 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   const problem = await problemOf(file, config)
   if (problem !== null) {
     const sentence = `${id} is not examined: ${problem}`
-    if (json) print({ type: 'examination', state: 'skipped', overall: sentence, ok: null, findings: [], unchecked: [] })
+    if (json)
+      printJsonLine({ type: 'examination', state: 'skipped', overall: sentence, ok: null, findings: [], unchecked: [] })
     else process.stdout.write(`${sentence}\n`)
     return
   }
@@ -55,7 +57,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   let told = 0
   child.on('message', (now: KeptExamination) => {
     latest = now
-    if (json) print(toEvent(now))
+    if (json) printJsonLine(toEvent(now))
     else for (const finding of now.findings.slice(told)) process.stdout.write(lineOf(finding))
     told = now.findings.length
   })
@@ -116,8 +118,4 @@ function lineOf({ check, verdict, finding }: Pick<Finding, 'check' | 'verdict' |
 
 function toEvent({ state, overall, ok, findings, unchecked }: KeptExamination): object {
   return { type: 'examination', state, overall, ok, findings, unchecked }
-}
-
-function print(event: object): void {
-  process.stdout.write(`${JSON.stringify(event)}\n`)
 }
