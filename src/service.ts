@@ -10,7 +10,7 @@ import { type EngineOptions, startEngine } from './inference/engines/engines.ts'
 import { openLog } from './lib/log-output.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import { MetricsServer } from './metrics/metrics-server.ts'
+import { serveMetrics } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
 import type { MachineSpeed } from './models/machine-speed.ts'
 import { warmUpReader } from './models/read/model-reader.ts'
@@ -131,7 +131,7 @@ export class Service {
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
     const app = code.createApi({ ...apiParts, ...times, onBatch: () => runner?.wake() })
-    const scraped = metrics && config.metrics ? await MetricsServer.start(metrics, config.metrics) : null
+    const scraped = metrics && config.metrics ? await serveMetrics(metrics, config.metrics) : null
     starting.defer(async () => scraped?.close())
     starting.defer(async () => {
       const graceMs = parts.graceMs ?? config.drainSeconds * 1000

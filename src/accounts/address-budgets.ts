@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
 import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
 import type { Clock } from './rate-limits.ts'
 
 /** A token bucket for unknown keys: `burst` at once, and one more every `refillMs`. */
@@ -72,11 +73,9 @@ export class AddressBudgets {
 
   #budget(address: string): Budget {
     const { name, rate } = rateOf(address)
-    const known = this.#budgets.get(name)
-    if (known !== undefined) return known
-    const budget = { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), running: 0, waiting: [] }
-    this.#budgets.set(name, budget)
-    return budget
+    return getOrMake(this.#budgets, name, () => {
+      return { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), running: 0, waiting: [] }
+    })
   }
 
   /** @returns the lookups that the budget allows now. */

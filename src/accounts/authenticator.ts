@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { getOrMake } from '../lib/get-or-make.ts'
 import { withTimeout } from '../lib/with-timeout.ts'
 import type { Database } from '../storage/database.ts'
 import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
@@ -79,7 +80,10 @@ export class Authenticator implements ApiKeys, KeyOwners {
   constructor(database: Database, own: readonly ProcessKey[], clock?: Clock) {
     this.#database = database
     this.#budgets = new AddressBudgets(clock)
-    this.#own = own.map(({ id, key }) => ({ hash: Buffer.from(hashOf(key)), principal: principalOf(id) }))
+    this.#own = own.map(({ id, key }) => ({
+      hash: Buffer.from(hashOf(key)),
+      principal: { organisation: FIRST_ORGANISATION, key: id, scopes: ALL_SCOPES, limits: {} },
+    }))
     this.#timer = setInterval(() => void this.#writeLastUsed(), LAST_USED_MS)
     this.#timer.unref()
   }
@@ -129,17 +133,14 @@ export class Authenticator implements ApiKeys, KeyOwners {
 
   /** Reads a key from the database, once for all concurrent requests. */
   #lookUp(hash: string): Promise<Known | null> {
-    let pending = this.#pending.get(hash)
-    if (!pending) {
-      pending = this.#read(hash)
+    return getOrMake(this.#pending, hash, () =>
+      this.#read(hash)
         .catch((error: unknown) => {
           this.#failedAt = performance.now()
           throw error
         })
-        .finally(() => this.#pending.delete(hash))
-      this.#pending.set(hash, pending)
-    }
-    return pending
+        .finally(() => this.#pending.delete(hash)),
+    )
   }
 
   async #read(hash: string): Promise<Known | null> {
@@ -201,8 +202,4 @@ export class Authenticator implements ApiKeys, KeyOwners {
     clearInterval(this.#timer)
     await this.#writeLastUsed()
   }
-}
-
-function principalOf(id: string): Principal {
-  return { organisation: FIRST_ORGANISATION, key: id, scopes: ALL_SCOPES, limits: {} }
 }

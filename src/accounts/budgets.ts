@@ -1,3 +1,4 @@
+import { getOrMake } from '../lib/get-or-make.ts'
 import type { Database } from '../storage/database.ts'
 import { and, eq } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -59,12 +60,9 @@ export class Budgets {
   }
 
   #refresh(organisation: string, month: string): Promise<Spent> {
-    let pending = this.#pending.get(organisation)
-    if (!pending) {
-      pending = this.#read(organisation, month).finally(() => this.#pending.delete(organisation))
-      this.#pending.set(organisation, pending)
-    }
-    return pending
+    return getOrMake(this.#pending, organisation, () =>
+      this.#read(organisation, month).finally(() => this.#pending.delete(organisation)),
+    )
   }
 
   async #read(organisation: string, month: string): Promise<Spent> {

@@ -3,21 +3,14 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { ApiKeys } from '../accounts/authenticator.ts'
 import type { RateLimits } from '../accounts/rate-limits.ts'
-import type { Batches } from '../batches/batches.ts'
-import type { Compatibility } from '../config/compatibility.ts'
-import type { Conversations } from '../conversation/conversations.ts'
-import type { Files } from '../files/files.ts'
 import type { ModelPulls } from '../hub/model-pulls.ts'
-import type { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { ServerStatus } from '../metrics/server-status.ts'
-import type { Responses } from '../responses/responses.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { requireApiKey } from './http/access/auth.ts'
 import { allowOrigins } from './http/access/cors.ts'
 import { limitRates } from './http/access/rate-limits.ts'
 import { addSecurityHeaders } from './http/access/security-headers.ts'
-import type { BodyReader } from './http/body/body-reader.ts'
 import { guardBodies } from './http/body-guard.ts'
 import type { GracefulShutdown } from './http/connection/graceful-shutdown.ts'
 import { answerHalfClosed } from './http/connection/half-close.ts'
@@ -26,7 +19,6 @@ import { distinguishConventions } from './http/conventions.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { Examinations } from './http/examinations.ts'
 import { addHealth } from './http/health.ts'
-import type { Metering } from './http/record/metering.ts'
 import { clientRequestId, idHeaders, logRequests, newTraceId } from './http/record/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/record/request-metrics.ts'
 import { traceRequests } from './http/record/request-traces.ts'
@@ -38,7 +30,7 @@ import { addExaminations } from './native/examinations.ts'
 import { addModelCatalogue, type ModelCatalogueOptions } from './native/model-catalogue.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
-import { addBatches } from './openai/batches.ts'
+import { addBatches, type BatchesApiOptions } from './openai/batches.ts'
 import { addFiles } from './openai/files.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
@@ -50,26 +42,19 @@ import { addMessages } from './surfaces/anthropic/messages.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
-import { addResponses } from './surfaces/responses/responses.ts'
+import { addResponses, type ResponsesApiOptions } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
 export interface ApiOptions
-  extends Metering,
+  extends Omit<ResponsesApiOptions, 'shutdown'>,
+    BatchesApiOptions,
     LingeringOptions,
     Pick<StudioFetchOptions, 'media'>,
     Pick<ModelCatalogueOptions, 'machine'> {
-  readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly status: ServerStatus
   readonly examinations: Examinations
-  readonly conversations: Conversations
   readonly keys: ApiKeys
-  readonly bodies: BodyReader
-  readonly files: Files
-  readonly responses: Responses
-  readonly batches: Batches
-  /** Called when a batch has been created or cancelled. */
-  readonly onBatch: () => void
   /** Null when the server has no rate limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: Logger
@@ -80,14 +65,12 @@ export interface ApiOptions
   readonly closing: GracefulShutdown
   /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
-  readonly compatibility: Compatibility
   /** Whether to serve Ollama's API, which needs no key. */
   readonly ollama: boolean
   /** The files of the Studio's page; null when it is off or was not built. */
   readonly studio: PageFiles | null
   /** The folder of the built reference; null when it is off or was not built. */
   readonly reference: string | null
-  readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
   readonly headersTimeoutMs?: number | undefined
 }

@@ -2,14 +2,13 @@ import type { LineCaller, LineRequest } from '../batches/line-runner.ts'
 import type { LineResponse } from '../batches/output-writer.ts'
 import type { ApiError } from '../lib/errors.ts'
 import type { RequestTrace } from '../tracing/request-trace.ts'
-import type { Tracing } from '../tracing/tracing.ts'
+import type { ApiOptions } from './api.ts'
 import { accessError } from './http/access/auth.ts'
 import type { ApiCall } from './http/api-call.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './http/connection/abort-signal.ts'
 import { noteError, type ShownError, showError, toApiError } from './http/error-handler.ts'
 import { PRIORITY_HEADER } from './http/record/metering.ts'
 import { logRequest, newTraceId } from './http/record/request-log.ts'
-import type { RequestMeter } from './http/record/request-metrics.ts'
 import { detect } from './native/detect.ts'
 import { multilook } from './native/multilook.ts'
 import type { BATCH_ENDPOINTS } from './openai/wire/batches.ts'
@@ -20,12 +19,7 @@ import { decide } from './surfaces/openai/decisions.ts'
 import { type ResponsesApiOptions, responses } from './surfaces/responses/responses.ts'
 import { type ChatSurface, serveChat } from './surfaces/serve-chat.ts'
 
-export interface BatchLinesOptions extends ResponsesApiOptions, Pick<ApiCall, 'logger'> {
-  /** Null when metrics are off. */
-  readonly meter: RequestMeter | null
-  /** Null when requests are not traced. */
-  readonly tracing: Pick<Tracing, 'begin'> | null
-}
+export interface BatchLinesOptions extends ResponsesApiOptions, Pick<ApiOptions, 'logger' | 'meter' | 'tracing'> {}
 
 type BatchEndpoint = (typeof BATCH_ENDPOINTS)[number]
 

@@ -1,26 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { KeyOwners } from '../accounts/authenticator.ts'
-import type { Files } from '../files/files.ts'
 import { ApiError } from '../lib/errors.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Database } from '../storage/database.ts'
 import { BatchDesk, type OpenBatch } from './batch-desk.ts'
 import type { BatchPlace } from './batch-place.ts'
 import { indexedInput } from './index-input.ts'
-import { type LineCaller, LineRunner } from './line-runner.ts'
+import { LineRunner, type LineRunnerOptions } from './line-runner.ts'
 import { writeOutputs } from './output-writer.ts'
 import { Pauses } from './pauses.ts'
 import { INPUT_DELETED, NotInStore } from './request-bytes.ts'
 
-export interface BatchRunnerOptions {
+export interface BatchRunnerOptions extends Pick<LineRunnerOptions, 'files' | 'keys' | 'run' | 'parallel'> {
   readonly database: Database
-  readonly files: Files
-  readonly keys: KeyOwners
-  readonly run: LineCaller
-  /** Most lines that run at a time, of all batches together. */
-  readonly parallel: number
   readonly place: BatchPlace
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
   /** How long a lease lasts that is not renewed. */
@@ -175,11 +168,21 @@ export class BatchRunner {
     const { id } = batch
     // The last of its lines wakes this server when it has ended.
     if (this.#busy.has(id) || batch.isLeased || this.#pauses.has(id) || this.#lines.holds(id)) return
-    const done = this.#guardedFor(id, () => this.#inTurn(batch)).then((hasChanged) => {
-      this.#busy.delete(id)
-      if (hasChanged) this.wake()
-    })
-    this.#busy.set(id, done)
+    this.#busy.set(id, this.#attempt(batch))
+  }
+
+  /** When something fails that the batch needs, it is left alone for a while. */
+  async #attempt(batch: OpenBatch): Promise<void> {
+    const { id } = batch
+    let hasChanged = false
+    try {
+      hasChanged = await this.#inTurn(batch)
+      if (hasChanged) this.#pauses.end(id)
+    } catch (error) {
+      this.#pause(id, error)
+    }
+    this.#busy.delete(id)
+    if (hasChanged) this.wake()
   }
 
   /** @returns whether there may be something to do for the batch at once. */
@@ -196,18 +199,6 @@ export class BatchRunner {
     } finally {
       this.#leased.delete(id)
       await this.#desk.leave(id)
-    }
-  }
-
-  /** When something fails that a batch needs, the batch is left alone for a while. */
-  async #guardedFor(id: string, work: () => Promise<boolean>): Promise<boolean> {
-    try {
-      const hasChanged = await work()
-      if (hasChanged) this.#pauses.end(id)
-      return hasChanged
-    } catch (error) {
-      this.#pause(id, error)
-      return false
     }
   }
 
@@ -244,7 +235,7 @@ export class BatchRunner {
     // The output belongs where the input is.
     if (ending !== 'failed' && batch.hasRun && !(await this.#canRead(batch))) throw new NotInStore()
     // A batch that never began has no results, though some of its lines may be there.
-    const pieces = batch.hasRun ? this.#desk.lines.kept(id) : NOTHING
+    const pieces = batch.hasRun ? this.#desk.lines.kept(id) : []
     const outputs = await writeOutputs(pieces, ending ?? 'completed', files)
     const kept = await this.#desk.finish(batch, outputs, files)
     if (kept !== null) {
@@ -263,8 +254,4 @@ export class BatchRunner {
     first?.on('error', () => {}).destroy()
     return first !== null
   }
-}
-
-const NOTHING = {
-  async *[Symbol.asyncIterator](): AsyncGenerator<never, void, void> {},
 }

@@ -1,7 +1,7 @@
 import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
 import type { Files } from '../files/files.ts'
-import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import type { Database } from '../storage/database.ts'
 import { and, desc, eq, lt, sql } from '../storage/drizzle.ts'
 import type { BatchEnding } from '../storage/schema.ts'
@@ -117,12 +117,8 @@ export class Batches {
     if (row) return row
     const batch = await this.find(organisation, id)
     if (batch === null || batch.status === 'cancelling' || batch.status === 'cancelled') return batch
-    throw cannotCancel(batch)
+    throw invalidRequest(`Batch ${id} cannot be cancelled: its status is '${batch.status}'`, null)
   }
-}
-
-function cannotCancel({ id, status }: Batch): ApiError {
-  return invalidRequest(`Batch ${id} cannot be cancelled: its status is '${status}'`, null)
 }
 
 /** The column that says when a batch ended. */

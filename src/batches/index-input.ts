@@ -26,8 +26,7 @@ export async function indexedInput(
   endpoint: string,
   signal: AbortSignal,
 ): Promise<InputParts> {
-  const thread = new IndexingThread(endpoint, signal)
-  const dispose = () => thread.end()
+  const thread = openThread(endpoint, signal)
   try {
     let said = await thread.first
     for await (const piece of input) {
@@ -38,62 +37,44 @@ export async function indexedInput(
     }
     if (said === 'more') said = await thread.ask(null)
     if (said === 'more') throw new Error('The thread that reads an input asks for more than there is')
-    return { ...('problems' in said ? said : { parts: partsOf(thread, said) }), [Symbol.asyncDispose]: dispose }
+    return { ...('problems' in said ? said : { parts: partsOf(thread, said) }), [Symbol.asyncDispose]: thread.end }
   } catch (error) {
-    await dispose()
+    await thread.end()
     throw error
   }
 }
 
 async function* partsOf(
-  thread: IndexingThread,
+  { ask }: Pick<ReturnType<typeof openThread>, 'ask'>,
   first: IndexerSaid,
 ): AsyncGenerator<readonly IndexedLine[], void, void> {
-  for (let said = first; typeof said === 'object' && 'lines' in said; said = await thread.ask(null)) {
+  for (let said = first; typeof said === 'object' && 'lines' in said; said = await ask(null)) {
     yield said.lines
     if (said.isLast) return
   }
 }
 
-class IndexingThread {
-  readonly #worker: Worker
-  readonly #signal: AbortSignal
-  /** What it says before anything is sent. */
-  readonly first: Promise<IndexerSaid>
-
-  constructor(endpoint: string, signal: AbortSignal) {
-    signal.throwIfAborted()
-    this.#worker = new Worker(WORKER_FILE, { workerData: endpoint })
-    this.#worker.unref()
-    // An error of a thread that is no longer used.
-    this.#worker.on('error', () => {})
-    this.#signal = signal
-    signal.addEventListener('abort', this.end, { once: true })
-    this.first = this.#next()
+function openThread(endpoint: string, signal: AbortSignal) {
+  signal.throwIfAborted()
+  const worker = new Worker(WORKER_FILE, { workerData: endpoint })
+  worker.unref()
+  let answer = Promise.withResolvers<IndexerSaid>()
+  worker.on('message', (said: IndexerSaid) => answer.resolve(said))
+  worker.on('error', (error) => answer.reject(error))
+  worker.on('exit', () => answer.reject(new Error('The thread that reads an input has ended')))
+  const end = async (): Promise<void> => {
+    signal.removeEventListener('abort', end)
+    await worker.terminate()
   }
-
-  ask(piece: Uint8Array | null, transfer: readonly ArrayBuffer[] = []): Promise<IndexerSaid> {
-    const answer = this.#next()
-    this.#worker.postMessage(piece, transfer)
-    return answer
-  }
-
-  readonly end = async (): Promise<void> => {
-    this.#signal.removeEventListener('abort', this.end)
-    await this.#worker.terminate()
-  }
-
-  #next(): Promise<IndexerSaid> {
-    return new Promise((resolve, reject) => {
-      const worker = this.#worker
-      const settle = (act: () => void) => {
-        worker.off('message', onMessage).off('error', onError).off('exit', onExit)
-        act()
-      }
-      const onMessage = (said: IndexerSaid) => settle(() => resolve(said))
-      const onError = (error: Error) => settle(() => reject(error))
-      const onExit = () => settle(() => reject(new Error('The thread that reads an input has ended')))
-      worker.on('message', onMessage).on('error', onError).on('exit', onExit)
-    })
+  signal.addEventListener('abort', end, { once: true })
+  return {
+    /** What it says before anything is sent. */
+    first: answer.promise,
+    ask(piece: Uint8Array | null, transfer: readonly ArrayBuffer[] = []): Promise<IndexerSaid> {
+      answer = Promise.withResolvers()
+      worker.postMessage(piece, transfer)
+      return answer.promise
+    },
+    end,
   }
 }

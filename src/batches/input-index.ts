@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../lib/error-codes.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
 import type { BatchProblem } from '../storage/schema.ts'
 import { readInputLine } from './input-line.ts'
 import { splitLines } from './lines.ts'
@@ -63,9 +64,7 @@ export async function indexInput(
     seen.set(customId, number)
     const group = media ?? `line ${number}`
     const line = { customId, start: start + body.start, length: body.length, streams }
-    const others = groups.get(group)
-    if (others === undefined) groups.set(group, [line])
-    else others.push(line)
+    getOrMake(groups, group, () => []).push(line)
   }
   if (problems.length === 0 && seen.size === 0) {
     problems.push(problemAt(null, 'empty_file', 'The file has no lines', null))

@@ -16,14 +16,8 @@ const MOST_TRIES = 20
 const LONGEST_REST_SECONDS = 60
 
 /** A line that this server has taken. */
-export interface TakenLine {
+export interface TakenLine extends IndexedLine {
   readonly position: number
-  readonly customId: string
-  /** The bytes of the input that are its request. */
-  readonly start: number
-  readonly length: number
-  /** Whether it asks for a stream. */
-  readonly streams: boolean
   /** How often it has been begun, this time included. */
   readonly tries: number
 }
@@ -40,9 +34,7 @@ export interface LineResult extends HeldLine {
   readonly failed: boolean
 }
 
-export interface KeptLine {
-  readonly position: number
-  readonly customId: string
+export interface KeptLine extends Pick<TakenLine, 'position' | 'customId'> {
   readonly result: string | null
   readonly failed: boolean
 }

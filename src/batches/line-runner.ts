@@ -3,6 +3,8 @@ import { LRUCache } from 'lru-cache'
 import type { KeyOwners } from '../accounts/authenticator.ts'
 import type { Principal } from '../accounts/principal.ts'
 import type { Files } from '../files/files.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
+import { sumOf } from '../lib/sum.ts'
 import type { BatchDesk, OpenBatch } from './batch-desk.ts'
 import type { LineResult, TakenLine } from './line-desk.ts'
 import { errorLine, type LineResponse, resultLine, STREAMS } from './output-writer.ts'
@@ -189,15 +191,14 @@ export class LineRunner {
     const now = performance.now()
     const last = this.#taken.get(id) ?? { at: Number.NEGATIVE_INFINITY, count: 0 }
     const wanted = now - last.at < QUICK_MS ? 2 * last.count : Math.floor(last.count / 2)
-    const waiting = [...this.#held.values()].reduce((sum, held) => sum + held.waiting.length, 0)
+    const waiting = sumOf([...this.#held.values()], (held) => held.waiting.length)
     const count = Math.max(share, Math.min(wanted, MOST_WAITING - waiting))
     this.#taken.set(id, { at: now, count })
     return count
   }
 
   #hold(batch: OpenBatch, lines: readonly TakenLine[], bytes: readonly RequestBytes[]): void {
-    const held = this.#held.get(batch.id) ?? { batch, lines: new Set(), waiting: [], takenAt: 0 }
-    this.#held.set(batch.id, held)
+    const held = getOrMake(this.#held, batch.id, () => ({ batch, lines: new Set<HeldLine>(), waiting: [], takenAt: 0 }))
     held.takenAt = performance.now()
     for (const [index, line] of lines.entries()) {
       const one = { line, bytes: bytes[index]!, stop: new AbortController() }
@@ -244,12 +245,11 @@ export class LineRunner {
   }
 
   #ownerOf({ keyId, organisationId }: OpenBatch): Promise<Principal | null | 'elsewhere'> {
-    const known = this.#owners.get(keyId)
-    if (known !== undefined) return known
-    const owner = this.#options.keys.ownerOf(keyId, organisationId)
-    this.#owners.set(keyId, owner)
-    owner.catch(() => this.#owners.delete(keyId))
-    return owner
+    return getOrMake(this.#owners, keyId, () => {
+      const owner = this.#options.keys.ownerOf(keyId, organisationId)
+      owner.catch(() => this.#owners.delete(keyId))
+      return owner
+    })
   }
 
   async #start(held: HeldBatch, line: HeldLine, principal: Principal | null): Promise<void> {

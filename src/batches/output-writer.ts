@@ -50,7 +50,7 @@ const NOT_RUN: Readonly<Record<BatchEnding, readonly [code: ErrorCode, message: 
  * @returns drafts, which must be kept or discarded.
  */
 export async function writeOutputs(
-  pieces: AsyncIterable<readonly KeptLine[]>,
+  pieces: AsyncIterable<readonly KeptLine[]> | Iterable<readonly KeptLine[]>,
   ending: BatchEnding,
   files: Pick<Files, 'draft'>,
 ): Promise<readonly BatchOutput[]> {

@@ -1,5 +1,6 @@
 import type { PromptUsage } from '../inference/contract/generation.ts'
 import type { Branch, Work } from '../inference/contract/work.ts'
+import { lazy } from '../lib/lazy.ts'
 import { branchOf, type Call } from './call.ts'
 import { checkChat, checkFocusAlone, holdsTools } from './capability-checks.ts'
 import { readControls } from './controls.ts'
@@ -140,10 +141,10 @@ async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> 
     return { prompt, spec: new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model), images: own }
   }
   const asked = { tools, toolUse }
-  const prepared = views.map((view) => once(() => prepareView(view, mayCall ? null : asked)))
+  const prepared = views.map((view) => lazy(() => prepareView(view, mayCall ? null : asked)))
   if (!mayCall) return { views: prepared, nothing, instead: null, usesFocus }
   return {
-    views: [once(() => prepareView(wholeView(messages), asked))],
+    views: [lazy(() => prepareView(wholeView(messages), asked))],
     nothing,
     instead: { views: prepared, nothing, isNeeded: () => hasDropped },
     usesFocus,
@@ -210,13 +211,5 @@ function completionOf({ views, nothing }: Asked, { branches }: Work): Completion
     readers: views.map((view) => view().spec.createReader()),
     maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
     nothing,
-  }
-}
-
-function once<Value>(make: () => Value): () => Value {
-  let made: { readonly value: Value } | null = null
-  return () => {
-    made ??= { value: make() }
-    return made.value
   }
 }

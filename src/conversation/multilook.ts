@@ -1,6 +1,7 @@
 import type { Generation, PromptUsage } from '../inference/contract/generation.ts'
 import type { Branch, Work } from '../inference/contract/work.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
 import { nameOf } from '../lib/param.ts'
 import { sumOf } from '../lib/sum.ts'
 import { branchOf, type Call } from './call.ts'
@@ -104,11 +105,7 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
   /** The context as a view shows it. A view of a prompt's own media shows none of the context's. */
   const contextOf = ({ messages, shown, choices }: View): Promise<SharedPrompt> => {
     const key = choices !== undefined ? NAMED : shown === null ? null : Math.min(shown, contextAssets)
-    const known = contexts.get(key)
-    if (known !== undefined) return known
-    const own = promptOf(messages.slice(0, -1))
-    contexts.set(key, own)
-    return own
+    return getOrMake(contexts, key, () => promptOf(messages.slice(0, -1)))
   }
   for (const prompt of prompts) await prompt.attempt(() => checkMedia([prompt.placed], model))
   const supported = prompts.filter((prompt) => !prompt.failed)
@@ -177,7 +174,7 @@ async function admit<Answer>(
 ): Promise<Submitted<Answer>> {
   for (;;) {
     const admitted = prompts.filter((prompt) => !prompt.failed)
-    if (admitted.length === 0) throw firstError(prompts)
+    if (admitted.length === 0) throw prompts[0]!.error
     try {
       const branches = admitted.flatMap((prompt) => prompt.branches)
       const running = admitted.flatMap((prompt) => prompt.branches.map((_, branch) => ({ prompt, branch })))
@@ -237,10 +234,6 @@ async function* answers(
     prompt.fail(end)
     yield resultOf(prompt)
   }
-  if (prompts.every((prompt) => prompt.failed)) throw firstError(prompts)
+  if (prompts.every((prompt) => prompt.failed)) throw prompts[0]!.error
   yield { type: 'finish', usage: { ...usageOf(generation.prompts, await counting), completionTokens } }
-}
-
-function firstError(prompts: readonly PromptRun[]): unknown {
-  return prompts[0]!.error
 }

@@ -15,7 +15,7 @@ export class PromptRun {
   /** Its index among the prompts of the request. */
   readonly index: number
   /** More than one if the model is asked about one picture at a time. */
-  #branches: readonly Branch[] = []
+  branches: readonly Branch[] = []
   #completions: CompletionRun[] = []
   #failure: PromptFailure | null = null
 
@@ -26,12 +26,8 @@ export class PromptRun {
 
   /** Sets the engine's work for this prompt. Called once, unless the prompt fails first. */
   begin(branches: readonly Branch[], completion: () => CompletionParts): void {
-    this.#branches = branches
+    this.branches = branches
     this.#completions = Array.from({ length: branches[0]!.n }, () => new CompletionRun(completion()))
-  }
-
-  get branches(): readonly Branch[] {
-    return this.#branches
   }
 
   get failed(): boolean {

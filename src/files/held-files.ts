@@ -32,16 +32,10 @@ export interface HeldFilesOptions {
 
 /** Stores the media of a request before it is known whether the request is kept, and makes files of it then. */
 export class HeldFiles {
-  readonly #database: Database
-  readonly #blobs: Pick<BlobStore, 'draft'>
-  readonly #ids: SortedIds
-  readonly #removeBytes: HeldFilesOptions['removeBytes']
+  readonly #options: HeldFilesOptions
 
-  constructor({ database, blobs, ids, removeBytes }: HeldFilesOptions) {
-    this.#database = database
-    this.#blobs = blobs
-    this.#ids = ids
-    this.#removeBytes = removeBytes
+  constructor(options: HeldFilesOptions) {
+    this.#options = options
   }
 
   /**
@@ -53,7 +47,7 @@ export class HeldFiles {
     const about = await Promise.all(contents.map(describe))
     const hashes = about.flatMap((file) => (file === null ? [] : [file.hash]))
     if (hashes.length === 0) return contents.map(() => null)
-    const known = await this.#database.use((queries) => idsByHash(queries, organisation, hashes))
+    const known = await this.#options.database.use((queries) => idsByHash(queries, organisation, hashes))
     const held = new Map<string, HeldFile>()
     try {
       for (const [index, file] of about.entries()) {
@@ -70,8 +64,9 @@ export class HeldFiles {
 
   /** @returns the id under which the bytes are stored. */
   async #store(organisation: string, bytes: Uint8Array): Promise<string> {
-    const { id } = this.#ids.next()
-    const draft = await this.#blobs.draft()
+    const { ids, blobs } = this.#options
+    const { id } = ids.next()
+    const draft = await blobs.draft()
     try {
       await draft.write(bytes)
       await draft.keep(blobName(organisation, id))
@@ -112,7 +107,7 @@ export class HeldFiles {
       return added
     }
     try {
-      const used = new Set(await this.#database.transaction(work))
+      const used = new Set(await this.#options.database.transaction(work))
       await this.release(
         organisation,
         held.filter((file) => !used.has(file)),
@@ -126,7 +121,7 @@ export class HeldFiles {
 
   /** Removes the bytes of what is held and became no file. */
   async release(organisation: string, held: readonly HeldFile[]): Promise<void> {
-    await this.#removeBytes(
+    await this.#options.removeBytes(
       organisation,
       held.flatMap(({ id }) => id ?? []),
     )

@@ -4,12 +4,9 @@ import { OPEN_PATHS } from './access/auth.ts'
 import { addEndpoint } from './routes.ts'
 import type { AboutBody } from './wire/about.ts'
 
-interface Pages {
+interface RootOptions {
   readonly hasStudio: boolean
   readonly hasReference: boolean
-}
-
-interface RootOptions extends Pages {
   readonly ollama: boolean
 }
 
@@ -17,8 +14,8 @@ interface RootOptions extends Pages {
  * `GET /`: redirects browsers to the Studio, and tells other clients what this server is and where to continue. The contract
  * has no such path. Ollama's clients look for a text there, and accept neither HTML nor JSON explicitly.
  */
-export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions): void {
-  const { hasStudio } = pages
+export function addRoot(app: FastifyInstance, options: RootOptions): void {
+  const { hasStudio, ollama } = options
   addEndpoint(app, {
     url: OPEN_PATHS.root,
     handlers: {
@@ -27,7 +24,7 @@ export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions)
         const { accept = '' } = request.headers
         if (hasStudio && accept.includes('text/html')) return reply.redirect(OPEN_PATHS.studio)
         if (ollama && !/text\/html|application\/json/.test(accept)) return reply.type('text/plain').send(OLLAMA)
-        return describeServer(pages)
+        return describeServer(options)
       },
     },
   })
@@ -36,7 +33,7 @@ export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions)
 /** Clients compare this text. */
 const OLLAMA = 'Ollama is running'
 
-async function describeServer({ hasStudio, hasReference }: Pages): Promise<AboutBody> {
+async function describeServer({ hasStudio, hasReference }: RootOptions): Promise<AboutBody> {
   return {
     name: 'Lookout',
     version: await version(),

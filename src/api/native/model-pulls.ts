@@ -5,23 +5,20 @@ import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { modelOverloaded } from '../../lib/errors.ts'
 import type { ApiCall } from '../http/api-call.ts'
-import type { BodyReader } from '../http/body/body-reader.ts'
 import { callOf } from '../http/client-call.ts'
 import { EVENTS } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import type { Examinations } from '../http/examinations.ts'
 import { addEndpoint } from '../http/routes.ts'
+import type { Serving } from '../surfaces/admission.ts'
 import { PullStream } from './pull-stream.ts'
 import { type ModelPullEventBody, modelPullBody } from './wire/model-pull.ts'
 
-export interface ModelPullsOptions {
-  readonly bodies: BodyReader
-  readonly models: ModelCatalog
+export interface ModelPullsOptions extends Pick<Serving, 'bodies' | 'models' | 'keepAliveMs'> {
   readonly pulls: ModelPulls
   readonly examinations: Pick<Examinations, 'start'>
   /** Fires when new requests are no longer accepted. A pull can resume later, so it does not delay the shutdown. */
   readonly draining: AbortSignal
-  readonly keepAliveMs?: number | undefined
 }
 
 const RETRY_SECONDS = 5

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Batch, type Batches, isBatchId } from '../../batches/batches.ts'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
@@ -85,12 +85,9 @@ function keyOf(request: FastifyRequest): [organisation: string, id: string] {
 }
 
 function found(batch: Batch | null, request: FastifyRequest): Batch {
-  if (batch === null) throw noSuchBatch(keyOf(request)[1])
-  return batch
-}
-
-function noSuchBatch(id: string): ApiError {
-  return invalidRequest(`No such Batch object: ${id.slice(0, 200)}`, 'id', { status: 404 })
+  if (batch !== null) return batch
+  const [, id] = keyOf(request)
+  throw invalidRequest(`No such Batch object: ${id.slice(0, 200)}`, 'id', { status: 404 })
 }
 
 function toBody(batch: Batch): BatchBody {

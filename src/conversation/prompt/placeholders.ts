@@ -1,5 +1,6 @@
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import { getOrMake } from '../../lib/get-or-make.ts'
 import { pythonEscaped } from '../../templates/jinja/values.ts'
 
 /**
@@ -41,11 +42,7 @@ export class Placeholders {
 
   /** Returns the same placeholder for the same text, because templates compare names. */
   name(text: string, json = JSON.stringify(text)): string {
-    const known = this.#names.get(text)
-    if (known !== undefined) return known
-    const placeholder = this.#add(untrusted(text), { json, optional: true })
-    this.#names.set(text, placeholder)
-    return placeholder
+    return getOrMake(this.#names, text, () => this.#add(untrusted(text), { json, optional: true }))
   }
 
   open(): string {

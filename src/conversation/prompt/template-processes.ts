@@ -79,7 +79,7 @@ export class TemplateProcesses {
         source,
         some.map(({ variables }) => variables),
       )
-      for (const [i, { resolve, reject }] of some.entries()) settle(prompts[i]!, resolve, reject)
+      for (const [i, { resolve }] of some.entries()) resolve(settled(prompts[i]!))
     } catch (error) {
       const isEnded = error instanceof ProcessEnded
       if (isEnded) this.#separate(source)
@@ -125,10 +125,6 @@ function takeSome(queue: Waiting[]): Waiting[] {
   return queue.splice(0, end === -1 ? queue.length : end)
 }
 
-function settle(prompt: Attempt<string>, resolve: Waiting['resolve'], reject: Waiting['reject']): void {
-  try {
-    resolve(answerOf(prompt))
-  } catch (error) {
-    reject(error as Error)
-  }
+async function settled(prompt: Attempt<string>): Promise<string> {
+  return answerOf(prompt)
 }

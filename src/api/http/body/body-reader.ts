@@ -29,11 +29,6 @@ export interface ReadForm<Fields> extends ReadBody<Fields> {
   readonly parts: ReadonlyMap<string, InlineMedia>
 }
 
-interface AdmittedBody {
-  readonly bytes: Buffer<ArrayBuffer>
-  readonly lease: ByteLease
-}
-
 /**
  * Reads JSON bodies. A large body is admitted by size before it is read, and parsed in a thread, so that it does not
  * delay other requests. Its inline media become bytes.
@@ -87,7 +82,7 @@ export class BodyReader {
   }
 
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
-  async #admit(call: ApiCall): Promise<AdmittedBody> {
+  async #admit(call: ApiCall) {
     const declared = declaredLength(call)
     const lease = await this.#budget.acquire(declared, call.principal.organisation, call.closed)
     call.closed.addEventListener('abort', () => lease.release(), { once: true })

@@ -12,21 +12,15 @@ const FINAL_SEND_MS = 1_000
 /** Shuts the server down in two steps: reject new requests; once active responses have ended, close connections. */
 export class GracefulShutdown {
   readonly #draining = new AbortController()
+  /** Fires when new requests are no longer accepted. */
+  readonly draining = this.#draining.signal
   readonly #shutdown = new AbortController()
+  /** Fires when active requests must be aborted. */
+  readonly shutdown = this.#shutdown.signal
   /** Active responses, each in a slot of its own until it closes. */
   readonly #active: (ServerResponse | null)[] = []
   readonly #freeSlots: number[] = []
   #drained = Promise.withResolvers<void>()
-
-  /** Fires when new requests are no longer accepted. */
-  get draining(): AbortSignal {
-    return this.#draining.signal
-  }
-
-  /** Fires when active requests must be aborted. */
-  get shutdown(): AbortSignal {
-    return this.#shutdown.signal
-  }
 
   get #count(): number {
     return this.#active.length - this.#freeSlots.length

@@ -1,6 +1,7 @@
-import type { ContentPart, MediaUrl, Message, TextContent } from '../../../conversation/request/message.ts'
+import type { ContentPart, Message, TextContent } from '../../../conversation/request/message.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'
+import { dataUrl } from '../data-url.ts'
 import type {
   AssistantBlockBody,
   ImageSourceBody,
@@ -189,9 +190,4 @@ function imageOf(source: ImageSourceBody): ContentPart {
     case 'file':
       return { type: 'image_file_id', image_file_id: { file_id: source.file_id } }
   }
-}
-
-/** Large data is already decoded, and some clients send a data URL. */
-function dataUrl(data: MediaUrl): MediaUrl {
-  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
 }

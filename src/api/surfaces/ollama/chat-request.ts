@@ -2,8 +2,10 @@ import type { ChatRequest, Structure } from '../../../conversation/request/chat-
 import type { ContentPart, Message } from '../../../conversation/request/message.ts'
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
+import { dataUrl } from '../data-url.ts'
 import { toTools } from '../openai/chat-request.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
@@ -181,22 +183,13 @@ class OpenCalls {
 }
 
 function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
-  let calls = lists.get(key)
-  if (calls === undefined) {
-    calls = new OpenCalls()
-    lists.set(key, calls)
-  }
-  return calls
+  return getOrMake(lists, key, () => new OpenCalls())
 }
 
+/** The bytes of an image show its type. */
 function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
   return [
     ...(images ?? []).map((data): ContentPart => ({ type: 'image_url', image_url: { url: dataUrl(data) } })),
     { type: 'text', text: content ?? '' },
   ]
-}
-
-/** The bytes of an image show its type. Large images are already decoded. */
-function dataUrl<Data>(data: Data): Data | string {
-  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
 }

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
+import { invalidRequest, say } from '../../../lib/errors.ts'
 import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 
 /** A tag that Ollama's clients add to names without one. */
@@ -14,12 +14,8 @@ export async function findModel(models: ModelCatalog, name: string): Promise<Ser
   if (name === '') throw invalidRequest(say`${['model']} is required`, 'model')
   const plain = name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name
   const model = (await models.find(name)) ?? (await models.find(plain))
-  if (!model) throw models.refusalOf(name) ?? modelNotFound(name)
-  return model
-}
-
-function modelNotFound(name: string): ApiError {
-  return invalidRequest(`model '${name.slice(0, 200)}' not found`, null, { status: 404 })
+  if (model) return model
+  throw models.refusalOf(name) ?? invalidRequest(`model '${name.slice(0, 200)}' not found`, null, { status: 404 })
 }
 
 export async function toModelBody(model: ServedModel): Promise<ModelBody> {

@@ -52,12 +52,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
   }
 
   write(numbered: ReplyEvent | ChoiceEvent, stream: Frames): string | null {
-    return 'choice' in numbered
-      ? this.#write(numbered.choice, numbered.event, stream)
-      : this.#write(0, numbered, stream)
-  }
-
-  #write(choice: number, event: ReplyEvent, stream: Frames): string | null {
+    const { choice, event }: ChoiceEvent = 'choice' in numbered ? numbered : { choice: 0, event: numbered }
     const chunk = this.#chunks[choice]!.of(event)
     const reason = event.type === 'finish' ? this.#ended(event) : null
     if (reason === null) stream.send(chunk)

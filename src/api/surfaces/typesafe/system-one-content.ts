@@ -1,8 +1,9 @@
 import type { Content, PlacedPart } from '../../../conversation/request/decision-request.ts'
-import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
+import type { ContentPart } from '../../../conversation/request/message.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Path } from '../../../lib/param.ts'
 import type { InlineMedia } from '../../../media/inline-media.ts'
+import { dataUrl } from '../data-url.ts'
 import type { SystemOneContentBody, SystemOneRequestBody } from './wire/system-one.ts'
 
 export type Parts = ReadonlyMap<string, InlineMedia>
@@ -27,7 +28,7 @@ export class AssetPlaces {
     const images = new Map<string, PlacedPart>()
     for (const [placeholder, { data_base64: data, part, format }] of Object.entries(assets)) {
       const param = ['assets', placeholder]
-      const url = part ? partNamed(part, parts, param) : urlOf(data!, format ?? 'png')
+      const url = part ? partNamed(part, parts, param) : dataUrl(data!, `image/${format ?? 'png'}`)
       const image: PlacedPart = { part: { type: 'image_url', image_url: { url } }, param }
       // JSON escapes some characters.
       for (const form of [placeholder, JSON.stringify(placeholder).slice(1, -1)]) images.set(form, image)
@@ -59,10 +60,6 @@ export function assetOf([first, name]: Path): string | null {
 
 function textPart(text: string): ContentPart {
   return { type: 'text', text }
-}
-
-function urlOf(data: MediaUrl, format: string): MediaUrl {
-  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:image/${format};base64,${data}` : data
 }
 
 function partNamed(name: string, parts: Parts, param: Path): InlineMedia {

@@ -40,21 +40,11 @@ const parts = z.array(part).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
 const message = z.literal('message').optional()
 
-const user = requests.strictObject('DecisionUserMessage', {
-  type: message,
-  role: z.literal('user'),
-  content: z.union([z.string(), parts]),
-})
-const developer = requests.strictObject('DecisionDeveloperMessage', {
-  type: message,
-  role: z.literal('developer'),
-  content: z.union([z.string(), texts]),
-})
-const system = requests.strictObject('DecisionSystemMessage', {
-  type: message,
-  role: z.literal('system'),
-  content: z.union([z.string(), texts]),
-})
+const messageOf = <Role extends string, Parts extends z.ZodType>(id: string, role: Role, parts: Parts) =>
+  requests.strictObject(id, { type: message, role: z.literal(role), content: z.union([z.string(), parts]) })
+const user = messageOf('DecisionUserMessage', 'user', parts)
+const developer = messageOf('DecisionDeveloperMessage', 'developer', texts)
+const system = messageOf('DecisionSystemMessage', 'system', texts)
 const output = requests.union('DecisionOutputPart', 'type', [
   requests.strictObject('DecisionOutputText', { type: z.literal('output_text'), text: z.string() }),
   requests.strictObject('DecisionOutputRefusal', { type: z.literal('refusal'), refusal: z.string() }),
@@ -70,28 +60,20 @@ const item = { id: z.string().nullish(), status: z.enum(['in_progress', 'complet
 const call = { ...item, call_id: z.string().min(1), name: z.string().min(1), namespace: z.string().nullish() }
 const shownPart = requests.union('DecisionCallOutputPart', 'type', [text, image])
 const shown = z.union([z.string(), z.array(shownPart).min(1).max(MOST_PARTS)])
+const outputOf = <Type extends string>(id: string, type: Type) =>
+  requests.strictObject(id, { type: z.literal(type), ...item, call_id: z.string().min(1), output: shown })
 const functionCall = requests.strictObject('DecisionFunctionCall', {
   type: z.literal('function_call'),
   ...call,
   arguments: z.string(),
 })
-const functionOutput = requests.strictObject('DecisionFunctionCallOutput', {
-  type: z.literal('function_call_output'),
-  ...item,
-  call_id: z.string().min(1),
-  output: shown,
-})
+const functionOutput = outputOf('DecisionFunctionCallOutput', 'function_call_output')
 const customCall = requests.strictObject('DecisionCustomToolCall', {
   type: z.literal('custom_tool_call'),
   ...call,
   input: z.string(),
 })
-const customOutput = requests.strictObject('DecisionCustomToolCallOutput', {
-  type: z.literal('custom_tool_call_output'),
-  ...item,
-  call_id: z.string().min(1),
-  output: shown,
-})
+const customOutput = outputOf('DecisionCustomToolCallOutput', 'custom_tool_call_output')
 
 const messages = requests.union('DecisionMessage', 'role', [user, developer, system, assistant])
 const inputItem = requests.union('DecisionItem', 'type', [

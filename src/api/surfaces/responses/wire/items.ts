@@ -52,26 +52,12 @@ const item = {
 }
 const message = { type: z.literal('message').optional(), ...item }
 
-const user = requests.object('ResponseUserMessage', {
-  ...message,
-  role: z.literal('user'),
-  content: z.union([z.string(), userParts]),
-})
-const system = requests.object('ResponseSystemMessage', {
-  ...message,
-  role: z.literal('system'),
-  content: z.union([z.string(), texts]),
-})
-const developer = requests.object('ResponseDeveloperMessage', {
-  ...message,
-  role: z.literal('developer'),
-  content: z.union([z.string(), texts]),
-})
-const assistant = requests.object('ResponseAssistantMessage', {
-  ...message,
-  role: z.literal('assistant'),
-  content: z.union([z.string(), earlierParts]),
-})
+const messageOf = <Role extends string, Parts extends z.ZodType>(id: string, role: Role, parts: Parts) =>
+  requests.object(id, { ...message, role: z.literal(role), content: z.union([z.string(), parts]) })
+const user = messageOf('ResponseUserMessage', 'user', userParts)
+const system = messageOf('ResponseSystemMessage', 'system', texts)
+const developer = messageOf('ResponseDeveloperMessage', 'developer', texts)
+const assistant = messageOf('ResponseAssistantMessage', 'assistant', earlierParts)
 
 const functionCall = requests.object('ResponseFunctionCall', {
   type: z.literal('function_call'),

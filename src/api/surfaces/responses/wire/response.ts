@@ -177,19 +177,9 @@ const callDone = z.object({
   name: z.string(),
   arguments: z.string(),
 })
-const errorDetail = responses.object('ResponseErrorDetail', {
-  type: z.string(),
-  code: z.string().nullable(),
-  message: z.string(),
-  param: z.string().nullable(),
-})
-const failure = z.object({
-  type: z.literal('error'),
-  code: z.string().nullable(),
-  message: z.string(),
-  param: z.string().nullable(),
-  error: errorDetail,
-})
+const fault = { code: z.string().nullable(), message: z.string(), param: z.string().nullable() }
+const errorDetail = responses.object('ResponseErrorDetail', { type: z.string(), ...fault })
+const failure = z.object({ type: z.literal('error'), ...fault, error: errorDetail })
 
 const events = {
   ResponseLifecycleEvent: lifecycle,
