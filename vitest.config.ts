@@ -139,7 +139,8 @@ export default defineConfig({
           ...shared,
           name: 'browser',
           include: BROWSER,
-          maxWorkers: WORKERS,
+          // Each has a browser with processes of its own.
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },
