@@ -35,7 +35,7 @@ constexpr int64_t PACKED_ROWS = 48;
 constexpr int64_t MAX_CHUNK_PANELS = 8;
 constexpr int64_t PANEL_BYTES = 128 << 10;
 /** Minimum rows of a batch for the panel kernel. */
-constexpr int64_t MIN_PANEL_ROWS = LANES == 16 ? 40 : 16;
+constexpr int64_t MIN_PANEL_ROWS = 40;
 
 /** The horizontal sums of four vectors. */
 inline __m128 reduce_add_4(const Floats * x) {
