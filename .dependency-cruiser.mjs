@@ -115,11 +115,24 @@ const ROOMS = {
   ],
 
   'conversation/*': [
-    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/tools'],
-    ...['conversation/request', 'inference/catalog', 'inference/contract', 'media', 'models', 'grounding', ...BASICS],
+    ...['conversation/decisions', 'conversation/detecting', 'conversation/reply', 'conversation/prompt'],
+    ...[
+      'conversation/tools',
+      'conversation/request',
+      'inference/catalog',
+      'inference/contract',
+      'media',
+      'models',
+      'grounding',
+      ...BASICS,
+    ],
   ],
   'conversation/decisions': [
     ...['conversation/reply', 'conversation/request', 'inference/contract', 'families', 'grounding', ...BASICS],
+  ],
+  'conversation/detecting': [
+    ...['conversation/reply', 'conversation/prompt', 'conversation/request', 'inference/catalog'],
+    ...['inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
   'conversation/reply': [
     ...['conversation/prompt', 'conversation/tools', 'conversation/request'],

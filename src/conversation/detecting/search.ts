@@ -1,5 +1,5 @@
-import type { Annotation, GridPoint, Leaf } from '../grounding/annotation.ts'
-import { AnnotationSearch, type SearchParts } from './reply/annotation-search.ts'
+import type { Annotation, GridPoint, Leaf } from '../../grounding/annotation.ts'
+import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 
 interface DetectionSearchParts extends SearchParts {
   /** The labels that objects may have, by the names that the model writes for them; null for any name. */
