@@ -34,8 +34,14 @@ export function isRegion({ left, top, right, bottom }: GridRegion): boolean {
   return left >= 0 && top >= 0 && left < right && top < bottom && right <= GRID && bottom <= GRID
 }
 
+/** A rectangle of whole pixels of the upright original. */
+export interface PixelRegion extends Size {
+  readonly left: number
+  readonly top: number
+}
+
 /** The pixels of the upright original that the region covers, at least one. */
-export function regionPixels(region: GridRegion, { width, height }: Size): Size & { left: number; top: number } {
+export function regionPixels(region: GridRegion, { width, height }: Size): PixelRegion {
   const [left, right] = covered(region.left, region.right, width)
   const [top, bottom] = covered(region.top, region.bottom, height)
   return { left, top, width: right - left, height: bottom - top }
