@@ -7,6 +7,7 @@ import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
 import type { DecoderPool } from './decoding/decoder-pool.ts'
 import type {
+  Cuts,
   DecodedAudio,
   DecodedImage,
   DecodedVideo,
@@ -100,6 +101,14 @@ export class Loading implements MediaRequest {
     using found = await this.#find(input, 'image')
     const options = { target, region }
     return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)
+  }
+
+  async cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage> {
+    using found = await this.#find(input, 'image')
+    const task = { type: 'image', data: found.data, target, region: null, cuts } as const
+    const result = await this.#decoded(task, input.param, input.signal)
+    for (const note of result.notes ?? []) this.#parts.note(input.param, note)
+    return result
   }
 
   async video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo> {
@@ -209,11 +218,18 @@ export class Loading implements MediaRequest {
     if (this.#isFull) throw this.#tooMuch(param)
     // The first input may be aborted before the others that share this result.
     using _use = found.use()
-    const input = { organisation: this.#organisation, param, signal: this.#signal }
-    const { decoders, decoded } = this.#parts
-    const result = await this.#parts.measure<DecodeResult>('decode', task.type, () => decoders.decode(task, input))
-    decoded.set(key, result)
+    const result = await this.#decoded(task, param, this.#signal)
+    this.#parts.decoded.set(key, result)
     return result
+  }
+
+  #decoded<Task extends DecodeTask>(
+    task: Task,
+    param: string,
+    signal: AbortSignal,
+  ): Promise<DecodeResults[Task['type']]> {
+    const input = { organisation: this.#organisation, param, signal }
+    return this.#parts.measure('decode', task.type, () => this.#parts.decoders.decode(task, input))
   }
 
   #tooMuch(param: string): ApiError {

@@ -1,6 +1,6 @@
 import type { AudioLimits, VideoLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
-import type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
+import type { Cuts, DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'
@@ -33,6 +33,8 @@ export interface MediaRequest extends Disposable {
    * @param region the part of the upright original to return; all of it by default.
    */
   image(input: MediaInput, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
+  /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */
+  cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>
   /** @throws ApiError 400 `audio_token_limit_exceeded` when the audio is longer than the limits allow. */
   audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio>

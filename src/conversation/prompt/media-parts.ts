@@ -7,7 +7,7 @@ import { nameOf, type Path, within } from '../../lib/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { SAMPLE_RATE } from '../../media/audio-tokens.ts'
 import type { GridRegion } from '../../media/coordinates.ts'
-import type { DecodedImage, DecodedVideo } from '../../media/decoding/protocol.ts'
+import type { Cuts, DecodedImage, DecodedVideo } from '../../media/decoding/protocol.ts'
 import { type ImageDetail, targetFor } from '../../media/image-detail.ts'
 import type { MediaLoader } from '../../media/media-loader.ts'
 import type { MediaInput, MediaRequest } from '../../media/media-request.ts'
@@ -95,12 +95,17 @@ export async function loadMediaGroups(
   return groups.map((group) => group.outcome)
 }
 
+export interface PlacedUrl {
+  readonly url: MediaUrl
+  readonly param: Path
+}
+
 /**
  * Loads pictures by URL, with the size of the originals. The first failure aborts the others.
  * @throws ApiError 400 naming the picture at fault.
  */
 export async function loadPictures(
-  wanted: readonly { readonly url: MediaUrl; readonly param: Path }[],
+  wanted: readonly PlacedUrl[],
   target: ImageLimits | Size,
   { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
 ): Promise<DecodedImage[]> {
@@ -118,6 +123,15 @@ export async function loadPictures(
     failed.abort(error)
     throw error
   }
+}
+
+/** Loads a picture and parts of it. @throws ApiError 400 naming it. */
+export function loadCuts(
+  { url, param }: PlacedUrl,
+  { target, cuts }: { readonly target: ImageLimits; readonly cuts: Cuts },
+  { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
+): Promise<DecodedImage> {
+  return byName(param, (name) => media.cuts({ reference: referTo(url), param: name, signal }, target, cuts))
 }
 
 async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {

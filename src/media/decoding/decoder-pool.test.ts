@@ -2,7 +2,9 @@ import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ResidentMemory } from '../../../test/support/resident-memory.ts'
+import { partsToCut, planTiles } from '../tile-plan.ts'
 import { DecoderPool } from './decoder-pool.ts'
+import type { Cuts, ImageTask } from './protocol.ts'
 
 const target = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
 const never = new AbortController().signal
@@ -188,3 +190,81 @@ function isAlive(pid: number): boolean {
     return false
   }
 }
+
+describe('parts of an image', () => {
+  /** Each pixel says where it is, in steps of 16. */
+  const places = (width: number, height: number) => {
+    const data = Buffer.alloc(width * height * 3)
+    for (let i = 0; i < width * height; i++) data.set([((i % width) >> 4) & 255, Math.floor(i / width) >> 4, 90], i * 3)
+    return sharp(data, { raw: { width, height, channels: 3 } })
+  }
+  const cut = (bytes: Uint8Array, cuts: Cuts, limits: ImageTask['target'] = target) =>
+    pool.decode(
+      { type: 'image', data: bytes, target: limits, region: null, cuts },
+      { organisation: 'a', param: 'p', signal: never },
+    )
+
+  it.each([1, 6])(
+    'are those of the upright image, stretched as images are; EXIF orientation %i',
+    async (orientation) => {
+      pool = new DecoderPool({ size: 1 })
+      const [width, height] = orientation === 6 ? [1000, 1600] : [1600, 1000]
+      const upright = await places(1600, 1000).png().toBuffer()
+      const turned = await sharp(upright)
+        .rotate(orientation === 6 ? 270 : 0)
+        .png()
+        .toBuffer()
+      const stored = await sharp(turned).withMetadata({ orientation }).png().toBuffer()
+      expect(await sharp(stored).metadata()).toMatchObject({ width, height })
+      const parts = [
+        { left: 0, top: 0, width: 320, height: 320 },
+        { left: 1280, top: 680, width: 320, height: 320 },
+        { left: 500, top: 300, width: 40, height: 20 },
+      ]
+      const { image, original, cuts } = await cut(stored, parts)
+      expect(original).toEqual({ width: 1600, height: 1000 })
+      expect([image, ...cuts!].map(({ width, height }) => [width, height])).toEqual([
+        [320, 192],
+        [256, 256],
+        [256, 256],
+        [288, 160],
+      ])
+      for (const [index, { left, top, width, height }] of parts.entries()) {
+        const { width: columns, height: rows, data } = cuts![index]!
+        const middle = (Math.floor(rows / 2) * columns + Math.floor(columns / 2)) * 3
+        expect(Math.abs(data[middle]! - ((left + width / 2) >> 4))).toBeLessThanOrEqual(1)
+        expect(Math.abs(data[middle + 1]! - ((top + height / 2) >> 4))).toBeLessThanOrEqual(1)
+      }
+    },
+  )
+
+  it('are the tiles of a plan, the coarsest first, and the image is the whole', async () => {
+    pool = new DecoderPool({ size: 1 })
+    const bytes = await places(900, 700).png().toBuffer()
+    const wish = { grid: [3, 3], smallest: null } as const
+    const parts = partsToCut(planTiles({ width: 900, height: 700 }, wish, target)!)
+    expect(parts).toHaveLength(13)
+    expect((await cut(bytes, wish)).cuts).toEqual((await cut(bytes, parts)).cuts)
+  })
+
+  it('are none of more tiles than there may be, and of an image that is one tile', async () => {
+    pool = new DecoderPool({ size: 1 })
+    expect((await cut(await small(), { grid: [100, 100], smallest: null })).cuts).toBeUndefined()
+    const plain = await decode(await small())
+    expect(await cut(await small(), { grid: 'auto', smallest: null })).toEqual(plain)
+  })
+
+  it('are as many as take 64 MiB, and at least one', async () => {
+    pool = new DecoderPool({ size: 1 })
+    const parts = Array.from({ length: 9 }, (_, index) => ({ left: index, top: 0, width: 50, height: 50 }))
+    expect((await cut(await small(), parts, { width: 2048, height: 2048 })).cuts).toHaveLength(5)
+    expect((await cut(await small(), parts, { width: 6000, height: 6000 })).cuts).toHaveLength(1)
+  })
+
+  it('of a damaged image: a 400 that names it', async () => {
+    pool = new DecoderPool({ size: 1 })
+    const whole = await places(900, 700).jpeg().toBuffer()
+    const damaged = cut(whole.subarray(0, whole.length / 2), { grid: [2, 2], smallest: null })
+    await expect(damaged).rejects.toMatchObject({ status: 400, param: 'p' })
+  })
+})

@@ -1,12 +1,13 @@
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { tuneImages } from '../../lib/guarded/memory.ts'
-import { regionPixels } from '../coordinates.ts'
+import { type PixelRegion, regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
+import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { DecodedImage, ImageTask } from './protocol.ts'
+import type { Cuts, DecodedImage, ImageTask } from './protocol.ts'
 
 const MAX_PIXELS = 100_000_000
 /** The library takes microseconds for each row, however short it is. libpng has the same limit. */
@@ -28,8 +29,11 @@ sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Heif'].map((format) => `VipsForeignLoad${format}Buffer`),
 })
 
+/** The most bytes of the parts that one task cuts out of an image. */
+const MOST_CUT_BYTES = 64 * 2 ** 20
+
 export async function decodeImage(
-  { data: source, target: wanted, region }: ImageTask<ByteSource>,
+  { data: source, target: wanted, region, cuts }: ImageTask<ByteSource>,
   grant: () => Promise<void>,
 ): Promise<DecodedImage> {
   const bytes = source.all()
@@ -37,15 +41,29 @@ export async function decodeImage(
   // EXIF orientations 5 to 8 include a quarter turn.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
-  const part = region === null ? { left: 0, top: 0, ...original } : regionPixels(region, original)
-  const target = isSize(wanted) ? wanted : targetSize(part, wanted)
-  let pipeline = input.autoOrient()
-  if (region !== null) pipeline = pipeline.extract(part)
-  if (part.width > target.width * FAR && part.height > target.height * FAR) {
-    const near = meta.format === 'jpeg' ? 1 : NEAR
-    // The same Catmull-Rom kernel as in `resizeBicubic`.
-    pipeline = pipeline.resize(target.width * near, target.height * near, { fit: 'fill', kernel: 'cubic' })
+  const whole = { left: 0, top: 0, ...original }
+  const part = region === null ? whole : regionPixels(region, original)
+  const sizeFor = (size: Size) => (isSize(wanted) ? wanted : targetSize(size, wanted))
+  const frames = framesOf(bytes, meta)
+  const notes = frames > 1 ? [`An image is an animation of ${frames} frames, of which only the first is looked at`] : []
+  const upright = input.autoOrient()
+  const parts = cuts === undefined ? [] : partsOf(cuts, original, wanted)
+  if (parts.length === 0) {
+    const target = sizeFor(part)
+    let pipeline = region === null ? upright : upright.extract(part)
+    if (part.width > target.width * FAR && part.height > target.height * FAR) {
+      const near = meta.format === 'jpeg' ? 1 : NEAR
+      // The same Catmull-Rom kernel as in `resizeBicubic`.
+      pipeline = pipeline.resize(target.width * near, target.height * near, { fit: 'fill', kernel: 'cubic' })
+    }
+    return { image: resizeBicubic(await rasterOf(pipeline), target), original, notes }
   }
+  const all = await rasterOf(upright)
+  const image = await cutOut(all, part, sizeFor(part))
+  return { image, original, notes, cuts: await cutAll(all, parts, sizeFor) }
+}
+
+async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
   const { data, info } = await pipeline
     .flatten({ background: '#ffffff' })
     .toColourspace('srgb')
@@ -54,10 +72,35 @@ export async function decodeImage(
     .catch(() => {
       throw new InvalidMedia('The image is damaged or truncated')
     })
-  const upright: RgbImage = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
-  const frames = framesOf(bytes, meta)
-  const notes = frames > 1 ? [`An image is an animation of ${frames} frames, of which only the first is looked at`] : []
-  return { image: resizeBicubic(upright, target), original, notes }
+  return { width: info.width, height: info.height, data: toRgb(data, info.channels) }
+}
+
+function partsOf(cuts: Cuts, original: Size, target: ImageTask['target']): readonly PixelRegion[] {
+  if (!('grid' in cuts)) return cuts
+  const grids = isSize(target) ? null : planTiles(original, cuts, target)
+  return grids === null ? [] : partsToCut(grids)
+}
+
+async function cutAll(
+  all: RgbImage,
+  parts: readonly PixelRegion[],
+  sizeFor: (size: Size) => Size,
+): Promise<RgbImage[]> {
+  const images: RgbImage[] = []
+  let bytes = 0
+  for (const part of parts) {
+    const size = sizeFor(part)
+    bytes += size.width * size.height * 3
+    if (bytes > MOST_CUT_BYTES && images.length > 0) break
+    images.push(await cutOut(all, part, size))
+  }
+  return images
+}
+
+/** Parts are many: the library stretches them several times as fast as `resizeBicubic`, with other roundings. */
+async function cutOut({ data, width, height }: RgbImage, part: PixelRegion, target: Size): Promise<RgbImage> {
+  const input = sharp(data, { limitInputPixels: false, raw: { width, height, channels: 3 } })
+  return rasterOf(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
 }
 
 /** An image that is ready to be decoded, and not too large. */

@@ -1,8 +1,9 @@
 import type { AudioLimits, VideoLimits } from '../../models/card.ts'
-import type { GridRegion } from '../coordinates.ts'
+import type { GridRegion, PixelRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'
 import type { AudioType, VideoType } from '../media-type.ts'
 import type { RgbImage, Size } from '../pixels.ts'
+import type { TileWish } from '../tile-plan.ts'
 import type { InvalidMediaCode } from './invalid-media.ts'
 
 /** The pipe that carries a task's bytes after its message. Sending them in the message would copy them twice more. */
@@ -41,7 +42,12 @@ export interface ImageTask<Data = MediaData> {
   readonly target: ImageTarget | Size
   /** The part of the upright image to return; null for all of it. */
   readonly region: GridRegion | null
+  /** Further parts of the upright image to return, within the same limits; none by default. */
+  readonly cuts?: Cuts
 }
+
+/** Tiles of all grids but the last, which is the image itself; or parts. */
+export type Cuts = TileWish | readonly PixelRegion[]
 
 export interface VideoTask<Data = MediaData> {
   readonly type: 'video'
@@ -67,6 +73,8 @@ export interface DecodedImage {
   readonly image: RgbImage
   /** Size of the upright original, for coordinates in its pixels. */
   readonly original: Size
+  /** As many of the wanted parts, from the first, as there is room for; none of tiles that are too many. */
+  readonly cuts?: readonly RgbImage[]
   readonly notes?: readonly string[]
 }
 
