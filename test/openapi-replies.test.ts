@@ -156,6 +156,11 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   cancelResponse: [{ status: 400, id: () => responseId }],
   detect: [
     { status: 200, body: { media: { type: 'image', image_url: 'PICTURE' }, categories: ['lamp'] } },
+    { status: 200, body: { media: { type: 'image', image_url: 'PICTURE' }, config: { tiles: [2, 1] } } },
+    { status: 400, body: {} },
+  ],
+  countDetectInputTokens: [
+    { status: 200, body: { media: { type: 'image', image_url: 'PICTURE' }, config: { tiles: 'auto' } } },
     { status: 400, body: {} },
   ],
   createDecision: [

@@ -41,6 +41,10 @@ export interface Detection {
 export interface Detections {
   readonly detections: readonly Detection[]
   readonly finish_reason: string
+  /** Columns and rows of the grids, the finest first, where the picture was searched tile by tile. */
+  readonly tiles?: readonly (readonly number[])[]
+  readonly looks?: number
+  readonly tiles_left?: number
 }
 
 interface Distribution<Option> {

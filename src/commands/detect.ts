@@ -1,4 +1,4 @@
-import type { Detection } from '../client/answers.ts'
+import type { Detections } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
@@ -16,7 +16,7 @@ import {
 } from './asking/connection.ts'
 import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
 import { isPicture, openPicture, type Picture, readStandardInput, sendMedia } from './asking/media.ts'
-import { readPage } from './asking/numbers.ts'
+import { readNumber, readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -26,6 +26,7 @@ import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark }
 import { anyOf, readChoice, readOptions } from './options.ts'
 import { toTable } from './output.ts'
 
+const LOOKS = ['none', 'coarse', 'all'] as const
 const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo', 'labelme'] as const
 type Format = (typeof FORMATS)[number]
 
@@ -43,6 +44,9 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --json           the same as --format json
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
+  --tiles          search tile by tile, for objects that are small in a large picture: auto, or the finest grid, such as 8x6
+  --smallest       with --tiles auto: pixels of the smallest objects to find
+  --looks          with --tiles: ${anyOf(LOOKS)} objects are looked at again, closer [all]
   --think          let the model think first
 ${WAIT_HELP}
 ${CONNECTION_HELP}
@@ -52,11 +56,9 @@ lookout --help lists the settings.
   run: search,
 }
 
-interface Found {
+interface Found extends Detections {
   readonly name: string
   readonly picture: Picture
-  readonly detections: readonly Detection[]
-  readonly finish_reason: string
 }
 
 async function search(args: readonly string[]): Promise<void> {
@@ -71,12 +73,16 @@ async function search(args: readonly string[]): Promise<void> {
       json: { type: 'boolean' },
       page: { type: 'string' },
       points: { type: 'boolean' },
+      tiles: { type: 'string' },
+      smallest: { type: 'string' },
+      looks: { type: 'string' },
       think: { type: 'boolean' },
     },
     null,
   )
   const targets = await Promise.all((values.output ?? []).map(readTarget))
   const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
+  const tiling = readTiling(values)
   const wait = readWait(values.wait)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const { media, text, ...named } = await sortWords(positionals, {
@@ -99,7 +105,7 @@ async function search(args: readonly string[]): Promise<void> {
   const options = {
     ...(model === null ? {} : { model }),
     ...(categories.length === 0 ? {} : { categories }),
-    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false },
+    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false, ...tiling },
   }
   const results: SearchedPicture[] = []
   const palette = new Palette()
@@ -116,6 +122,22 @@ async function search(args: readonly string[]): Promise<void> {
   if (writeLabels !== null) await writeLabels(results, origin)
   else await report(results, names, origin, outputs)
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
+}
+
+/** What the request says of tiles. */
+function readTiling(values: { readonly [Key in 'tiles' | 'smallest' | 'looks']?: string | undefined }): object {
+  const { tiles } = values
+  const smallest = readNumber(values.smallest, '--smallest', { min: 1, max: 1_000_000, whole: true })
+  const looks = readChoice(values.looks, '--looks', LOOKS)
+  if (smallest !== undefined && tiles !== 'auto') throw new ConfigError('--smallest: only together with --tiles auto')
+  if (looks !== undefined && tiles === undefined) throw new ConfigError('--looks: only together with --tiles')
+  if (tiles === undefined) return {}
+  const grid = /^(\d{1,3})x(\d{1,3})$/.exec(tiles)?.slice(1).map(Number)
+  if (tiles !== 'auto' && grid === undefined) {
+    throw new ConfigError(`--tiles: expected auto, or columns and rows such as 8x6, not '${tiles}'`)
+  }
+  const fields = { ...(smallest === undefined ? {} : { smallest }), ...(looks === undefined ? {} : { looks }) }
+  return { tiles: grid ?? 'auto', ...fields }
 }
 
 function readFormat(given: string | undefined, json: boolean): Format | null {
@@ -180,8 +202,10 @@ async function searchOne(client: LookoutClient, input: Input<Picture>, options: 
   await using uploads = new AsyncDisposableStack()
   const [sent] = await sendMedia([picture], client, uploads)
   const found = await client.detect({ ...options, media: { type: 'image', image_url: sent!.url } })
-  if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
-  return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
+  const left = found.tiles_left ? `, and ${found.tiles_left} tiles were not searched` : ''
+  if (found.finish_reason !== 'complete')
+    note(`${input.name}: the answer was cut off${left}, so objects may be missing`)
+  return { name: input.name, picture, ...found }
 }
 
 async function report(

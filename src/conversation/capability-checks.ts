@@ -153,9 +153,12 @@ function checkFind(
 }
 
 /** Checks a detect request. Its model was chosen because it takes images and supports annotations. */
-export function checkDetect({ output, thinking }: DetectRequest, model: ServedModel): void {
+export function checkDetect({ output, thinking, tiles }: DetectRequest, model: ServedModel): void {
   if (output === 'box' && !model.served.outputFormats.includes('box')) {
     throw invalidRequest(`${named(model)} supports only the output 'point'`, ['config', 'output'])
+  }
+  if (tiles !== null && !model.served.outputFormats.includes('box')) {
+    throw invalidRequest(`${named(model)} gives no boxes, by which tiles are put together`, ['config', 'tiles'])
   }
   if (thinking && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, ['config', 'enable_thinking'])

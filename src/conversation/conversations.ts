@@ -7,6 +7,7 @@ import { type ChatMeasure, measureChat, startChat, startChoices } from './chat.t
 import type { DecisionReply } from './decisions/decision-reply.ts'
 import { decide } from './decisions.ts'
 import { answerDetect, type DetectReply } from './detect.ts'
+import { type DetectMeasure, measureDetect } from './detect-measure.ts'
 import { imageUrlsOf } from './detecting/dialog.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
@@ -23,6 +24,7 @@ import type { DetectRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
+import { answerInTiles, isTiled } from './tiled-detect.ts'
 
 interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -130,8 +132,23 @@ export class Conversations {
    * @throws ApiError for an invalid request, an engine failure or a timeout.
    */
   detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
+    const answer = isTiled(request)
+      ? (call: Call) => answerInTiles(request, call)
+      : (call: Call) => answerDetect(request, call)
+    return this.#finished(this.#detectTerms(request, caller, signal), answer)
+  }
+
+  /**
+   * Measures the prompts of a search. Generates nothing.
+   * @throws ApiError for every error of `detect` that does not depend on other requests.
+   */
+  measureDetect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectMeasure> {
+    return this.#finished(this.#detectTerms(request, caller, signal), (call) => measureDetect(request, call))
+  }
+
+  #detectTerms(request: DetectRequest, caller: Caller, signal: AbortSignal): Terms {
     const media = imageUrlsOf(request).map(({ url }) => url)
-    return this.#finished({ caller, signal, media, seconds: this.#chatSeconds }, (call) => answerDetect(request, call))
+    return { caller, signal, media, seconds: this.#chatSeconds }
   }
 
   /**

@@ -8,8 +8,11 @@ export interface MediaTrace {
    * @param host the host that media is fetched from; left out for media that this server has.
    */
   begin?(stage: MediaStage, kind: MediaKind, host?: string): TracedStage
-  /** Says, in a sentence without a full stop, what of the input the model does not get. May repeat itself. */
-  note?(param: string, text: string): void
+  /**
+   * Says, in a sentence without a full stop, what of the input the model does not get. May repeat itself.
+   * @param level for the log; `warn` by default.
+   */
+  note?(param: string, text: string, level?: 'info' | 'warn'): void
 }
 
 export type MediaStage = 'fetch' | 'decode'

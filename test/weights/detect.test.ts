@@ -99,6 +99,22 @@ describe('detect', () => {
     expect(overlap(cornersOf(detections[0]!), TRUTH['red circle']!)).toBeGreaterThan(0.6)
   })
 
+  test('finds what is small in a large picture, tile by tile', async () => {
+    const create = { width: 4000, height: 3000, channels: 3, background: '#ffffff' } as const
+    const [left, top] = [1700, 900]
+    const large = await sharp({ create })
+      .composite([{ input: png, left, top }])
+      .png()
+      .toBuffer()
+    const categories = Object.keys(TRUTH)
+    const { detections } = await detect({ media: media(large), categories, config: { tiles: 'auto' } })
+    expect(detections.map(({ mention }) => mention).sort()).toEqual(categories.sort())
+    for (const found of detections) {
+      const moved = TRUTH[found.mention]!.map((value, index) => value + (index % 2 === 0 ? left : top))
+      expect(overlap(cornersOf(found), moved as Corners)).toBeGreaterThan(0.6)
+    }
+  })
+
   test.each([1, 2, 3, 4, 5, 6, 7, 8])('uses pixels of the upright image, EXIF orientation %i', async (orientation) => {
     const bytes = await stored(png, orientation)
     const { autoOrient } = await sharp(bytes).metadata()

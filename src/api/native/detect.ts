@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import type { DetectReply } from '../../conversation/detect.ts'
+import type { DetectReply, Tiling } from '../../conversation/detect.ts'
+import type { DetectMeasure } from '../../conversation/detect-measure.ts'
 import type { DetectRequest, Exemplar } from '../../conversation/request/detect-request.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
@@ -8,8 +9,13 @@ import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import { addCalls } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
-import { admit, type Reading, type Serving } from '../surfaces/admission.ts'
-import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
+import { admit, admitUnmetered, type Reading, type Serving } from '../surfaces/admission.ts'
+import {
+  type DetectInputTokensBody,
+  type DetectRequestBody,
+  type DetectResponseBody,
+  detectBody,
+} from './wire/detect.ts'
 
 const READING: Reading<ReadBody<DetectRequestBody>> = {
   read: (call, bodies) => bodies.read(call, detectBody),
@@ -17,16 +23,28 @@ const READING: Reading<ReadBody<DetectRequestBody>> = {
   endpoint: 'detect',
 }
 
-/** `POST /v1/detect` */
+const URL = '/v1/detect'
+
+/** `POST /v1/detect`, and below it `/input_tokens`, which the contract does not have. */
 export function addDetect(app: FastifyInstance, serving: Serving): void {
-  addCalls(app, { bucket: 'detect', answers: { '/v1/detect': (call) => detect(call, serving) } })
+  addCalls(app, {
+    bucket: 'detect',
+    answers: {
+      [URL]: (call) => detect(call, serving),
+      [`${URL}/input_tokens`]: async (call) => {
+        const { read, caller, signal } = await admitUnmetered(call, serving, READING)
+        return toInputTokens(await serving.conversations.measureDetect(toDetectRequest(read.value), caller, signal))
+      },
+    },
+  })
 }
 
 export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
-  return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
+  const { detections, finishReason, tiling } = found
+  return { detections: detections.map(toDetection), finish_reason: finishReason, ...(tiling && toTiling(tiling)) }
 }
 
 /** Returns the model to use. `model` is optional: the contract's detect request has no such field. */
@@ -48,6 +66,7 @@ function detectsObjects({ served }: ServedModel): boolean {
 }
 
 function toDetectRequest(body: DetectRequestBody): DetectRequest {
+  const { tiles, smallest, looks } = body.config ?? {}
   return {
     picture: body.media.image_url,
     categories: body.categories ?? [],
@@ -55,7 +74,12 @@ function toDetectRequest(body: DetectRequestBody): DetectRequest {
     negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
     output: body.config?.output ?? 'box',
     thinking: body.config?.enable_thinking ?? false,
+    tiles: tiles == null ? null : { grid: toGrid(tiles), smallest: smallest ?? null, looks: looks ?? 'all' },
   }
+}
+
+function toGrid(tiles: 'auto' | readonly number[]): NonNullable<DetectRequest['tiles']>['grid'] {
+  return tiles === 'auto' ? tiles : [tiles[0]!, tiles[1]!]
 }
 
 function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
@@ -74,4 +98,20 @@ function toDetection(detection: DetectReply['detections'][number]): DetectRespon
   if ('point' in detection) return { mention, point: detection.point }
   const { topLeft, bottomRight } = detection.box
   return { mention, point_box: { top_left: topLeft, bottom_right: bottomRight } }
+}
+
+function toTiling({ grids, looks, tilesLeft }: Tiling): Pick<DetectResponseBody, 'tiles' | 'looks' | 'tiles_left'> {
+  return { tiles: grids.map((grid) => [...grid]), looks, ...(tilesLeft === null ? {} : { tiles_left: tilesLeft }) }
+}
+
+function toInputTokens(measure: DetectMeasure): DetectInputTokensBody {
+  return {
+    object: 'detect.input_tokens',
+    input_tokens: measure.promptTokens,
+    input_tokens_details: { cached_tokens: measure.cachedTokens, image_tokens: measure.imageTokens },
+    ...(measure.grids === null ? {} : { tiles: measure.grids.map((grid) => [...grid]) }),
+    looks: measure.mostLooks,
+    look_tokens: measure.lookTokens,
+    estimated: !measure.exact,
+  }
 }

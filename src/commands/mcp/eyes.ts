@@ -67,7 +67,7 @@ export class Eyes {
     call: Call,
     name: string,
     categories: readonly string[],
-    { points, draws }: { readonly points: boolean; readonly draws: boolean },
+    { points, draws, tiles }: { readonly points: boolean; readonly draws: boolean; readonly tiles: boolean },
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
     const source = await call.media.open(name, call)
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
@@ -83,7 +83,7 @@ export class Eyes {
         model,
         media: { type: 'image', image_url: sent!.url },
         ...(categories.length === 0 ? {} : { categories }),
-        config: { output: points ? 'point' : 'box' },
+        config: { output: points ? 'point' : 'box', ...(tiles ? { tiles: 'auto' } : {}) },
       }
       return client.detect(body, call.signal)
     })

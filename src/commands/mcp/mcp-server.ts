@@ -172,6 +172,12 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
         draw: z.boolean().optional().describe('Whether to return the picture with the places drawn as well.'),
+        tiles: z
+          .boolean()
+          .optional()
+          .describe(
+            'Whether to search tile by tile, for objects that are small in a large picture: takes much longer.',
+          ),
       }),
       outputSchema: z.object({
         detections: z.array(
@@ -185,9 +191,9 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
       }),
       annotations: READ_ONLY,
     },
-    ({ image, page, categories = [], output = 'box', draw = false }, context) =>
+    ({ image, page, categories = [], output = 'box', draw = false, tiles = false }, context) =>
       respond(context, [image], page, async (call) => {
-        const how = { points: output === 'point', draws: draw }
+        const how = { points: output === 'point', draws: draw, tiles }
         const { drawing, ...found } = await eyes.detect(call, image, categories, how)
         return {
           content: [

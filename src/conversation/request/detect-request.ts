@@ -1,5 +1,6 @@
 import type { DetectionKind } from '../../grounding/dialect.ts'
 import type { Point } from '../../media/coordinates.ts'
+import type { TileWish } from '../../media/tile-plan.ts'
 import type { MediaUrl } from './message.ts'
 
 /** A parsed detect request. */
@@ -12,7 +13,13 @@ export interface DetectRequest {
   readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
+  /** How a large picture is searched tile by tile; null to search it whole. */
+  readonly tiles: (TileWish & { readonly looks: Looks }) | null
 }
+
+/** Which things are looked at a second time, closer: none, those of the coarser grids, or all. */
+export const LOOKS = ['none', 'coarse', 'all'] as const
+export type Looks = (typeof LOOKS)[number]
 
 /** An image with annotated targets. */
 export interface Exemplar {

@@ -26,8 +26,8 @@ export function notesOf(call: ApiCall): Required<Pick<Caller, 'trace' | 'onIgnor
   return {
     trace: {
       ...call.trace?.media,
-      note(param, text) {
-        logger.warn({ traceId, param }, text)
+      note(param, text, level = 'warn') {
+        logger[level]({ traceId, param }, text)
         notes.add(text)
         call.setHeader(MEDIA_NOTES, [...notes].join('. '))
       },

@@ -1,12 +1,16 @@
 import { z } from 'zod'
+import { LOOKS } from '../../../conversation/request/detect-request.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, requests, responses } from '../../http/wire/components.ts'
+import { estimated } from '../../surfaces/openai/wire/input-tokens.ts'
 import { mediaUrl } from '../../surfaces/openai/wire/messages.ts'
 
 const MAX_CATEGORIES = 100
 const MAX_NAME_LENGTH = 200
 const MAX_EXEMPLARS = 16
 const MAX_ANNOTATIONS = 100
+/** Columns or rows; what a grid may have in all depends on its coarser ones. */
+const MOST_TILES = 128
 /** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
 
@@ -51,10 +55,25 @@ const annotation = z
 const exemplar = requests.object('Exemplar', { media, annotations: z.array(annotation).min(1).max(MAX_ANNOTATIONS) })
 const negativeExemplar = requests.object('NegativeExemplar', { media })
 
-const config = requests.object('DetectConfig', {
-  enable_thinking: z.boolean().nullish(),
-  output: z.enum(['box', 'point']).nullish(),
-})
+const count = z.int().min(1).max(MOST_TILES)
+
+const config = z
+  .object({
+    enable_thinking: z.boolean().nullish(),
+    output: z.enum(['box', 'point']).nullish(),
+    tiles: z
+      .union([z.literal('auto'), z.array(count).length(2)])
+      .nullish()
+      .describe('Searches a large picture tile by tile: the columns and rows of the finest grid.'),
+    smallest: z.int().min(1).max(MAX_PIXEL).nullish().describe('Pixels of the smallest things to find.'),
+    looks: z.enum(LOOKS).nullish().describe('Which things are looked at again, closer; `all` by default.'),
+  })
+  .superRefine(({ tiles, smallest, looks }, context) => {
+    const issue = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
+    if (smallest != null && tiles !== 'auto') issue('smallest', "allowed only together with tiles 'auto'")
+    if (looks != null && tiles == null) issue('looks', 'allowed only together with tiles')
+  })
+  .register(requestSchemas, { id: 'DetectConfig' })
 
 /** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
 export const detectRequest = z
@@ -87,13 +106,37 @@ const detection = responses.object('Detection', {
   point_box: pixelBox.optional(),
 })
 
+const grids = z.array(z.array(z.int().min(1)).length(2))
+
 /** Response of `POST /v1/detect`. */
 export const detectResponse = responses.object('Detections', {
   detections: z.array(detection),
   finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
+  tiles: grids.optional().describe('With `config.tiles`: columns and rows of the grids, the finest first.'),
+  looks: z.int().min(0).optional().describe('With `config.tiles`: how many things were looked at again.'),
+  tiles_left: z.int().min(0).optional().describe('At the time limit: tiles that were not searched.'),
+})
+
+const tokens = z.int().min(0)
+
+const details = responses.object('DetectInputTokensDetails', {
+  cached_tokens: tokens.describe('The part that is computed once and shared by the searches of a picture or tile.'),
+  image_tokens: tokens,
+})
+
+/** Response of `POST /v1/detect/input_tokens`. */
+export const detectInputTokens = responses.object('DetectInputTokens', {
+  object: z.literal('detect.input_tokens'),
+  input_tokens: tokens.describe('Tokens of all searches, each with its picture or tile; without second looks.'),
+  input_tokens_details: details,
+  tiles: grids.optional(),
+  looks: tokens.describe('The most second looks.'),
+  look_tokens: tokens.describe('The most tokens of a second look.'),
+  estimated,
 })
 
 export const detectBody = bodyFormat(import.meta.url, 'detectRequest', detectRequest)
 
 export type DetectRequestBody = z.output<typeof detectRequest>
 export type DetectResponseBody = z.output<typeof detectResponse>
+export type DetectInputTokensBody = z.output<typeof detectInputTokens>

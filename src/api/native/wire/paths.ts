@@ -50,6 +50,16 @@ export const NATIVE_PATHS: Paths = {
       errors: MODEL_ERRORS,
     }),
   },
+  '/v1/detect/input_tokens': {
+    post: operation({
+      id: 'countDetectInputTokens',
+      tag: 'detect',
+      summary: 'Count the prompt tokens of a detection, and its tiles, without searching',
+      body: json('DetectRequest'),
+      replies: ok('The tokens of all searches, and the most that second looks may add.', json('DetectInputTokens')),
+      errors: MODEL_ERRORS,
+    }),
+  },
   '/v1/models/catalogue': {
     get: operation({
       id: 'listCatalogue',

@@ -1,0 +1,232 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Generation } from '../inference/contract/generation.ts'
+import type { Work } from '../inference/contract/work.ts'
+import { ApiError, invalidRequest } from '../lib/errors.ts'
+import type { PixelRegion } from '../media/coordinates.ts'
+import type { DecodedImage } from '../media/decoding/protocol.ts'
+import type { RgbImage, Size } from '../media/pixels.ts'
+import { fittingGrid, MOST_TILES, partsToCut, planTiles, type TileGrid } from '../media/tile-plan.ts'
+import type { ImageLimits } from '../models/card.ts'
+import type { Call } from './call.ts'
+import { checkDetect } from './capability-checks.ts'
+import { type DetectReply, searchPicture } from './detect.ts'
+import { toDetection } from './detecting/detection.ts'
+import { imageUrlsOf } from './detecting/dialog.ts'
+import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
+import {
+  type Found,
+  foundAgain,
+  foundIn,
+  LOOK_SHARES,
+  lookAt,
+  mergeFinds,
+  onGrid,
+  type Thing,
+  withoutRepeats,
+} from './detecting/ladder.ts'
+import { loadCuts, loadPictures } from './prompt/media-parts.ts'
+import type { DetectRequest } from './request/detect-request.ts'
+
+export type TiledRequest = DetectRequest & { readonly tiles: NonNullable<DetectRequest['tiles']> }
+
+export function isTiled(request: DetectRequest): request is TiledRequest {
+  return request.tiles !== null
+}
+
+/** The most second looks: things beyond them are kept without one. */
+export const MOST_LOOKS = 256
+/** Branches and tiles that the engine has at a time. */
+const BRANCHES_AT_ONCE = 64
+const TILES_AT_ONCE = 16
+/** Milliseconds until the engine is asked again where its queue is full. */
+const PAUSE_MS = 250
+
+/** A part of the picture, as the model gets it. */
+type Cut = readonly [part: PixelRegion, image: RgbImage]
+
+/**
+ * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Then it looks at things again, in
+ * parts of the picture that show them large, and keeps those that it finds again.
+ */
+export function answerInTiles(request: TiledRequest, call: Call): Promise<DetectReply> {
+  return new TiledSearch(request, call).answer()
+}
+
+/** @throws ApiError 400 for too many tiles. */
+export function gridsFor(picture: Size, { tiles }: TiledRequest, limits: ImageLimits): TileGrid[] {
+  const grids = planTiles(picture, tiles, limits)
+  if (grids !== null) return grids
+  const size = `${picture.width} x ${picture.height} pixels`
+  const fits = `at most ${MOST_TILES} are possible, as with [${fittingGrid(picture, tiles).join(', ')}]`
+  throw tiles.grid === 'auto'
+    ? invalidRequest(`Things of ${tiles.smallest} pixels in a picture of ${size} need too many tiles: ${fits}`, [
+        'config',
+        'smallest',
+      ])
+    : invalidRequest(`A grid of ${tiles.grid.join(' x ')} has too many tiles, with its coarser grids: ${fits}`, [
+        'config',
+        'tiles',
+      ])
+}
+
+class TiledSearch {
+  readonly #request: TiledRequest
+  readonly #call: Call
+  readonly #labels: readonly string[] | null
+  #exemplars: readonly DecodedImage[] = []
+  /** Whether the engine has admitted any of the work. */
+  #isAdmitted = false
+  #isComplete = true
+  /** The deadline's error once it has passed. */
+  #late: unknown = null
+
+  constructor(request: TiledRequest, call: Call) {
+    checkDetect(request, call.model)
+    this.#request = request
+    this.#call = call
+    this.#labels = labelsOf(request)
+  }
+
+  async answer(): Promise<DetectReply> {
+    const { tiles, output } = this.#request
+    this.#exemplars = await loadPictures(imageUrlsOf(this.#request).slice(0, -1), this.#limits, this.#call)
+    const whole = await this.#load(tiles)
+    const { original } = whole
+    const grids = gridsFor(original, this.#request, this.#limits)
+    if (grids.length === 1) return this.#answerWhole(whole)
+    const finds = new Map<PixelRegion, Found[]>()
+    const last: Cut = [grids.at(-1)!.tiles[0]!, whole.image]
+    await this.#searchAll(this.#cuts(partsToCut(grids), whole.cuts, last), () => this.#labels, finds)
+    if (finds.size === 0) throw this.#late
+    const { things, looks } = await this.#lookAgain(mergeFinds(original, grids, finds), original)
+    const tilesLeft = grids.reduce((sum, grid) => sum + grid.tiles.length, -finds.size)
+    return {
+      detections: this.#sorted(things).map((thing) => toDetection(onGrid(thing, original), output, original)),
+      finishReason: this.#isComplete && this.#late === null ? 'complete' : 'length',
+      tiling: { grids: grids.map(({ grid }) => grid), looks, tilesLeft: this.#late === null ? null : tilesLeft },
+    }
+  }
+
+  get #limits(): ImageLimits {
+    return this.#call.model.card.image!
+  }
+
+  #load(cuts: Parameters<typeof loadCuts>[1]['cuts']): Promise<DecodedImage> {
+    const picture = imageUrlsOf(this.#request).at(-1)!
+    return this.#patiently(() => loadCuts(picture, { target: this.#limits, cuts }, this.#call))
+  }
+
+  /** A picture that is no larger than a tile is searched as it would be without tiles. */
+  async #answerWhole(whole: DecodedImage): Promise<DetectReply> {
+    this.#call.held.dispose()
+    const kind = kindToFind(this.#request, this.#labels, this.#call.model)
+    const asked = { request: this.#request, labels: this.#labels, kind }
+    const { leaves, isComplete } = await searchPicture(asked, [...this.#exemplars, whole], this.#call)
+    return {
+      detections: leaves.map((leaf) => toDetection(leaf, this.#request.output, whole.original)),
+      finishReason: isComplete ? 'complete' : 'length',
+      tiling: { grids: [[1, 1]], looks: 0, tilesLeft: null },
+    }
+  }
+
+  /** Parts of the picture, as many at a time as one task of a decoder returns. @param cuts the first of them. */
+  async *#cuts(
+    parts: readonly PixelRegion[],
+    cuts: readonly RgbImage[] = [],
+    ...before: readonly Cut[]
+  ): AsyncGenerator<Cut, void, void> {
+    yield* before
+    for (let done = 0; done < parts.length; cuts = []) {
+      const next = cuts.length > 0 ? cuts : (await this.#load(parts.slice(done))).cuts!
+      for (const image of next) yield [parts[done++]!, image]
+    }
+  }
+
+  /** Searches the parts, several at a time, until the deadline. */
+  async #searchAll(
+    cuts: AsyncGenerator<Cut, void, void>,
+    labelsFor: (part: PixelRegion) => readonly string[] | null,
+    finds: Map<PixelRegion, Found[]>,
+  ): Promise<void> {
+    const search = async () => {
+      try {
+        // All searches share one iterator.
+        for await (const [part, image] of cuts) {
+          const asked = { request: this.#request, labels: labelsFor(part), kind: 'box' } as const
+          const images = [...this.#exemplars, { image, original: part }]
+          const { leaves, isComplete } = await searchPicture(asked, images, this.#call, this.#admit)
+          finds.set(
+            part,
+            leaves.map((leaf) => foundIn(leaf, part)),
+          )
+          this.#isComplete &&= isComplete
+        }
+      } catch (error) {
+        if (!this.#call.deadline.caused(error)) throw error
+        this.#late = error
+      }
+    }
+    const atOnce = Math.max(1, Math.min(TILES_AT_ONCE, Math.floor(BRANCHES_AT_ONCE / groupsOf(this.#labels).length)))
+    await Promise.all(Array.from({ length: atOnce }, search))
+  }
+
+  readonly #admit = (work: Work): Promise<Generation> =>
+    this.#patiently(async () => {
+      const generation = await this.#call.model.engine.generate(work, this.#call.signal)
+      this.#isAdmitted = true
+      return generation
+    })
+
+  /** A request whose first tile is admitted is not turned away later: where a queue is full, it waits. */
+  async #patiently<Result>(work: () => Promise<Result>): Promise<Result> {
+    const { signal } = this.#call
+    for (;;) {
+      try {
+        return await work()
+      } catch (error) {
+        if (!this.#isAdmitted || !(error instanceof ApiError) || error.code !== 'model_overloaded') throw error
+        await delay(PAUSE_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+      }
+    }
+  }
+
+  /** Things that are not found again at one share of a crop are looked at once more at the next. */
+  async #lookAgain(
+    things: readonly Thing[],
+    picture: Size,
+  ): Promise<{ readonly things: Thing[]; readonly looks: number }> {
+    const { looks } = this.#request.tiles
+    const isDue = ({ isCoarse, mention }: Thing) =>
+      (looks === 'all' || (looks === 'coarse' && isCoarse)) && mention !== ''
+    const others = new Set(things.filter(({ isDoubtful }) => !isDoubtful))
+    const again = new Map<Thing, Thing>()
+    let due = things.filter(isDue)
+    let count = 0
+    for (const share of LOOK_SHARES) {
+      const crops = new Map(due.slice(0, MOST_LOOKS - count).map((thing) => [lookAt(thing, picture, share), thing]))
+      const finds = new Map<PixelRegion, Found[]>()
+      await this.#searchAll(this.#cuts([...crops.keys()]), (part) => [crops.get(part)!.mention], finds)
+      count += finds.size
+      due = []
+      for (const [part, thing] of crops) {
+        const found = finds.get(part)
+        if (found === undefined) continue
+        others.delete(thing)
+        const kept = foundAgain(thing, found)
+        if (kept === null) due.push(thing)
+        else again.set(thing, kept)
+      }
+    }
+    const kept = things.flatMap((thing) => again.get(thing) ?? [])
+    return { things: withoutRepeats(kept, [...others]), looks: count }
+  }
+
+  /** In the order of the labels; those of one label from top to bottom. */
+  #sorted(things: readonly Thing[]): Thing[] {
+    const labels = this.#labels ?? [...new Set(things.map(({ mention }) => mention))]
+    const order = new Map(labels.map((label, index) => [label, index]))
+    return [...things].sort(
+      (one, other) => order.get(one.mention)! - order.get(other.mention)! || one.box.top - other.box.top,
+    )
+  }
+}
