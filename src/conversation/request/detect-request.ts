@@ -14,12 +14,11 @@ export interface DetectRequest {
   readonly output: DetectionKind
   readonly thinking: boolean
   /** How a large picture is searched tile by tile; null to search it whole. */
-  readonly tiles: (TileWish & { readonly looks: Looks }) | null
+  readonly tiles: (TileWish & { readonly looks: (typeof LOOKS)[number] }) | null
 }
 
 /** Which things are looked at a second time, closer: none, those of the coarser grids, or all. */
 export const LOOKS = ['none', 'coarse', 'all'] as const
-export type Looks = (typeof LOOKS)[number]
 
 /** An image with annotated targets. */
 export interface Exemplar {
