@@ -22,7 +22,7 @@ export interface Thing extends Found {
   readonly seen: ReadonlySet<PixelRegion>
   /** Whether only tiles of a coarser grid than the finest show it. */
   readonly isCoarse: boolean
-  /** Whether a finer grid ought to have shown it, so that it counts only if it is found again. */
+  /** Whether a finer grid ought to have shown it, or shows several in its place: it counts only if it is found again. */
   readonly isDoubtful: boolean
 }
 
@@ -40,8 +40,8 @@ export const LOOK_SHARES = [1 / 3, 1 / 4]
 
 /**
  * Merges what was found in the tiles of all grids. A box that a tile's edge may cut is left out: a thing that is no larger than
- * the overlap is whole in another tile. So a coarser grid answers for larger things, and not for boxes around several things;
- * what it says of smaller ones is doubtful.
+ * the overlap is whole in another tile. So a coarser grid answers for larger things; what it says of smaller ones, and of boxes
+ * around several finds, is doubtful: those may be parts of one large thing.
  * @param grids the finest first.
  */
 export function mergeFinds(
@@ -56,15 +56,15 @@ export function mergeFinds(
     for (const tile of tiles) {
       for (const found of finds.get(tile) ?? []) {
         if (isCut(found.box, tile, picture)) continue
-        if (known.filter((other) => holds(found, other)).length > 1) continue
-        const isDoubtful = finer !== undefined && !isLarger(found.box, clearOf(finer))
-        if (isDoubtful && !isLarger(found.box, smallestIn(tile))) continue
+        const isLarge = finer === undefined || isLarger(found.box, clearOf(finer))
+        const isGroup = isAround(found, known)
+        if (!isLarge && (isGroup || !isLarger(found.box, smallestIn(tile)))) continue
         const same = sameAs(
           found,
           things.filter(({ seen }) => !seen.has(tile)),
         )
         if (same) same.seen.add(tile)
-        else things.push({ ...found, seen: new Set([tile]), isCoarse: level > 0, isDoubtful })
+        else things.push({ ...found, seen: new Set([tile]), isCoarse: level > 0, isDoubtful: !isLarge || isGroup })
       }
     }
   }
@@ -103,12 +103,12 @@ export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Foun
 }
 
 /**
- * The things that second looks have found again, beside those that were not looked at. Looks at two boxes may find the same
- * thing.
+ * The things that second looks have found again, without boxes around several of them, beside those that were not looked at.
+ * Looks at two boxes may find the same thing.
  */
 export function withoutRepeats<Kind extends Found>(again: readonly Kind[], others: readonly Kind[]): Kind[] {
   const kept = [...others]
-  for (const thing of again) if (sameAs(thing, kept) === null) kept.push(thing)
+  for (const thing of again) if (sameAs(thing, kept) === null && !isAround(thing, again)) kept.push(thing)
   return kept
 }
 
@@ -136,6 +136,12 @@ function clearOf({ overlap, tiles: [tile] }: TileGrid): Size {
 /** What a model sees in a tile is not much smaller. */
 function smallestIn({ width, height }: Size): Size {
   return { width: width * SMALLEST_SHARE, height: height * SMALLEST_SHARE }
+}
+
+/** Whether it holds several things that lie apart: parts of one thing overlap. */
+function isAround(found: Found, others: readonly Found[]): boolean {
+  const held = others.filter((other) => holds(found, other))
+  return held.some((one, index) => held.slice(index + 1).some((other) => overlap(one.box, other.box) === 0))
 }
 
 /** Whether the centre of a smaller thing with the same label is in the box. */
