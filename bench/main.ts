@@ -19,6 +19,7 @@ import { bfcl } from './bfcl.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
+import { detectTiles } from './detect-tiles.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { estimate } from './estimate.ts'
@@ -78,6 +79,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'beside-image': besideImage,
   batches,
   'batch-lines': batchLines,
+  'detect-tiles': detectTiles,
   overload,
   accounts,
   'embedded-database': embeddedDatabase,

@@ -1,0 +1,112 @@
+/** Pictures of 12 megapixels with sixty known things, most of them small: searched whole, and tile by tile. */
+import { performance } from 'node:perf_hooks'
+import type { Detections } from '../src/client/answers.ts'
+import { matchBoxes } from '../src/exports/box-matching.ts'
+import type { DetectedBox } from '../src/exports/detected-picture.ts'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { BIG_SIZE, type BigPicture, bigPicture, LARGE_SIDE } from './support/big-picture.ts'
+import { post } from './support/chat.ts'
+import { shippedModel } from './support/models.ts'
+import { type BenchServer, startLookout } from './support/server.ts'
+import { medianRatio, spread } from './support/statistics.ts'
+import { table } from './support/table.ts'
+
+const PICTURES = 3
+/** A box is right when it has at least this intersection over union with one of its label. */
+const LEAST_IOU = 0.5
+const WAYS = [
+  { name: 'whole', config: {} },
+  { name: 'tiles, no looks', config: { tiles: 'auto', looks: 'none' } },
+  { name: 'tiles, looks at what coarse grids found', config: { tiles: 'auto', looks: 'coarse' } },
+  { name: 'tiles, looks at all', config: { tiles: 'auto' } },
+]
+
+export const detectTiles: Benchmark = {
+  summary: 'small things in pictures of 12 megapixels, searched whole and tile by tile',
+  withPeer: false,
+
+  async run({ quick, repetitions }) {
+    const model = await shippedModel()
+    await using lookout = await startLookout(model.cardFile, model.id)
+    const count = repetitions ?? (quick ? 1 : PICTURES)
+    const first = Date.now() % 1_000_000
+    print(
+      await tilesTable(
+        lookout,
+        Array.from({ length: count }, (_, index) => first + index),
+      ),
+    )
+  },
+}
+
+interface Counts {
+  known: number
+  found: number
+  right: number
+  large: number
+  looks: number
+  readonly ms: number[]
+}
+
+/** A Markdown table: what is found on the pictures with these seeds in each way, and how long it takes. */
+async function tilesTable(server: BenchServer, seeds: readonly number[]): Promise<string> {
+  const counts = WAYS.map((): Counts => ({ known: 0, found: 0, right: 0, large: 0, looks: 0, ms: [] }))
+  let large = 0
+  // Another picture warms the server up: it keeps what it has decoded.
+  await search(server, await bigPicture(seeds[0]! - 1), {})
+  for (const seed of seeds) {
+    large += (await bigPicture(seed)).truth.filter(isLarge).length
+    for (const [index, { config }] of WAYS.entries()) {
+      // The server has not seen a picture of this tint, so no cache shortens the time.
+      const picture = await bigPicture(seed, index)
+      const { boxes, looks, ms } = await search(server, picture, config)
+      const { pairs } = matchBoxes(picture.truth, boxes, LEAST_IOU)
+      const own = counts[index]!
+      own.known += picture.truth.length
+      own.found += boxes.length
+      own.right += pairs.length
+      own.large += pairs.filter(({ known }) => isLarge(picture.truth[known]!)).length
+      own.looks += looks
+      own.ms.push(ms)
+    }
+  }
+  const rows = WAYS.map(({ name }, index) => {
+    const { known, found, right, large: ownLarge, looks, ms } = counts[index]!
+    return [
+      name,
+      (right / known).toFixed(3),
+      found === 0 ? '' : (right / found).toFixed(3),
+      `${ownLarge}/${large}`,
+      String(looks),
+      spread(ms, 0),
+      medianRatio(ms, counts[0]!.ms).toFixed(1),
+    ]
+  })
+  const { width, height } = BIG_SIZE
+  return `### Detection in large pictures
+
+${width} x ${height} pixels, four categories; pictures with the seeds ${seeds.join(', ')}. A box is right at an IoU of ${LEAST_IOU}.
+
+${table(['searched', 'recall', 'precision', 'large things', 'looks', 'ms', 'times whole'], rows)}`
+}
+
+async function search(
+  server: BenchServer,
+  { png, categories }: BigPicture,
+  config: object,
+): Promise<{ readonly boxes: DetectedBox[]; readonly looks: number; readonly ms: number }> {
+  const media = { type: 'image', image_url: `data:image/png;base64,${png.toString('base64')}` }
+  const started = performance.now()
+  const response = await post(server, '/v1/detect', { media, categories, config })
+  const { detections, looks = 0 } = (await response.json()) as Detections
+  const ms = performance.now() - started
+  const boxes = detections.map(({ mention: label, point_box: box }) => ({
+    label,
+    ...{ left: box!.top_left.x, top: box!.top_left.y, right: box!.bottom_right.x, bottom: box!.bottom_right.y },
+  }))
+  return { boxes, looks, ms }
+}
+
+function isLarge({ left, right, top, bottom }: DetectedBox): boolean {
+  return Math.max(right - left, bottom - top) >= LARGE_SIDE
+}
