@@ -27,6 +27,8 @@ const ROOMS = {
       'media',
       'models',
     ],
+    // How sure boxes are, which `lookout calibrate` fits.
+    'conversation/detecting',
     ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { LookoutClient } from '../src/client/client.ts'
 import { askExamples } from '../src/commands/calibrating/ask-examples.ts'
-import { readExamples } from '../src/commands/calibrating/examples.ts'
+import { readLines, toExample } from '../src/commands/calibrating/examples.ts'
 import {
   CALIBRATED_TYPES,
   type CalibratedType,
@@ -51,7 +51,7 @@ export async function evaluateDecisions({ url, key, args, train }: DecisionEvalu
     const isFitting = Number(fit) > 0
     const client = new LookoutClient({ url, key })
     const ask = async (name: string) => {
-      const examples = await readExamples(join(folder, name))
+      const examples = (await readLines(join(folder, name))).map(toExample)
       return askExamples(examples, { client, model: MODEL, calibrated: !isFitting })
     }
     const temperatures = isFitting ? fitTemperatures(await ask('fit-plain')) : null
