@@ -16,9 +16,9 @@ from typing import Any
 
 from .client import png_data_url
 from .config import HELD_OUT_SEED
-from .evaluation_set import shifted_world
+from .evaluation_set import TEXT_HEAVY, shifted_world
 from .questions import absent_name
-from .world import PLAIN_WORLD, Scene, World, pick_size, render_scene
+from .world import EMOJI_NAMES, PLAIN_WORLD, SHAPES, Scene, World, pick_size, render_scene
 
 # As hard as a picture gets that people can still make out: six more objects than in the plain world, at JPEG quality 15.
 HARD_WORLD = replace(shifted_world(), extra_objects=6, jpeg_quality=15)
@@ -29,7 +29,7 @@ SETS: dict[str, tuple[World, int]] = {
     "hard": (HARD_WORLD, HELD_OUT_SEED + 5_000_000),
     "empty": (PLAIN_WORLD, HELD_OUT_SEED + 6_000_000),
 }
-ABSENT = 2  # Categories that are not on the picture.
+BY_KIND = 0.5  # Share of the kinds that are asked for as such; of the others, each colour is.
 ABSENT_FROM_EMPTY = 6
 
 Example = dict[str, Any]
@@ -37,16 +37,14 @@ Example = dict[str, Any]
 
 def example(rng: random.Random, scene: Scene, name: str) -> Example:
     """One line: every object is of one category, and two categories are not there. Boxes are in pixels."""
-    names = [_category(item.kind, item.name) for item in scene.objects]
-    absent = [absent_name(rng, scene) for _ in range(ABSENT)]
+    kinds = dict.fromkeys(item.kind for item in scene.objects)
+    by_kind = {kind for kind in kinds if kind == "text" or rng.random() < BY_KIND}
+    names = [item.kind if item.kind in by_kind else item.name for item in scene.objects]
+    absent = [absent_name(rng, scene), rng.choice([kind for kind in [*SHAPES, *EMOJI_NAMES] if kind not in kinds])]
     categories = list(dict.fromkeys([*names, *absent]))
     rng.shuffle(categories)
     boxes = [{"mention": mention, "box": [round(value, 1) for value in item.box]} for mention, item in zip(names, scene.objects, strict=True)]
     return {"file": name, "categories": categories, "boxes": boxes}
-
-
-def _category(kind: str, name: str) -> str:
-    return "text" if kind == "text" else name
 
 
 def empty_example(rng: random.Random, scene: Scene, name: str) -> Example:
@@ -62,7 +60,7 @@ def write_set(folder: Path, name: str, pictures: int, first: int) -> None:
     for index in range(first, first + pictures):
         rng = random.Random(seed + index)
         size = pick_size(rng)
-        pixels, scene = render_scene(rng, *size, world=world)
+        pixels, scene = render_scene(rng, *size, text_heavy=rng.random() < TEXT_HEAVY, world=world)
         picture = f"{index:06}.png"
         (folder / picture).write_bytes(base64.b64decode(png_data_url(pixels).split(",")[1]))
         lines.append((empty_example if name == "empty" else example)(rng, scene, picture))

@@ -1,4 +1,4 @@
-import type { Detection } from '../../client/answers.ts'
+import type { Detection, Detections } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
@@ -39,13 +39,14 @@ interface WireEvidence extends Omit<BoxEvidence, 'listLength' | 'read'> {
   readonly list_length: number
   readonly read?: number | null
 }
-interface Answer {
+interface Answer extends Detections {
   readonly detections: readonly (Detection & { readonly evidence: WireEvidence })[]
   readonly categories: readonly { readonly mention: string; readonly evidence: { readonly more: number | null } }[]
 }
 
 /**
- * Searches each picture for its categories, and one box more of each, with all that speaks for the boxes.
+ * Searches each picture for its categories, where the engine can read with one box more of each, and with all that speaks
+ * for the boxes.
  * @param onFile told after each picture.
  * @returns a list for each category of each picture, in their order.
  * @throws ConfigError naming the example that cannot be asked.
@@ -54,22 +55,35 @@ export async function askBoxes(
   examples: readonly BoxExample[],
   { client, model, onFile }: { client: LookoutClient; model: string; onFile?: (done: number, files: number) => void },
 ): Promise<readonly FoundList[]> {
-  const lists = await twoAtOnce(examples, (example) => search(example, client, model), onFile)
+  // Engines that read nothing still say how sure the model is of what it writes.
+  let isThorough = true
+  const ask = async (body: object): Promise<Detections> => {
+    // Another request may learn it first.
+    const asked = isThorough
+    const config = { confidence: asked ? 'thorough' : true, evidence: true, min_confidence: 0 }
+    try {
+      return await client.detect({ ...body, model, config })
+    } catch (error) {
+      if (!asked || !(error instanceof ServerError) || error.param !== 'config.confidence') throw error
+      isThorough = false
+      return ask(body)
+    }
+  }
+  const lists = await twoAtOnce(examples, (example) => search(example, client, ask), onFile)
   return lists.flat()
 }
 
-async function search(example: BoxExample, client: LookoutClient, model: string): Promise<readonly FoundList[]> {
+async function search(
+  example: BoxExample,
+  client: LookoutClient,
+  ask: (body: object) => Promise<Detections>,
+): Promise<readonly FoundList[]> {
   const { file, place, categories } = example
   await using uploads = new AsyncDisposableStack()
   try {
     const picture = await openPicture(file)
     const [sent] = await sendMedia([picture], client, uploads)
-    const answer = (await client.detect({
-      model,
-      media: { type: 'image', image_url: sent!.url },
-      categories,
-      config: { confidence: 'thorough', evidence: true, min_confidence: 0 },
-    })) as unknown as Answer
+    const answer = (await ask({ media: { type: 'image', image_url: sent!.url }, categories })) as Answer
     return categories.map((category) => listOf(category, example, answer))
   } catch (error) {
     if (error instanceof MediaError) throw new ConfigError(`${place}: ${error.message}`)

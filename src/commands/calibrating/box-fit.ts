@@ -18,9 +18,10 @@ import { PRIOR } from './prior.ts'
 export const FEW_ERRORS = 10
 /** How strongly: as if so many boxes had been seen that speak for each weight. */
 const PRIOR_STRENGTH = 10
-/** Steps need more. They are fitted to groups of equally many neighbours, so that no single box makes one. */
+/** Steps need more. They are fitted to groups of neighbours, so that no single box makes one. */
 const LEAST_FOR_STEPS = 200
-const GROUPS = 20
+const IN_GROUP = 10
+const MOST_GROUPS = 100
 
 /** What a box's confidence is computed with: what the model writes, or also one box more and a read of each. */
 export type Depth = 'plain' | 'thorough'
@@ -120,7 +121,8 @@ function fitCurve<Feature extends string>(
 /** The ends of each block. Nothing is surer than its number of boxes allows. */
 function stepsOf(points: readonly { readonly at: number; readonly value: number }[]): Curve<string>['steps'] {
   const sorted = [...points].sort((one, other) => one.at - other.at)
-  const groups = [...Map.groupBy(sorted.entries(), ([i]) => Math.floor((i * GROUPS) / sorted.length)).values()]
+  const count = Math.min(MOST_GROUPS, Math.floor(sorted.length / IN_GROUP))
+  const groups = [...Map.groupBy(sorted.entries(), ([i]) => Math.floor((i * count) / sorted.length)).values()]
   const blocks = groups.map((group) => {
     const own = group.map(([, point]) => point)
     return {
