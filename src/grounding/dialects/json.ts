@@ -1,4 +1,5 @@
 import type { Annotation, GridPoint, Leaf, Prose } from '../annotation.ts'
+import { COORDINATE, numbersOf } from '../answer-form.ts'
 import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { upTo } from '../numbers.ts'
@@ -69,8 +70,35 @@ export function jsonDialect(form: JsonForm): Dialect {
         if (indent === null) return `\\[(?:${object}(?:, )?)*\\]`
         return `\`\`\`json\\n\\[(?:\\n${indent}${object},?)*\\n?\\]\\n\`\`\``
       },
+      form(kind, scene) {
+        const { width, height } = form.space(scene)
+        const { decimals = 0, keys, yFirst } = form
+        const axes = [
+          { axis: 'x', most: width, decimals },
+          { axis: 'y', most: height, decimals },
+        ] as const
+        const numbers = numbersOf(kind, yFirst ? [axes[1], axes[0]] : axes)
+        const coordinates = numbers.map(() => COORDINATE).join('\\s*,\\s*')
+        const rest = `(?:[^{}"]|${LABEL})*`
+        return {
+          object: new RegExp(`\\{${rest}"${keys[kind]}"\\s*:\\s*\\[\\s*${coordinates}\\s*\\]${rest}\\}`, 'dg'),
+          numbers,
+          goesOn: listGoesOn,
+        }
+      },
     },
   }
+}
+
+/** Whether a list goes on, behind an object or at its beginning. */
+function listGoesOn(text: string, isFirst: boolean): boolean | null {
+  if (isFirst) {
+    const begun = /(\{)|\[(\s*\S?)/.exec(text)
+    if (begun === null || begun[2] === '') return null
+    return begun[1] !== undefined || /^\s|\{/.test(begun[2]!)
+  }
+  // A comma comes before the line of the next object, and none before the last bracket.
+  return /^[ \t]*$/.test(text) ? null : /^[ \t]*[,{]/.test(text)
 }
 
 /** The first key of an object, and the pattern of what follows it. */

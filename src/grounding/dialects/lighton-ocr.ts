@@ -1,4 +1,5 @@
 import type { Leaf } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import { type Dialect, escapePattern, GRID_NUMBER, type Scene, withoutAny } from '../dialect.ts'
 import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 import { boxesIn } from './ref-box.ts'
@@ -28,6 +29,11 @@ export const lightOnOcr: Dialect = {
       const name = labels === null ? '[^\\[\\]\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
       return `(?:!\\[${name}\\]\\(${FILE}\\)${BOX}\\n?)*`
     },
+    form: (kind) => ({
+      object: /!\[[^[\]\n]*\]\(image_\d+\.png\)[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t]*,[ \t]*(\d+)/dg,
+      numbers: numbersOf(kind, alike({ most: 1000 })),
+      goesOn: linesGoOn('!'),
+    }),
   },
 }
 

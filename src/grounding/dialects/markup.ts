@@ -1,4 +1,5 @@
 import type { Annotation, Attributes, Prose } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import {
   type AnnotationReader,
   type Dialect,
@@ -50,8 +51,18 @@ export const markup: Dialect = {
       // There may be many labels, so the pattern contains them only once.
       return `${escapePattern(NOTHING)}|(?:${leaf}\\n?)+`
     },
+    form: (kind) => ({
+      object: new RegExp(
+        `<${TAG_OF[kind]}\\b[^<>]*>${PLACE.repeat(kind === 'point' ? 1 : 2)}\\s*</[a-z_]+\\s*>`,
+        'dgi',
+      ),
+      numbers: numbersOf(kind, alike({ most: 1000 })),
+      goesOn: linesGoOn('<'),
+    }),
   },
 }
+
+const PLACE = '\\s*\\(\\s*(\\d+)\\s*,\\s*(\\d+)\\s*\\)'
 
 /** Reads the markup in a text that nothing has asked for: what is no annotation stays as it is. */
 export function freeMarkupReader(scene: Scene): AnnotationReader {

@@ -1,4 +1,5 @@
 import type { GridPoint, Leaf } from '../annotation.ts'
+import { alike, COORDINATE, linesGoOn } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
@@ -33,7 +34,21 @@ export const molmo: Dialect = {
       const single = ` x="${PERCENT}" y="${PERCENT}"`
       return `${escapePattern(NOTHING)}|(?:<point(?:${single}|s${numbered()}) alt="${name}">[^<]*<\\/points?>\\n?)+`
     },
+    form: () => ({
+      object: new RegExp(`x\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"\\s+y\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"`, 'dg'),
+      numbers: alike({ most: 100, decimals: 1 }),
+      goesOn: (text, isFirst) => tagGoesOn(text, isFirst, /^\s+x/),
+    }),
   },
+}
+
+const LINES = linesGoOn('<')
+
+/** @param another how another point begins in the same tag. */
+export function tagGoesOn(text: string, isFirst: boolean, another: RegExp): boolean | null {
+  const closed = /^[^<]*<\/\w+>/.exec(text)
+  if (isFirst || closed !== null) return LINES(closed === null ? text : text.slice(closed[0].length), isFirst)
+  return /^\d*\s*$/.test(text) ? null : another.test(text)
 }
 
 function numbered(): string {

@@ -1,10 +1,11 @@
 import type { Annotation, Attributes, GridPoint, Leaf } from '../annotation.ts'
+import { alike } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { PROSE, type Reading, SpanReader, spaced, startingWith, UNCLEAR } from '../span-reader.ts'
-import { NAME, NOTHING, runs } from './molmo.ts'
+import { NAME, NOTHING, runs, tagGoesOn } from './molmo.ts'
 
 const NUMBER = '(?:[0-9]{3}|1000)'
 const PLACE = `[0-9]{1,3} ${NUMBER} ${NUMBER}`
@@ -35,6 +36,11 @@ export const molmo2: Dialect = {
       const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
       return `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${name}<\\/points>\\n?)+`
     },
+    form: () => ({
+      object: /\d{1,3} (\d{3,4}) (\d{3,4})/dg,
+      numbers: alike({ most: 1000, digits: 3 }),
+      goesOn: (text, isFirst) => tagGoesOn(text, isFirst, /^\d*[;\s]/),
+    }),
   },
 }
 

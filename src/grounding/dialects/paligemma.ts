@@ -1,4 +1,5 @@
 import type { Annotation, Leaf } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 import { boxOf } from './ref-box.ts'
@@ -30,8 +31,18 @@ export const paligemma: Dialect = {
       const name = labels === null ? '[^<;\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
       return `(?:${LOCATION.repeat(4)} ${name}(?: ; )?)*`
     },
+    form: (kind) => {
+      const [x, y] = alike({ most: BINS - 1, digits: 4 })
+      return {
+        object: /<loc(\d{4})><loc(\d{4})><loc(\d{4})><loc(\d{4})>/dg,
+        numbers: numbersOf(kind, [y, x]),
+        goesOn: (text, isFirst) => (isFirst ? BEGINS(text, true) : /[;<\n]/.test(text) || null),
+      }
+    },
   },
 }
+
+const BEGINS = linesGoOn('<')
 
 function itemOf({ mention = '', points }: Leaf): string {
   const bins = points
