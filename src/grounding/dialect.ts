@@ -71,6 +71,11 @@ interface DetectionForms {
   pattern(kind: DetectionKind, labels: readonly string[] | null, scene: Scene): string
   /** Where in such an answer objects begin, and which of its text is which coordinate. */
   form(kind: DetectionKind, scene: Scene): AnswerForm
+  /**
+   * The pattern of one more object behind the last one of such an answer, where `form` says that it ends.
+   * @param isFirst whether the answer has none: then that of the beginning with one object.
+   */
+  another(kind: DetectionKind, labels: readonly string[] | null, scene: Scene, isFirst: boolean): string
 }
 
 /** Splits one reply into prose and annotations, however its text is chunked. */

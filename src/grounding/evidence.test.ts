@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { parsePattern } from '../inference/constraints/regex/anchors.ts'
+import { PatternMatcher } from '../inference/constraints/regex/matcher.ts'
 import type { Leaf } from './annotation.ts'
 import type { NumberForm } from './answer-form.ts'
 import type { DetectionKind, Dialect, Scene } from './dialect.ts'
@@ -158,6 +160,29 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
         )
       }),
       { numRuns: 300 },
+    )
+  })
+
+  test('goes on with one more object, behind all that it has', () => {
+    fc.assert(
+      fc.property(leavesOf(kind), fc.boolean(), ([more, ...leaves], isNamed) => {
+        const text = write(leaves)
+        const last = [...text.matchAll(form.object)].at(-1)
+        const kept = text.slice(0, last === undefined ? 0 : last.index + last[0].length)
+        const names = [...leaves, more!].map(({ mention }) => mention!)
+        const pattern = parsePattern(detection.another(kind, isNamed ? names : null, scene, last === undefined))
+        const longer = write([...leaves, more!])
+        expect(longer.startsWith(kept)).toBe(true)
+        // The pattern ends with the object, and the list after it.
+        const ends = Array.from({ length: longer.length - kept.length }, (_, at) => longer.length - at)
+        const end = ends.find((end) => new PatternMatcher(pattern).test(longer.slice(kept.length, end)))
+        expect(end).toBeGreaterThan(kept.length)
+        const own = reader(scene)
+        const found = [...own.push(longer.slice(0, end)), ...own.end(false)].filter(({ kind }) => kind !== 'prose')
+        expect(found).toHaveLength(leaves.length + 1)
+        expect([...longer.slice(0, end).matchAll(form.object)]).toHaveLength(leaves.length + 1)
+      }),
+      { numRuns: 20 },
     )
   })
 

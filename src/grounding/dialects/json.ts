@@ -42,6 +42,11 @@ export function jsonDialect(form: JsonForm): Dialect {
       .join(', ')
   }
   const kindOf = (format: string): DetectionKind => (format === 'point' ? 'point' : 'box')
+  const objectPattern = (kind: DetectionKind, labels: readonly string[] | null, scene: Scene) => {
+    const label = labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
+    const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, label)
+    return `\\{"${first}": ${rest}\\}`
+  }
   const { indent } = form
   return {
     formats: KINDS.filter((kind) => form.keys[kind] !== undefined),
@@ -62,13 +67,15 @@ export function jsonDialect(form: JsonForm): Dialect {
         return `\`\`\`json\n[${lines.join(',')}${lines.length > 0 ? '\n' : ''}]\n\`\`\``
       },
       pattern(kind, labels, scene) {
-        const label =
-          labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
-        const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, label)
-        const object = `\\{"${first}": ${rest}\\}`
+        const object = objectPattern(kind, labels, scene)
         // There may be many labels, so the pattern contains them only once.
         if (indent === null) return `\\[(?:${object}(?:, )?)*\\]`
         return `\`\`\`json\\n\\[(?:\\n${indent}${object},?)*\\n?\\]\\n\`\`\``
+      },
+      another(kind, labels, scene, isFirst) {
+        const object = objectPattern(kind, labels, scene)
+        if (indent === null) return `${isFirst ? '\\[' : ', '}${object}`
+        return `${isFirst ? '```json\\n\\[' : ','}\\n${indent}${object}`
       },
       form(kind, scene) {
         const { width, height } = form.space(scene)

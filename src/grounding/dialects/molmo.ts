@@ -30,9 +30,14 @@ export const molmo: Dialect = {
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
     answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves).map(tagOf).join('\n')),
     pattern(_kind, labels) {
-      const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
+      const name = namePattern(labels)
       const single = ` x="${PERCENT}" y="${PERCENT}"`
       return `${escapePattern(NOTHING)}|(?:<point(?:${single}|s${numbered()}) alt="${name}">[^<]*<\\/points?>\\n?)+`
+    },
+    another(_kind, labels, _scene, isFirst) {
+      const name = namePattern(labels)
+      const closed = isFirst ? '' : ` alt="${name}">[^<]*<\\/points?>\\n`
+      return `${closed}<point x="${PERCENT}" y="${PERCENT}" alt="${name}">[^<]*<\\/point>`
     },
     form: () => ({
       object: new RegExp(`x\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"\\s+y\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"`, 'dg'),
@@ -40,6 +45,11 @@ export const molmo: Dialect = {
       goesOn: (text, isFirst) => tagGoesOn(text, isFirst, /^\s+x/),
     }),
   },
+}
+
+/** The pattern of a name in a tag. */
+export function namePattern(labels: readonly string[] | null): string {
+  return labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
 }
 
 const LINES = linesGoOn('<')

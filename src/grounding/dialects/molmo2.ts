@@ -5,7 +5,7 @@ import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { PROSE, type Reading, SpanReader, spaced, startingWith, UNCLEAR } from '../span-reader.ts'
-import { NAME, NOTHING, runs, tagGoesOn } from './molmo.ts'
+import { NAME, NOTHING, namePattern, runs, tagGoesOn } from './molmo.ts'
 
 const NUMBER = '(?:[0-9]{3}|1000)'
 const PLACE = `[0-9]{1,3} ${NUMBER} ${NUMBER}`
@@ -32,9 +32,11 @@ export const molmo2: Dialect = {
     instruction: () => null,
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
     answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves, MOST_THINGS).map(tagOf).join('\n')),
-    pattern(_kind, labels) {
-      const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
-      return `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${name}<\\/points>\\n?)+`
+    pattern: (_kind, labels) =>
+      `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${namePattern(labels)}<\\/points>\\n?)+`,
+    another(_kind, labels, _scene, isFirst) {
+      const name = namePattern(labels)
+      return `${isFirst ? '' : `">${name}<\\/points>\\n`}<points coords="1 ${PLACE}">${name}<\\/points>`
     },
     form: () => ({
       object: /\d{1,3} (\d{3,4}) (\d{3,4})/dg,
