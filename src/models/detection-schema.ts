@@ -3,7 +3,9 @@ import { z } from 'zod'
 /** What the probability of a box is computed from. */
 export const BOX_FEATURES = [
   ...(['begin', 'near', 'mean', 'overlap', 'overlap30', 'overlap60'] as const),
-  ...(['size', 'rank', 'length', 'further', 'read'] as const),
+  ...(['size', 'rank', 'length', 'read'] as const),
+  // Of boxes that the model would not have written, which other things speak for.
+  ...(['further', 'furtherBegin', 'furtherNear', 'furtherRead'] as const),
 ] as const
 export type BoxFeature = (typeof BOX_FEATURES)[number]
 

@@ -40,7 +40,7 @@ def example(rng: random.Random, scene: Scene, name: str) -> Example:
     kinds = dict.fromkeys(item.kind for item in scene.objects)
     by_kind = {kind for kind in kinds if kind == "text" or rng.random() < BY_KIND}
     names = [item.kind if item.kind in by_kind else item.name for item in scene.objects]
-    absent = [absent_name(rng, scene), rng.choice([kind for kind in [*SHAPES, *EMOJI_NAMES] if kind not in kinds])]
+    absent = [*_absent(rng, scene, 1), rng.choice([kind for kind in [*SHAPES, *EMOJI_NAMES] if kind not in kinds])]
     categories = list(dict.fromkeys([*names, *absent]))
     rng.shuffle(categories)
     boxes = [{"mention": mention, "box": [round(value, 1) for value in item.box]} for mention, item in zip(names, scene.objects, strict=True)]
@@ -48,8 +48,16 @@ def example(rng: random.Random, scene: Scene, name: str) -> Example:
 
 
 def empty_example(rng: random.Random, scene: Scene, name: str) -> Example:
-    categories = list(dict.fromkeys(absent_name(rng, scene) for _ in range(2 * ABSENT_FROM_EMPTY)))
-    return {"file": name, "categories": categories[:ABSENT_FROM_EMPTY], "boxes": []}
+    return {"file": name, "categories": _absent(rng, scene, ABSENT_FROM_EMPTY), "boxes": []}
+
+
+def _absent(rng: random.Random, scene: Scene, count: int) -> list[str]:
+    names: dict[str, None] = {}
+    while len(names) < count:
+        name = absent_name(rng, scene)
+        if not name.startswith(" "):  # Of an emoji's missing colour.
+            names[name] = None
+    return list(names)
 
 
 def write_set(folder: Path, name: str, pictures: int, first: int) -> None:

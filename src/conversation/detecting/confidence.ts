@@ -39,18 +39,24 @@ export function listComplete(evidence: ListEvidence, fit: DetectionFit | null): 
 }
 
 export function boxFeatures({ listLength, ...box }: BoxEvidence): Readonly<Record<BoxFeature, number>> {
+  const [begin, near, mean] = [logit(box.begin), logit(box.near), logit(box.mean)]
+  const read = box.read === null ? 0 : logit(box.read)
+  const further = Number(box.rank > listLength)
   return {
-    begin: logit(box.begin),
-    near: logit(box.near),
-    mean: logit(box.mean),
+    begin,
+    near,
+    mean,
     overlap: box.overlap,
     overlap30: Number(box.overlap > 0.3),
     overlap60: Number(box.overlap > 0.6),
     size: Math.log(Math.max(0.01, box.size)),
     rank: Math.log(box.rank),
     length: Math.log(Math.max(1, listLength)),
-    further: Number(box.rank > listLength),
-    read: box.read === null ? 0 : logit(box.read),
+    read,
+    further,
+    furtherBegin: further * begin,
+    furtherNear: further * near,
+    furtherRead: further * read,
   }
 }
 
