@@ -1,3 +1,4 @@
+import type { Leaf } from '../grounding/annotation.ts'
 import type { Generation } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import { branchOf, type Call } from './call.ts'
@@ -5,7 +6,9 @@ import { checkDetect } from './capability-checks.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
 import { dialogOf, imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
+import type { RatedList, RatedObject } from './detecting/rated-list.ts'
 import { DetectionSearch } from './detecting/search.ts'
+import { ALTERNATIVES, rateSearches } from './detection-ratings.ts'
 import { loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
 import { buildSharedPrompt } from './prompt/prompt.ts'
@@ -18,9 +21,21 @@ import type { Deadline } from './request/deadline.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 
 export interface DetectReply {
-  readonly detections: readonly Detection[]
+  readonly detections: readonly (Detection & Partial<Sureness>)[]
+  /** One for each label; of all objects, one without a label. Present where the request asks how sure the model is. */
+  readonly categories?: readonly CategoryReply[]
+  /** Whether the probabilities were fitted to examples. Present with `categories`. */
+  readonly isCalibrated?: boolean
   /** `length` when an answer was truncated. */
   readonly finishReason: 'complete' | 'length'
+}
+
+/** How sure the model is of an object, and what that was computed from. */
+type Sureness = Omit<RatedObject, 'leaf'>
+
+/** How sure the model is that it has found all objects of a label; of any, where that is null. */
+interface CategoryReply extends Pick<RatedList, 'complete' | 'more'> {
+  readonly label: string | null
 }
 
 /**
@@ -52,18 +67,36 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
     const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])
-    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
+    const asked = { ...AS_MANY_AS_FIT, topLogProbs: request.confidence === null ? null : ALTERNATIVES }
+    const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
-    searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
+    const parts = { branch, reply: spec.createReader(), reader: reader(scene), labels: written }
+    searches.push(new DetectionSearch(parts))
   }
   const branches = searches.map(({ branch }) => branch)
   const work = { organisation, prefix: prefix.parts, branches, whole: true }
   await followToDeadline(searches, await model.engine.generate(work, signal), call.deadline)
 
-  const size = images.at(-1)!.original
+  const { original } = images.at(-1)!
+  const reply = (leaf: Leaf) => toDetection(leaf, request.output, original)
+  const finishReason = searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length'
+  if (request.confidence === null) {
+    return { detections: searches.flatMap(({ leaves }) => leaves.map(reply)), finishReason }
+  }
+  const plain = thinking ? await buildSharedPrompt({ ...earlier, thinking: false }, style) : shared
+  const searched = { searches, kind, scene, param, prefix, shared: plain }
+  const lists = await rateSearches(searched, request.confidence, call)
+  const objects = lists.flatMap(({ objects }) => objects)
+  const { least } = request.confidence
   return {
-    detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
-    finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
+    detections: objects
+      .filter(({ confidence }) => confidence >= least)
+      .map(({ leaf, ...sureness }) => ({ ...reply(leaf), ...sureness })),
+    categories: lists.flatMap(({ labels, complete, more }) =>
+      (labels ?? [null]).map((label) => ({ label, complete, more })),
+    ),
+    isCalibrated: false,
+    finishReason,
   }
 }
 

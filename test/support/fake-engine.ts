@@ -21,6 +21,8 @@ export interface Script extends BranchScript {
   readonly delayMs?: number
   /** Thrown instead of admitting the work. */
   readonly refusal?: Error | ((work: Work) => Error | undefined)
+  /** Thrown instead of admitting questions to read. */
+  readonly readRefusal?: Error
   /** Thrown after all other events. */
   readonly failure?: Error
   /** The cached tokens to report for each prompt; by default the prefix, for all branches but the first. */
@@ -45,6 +47,8 @@ export interface BranchScript {
    * @param before the texts so far.
    */
   readonly alternatives?: (text: string, before: string) => readonly { readonly text: string; readonly mass: number }[]
+  /** Whether the engine tells how likely the end was, where it tells that of texts; true by default. */
+  readonly tellsEnd?: boolean
   /** Whether the engine does not tell how likely its texts are. */
   readonly isUnrated?: boolean
   /** Tokens per text; 1 by default. */
@@ -106,7 +110,12 @@ export class FakeEngine implements Engine {
     signal.throwIfAborted()
     this.readWorks.push(work)
     this.signals.push(signal)
-    const { refusal, read = ({ replies }) => replies.map(() => Math.log(0.5 / replies.length)) } = this.script
+    const {
+      refusal,
+      readRefusal,
+      read = ({ replies }) => replies.map(() => Math.log(0.5 / replies.length)),
+    } = this.script
+    if (readRefusal) throw readRefusal
     if (refusal instanceof Error) throw refusal
     const prompts = this.#admitted(work.prefix, work.questions)
     return { prompts, answers: this.#answers(work, read, signal) }
@@ -260,7 +269,7 @@ class Player {
       reason,
       completionTokens: this.#emitted * (this.#script.tokensPerText ?? 1),
     } as const
-    const end = reason === 'stop' ? this.#rate('') : undefined
+    const end = reason === 'stop' && this.#script.tellsEnd !== false ? this.#rate('') : undefined
     return { ...finish, ...(thoughtInterrupted ? { thoughtInterrupted } : {}), ...(end === undefined ? {} : { end }) }
   }
 
