@@ -95,7 +95,7 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
     categories: lists.flatMap(({ labels, complete, more }) =>
       (labels ?? [null]).map((label) => ({ label, complete, more })),
     ),
-    isCalibrated: false,
+    isCalibrated: model.card.detection !== undefined,
     finishReason,
   }
 }

@@ -63,7 +63,8 @@ export async function rateSearches(
     if (!deadline.caused(error)) throw error
   }
   return searches.map((search) => {
-    return rateList(search, formOf(search, searched, call), { further: further.get(search) ?? null, reads })
+    const evidence = { further: further.get(search) ?? null, reads }
+    return rateList(search, formOf(search, searched, call), evidence, model.card.detection ?? null)
   })
 }
 

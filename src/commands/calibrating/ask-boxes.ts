@@ -1,4 +1,4 @@
-import type { Detection, Detections } from '../../client/answers.ts'
+import type { Detections } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
@@ -33,16 +33,6 @@ export function isListed({ evidence }: Pick<FoundBox, 'evidence'>): boolean {
 
 /** Boxes that overlap what is there by less are wrong. */
 const LEAST_IOU = 0.5
-
-/** What the API says of a box and of a list. */
-interface WireEvidence extends Omit<BoxEvidence, 'listLength' | 'read'> {
-  readonly list_length: number
-  readonly read?: number | null
-}
-interface Answer extends Detections {
-  readonly detections: readonly (Detection & { readonly evidence: WireEvidence })[]
-  readonly categories: readonly { readonly mention: string; readonly evidence: { readonly more: number | null } }[]
-}
 
 /**
  * Searches each picture for its categories, where the engine can read with one box more of each, and with all that speaks
@@ -83,7 +73,7 @@ async function search(
   try {
     const picture = await openPicture(file)
     const [sent] = await sendMedia([picture], client, uploads)
-    const answer = (await ask({ media: { type: 'image', image_url: sent!.url }, categories })) as Answer
+    const answer = await ask({ media: { type: 'image', image_url: sent!.url }, categories })
     return categories.map((category) => listOf(category, example, answer))
   } catch (error) {
     if (error instanceof MediaError) throw new ConfigError(`${place}: ${error.message}`)
@@ -93,14 +83,14 @@ async function search(
   }
 }
 
-function listOf(category: string, { file, known: all }: BoxExample, { detections, categories }: Answer): FoundList {
+function listOf(category: string, { file, known: all }: BoxExample, { detections, categories }: Detections): FoundList {
   const own = detections.filter(({ mention }) => mention === category)
   const known = all.filter(({ label }) => label === category)
   const { boxes } = toDetected({ name: file, width: 0, height: 0, detections: own, finish_reason: '' }, file)
-  const found = own.map(({ evidence: { list_length, read = null, ...place } }, i) => ({
-    box: boxes[i]!,
-    evidence: { ...place, listLength: list_length, read },
-  }))
+  const found = own.map(({ evidence }, i) => {
+    const { list_length: listLength, read = null, ...place } = evidence!
+    return { box: boxes[i]!, evidence: { ...place, listLength, read } }
+  })
   // A box more takes nothing from those that the model writes by itself.
   const listed = matched(known, found.filter(isListed))
   const right = new Set([
@@ -114,7 +104,7 @@ function listOf(category: string, { file, known: all }: BoxExample, { detections
     file,
     known,
     found: found.map((one) => ({ ...one, right: right.has(one.box) })),
-    more: categories.find(({ mention }) => mention === category)?.evidence.more ?? null,
+    more: categories?.find(({ mention }) => mention === category)?.evidence?.more ?? null,
   }
 }
 

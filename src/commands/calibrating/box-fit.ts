@@ -16,7 +16,7 @@ import { PRIOR } from './prior.ts'
 
 /** With fewer wrong ones, or fewer right ones, a fit stays near the prior. */
 export const FEW_ERRORS = 10
-/** How strongly: as if so many boxes had been seen that speak for each weight. */
+/** How strongly it then stays near: see `fitLogistic`. */
 const PRIOR_STRENGTH = 10
 /** Steps need more. They are fitted to groups of neighbours, so that no single box makes one. */
 const LEAST_FOR_STEPS = 200

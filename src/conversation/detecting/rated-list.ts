@@ -1,6 +1,7 @@
 import type { Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { GRID } from '../../media/coordinates.ts'
+import type { DetectionFit } from '../../models/detection-schema.ts'
 import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
 import { type DetectionSearch, type FurtherObject, overlap } from './search.ts'
 
@@ -29,7 +30,12 @@ interface FurtherEvidence {
 }
 
 /** @param form of the answer that the search has read. */
-export function rateList(search: DetectionSearch, form: AnswerForm, { further, reads }: FurtherEvidence): RatedList {
+export function rateList(
+  search: DetectionSearch,
+  form: AnswerForm,
+  { further, reads }: FurtherEvidence,
+  fit: DetectionFit | null,
+): RatedList {
   const { labels, leaves: listed } = search
   const { places, more } = search.evidence(form)
   const listLength = listed.length
@@ -39,9 +45,9 @@ export function rateList(search: DetectionSearch, form: AnswerForm, { further, r
   const objects = found.map(({ leaf, place }, index): RatedObject => {
     const box = leaf.kind === 'point_box' ? { overlap: overlapAmong(leaf, listed), size: sizeOf(leaf) } : NO_BOX
     const evidence = { ...place, ...box, rank: index + 1, listLength, read: reads.get(leaf) ?? null }
-    return { leaf, confidence: boxConfidence(evidence, null), evidence }
+    return { leaf, confidence: boxConfidence(evidence, fit), evidence }
   })
-  const complete = more === null ? null : listComplete({ more, listLength }, null)
+  const complete = more === null ? null : listComplete({ more, listLength }, fit)
   return { labels, objects, complete, more }
 }
 
