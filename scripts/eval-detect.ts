@@ -63,7 +63,7 @@ function report(worlds: readonly (readonly FoundList[])[], fit: DetectionFit | n
       const whole = [rankingQuality(ended), calibrationError(ended)]
       return [
         WORLDS[world]!,
-        depth,
+        depth === 'plain' ? 'one pass' : depth,
         String(quality.boxes),
         ...[...figures, ...whole].map((one) => one?.toFixed(3) ?? '-'),
       ]

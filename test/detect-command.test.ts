@@ -3,14 +3,17 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
+let card: TemporaryCard
 let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-detect-'))
-  server = await startTestServer()
+  card = await uncalibratedCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   // Each category is a branch of its own, whose question names it.
   server.engine.script = {
     branch: ({ suffix }) => {
@@ -23,6 +26,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await server?.close()
+  await card?.remove()
   await rm(directory, { recursive: true, force: true })
 })
 

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { detectResponse } from '../src/api/native/wire/detect.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
+import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/detect'
@@ -13,14 +14,19 @@ const box = (mention: string, ...[left, top, right, bottom]: number[]) => [
 const near = (value: number) => expect.closeTo(value, 6)
 
 let server: TestServer
+let card: TemporaryCard
 /** 512 x 384. */
 let picture: string
 
 beforeAll(async () => {
   picture = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
-  server = await startTestServer()
+  card = await uncalibratedCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
 beforeEach(() => {
   server.engine.script = { texts: ['None.'], alternatives: () => [] }
   server.engine.works.length = 0
@@ -234,7 +240,7 @@ describe('thorough', () => {
   })
 
   test('a time limit leaves what has been found', async () => {
-    const hasty = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '1' } })
+    const hasty = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '1', LOOKOUT_MODEL_CARD: card.path } })
     try {
       oneCatMore()
       const script = server.engine.script

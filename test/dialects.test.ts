@@ -20,7 +20,7 @@ let url: string
 async function speaking(dialect: DialectName): Promise<TestServer> {
   const known = servers.get(dialect)
   if (known) return known
-  const card = JSON.parse(await readFile(CARD, 'utf8'))
+  const { detection: _fit, ...card } = JSON.parse(await readFile(CARD, 'utf8'))
   const outputFormats = ['text', ...DIALECTS[dialect].formats]
   const [first, second] = card.serves
   const file = join(directory, `${dialect}.json`)

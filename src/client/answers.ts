@@ -44,7 +44,7 @@ export interface Detection {
   > & { readonly read?: number | null }
 }
 
-export interface DetectedCategory {
+interface DetectedCategory {
   readonly mention: string | null
   readonly complete: number | null
   readonly evidence?: { readonly more: number | null }
