@@ -27,6 +27,8 @@ const ROOMS = {
       'media',
       'models',
     ],
+    // How sure boxes are, which `lookout calibrate` fits.
+    'conversation/detecting',
     ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.
@@ -115,8 +117,21 @@ const ROOMS = {
   ],
 
   'conversation/*': [
-    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/tools'],
-    ...['conversation/request', 'inference/catalog', 'inference/contract', 'media', 'models', 'grounding', ...BASICS],
+    ...['conversation/decisions', 'conversation/detecting', 'conversation/reply', 'conversation/prompt'],
+    ...[
+      'conversation/tools',
+      'conversation/request',
+      'inference/catalog',
+      'inference/contract',
+      'media',
+      'models',
+      'grounding',
+      ...BASICS,
+    ],
+  ],
+  'conversation/detecting': [
+    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/request'],
+    ...['inference/catalog', 'inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
   'conversation/decisions': [
     ...['conversation/reply', 'conversation/request', 'inference/contract', 'families', 'grounding', ...BASICS],

@@ -36,10 +36,25 @@ export interface Detection {
   readonly mention: string
   readonly point?: Pixel
   readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+  /** How likely it is to be right, where that was asked for. */
+  readonly confidence?: number
+  /** What that is computed from, where that was asked for. */
+  readonly evidence?: Readonly<
+    Record<'begin' | 'near' | 'mean' | 'overlap' | 'size' | 'rank' | 'list_length', number>
+  > & { readonly read?: number | null }
+}
+
+interface DetectedCategory {
+  readonly mention: string | null
+  readonly complete: number | null
+  readonly evidence?: { readonly more: number | null }
 }
 
 export interface Detections {
   readonly detections: readonly Detection[]
+  /** How likely it is that all objects of a category were found, where that was asked for. */
+  readonly categories?: readonly DetectedCategory[]
+  readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
 }
 

@@ -1,4 +1,4 @@
-import type { Detection } from '../client/answers.ts'
+import type { Detections } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
@@ -16,7 +16,7 @@ import {
 } from './asking/connection.ts'
 import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
 import { isPicture, openPicture, type Picture, readStandardInput, sendMedia } from './asking/media.ts'
-import { readPage } from './asking/numbers.ts'
+import { readNumber, readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -44,6 +44,9 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
   --think          let the model think first
+  --confidence     say how likely each object is to be right, from 0 to 1
+  --thorough       the same, surer and about twice as slow, with objects that the model would have left out
+  --min-confidence leave out what is less likely; implies --confidence
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 
@@ -52,11 +55,9 @@ lookout --help lists the settings.
   run: search,
 }
 
-interface Found {
+interface Found extends Detections {
   readonly name: string
   readonly picture: Picture
-  readonly detections: readonly Detection[]
-  readonly finish_reason: string
 }
 
 async function search(args: readonly string[]): Promise<void> {
@@ -72,11 +73,17 @@ async function search(args: readonly string[]): Promise<void> {
       page: { type: 'string' },
       points: { type: 'boolean' },
       think: { type: 'boolean' },
+      confidence: { type: 'boolean' },
+      thorough: { type: 'boolean' },
+      'min-confidence': { type: 'string' },
     },
     null,
   )
   const targets = await Promise.all((values.output ?? []).map(readTarget))
-  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
+  const least = readNumber(values['min-confidence'], '--min-confidence', { min: 0, max: 1 })
+  const isRated = values.confidence === true || values.thorough === true || least !== undefined
+  const kind = { isPoints: values.points ?? false, isRated }
+  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), kind)
   const wait = readWait(values.wait)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const { media, text, ...named } = await sortWords(positionals, {
@@ -99,7 +106,12 @@ async function search(args: readonly string[]): Promise<void> {
   const options = {
     ...(model === null ? {} : { model }),
     ...(categories.length === 0 ? {} : { categories }),
-    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false },
+    config: {
+      output: values.points ? 'point' : 'box',
+      enable_thinking: values.think ?? false,
+      ...(isRated ? { confidence: values.thorough ? 'thorough' : true } : {}),
+      ...(least === undefined ? {} : { min_confidence: least }),
+    },
   }
   const results: SearchedPicture[] = []
   const palette = new Palette()
@@ -128,13 +140,18 @@ function readFormat(given: string | undefined, json: boolean): Format | null {
 interface Outputs {
   readonly format: Format
   readonly isPoints: boolean
+  readonly isRated: boolean
   /** Null: standard output. */
   readonly data: string | null
   readonly labels: string | null
   readonly drawing: Exclude<Target, { kind: 'data' }> | null
 }
 
-function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints: boolean): Outputs {
+function sortTargets(
+  targets: readonly Target[],
+  wanted: Format | null,
+  { isPoints, isRated }: Pick<Outputs, 'isPoints' | 'isRated'>,
+): Outputs {
   const [data, spareData] = targets.filter((target) => target.kind === 'data')
   const format = wanted ?? data?.ending ?? 'table'
   const folders = targets.filter(({ kind }) => kind === 'folder')
@@ -155,7 +172,7 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   if (isPoints && (format === 'coco' || format === 'yolo')) {
     throw new ConfigError(`--points: --format ${format} has boxes only`)
   }
-  return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
+  return { format, isPoints, isRated, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
 async function collect(words: readonly string[], page: number | null): Promise<Inputs<Picture>> {
@@ -181,7 +198,7 @@ async function searchOne(client: LookoutClient, input: Input<Picture>, options: 
   const [sent] = await sendMedia([picture], client, uploads)
   const found = await client.detect({ ...options, media: { type: 'image', image_url: sent!.url } })
   if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
-  return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
+  return { name: input.name, picture, ...found }
 }
 
 async function report(
@@ -197,12 +214,12 @@ async function report(
   if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
 }
 
-function toText(results: readonly SearchedPicture[], { format, isPoints }: Outputs): string {
+function toText(results: readonly SearchedPicture[], { format, ...columns }: Outputs): string {
   if (format === 'json') {
     const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
     return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
   }
-  const [head, ...rows] = detectionRows(results, isPoints) as [string[], ...string[][]]
+  const [head, ...rows] = detectionRows(results, columns) as [string[], ...string[][]]
   if (format === 'csv') return [head, ...rows].map(csvLine).join('')
   return toTable(
     head.map((title) => title.toUpperCase()),

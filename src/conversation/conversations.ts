@@ -1,12 +1,13 @@
 import type { Compatibility } from '../config/compatibility.ts'
 import type { ModelRegistry, ServedModel } from '../inference/catalog/registry.ts'
 import { located, namedBy } from '../lib/errors.ts'
-import type { Names, Path } from '../lib/param.ts'
+import { type Names, namesOf, type Path } from '../lib/param.ts'
 import type { Call, Caller } from './call.ts'
 import { type ChatMeasure, measureChat, startChat, startChoices } from './chat.ts'
 import type { DecisionReply } from './decisions/decision-reply.ts'
 import { decide } from './decisions.ts'
-import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
+import { answerDetect, type DetectReply } from './detect.ts'
+import { imageUrlsOf } from './detecting/dialog.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import type { MediaSource } from './prompt/media-parts.ts'
@@ -52,6 +53,8 @@ interface Terms {
 
 /** Time limit in seconds of a reply that no client waits for. */
 const BACKGROUND_SECONDS = 3_600
+/** Engines know only this name. */
+const DETECT_NAMES = namesOf([[['logprobs'], ['config', 'confidence']]])
 const MULTILOOK_ADVICE = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
 
 /**
@@ -130,7 +133,8 @@ export class Conversations {
    */
   detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
     const media = imageUrlsOf(request).map(({ url }) => url)
-    return this.#finished({ caller, signal, media, seconds: this.#chatSeconds }, (call) => answerDetect(request, call))
+    const terms = { caller, signal, media, seconds: this.#chatSeconds, names: DETECT_NAMES }
+    return this.#finished(terms, (call) => answerDetect(request, call))
   }
 
   /**

@@ -10,6 +10,8 @@ const MAX_ANNOTATIONS = 100
 /** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
 
+const share = z.number().min(0).max(1)
+
 const media = requests.object('DetectMedia', { type: z.literal('image'), image_url: mediaUrl })
 
 const name = z
@@ -51,10 +53,31 @@ const annotation = z
 const exemplar = requests.object('Exemplar', { media, annotations: z.array(annotation).min(1).max(MAX_ANNOTATIONS) })
 const negativeExemplar = requests.object('NegativeExemplar', { media })
 
-const config = requests.object('DetectConfig', {
-  enable_thinking: z.boolean().nullish(),
-  output: z.enum(['box', 'point']).nullish(),
-})
+const config = z
+  .object({
+    enable_thinking: z.boolean().nullish(),
+    output: z.enum(['box', 'point']).nullish(),
+    confidence: z
+      .union([z.boolean(), z.literal('thorough')])
+      .nullish()
+      .describe(
+        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about twice as slow.',
+      ),
+    min_confidence: share
+      .nullish()
+      .describe('Detections with less are left out; needs confidence. 0 by default, 0.05 with thorough.'),
+    evidence: z
+      .boolean()
+      .nullish()
+      .describe('Whether the reply has the numbers that confidence is computed from; needs confidence.'),
+  })
+  .superRefine(({ confidence, ...rest }, context) => {
+    for (const key of ['min_confidence', 'evidence'] as const) {
+      if (confidence || (rest[key] ?? false) === false) continue
+      context.addIssue({ code: 'custom', path: [key], message: 'it requires confidence' })
+    }
+  })
+  .register(requestSchemas, { id: 'DetectConfig' })
 
 /** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
 export const detectRequest = z
@@ -85,11 +108,38 @@ const detection = responses.object('Detection', {
   mention: z.string(),
   point: pixelPoint.optional(),
   point_box: pixelBox.optional(),
+  confidence: share.optional().describe('How likely it is to be right. Present if the request asks for it.'),
+  evidence: responses
+    .object('DetectionEvidence', {
+      begin: share.describe('The chance of beginning an object there, rather than ending the list.'),
+      near: share.describe('The mass of the digits near those that were written, in the mean of the coordinates.'),
+      mean: share.describe('The geometric mean of the probabilities of the digits.'),
+      overlap: share.describe('The greatest IoU with another box of its list.'),
+      size: share.describe('The square root of the area, as a share of the image.'),
+      rank: z.int().min(1),
+      list_length: z.int().min(0),
+      read: share
+        .optional()
+        .describe('With thorough: how likely the model finds the object there when asked about that.'),
+    })
+    .optional(),
+})
+
+const category = responses.object('DetectedCategory', {
+  mention: z.string().nullable().describe('Null where every object was asked for.'),
+  complete: share.nullable().describe('How likely it is that none is missing; null where the engine does not tell.'),
+  evidence: responses
+    .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
+    .optional(),
 })
 
 /** Response of `POST /v1/detect`. */
 export const detectResponse = responses.object('Detections', {
   detections: z.array(detection),
+  categories: z.array(category).optional().describe('Present if the request asks for confidence, as is the next.'),
+  confidence: responses
+    .object('DetectionConfidence', { calibrated: z.boolean().describe('Whether it was fitted to examples.') })
+    .optional(),
   finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
 })
 
