@@ -36,11 +36,20 @@ export interface Detection {
   readonly mention: string
   readonly point?: Pixel
   readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+  /** From 1; with `tracks`, as is the time of the frame in seconds. */
+  readonly track?: number
+  readonly timestamp?: number
 }
 
 export interface Detections {
   readonly detections: readonly Detection[]
   readonly finish_reason: string
+  /** With `tracks`: of the frames that were searched, in seconds. */
+  readonly timestamps?: readonly number[]
+  /** Frames that the time limit left out. */
+  readonly frames_left?: number
+  /** With `tracks`: what the next request hands in. */
+  readonly state?: string
 }
 
 interface Distribution<Option> {

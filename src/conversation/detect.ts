@@ -1,5 +1,7 @@
+import type { DetectionKind, Scene } from '../grounding/dialect.ts'
 import type { Generation } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
+import type { DecodedImage } from '../media/decoding/protocol.ts'
 import { branchOf, type Call } from './call.ts'
 import { checkDetect } from './capability-checks.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
@@ -8,14 +10,14 @@ import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
 import { DetectionSearch } from './detecting/search.ts'
 import { loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
-import { buildSharedPrompt } from './prompt/prompt.ts'
+import { buildSharedPrompt, type SharedPrompt } from './prompt/prompt.ts'
 import { thoughtBudget } from './prompt/thinking.ts'
 import { AS_MANY_AS_FIT, MeasuredPrompt } from './prompt/token-budget.ts'
 import { followSearches } from './reply/annotation-search.ts'
 import { dialectOf } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
-import type { DetectRequest } from './request/detect-request.ts'
+import type { DetectRequest, Targets } from './request/detect-request.ts'
 
 export interface DetectReply {
   readonly detections: readonly Detection[]
@@ -29,35 +31,15 @@ export interface DetectReply {
  * earlier turns with their answers.
  */
 export async function answerDetect(request: DetectRequest, call: Call): Promise<DetectReply> {
-  const { model, organisation, style, signal } = call
+  const { model, organisation, signal } = call
   checkDetect(request, model)
   const labels = labelsOf(request)
   const images = await loadPictures(imageUrlsOf(request), model.card.image!, call)
   call.held.dispose()
-  const kind = kindToFind(request, labels, model)
-  const { detection, reader } = dialectOf(model.card)
-  const { scene, messages, media } = dialogOf({ request, labels, kind, model }, images)
-
-  const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
-  // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
-  const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
-  const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
-  const shared = await buildSharedPrompt(earlier, style)
-  const image: PromptPart = { type: 'image', image: images.at(-1)!.image }
-  const prefix = new MeasuredPrompt([...shared.prefix, image], call)
-  const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
-  const searches: DetectionSearch[] = []
-  for (const group of groupsOf(labels)) {
-    const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param, advisory: true } as const
-    const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
-    // Every question begins with the image, which is the last part of the shared prefix.
-    const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])
-    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
-    const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
-    searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
-  }
+  const asking = await askingOf(request, labels, images, call)
+  const { prefix, searches } = await searchesIn(images.at(-1)!, groupsOf(labels), asking, call)
   const branches = searches.map(({ branch }) => branch)
-  const work = { organisation, prefix: prefix.parts, branches, whole: true }
+  const work = { organisation, prefix, branches, whole: true }
   await followToDeadline(searches, await model.engine.generate(work, signal), call.deadline)
 
   const size = images.at(-1)!.original
@@ -65,6 +47,62 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
     detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
     finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
   }
+}
+
+/** How the questions of one request are put. */
+export interface Asking extends Pick<SharedPrompt, 'suffix'> {
+  readonly kind: DetectionKind
+  /** The part of the prompt before the picture. */
+  readonly opening: readonly PromptPart[]
+  /** The parameter that errors about the questions name. */
+  readonly param: 'categories' | 'exemplars'
+  readonly scene: Scene
+  /** Tokens of the thought; null without one. */
+  readonly budget: number | null
+}
+
+/** @param images those of the exemplars, and the first one to search. */
+export async function askingOf(
+  request: Targets,
+  labels: readonly string[] | null,
+  images: readonly DecodedImage[],
+  { model, style }: Call,
+): Promise<Asking> {
+  const kind = kindToFind(request, labels, model)
+  const { detection } = dialectOf(model.card)
+  const { scene, messages, media } = dialogOf({ request, labels, kind, model }, images)
+  const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
+  // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
+  const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
+  const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
+  const { prefix: opening, suffix } = await buildSharedPrompt(earlier, style)
+  const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
+  return { kind, opening, suffix, param, scene, budget }
+}
+
+/** @returns a search for each group of labels, and the part of the prompt that they share. */
+export async function searchesIn(
+  { image: picture }: DecodedImage,
+  groups: readonly (readonly string[] | null)[],
+  { kind, opening, suffix: rest, param, budget, ...asking }: Asking,
+  call: Call,
+): Promise<{ readonly prefix: readonly PromptPart[]; readonly searches: readonly DetectionSearch[] }> {
+  const { model } = call
+  const { detection, reader } = dialectOf(model.card)
+  const scene = { ...asking.scene, image: { width: picture.width, height: picture.height } }
+  const image: PromptPart = { type: 'image', image: picture }
+  const prefix = new MeasuredPrompt([...opening, image], call)
+  const searches: DetectionSearch[] = []
+  for (const group of groups) {
+    const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param, advisory: true } as const
+    const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
+    // Every question begins with the image, which is the last part of the shared prefix.
+    const [, ...suffix] = rest([image, ...untrusted(detection.question(kind, group))])
+    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
+    const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
+    searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
+  }
+  return { prefix: prefix.parts, searches }
 }
 
 /** At the deadline, the objects found so far count. @throws ApiError 504 when it passes before the first text. */

@@ -60,7 +60,7 @@ function equal(p: GridPoint, q: GridPoint): boolean {
 }
 
 /** Intersection over union of two boxes, 0..1. */
-function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
+export function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
   const width = Math.min(a[1]!.x, b[1]!.x) - Math.max(a[0]!.x, b[0]!.x)
   const height = Math.min(a[1]!.y, b[1]!.y) - Math.max(a[0]!.y, b[0]!.y)
   const common = Math.max(0, width) * Math.max(0, height)
