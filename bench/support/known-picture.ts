@@ -14,7 +14,7 @@ export interface KnownPicture {
   readonly questions: readonly KnownQuestion[]
 }
 
-const COLOURS = {
+export const COLOURS = {
   red: '#da2626',
   green: '#2ea043',
   blue: '#2458d6',
@@ -26,7 +26,7 @@ const COLOURS = {
   black: '#181818',
 }
 /** In a square of 100 x 100 around its centre. */
-const SHAPES = {
+export const SHAPES = {
   circle: '<circle r="40"/>',
   square: '<rect x="-38" y="-38" width="76" height="76"/>',
   triangle: '<path d="M0-42 42 36H-42Z"/>',
