@@ -19,6 +19,7 @@ import { bfcl } from './bfcl.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
+import { detectTracks } from './detect-tracks.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { estimate } from './estimate.ts'
@@ -58,6 +59,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'first-light': firstLight,
   multilook,
   decisions,
+  'detect-tracks': detectTracks,
   throughput,
   conversation,
   restart,

@@ -29,7 +29,7 @@ export interface TrackReply {
   readonly finishReason: 'complete' | 'length'
 }
 
-export type TrackedDetection = Detection & {
+type TrackedDetection = Detection & {
   /** From 1; the same one in all frames that show the thing. */
   readonly track: number
   readonly seconds: number

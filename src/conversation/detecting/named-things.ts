@@ -10,7 +10,7 @@ interface FoundThings {
 
 /** Boxes with at least this IoU are of one thing, if they have one name. */
 const SAME_NAME_IOU = 0.5
-/** From this IoU on they are, whatever they were found as. */
+/** From this IoU on they are, under any names. */
 const SAME_THING_IOU = 0.7
 
 /**

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type { Track, TracksState } from './tracks.ts'
 
 /**
- * The most tracks that a state holds. With names of at most `LONGEST_NAME` bytes, a sealed state of this many stays below
- * 8 KB, whatever they are.
+ * The most tracks that a state holds. With names of at most `LONGEST_NAME` bytes, a sealed state of this many always
+ * stays below 8 KB.
  */
 export const MOST_TRACKS = 64
 /** In bytes of UTF-8. */

@@ -49,7 +49,7 @@ describe('assignment', () => {
 })
 
 describe('tracks', () => {
-  test('a thing keeps its track while it moves, whatever the order of the sightings', () => {
+  test('a thing keeps its track while it moves, with sightings in any order', () => {
     const still = seen(900, 500)
     expect(
       follow([
@@ -171,7 +171,7 @@ describe('a state', () => {
     )
   })
 
-  test('stays below 8 KB when it is sealed, whatever it holds', () => {
+  test('always stays below 8 KB when it is sealed', () => {
     const state = fc.record({
       at: fc.integer({ min: 0, max: 4e12 }),
       nextId: fc.integer({ min: 1, max: 1e6 }),
