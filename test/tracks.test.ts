@@ -105,7 +105,7 @@ function body(
   return { media, ...(categories ? { categories } : {}), config: { tracks: true, ...config } }
 }
 
-async function track(media: object, fields: object = {}, from = server): Promise<Answer> {
+async function track(media: object, fields: Parameters<typeof body>[1] = {}, from = server): Promise<Answer> {
   const json = await jsonOf<Answer>(await from.post(PATH, body(media, fields)))
   expect(json).toHaveProperty('detections')
   return json

@@ -3,7 +3,7 @@ import type { ScoredBox } from '../../test/support/track-scores.ts'
 import { Random } from '../simulate/random.ts'
 import { COLOURS, SHAPES } from './known-picture.ts'
 
-export interface ClipFrame {
+interface ClipFrame {
   /** JPEG. */
   readonly picture: Buffer
   readonly seconds: number

@@ -1,4 +1,4 @@
-import sharp from 'sharp'
+import sharp, { type Sharp } from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
@@ -31,7 +31,7 @@ function centresAt(seconds: number) {
   return { red: [80 + way, 120] as const, blue: seconds >= 1 && seconds < 2 ? null : ([400 - way, 230] as const) }
 }
 
-function draw(seconds: number): sharp.Sharp {
+function draw(seconds: number): Sharp {
   const { red, blue } = centresAt(seconds)
   const circle = ([x, y]: readonly [number, number], fill: string) =>
     `<circle cx="${x}" cy="${y}" r="42" fill="${fill}"/>`
