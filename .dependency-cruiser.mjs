@@ -127,12 +127,12 @@ const ROOMS = {
       ...BASICS,
     ],
   ],
+  'conversation/detecting': [
+    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/request'],
+    ...['inference/catalog', 'inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
+  ],
   'conversation/decisions': [
     ...['conversation/reply', 'conversation/request', 'inference/contract', 'families', 'grounding', ...BASICS],
-  ],
-  'conversation/detecting': [
-    ...['conversation/reply', 'conversation/prompt', 'conversation/request', 'inference/catalog'],
-    ...['inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
   'conversation/reply': [
     ...['conversation/prompt', 'conversation/tools', 'conversation/request'],

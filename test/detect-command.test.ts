@@ -210,6 +210,39 @@ test('YOLO and LabelMe: two pictures that differ in their ending alone are named
   }
 })
 
+test('says how likely each object is to be right, in every output that has room for it', async () => {
+  const file = await picture('sure.png', 200, 100)
+  const rated = [file, 'cat', '--confidence']
+  expect((await detect(rated)).stdout).toMatch(/BOTTOM +CONFIDENCE\n.+ 80 +0\.333\n$/)
+  expect((await detect([...rated, '--points', '--format', 'csv'])).stdout).toMatch(
+    /^file,label,x,y,confidence\r\n.+,0\.333\r\n$/,
+  )
+  expect(JSON.parse((await detect([...rated, '--json'])).stdout)).toMatchObject([
+    {
+      detections: [{ mention: 'cat', confidence: expect.closeTo(1 / 3, 6) }],
+      categories: [{ mention: 'cat', complete: expect.any(Number) }],
+      confidence: { calibrated: false },
+    },
+  ])
+  const coco = JSON.parse((await detect([...rated, '--format', 'coco'])).stdout)
+  expect(coco.annotations).toMatchObject([{ score: expect.closeTo(1 / 3, 6) }])
+  for (const [folder, args] of [
+    ['yolo-plain', []],
+    ['yolo-rated', ['--confidence']],
+  ] as const) {
+    expect(await detect([file, 'cat', '--format', 'yolo', '-o', place(folder), ...args])).toMatchObject({ code: 0 })
+  }
+  const labels = (folder: string) => readFile(join(place(folder), 'labels', 'sure.txt'), 'utf8')
+  expect(await labels('yolo-rated')).toBe(await labels('yolo-plain'))
+
+  expect((await detect([file, 'cat', '--min-confidence', '0.4'])).stderr).toBe('nothing was found\n')
+  expect((await detect([file, 'cat', '--min-confidence', '0.3', '--json'])).stdout).toContain('"confidence":0.333')
+  expect(await detect([file, 'cat', '--min-confidence', '2'])).toMatchObject({
+    code: 1,
+    stderr: "lookout: --min-confidence: expected a number from 0 to 1, not '2'\n",
+  })
+})
+
 test('CSV: quoted where it must be, with a row for a picture in which nothing was found', async () => {
   const file = await picture('one, two.png', 200, 100)
   const csv = await detect([file, '-', 'big, cat', '--format', 'csv'], { input: await readFile(file) })

@@ -405,8 +405,14 @@ describe('rejected requests', () => {
       'media.frames',
       /at most 256/,
     ],
-    ['patience without tracks', () => ({ media: PICTURE, config: { patience: 1 } }), 'config.patience', /together/],
-    ['a state without tracks', () => ({ media: PICTURE, config: { state: 'x' } }), 'config.state', /together/],
+    [
+      'patience without tracks',
+      () => ({ media: PICTURE, config: { patience: 1 } }),
+      'config.patience',
+      /requires tracks/,
+    ],
+    ['a state without tracks', () => ({ media: PICTURE, config: { state: 'x' } }), 'config.state', /requires tracks/],
+    ['confidence', (media) => ({ media, config: { tracks: true, confidence: true } }), 'config.confidence', /tracks/],
     ['negative patience', () => ({ config: { tracks: true, patience: -1 } }), 'config.patience', /at least 0/],
     ['tracks of another type', (media) => ({ media, config: { tracks: 'yes' } }), 'media.type', /expected 'image'$/],
   ])('%s', async (_name, fields, param, message) => {

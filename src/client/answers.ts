@@ -39,10 +39,15 @@ export interface Detection {
   /** From 1; with `tracks`, as is the time of the frame in seconds. */
   readonly track?: number
   readonly timestamp?: number
+  /** How likely it is to be right, where that was asked for. */
+  readonly confidence?: number
 }
 
 export interface Detections {
   readonly detections: readonly Detection[]
+  /** How likely it is that all objects of a category were found, where that was asked for. */
+  readonly categories?: readonly { readonly mention: string | null; readonly complete: number | null }[]
+  readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
   /** With `tracks`: of the frames that were searched, in seconds. */
   readonly timestamps?: readonly number[]

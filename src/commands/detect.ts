@@ -1,4 +1,4 @@
-import type { Detection } from '../client/answers.ts'
+import type { Detections } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks } from '../drawing/draw.ts'
@@ -49,6 +49,9 @@ input. Without a model, the first one that detects objects is asked. Coordinates
                    or cvat (CVAT for video), and -o a .json, .csv, .txt or .xml file
   --patience       seconds for which an object that is not seen keeps its number [2]
   --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
+  --confidence     say how likely each object is to be right, from 0 to 1
+  --thorough       the same, surer and about twice as slow, with objects that the model would have left out
+  --min-confidence leave out what is less likely; implies --confidence
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 
@@ -57,11 +60,9 @@ lookout --help lists the settings.
   run: search,
 }
 
-interface Found {
+interface Found extends Detections {
   readonly name: string
   readonly picture: Picture
-  readonly detections: readonly Detection[]
-  readonly finish_reason: string
 }
 
 async function search(args: readonly string[]): Promise<void> {
@@ -80,6 +81,9 @@ async function search(args: readonly string[]): Promise<void> {
       tracks: { type: 'boolean' },
       patience: { type: 'string' },
       fps: { type: 'string' },
+      confidence: { type: 'boolean' },
+      thorough: { type: 'boolean' },
+      'min-confidence': { type: 'string' },
     },
     null,
   )
@@ -88,7 +92,10 @@ async function search(args: readonly string[]): Promise<void> {
     if (values[option] !== undefined) throw new ConfigError(`--${option}: it needs --tracks`)
   }
   const targets = await Promise.all((values.output ?? []).map(readTarget))
-  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
+  const least = readNumber(values['min-confidence'], '--min-confidence', { min: 0, max: 1 })
+  const isRated = values.confidence === true || values.thorough === true || least !== undefined
+  const kind = { isPoints: values.points ?? false, isRated }
+  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), kind)
   const wait = readWait(values.wait)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const { media, text, ...named } = await sortWords(positionals, {
@@ -111,7 +118,12 @@ async function search(args: readonly string[]): Promise<void> {
   const options = {
     ...(model === null ? {} : { model }),
     ...(categories.length === 0 ? {} : { categories }),
-    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false },
+    config: {
+      output: values.points ? 'point' : 'box',
+      enable_thinking: values.think ?? false,
+      ...(isRated ? { confidence: values.thorough ? 'thorough' : true } : {}),
+      ...(least === undefined ? {} : { min_confidence: least }),
+    },
   }
   const results: SearchedPicture[] = []
   const palette = new Palette()
@@ -132,14 +144,12 @@ async function search(args: readonly string[]): Promise<void> {
 
 async function track(
   positionals: readonly string[],
-  values: Partial<Record<'server' | 'key' | 'wait' | 'model' | 'format' | 'patience' | 'fps' | 'page', string>> & {
-    readonly output?: string[]
-    readonly json?: boolean
-    readonly points?: boolean
-    readonly think?: boolean
-  },
+  values: Partial<
+    Record<'server' | 'key' | 'wait' | 'model' | 'format' | 'patience' | 'fps' | 'page' | 'min-confidence', string>
+  > &
+    Partial<Record<'json' | 'points' | 'think' | 'confidence' | 'thorough', boolean>> & { readonly output?: string[] },
 ): Promise<void> {
-  for (const option of ['page', 'points'] as const) {
+  for (const option of ['page', 'points', 'confidence', 'thorough', 'min-confidence'] as const) {
     if (values[option]) throw new ConfigError(`--${option}: it cannot be combined with --tracks`)
   }
   const patience = readNumber(values.patience, '--patience', { min: 0, max: 60 })
@@ -172,13 +182,18 @@ function readFormat(given: string | undefined, json: boolean): Format | null {
 interface Outputs {
   readonly format: Format
   readonly isPoints: boolean
+  readonly isRated: boolean
   /** Null: standard output. */
   readonly data: string | null
   readonly labels: string | null
   readonly drawing: Exclude<Target, { kind: 'data' }> | null
 }
 
-function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints: boolean): Outputs {
+function sortTargets(
+  targets: readonly Target[],
+  wanted: Format | null,
+  { isPoints, isRated }: Pick<Outputs, 'isPoints' | 'isRated'>,
+): Outputs {
   const [data, spareData] = targets.filter((target) => target.kind === 'data')
   const format = wanted ?? data?.ending ?? 'table'
   const folders = targets.filter(({ kind }) => kind === 'folder')
@@ -199,7 +214,7 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   if (isPoints && (format === 'coco' || format === 'yolo')) {
     throw new ConfigError(`--points: --format ${format} has boxes only`)
   }
-  return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
+  return { format, isPoints, isRated, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
 async function collect(words: readonly string[], page: number | null): Promise<Inputs<Picture>> {
@@ -225,7 +240,7 @@ async function searchOne(client: LookoutClient, input: Input<Picture>, options: 
   const [sent] = await sendMedia([picture], client, uploads)
   const found = await client.detect({ ...options, media: { type: 'image', image_url: sent!.url } })
   if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
-  return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
+  return { name: input.name, picture, ...found }
 }
 
 async function report(
@@ -241,12 +256,12 @@ async function report(
   if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
 }
 
-function toText(results: readonly SearchedPicture[], { format, isPoints }: Outputs): string {
+function toText(results: readonly SearchedPicture[], { format, ...columns }: Outputs): string {
   if (format === 'json') {
     const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
     return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
   }
-  const [head, ...rows] = detectionRows(results, isPoints) as [string[], ...string[][]]
+  const [head, ...rows] = detectionRows(results, columns) as [string[], ...string[][]]
   if (format === 'csv') return [head, ...rows].map(csvLine).join('')
   return toTable(
     head.map((title) => title.toUpperCase()),

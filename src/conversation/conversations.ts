@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Compatibility } from '../config/compatibility.ts'
 import type { ModelRegistry, ServedModel } from '../inference/catalog/registry.ts'
 import { located, namedBy } from '../lib/errors.ts'
-import type { Names, Path } from '../lib/param.ts'
+import { type Names, namesOf, type Path } from '../lib/param.ts'
 import type { Call, Caller } from './call.ts'
 import { type ChatMeasure, measureChat, startChat, startChoices } from './chat.ts'
 import type { DecisionReply } from './decisions/decision-reply.ts'
@@ -57,6 +57,8 @@ interface Terms {
 
 /** Time limit in seconds of a reply that no client waits for. */
 const BACKGROUND_SECONDS = 3_600
+/** Engines know only this name. */
+const DETECT_NAMES = namesOf([[['logprobs'], ['config', 'confidence']]])
 const MULTILOOK_ADVICE = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
 
 /**
@@ -136,7 +138,8 @@ export class Conversations {
    */
   detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
     const media = imageUrlsOf(request).map(({ url }) => url)
-    return this.#finished({ caller, signal, media, seconds: this.#chatSeconds }, (call) => answerDetect(request, call))
+    const terms = { caller, signal, media, seconds: this.#chatSeconds, names: DETECT_NAMES }
+    return this.#finished(terms, (call) => answerDetect(request, call))
   }
 
   /**

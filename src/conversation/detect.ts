@@ -1,3 +1,4 @@
+import type { Leaf } from '../grounding/annotation.ts'
 import type { DetectionKind, Scene } from '../grounding/dialect.ts'
 import type { Generation } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
@@ -7,7 +8,9 @@ import { checkDetect } from './capability-checks.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
 import { dialogOf, imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
+import type { RatedList, RatedObject } from './detecting/rated-list.ts'
 import { DetectionSearch } from './detecting/search.ts'
+import { ALTERNATIVES, rateSearches } from './detection-ratings.ts'
 import { loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
 import { buildSharedPrompt, type SharedPrompt } from './prompt/prompt.ts'
@@ -20,9 +23,21 @@ import type { Deadline } from './request/deadline.ts'
 import type { DetectRequest, Targets } from './request/detect-request.ts'
 
 export interface DetectReply {
-  readonly detections: readonly Detection[]
+  readonly detections: readonly (Detection & Partial<Sureness>)[]
+  /** One for each label; of all objects, one without a label. Present where the request asks how sure the model is. */
+  readonly categories?: readonly CategoryReply[]
+  /** Whether the probabilities were fitted to examples. Present with `categories`. */
+  readonly isCalibrated?: boolean
   /** `length` when an answer was truncated. */
   readonly finishReason: 'complete' | 'length'
+}
+
+/** How sure the model is of an object, and what that was computed from. */
+type Sureness = Omit<RatedObject, 'leaf'>
+
+/** How sure the model is that it has found all objects of a label; of any, where that is null. */
+interface CategoryReply extends Pick<RatedList, 'complete' | 'more'> {
+  readonly label: string | null
 }
 
 /**
@@ -37,15 +52,36 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
   const images = await loadPictures(imageUrlsOf(request), model.card.image!, call)
   call.held.dispose()
   const asking = await askingOf(request, labels, images, call)
-  const { prefix, searches } = await searchesIn(images.at(-1)!, groupsOf(labels), asking, call)
+  const { prefix, searches } = await searchesIn(
+    images.at(-1)!,
+    groupsOf(labels),
+    { ...asking, isRated: request.confidence !== null },
+    call,
+  )
   const branches = searches.map(({ branch }) => branch)
-  const work = { organisation, prefix, branches, whole: true }
+  const work = { organisation, prefix: prefix.parts, branches, whole: true }
   await followToDeadline(searches, await model.engine.generate(work, signal), call.deadline)
 
-  const size = images.at(-1)!.original
+  const { original } = images.at(-1)!
+  const reply = (leaf: Leaf) => toDetection(leaf, request.output, original)
+  const finishReason = searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length'
+  if (request.confidence === null) {
+    return { detections: searches.flatMap(({ leaves }) => leaves.map(reply)), finishReason }
+  }
+  const { kind, scene, param } = asking
+  const searched = { searches, kind, scene, param, prefix, shared: await asking.withoutThought() }
+  const lists = await rateSearches(searched, request.confidence, call)
+  const objects = lists.flatMap(({ objects }) => objects)
+  const { least } = request.confidence
   return {
-    detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
-    finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
+    detections: objects
+      .filter(({ confidence }) => confidence >= least)
+      .map(({ leaf, ...sureness }) => ({ ...reply(leaf), ...sureness })),
+    categories: lists.flatMap(({ labels, complete, more }) =>
+      (labels ?? [null]).map((label) => ({ label, complete, more })),
+    ),
+    isCalibrated: false,
+    finishReason,
   }
 }
 
@@ -59,6 +95,10 @@ export interface Asking extends Pick<SharedPrompt, 'suffix'> {
   readonly scene: Scene
   /** Tokens of the thought; null without one. */
   readonly budget: number | null
+  /** Whether the engine is to say how likely each token was. */
+  readonly isRated?: boolean
+  /** The prompt for questions that are answered at once. */
+  withoutThought(): Promise<SharedPrompt>
 }
 
 /** @param images those of the exemplars, and the first one to search. */
@@ -75,18 +115,19 @@ export async function askingOf(
   // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
   const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
   const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
-  const { prefix: opening, suffix } = await buildSharedPrompt(earlier, style)
+  const shared = await buildSharedPrompt(earlier, style)
   const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
-  return { kind, opening, suffix, param, scene, budget }
+  const withoutThought = async () => (thinking ? buildSharedPrompt({ ...earlier, thinking: false }, style) : shared)
+  return { kind, opening: shared.prefix, suffix: shared.suffix, param, scene, budget, withoutThought }
 }
 
 /** @returns a search for each group of labels, and the part of the prompt that they share. */
 export async function searchesIn(
   { image: picture }: DecodedImage,
   groups: readonly (readonly string[] | null)[],
-  { kind, opening, suffix: rest, param, budget, ...asking }: Asking,
+  { kind, opening, suffix: rest, param, budget, isRated = false, ...asking }: Asking,
   call: Call,
-): Promise<{ readonly prefix: readonly PromptPart[]; readonly searches: readonly DetectionSearch[] }> {
+): Promise<{ readonly prefix: MeasuredPrompt; readonly searches: readonly DetectionSearch[] }> {
   const { model } = call
   const { detection, reader } = dialectOf(model.card)
   const scene = { ...asking.scene, image: { width: picture.width, height: picture.height } }
@@ -98,11 +139,12 @@ export async function searchesIn(
     const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = rest([image, ...untrusted(detection.question(kind, group))])
-    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
+    const asked = { ...AS_MANY_AS_FIT, topLogProbs: isRated ? ALTERNATIVES : null }
+    const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
     searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
   }
-  return { prefix: prefix.parts, searches }
+  return { prefix, searches }
 }
 
 /** At the deadline, the objects found so far count. @throws ApiError 504 when it passes before the first text. */

@@ -108,7 +108,7 @@ async function searchFrame(
     const { prefix, searches } = await searchesIn(picture, groups, asking, call)
     const work = {
       organisation: call.organisation,
-      prefix,
+      prefix: prefix.parts,
       branches: searches.map(({ branch }) => branch),
       whole: true,
     }

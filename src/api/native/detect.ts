@@ -40,7 +40,23 @@ export async function detect(call: ApiCall, serving: Serving): Promise<DetectRes
   }
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
-  return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
+  return toBody(found, read.value.config?.evidence ?? false)
+}
+
+function toBody(found: DetectReply, explained: boolean): DetectResponseBody {
+  const { categories, isCalibrated: calibrated = false, finishReason } = found
+  return {
+    detections: found.detections.map((detection) => toDetection(detection, explained)),
+    ...(categories === undefined
+      ? {}
+      : {
+          categories: categories.map(({ label, complete, more }) => {
+            return { mention: label, complete, ...(explained ? { evidence: { more } } : {}) }
+          }),
+          confidence: { calibrated },
+        }),
+    finish_reason: finishReason,
+  }
 }
 
 /** Returns the model to use. `model` is optional: the contract's detect request has no such field. */
@@ -90,7 +106,17 @@ function toTargets(body: DetectRequestBody): Targets {
     negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
     output: body.config?.output ?? 'box',
     thinking: body.config?.enable_thinking ?? false,
+    confidence: toConfidence(body.config),
   }
+}
+
+/** The least confidence with one object more of each list, of which most are wrong. */
+const LEAST_THOROUGH = 0.05
+
+function toConfidence(config: DetectRequestBody['config']): DetectRequest['confidence'] {
+  if (!config?.confidence) return null
+  const isThorough = config.confidence === 'thorough'
+  return { isThorough, least: config.min_confidence ?? (isThorough ? LEAST_THOROUGH : 0) }
 }
 
 function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
@@ -107,7 +133,7 @@ function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemp
 function toTracked({ detections, times, framesLeft, state, finishReason }: TrackReply): DetectResponseBody {
   return {
     detections: detections.map(({ track, seconds: timestamp, ...found }) => ({
-      ...toDetection(found),
+      ...toDetection(found, false),
       track,
       timestamp,
     })),
@@ -118,9 +144,24 @@ function toTracked({ detections, times, framesLeft, state, finishReason }: Track
   }
 }
 
-function toDetection(detection: DetectReply['detections'][number]): DetectResponseBody['detections'][number] {
-  const { mention } = detection
-  if ('point' in detection) return { mention, point: detection.point }
-  const { topLeft, bottomRight } = detection.box
-  return { mention, point_box: { top_left: topLeft, bottom_right: bottomRight } }
+type DetectionBody = DetectResponseBody['detections'][number]
+
+function toDetection(detection: DetectReply['detections'][number], explained: boolean): DetectionBody {
+  const { mention, confidence, evidence } = detection
+  return {
+    mention,
+    ...('point' in detection
+      ? { point: detection.point }
+      : { point_box: { top_left: detection.box.topLeft, bottom_right: detection.box.bottomRight } }),
+    ...(confidence === undefined ? {} : { confidence }),
+    ...(evidence === undefined || !explained ? {} : { evidence: toEvidence(evidence) }),
+  }
+}
+
+function toEvidence({
+  listLength,
+  read,
+  ...evidence
+}: NonNullable<DetectReply['detections'][number]['evidence']>): NonNullable<DetectionBody['evidence']> {
+  return { ...evidence, list_length: listLength, ...(read === null ? {} : { read }) }
 }

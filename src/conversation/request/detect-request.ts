@@ -30,6 +30,15 @@ export interface Targets {
   readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
+  /** Null where it is not asked how sure the model is. */
+  readonly confidence: ConfidenceRequest | null
+}
+
+export interface ConfidenceRequest {
+  /** Objects with less are left out, from 0 to 1. */
+  readonly least: number
+  /** Whether the model is asked for one object more of each list, and about each place. */
+  readonly isThorough: boolean
 }
 
 /** An image with annotated targets. */

@@ -162,6 +162,7 @@ test('detect releases the image, the exemplars and the negative exemplars', asyn
     negatives: [inline(image)],
     output: 'box',
     thinking: false,
+    confidence: null,
   } as const
   await conversations.detect(request, caller(), never)
   expect(asked.heldBytes()).toBe(0)

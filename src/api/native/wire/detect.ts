@@ -17,6 +17,8 @@ const MAX_SECONDS = 4_000_000_000
 const MAX_STATE_LENGTH = 8_192
 const MAX_PATIENCE = 60
 
+const share = z.number().min(0).max(1)
+
 const media = requests.object('DetectMedia', { type: z.literal('image'), image_url: mediaUrl })
 
 const seconds = z.number().min(0).max(MAX_SECONDS)
@@ -81,6 +83,19 @@ const config = z
   .object({
     enable_thinking: z.boolean().nullish(),
     output: z.enum(['box', 'point']).nullish(),
+    confidence: z
+      .union([z.boolean(), z.literal('thorough')])
+      .nullish()
+      .describe(
+        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about twice as slow.',
+      ),
+    min_confidence: share
+      .nullish()
+      .describe('Detections with less are left out; needs confidence. 0 by default, 0.05 with thorough.'),
+    evidence: z
+      .boolean()
+      .nullish()
+      .describe('Whether the reply has the numbers that confidence is computed from; needs confidence.'),
     tracks: z.boolean().nullish().describe('Whether to follow objects through the frames of a video.'),
     patience: z
       .number()
@@ -90,10 +105,15 @@ const config = z
       .describe('Seconds for which an object that is not seen keeps its track. 2 by default.'),
     state: z.string().max(MAX_STATE_LENGTH).nullish().describe('That of the reply to the frames before these.'),
   })
-  .superRefine(({ tracks, patience, state }, context) => {
-    if (tracks) return
-    const given = Object.entries({ patience, state }).find(([, value]) => value !== undefined && value !== null)
-    if (given) context.addIssue({ code: 'custom', path: [given[0]], message: 'allowed only together with tracks' })
+  .superRefine(({ tracks, confidence, ...rest }, context) => {
+    const refuse = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
+    for (const key of ['min_confidence', 'evidence'] as const) {
+      if (!confidence && (rest[key] ?? false) !== false) refuse(key, 'it requires confidence')
+    }
+    for (const key of ['patience', 'state'] as const) {
+      if (!tracks && (rest[key] ?? null) !== null) refuse(key, 'it requires tracks')
+    }
+    if (tracks && confidence) refuse('confidence', 'it cannot be combined with tracks')
   })
   .register(requestSchemas, { id: 'DetectConfig' })
 
@@ -140,11 +160,38 @@ const detection = responses.object('Detection', {
   point_box: pixelBox.optional(),
   track: z.int().min(1).optional().describe('The same one for an object in all frames. Present with `tracks`.'),
   timestamp: z.number().optional().describe('Of the frame, in seconds. Present with `tracks`.'),
+  confidence: share.optional().describe('How likely it is to be right. Present if the request asks for it.'),
+  evidence: responses
+    .object('DetectionEvidence', {
+      begin: share.describe('The chance of beginning an object there, rather than ending the list.'),
+      near: share.describe('The mass of the digits near those that were written, in the mean of the coordinates.'),
+      mean: share.describe('The geometric mean of the probabilities of the digits.'),
+      overlap: share.describe('The greatest IoU with another box of its list.'),
+      size: share.describe('The square root of the area, as a share of the image.'),
+      rank: z.int().min(1),
+      list_length: z.int().min(0),
+      read: share
+        .optional()
+        .describe('With thorough: how likely the model finds the object there when asked about that.'),
+    })
+    .optional(),
+})
+
+const category = responses.object('DetectedCategory', {
+  mention: z.string().nullable().describe('Null where every object was asked for.'),
+  complete: share.nullable().describe('How likely it is that none is missing; null where the engine does not tell.'),
+  evidence: responses
+    .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
+    .optional(),
 })
 
 /** Response of `POST /v1/detect`. */
 export const detectResponse = responses.object('Detections', {
   detections: z.array(detection),
+  categories: z.array(category).optional().describe('Present if the request asks for confidence, as is the next.'),
+  confidence: responses
+    .object('DetectionConfidence', { calibrated: z.boolean().describe('Whether it was fitted to examples.') })
+    .optional(),
   finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
   timestamps: z.array(z.number()).optional().describe('Of the frames that were searched. Present with `tracks`.'),
   frames_left: z.int().min(1).optional().describe('Frames that the time limit left out, at the end.'),
