@@ -20,6 +20,7 @@ import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
 import { detect } from './detect.ts'
+import { detectTracks } from './detect-tracks.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { estimate } from './estimate.ts'
@@ -60,6 +61,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   multilook,
   decisions,
   detect,
+  'detect-tracks': detectTracks,
   throughput,
   conversation,
   restart,

@@ -36,6 +36,9 @@ export interface Detection {
   readonly mention: string
   readonly point?: Pixel
   readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+  /** From 1; with `tracks`, as is the time of the frame in seconds. */
+  readonly track?: number
+  readonly timestamp?: number
   /** How likely it is to be right, where that was asked for. */
   readonly confidence?: number
   /** What that is computed from, where that was asked for. */
@@ -56,6 +59,12 @@ export interface Detections {
   readonly categories?: readonly DetectedCategory[]
   readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
+  /** With `tracks`: of the frames that were searched, in seconds. */
+  readonly timestamps?: readonly number[]
+  /** Frames that the time limit left out. */
+  readonly frames_left?: number
+  /** With `tracks`: what the next request hands in. */
+  readonly state?: string
 }
 
 interface Distribution<Option> {

@@ -21,6 +21,7 @@ import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
+import { followClip, openClip, readClipOutput } from './detecting/clip.ts'
 import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark } from './detecting/results.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
@@ -44,6 +45,10 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
   --think          let the model think first
+  --tracks         follow objects through one video, and number them; --format is then table, json, csv, mot (MOTChallenge)
+                   or cvat (CVAT for video), and -o a .json, .csv, .txt or .xml file
+  --patience       seconds for which an object that is not seen keeps its number [2]
+  --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
   --confidence     say how likely each object is to be right, from 0 to 1
   --thorough       the same, surer and about twice as slow, with objects that the model would have left out
   --min-confidence leave out what is less likely; implies --confidence
@@ -73,12 +78,19 @@ async function search(args: readonly string[]): Promise<void> {
       page: { type: 'string' },
       points: { type: 'boolean' },
       think: { type: 'boolean' },
+      tracks: { type: 'boolean' },
+      patience: { type: 'string' },
+      fps: { type: 'string' },
       confidence: { type: 'boolean' },
       thorough: { type: 'boolean' },
       'min-confidence': { type: 'string' },
     },
     null,
   )
+  if (values.tracks) return await track(positionals, values)
+  for (const option of ['patience', 'fps'] as const) {
+    if (values[option] !== undefined) throw new ConfigError(`--${option}: it needs --tracks`)
+  }
   const targets = await Promise.all((values.output ?? []).map(readTarget))
   const least = readNumber(values['min-confidence'], '--min-confidence', { min: 0, max: 1 })
   const isRated = values.confidence === true || values.thorough === true || least !== undefined
@@ -128,6 +140,36 @@ async function search(args: readonly string[]): Promise<void> {
   if (writeLabels !== null) await writeLabels(results, origin)
   else await report(results, names, origin, outputs)
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
+}
+
+async function track(
+  positionals: readonly string[],
+  values: Partial<
+    Record<'server' | 'key' | 'wait' | 'model' | 'format' | 'patience' | 'fps' | 'page' | 'min-confidence', string>
+  > &
+    Partial<Record<'json' | 'points' | 'think' | 'confidence' | 'thorough', boolean>> & { readonly output?: string[] },
+): Promise<void> {
+  for (const option of ['page', 'points', 'confidence', 'thorough', 'min-confidence'] as const) {
+    if (values[option]) throw new ConfigError(`--${option}: it cannot be combined with --tracks`)
+  }
+  const patience = readNumber(values.patience, '--patience', { min: 0, max: 60 })
+  const fps = readNumber(values.fps, '--fps', { min: 0.01, max: 1000 })
+  const wait = readWait(values.wait)
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
+  const words = { model: values.model ?? null, names: place.names, meaning: 'categories' }
+  const { media, text, ...named } = await sortWords(positionals, words)
+  const clip = await openClip(media)
+  const format = values.json ? 'json' : values.format
+  const output = await readClipOutput(clip.name, { format, outputs: values.output ?? [] })
+  const model = named.model ?? place.detector
+  await using opened = await place.open(model)
+  const categories = readCategories(text ?? '')
+  const request = {
+    ...(model === null ? {} : { model }),
+    ...(categories.length === 0 ? {} : { categories }),
+    config: { enable_thinking: values.think ?? false },
+  }
+  await followClip(clip, opened.client, { file: clip.name, request, patience, fps, ...output })
 }
 
 function readFormat(given: string | undefined, json: boolean): Format | null {

@@ -1,6 +1,13 @@
 import type { FastifyInstance } from 'fastify'
 import type { DetectReply } from '../../conversation/detect.ts'
-import type { DetectRequest, Exemplar } from '../../conversation/request/detect-request.ts'
+import type {
+  DetectRequest,
+  Exemplar,
+  Targets,
+  TrackMedia,
+  TrackRequest,
+} from '../../conversation/request/detect-request.ts'
+import type { TrackReply } from '../../conversation/track.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
@@ -10,6 +17,8 @@ import { addCalls } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
 import { admit, type Reading, type Serving } from '../surfaces/admission.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
+
+const PATIENCE_SECONDS = 2
 
 const READING: Reading<ReadBody<DetectRequestBody>> = {
   read: (call, bodies) => bodies.read(call, detectBody),
@@ -24,6 +33,11 @@ export function addDetect(app: FastifyInstance, serving: Serving): void {
 
 export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
+  if (read.value.config?.tracks) {
+    const tracked = await serving.conversations.track(toTrackRequest(read.value), caller, signal)
+    metered.finish(tracked.finishReason)
+    return toTracked(tracked)
+  }
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
   return toBody(found, read.value.config?.evidence ?? false)
@@ -64,8 +78,29 @@ function detectsObjects({ served }: ServedModel): boolean {
 }
 
 function toDetectRequest(body: DetectRequestBody): DetectRequest {
+  return { ...toTargets(body), picture: (body.media as ImageBody).image_url }
+}
+
+/** The only media without tracks. */
+type ImageBody = Extract<DetectRequestBody['media'], { type: 'image' }>
+
+function toTrackRequest({ media, config, ...body }: DetectRequestBody): TrackRequest {
   return {
-    picture: body.media.image_url,
+    ...toTargets({ media, config, ...body }),
+    media: toTrackMedia(media as Exclude<DetectRequestBody['media'], ImageBody>),
+    patience: config?.patience ?? PATIENCE_SECONDS,
+    state: config?.state ?? null,
+  }
+}
+
+function toTrackMedia(media: Exclude<DetectRequestBody['media'], ImageBody>): TrackMedia {
+  if (media.type === 'video') return { type: 'video', video: media.video_url }
+  const frames = media.frames.map(({ image_url: picture, timestamp: seconds }) => ({ picture, seconds }))
+  return { type: 'frames', frames }
+}
+
+function toTargets(body: DetectRequestBody): Targets {
+  return {
     categories: body.categories ?? [],
     exemplars: (body.exemplars ?? []).map(toExemplar),
     negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
@@ -92,6 +127,20 @@ function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemp
       point: point ?? null,
       box: box ? { topLeft: box.top_left, bottomRight: box.bottom_right } : null,
     })),
+  }
+}
+
+function toTracked({ detections, times, framesLeft, state, finishReason }: TrackReply): DetectResponseBody {
+  return {
+    detections: detections.map(({ track, seconds: timestamp, ...found }) => ({
+      ...toDetection(found, false),
+      track,
+      timestamp,
+    })),
+    finish_reason: finishReason,
+    timestamps: [...times],
+    ...(framesLeft === 0 ? {} : { frames_left: framesLeft }),
+    state,
   }
 }
 

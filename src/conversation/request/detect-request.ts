@@ -3,8 +3,26 @@ import type { Point } from '../../media/coordinates.ts'
 import type { MediaUrl } from './message.ts'
 
 /** A parsed detect request. */
-export interface DetectRequest {
+export interface DetectRequest extends Targets {
   readonly picture: MediaUrl
+}
+
+/** A parsed detect request about things that move. */
+export interface TrackRequest extends Targets {
+  readonly media: TrackMedia
+  /** How long a thing that is not seen stays the same one, in seconds. */
+  readonly patience: number
+  /** What the reply to the frames before said of them; null at the beginning. */
+  readonly state: string | null
+}
+
+export type TrackMedia =
+  | { readonly type: 'video'; readonly video: MediaUrl }
+  /** At least one, in order of time. */
+  | { readonly type: 'frames'; readonly frames: readonly { readonly picture: MediaUrl; readonly seconds: number }[] }
+
+/** What is searched for, and how. */
+export interface Targets {
   /** The labels to look for. Without categories and exemplars, every object is detected. */
   readonly categories: readonly string[]
   readonly exemplars: readonly Exemplar[]
