@@ -27,6 +27,8 @@ const ROOMS = {
       'media',
       'models',
     ],
+    // How sure boxes are, which `lookout calibrate` fits.
+    'conversation/detecting',
     ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.
@@ -127,12 +129,12 @@ const ROOMS = {
       ...BASICS,
     ],
   ],
+  'conversation/detecting': [
+    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/request'],
+    ...['inference/catalog', 'inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
+  ],
   'conversation/decisions': [
     ...['conversation/reply', 'conversation/request', 'inference/contract', 'families', 'grounding', ...BASICS],
-  ],
-  'conversation/detecting': [
-    ...['conversation/reply', 'conversation/prompt', 'conversation/request', 'inference/catalog'],
-    ...['inference/contract', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
   'conversation/reply': [
     ...['conversation/prompt', 'conversation/tools', 'conversation/request'],

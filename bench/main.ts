@@ -19,7 +19,9 @@ import { bfcl } from './bfcl.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
+import { detect } from './detect.ts'
 import { detectTiles } from './detect-tiles.ts'
+import { detectTracks } from './detect-tracks.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { estimate } from './estimate.ts'
@@ -59,6 +61,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'first-light': firstLight,
   multilook,
   decisions,
+  detect,
+  'detect-tracks': detectTracks,
   throughput,
   conversation,
   restart,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { LookoutClient } from '../src/client/client.ts'
 import { askExamples } from '../src/commands/calibrating/ask-examples.ts'
-import { readExamples } from '../src/commands/calibrating/examples.ts'
+import { readLines, toExample } from '../src/commands/calibrating/examples.ts'
 import {
   CALIBRATED_TYPES,
   type CalibratedType,
@@ -14,27 +14,18 @@ import {
   tempered,
 } from '../src/commands/calibrating/judged.ts'
 import { fitTemperatures } from '../src/commands/calibrating/temperature.ts'
+import { type Evaluation, MODEL } from './evaluation.ts'
 
-const MODEL = 'service-mk1.5'
 const WORLDS = ['plain', 'shifted'] as const
 /** Greatest expected calibration errors of the shipped model. */
 const GOALS = { plain: 0.03, shifted: 0.06 } as const
-
-export interface DecisionEvaluation {
-  readonly url: string
-  readonly key: string
-  /** Of the command line. */
-  readonly args: readonly string[]
-  /** Runs a command of `training/`. */
-  train(args: readonly string[]): Promise<number>
-}
 
 /**
  * Asks typed questions about new pictures of the plain and of the shifted world, and prints how good the probabilities are.
  * With `--fit`, temperatures are fitted first, on other pictures, and applied here instead of the card's.
  * @returns an exit code.
  */
-export async function evaluateDecisions({ url, key, args, train }: DecisionEvaluation): Promise<number> {
+export async function evaluateDecisions({ url, key, args, train }: Evaluation): Promise<number> {
   const { pictures, shifted, fit } = parseArgs({
     args: [...args],
     options: {
@@ -51,7 +42,7 @@ export async function evaluateDecisions({ url, key, args, train }: DecisionEvalu
     const isFitting = Number(fit) > 0
     const client = new LookoutClient({ url, key })
     const ask = async (name: string) => {
-      const examples = await readExamples(join(folder, name))
+      const examples = (await readLines(join(folder, name))).map(toExample)
       return askExamples(examples, { client, model: MODEL, calibrated: !isFitting })
     }
     const temperatures = isFitting ? fitTemperatures(await ask('fit-plain')) : null

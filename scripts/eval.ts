@@ -4,6 +4,7 @@
  *
  * Usage: npm run eval [-- --pictures 500 --json out/eval.json]
  *        npm run eval -- decisions [--pictures 150 --shifted 150 --fit 150]
+ *        npm run eval -- detect [--pictures 60 --fit 200]
  * Needs Python 3 with pillow and numpy, and the fonts that training/README.md lists. PYTHON selects the interpreter.
  */
 import { spawn } from 'node:child_process'
@@ -13,6 +14,7 @@ import { newApiKey } from '../src/accounts/api-key.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 import { evaluateDecisions } from './eval-decisions.ts'
+import { evaluateDetection } from './eval-detect.ts'
 
 const python = process.env.PYTHON ?? 'python3'
 const apiKey = newApiKey()
@@ -30,7 +32,9 @@ async function train(args: readonly string[]): Promise<number> {
 
 async function evaluate(service: Service): Promise<number> {
   const [first, ...others] = process.argv.slice(2)
-  if (first === 'decisions') return evaluateDecisions({ url: service.url, key: apiKey, args: others, train })
+  const part = { url: service.url, key: apiKey, args: others, train }
+  if (first === 'decisions') return evaluateDecisions(part)
+  if (first === 'detect') return evaluateDetection(part)
   return train(['evaluate', '--base-url', service.url, '--api-key', apiKey, ...process.argv.slice(2)])
 }
 

@@ -19,6 +19,7 @@ import { openBlobs } from './storage/blobs.ts'
 import { Database, type DatabaseOptions } from './storage/database.ts'
 import { openDrafts } from './storage/draft-folder.ts'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
+import { sharedSecret } from './storage/secrets.ts'
 
 /** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
 export interface State {
@@ -28,6 +29,8 @@ export interface State {
   readonly batches: Batches
   readonly ledger: UsageLedger
   readonly budgets: Budgets
+  /** A secret that all servers on the database share. @throws ApiError 503 when the database is unavailable. */
+  readonly secret: () => Promise<string>
   /** The key in the Studio's link; null where no link with a key is made. */
   readonly studioKey: string | null
   /** A folder for media that are being decoded. The next start removes what a crash leaves in it. */
@@ -97,6 +100,7 @@ export async function openState(
     studioKey,
     files,
     responses,
+    secret: sharedSecret(database, 'seals'),
     batches: new Batches(database, files),
     createBatchRunner: (options) => new BatchRunner({ ...options, database, files, keys, place, logger }),
     ledger,

@@ -1,12 +1,15 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { toCoco } from '../src/exports/coco.ts'
+import { toYolo } from '../src/exports/yolo.ts'
+import { cannotRead } from '../src/inference/contract/cannot-read.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
-import { KEY, startTestServer, type TestServer } from './support/server.ts'
+import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
 let card: TemporaryCard
@@ -129,4 +132,112 @@ test('errors name the file and the line', async () => {
   }
   const none = await calibrate([await examples([])])
   expect(none).toEqual({ code: 1, stdout: '', stderr: `lookout: ${place('list.jsonl')} has no examples\n` })
+})
+
+describe('boxes', () => {
+  const KNOWN = { label: 'cat', left: 8, top: 8, right: 24, bottom: 24 }
+  const OTHER = { label: 'cat', left: 32, top: 32, right: 48, bottom: 56 }
+  const line = (i: number) => {
+    const { label, left, top, right, bottom } = KNOWN
+    return {
+      file: `${i}.png`,
+      categories: ['cat', 'dog'],
+      boxes: [{ mention: label, box: [left, top, right, bottom] }],
+    }
+  }
+  const lines = Array.from({ length: FILES }, (_, i) => line(i))
+
+  /** A cat that is there, and one that is not, of which the model is less sure. No dog. */
+  const twoCats = () => {
+    const onGrid = (pixel: number) => Math.round((pixel / 64) * 1000)
+    const tokens = ({ left, top, right, bottom }: typeof KNOWN) => {
+      const [from, to] = [[left, top].map(onGrid), [right, bottom].map(onGrid)]
+      return ['<point_box mention="cat">', ...` (${from}) (${to}) </point_box>`.split(/(?=\D)|(?<=\D)/)]
+    }
+    server.engine.script = {
+      branch: (_, index) =>
+        index === 0 ? { texts: [...tokens(KNOWN), '\n', ...tokens(OTHER)] } : { texts: ['None.'] },
+      alternatives: (text, before) => {
+        if (text === '') return [{ text: '\n', mass: 0.1 }]
+        if (text === '\n') return [{ text: '', mass: 0.3 }]
+        return before.includes('\n') && /^\d+$/.test(text) ? [{ text: '9', mass: 0.2 }] : []
+      },
+      readRefusal: cannotRead(),
+    }
+  }
+
+  test('how sure a model is of its boxes, before and after, and the field of the card', async () => {
+    twoCats()
+    const run = await calibrate([await examples([lines, lines, lines].flat(), 'boxes.jsonl'), '--json'])
+    expect({ ...run, stdout: '' }).toEqual({ code: 0, stdout: '', stderr: '' })
+    const { detection, boxes, lists } = JSON.parse(run.stdout)
+    const { before, after } = boxes.plain
+    expect(before).toMatchObject({ boxes: 6 * FILES, right: 0.5, ap50: 1 })
+    expect(before.thresholds[0]).toEqual({ confidence: 0.3, precision: 0.5, recall: 1 })
+    expect(after.brier).toBeLessThan(before.brier / 2)
+    expect(lists.before).toMatchObject({ lists: 6 * FILES, whole: 1, auc: null })
+
+    const fitted = await changedCard((shipped) => ({ ...shipped, detection }))
+    await using stack = new AsyncDisposableStack()
+    stack.defer(() => fitted.remove())
+    const other = await startTestServer({ engine: server.engine, environment: { LOOKOUT_MODEL_CARD: fitted.path } })
+    stack.defer(() => other.close())
+    const url = `data:image/png;base64,${(await readFile(place('0.png'))).toString('base64')}`
+    const body = { media: { type: 'image', image_url: url }, categories: ['cat', 'dog'], config: { confidence: true } }
+    const answer = await jsonOf<{ detections: { confidence: number }[]; confidence: object }>(
+      await other.post('/v1/detect', body),
+    )
+    expect(answer.confidence).toEqual({ calibrated: true })
+    const [right, wrong] = answer.detections
+    expect(right!.confidence).toBeGreaterThan(0.9)
+    expect(wrong!.confidence).toBeLessThan(0.1)
+  })
+
+  test('from what detect --format yolo and coco write, as from lines', async () => {
+    twoCats()
+    const fromLines = await calibrate([await examples(lines, 'boxes.jsonl'), '--json'])
+    expect(fromLines.code).toBe(0)
+    const pictures = lines.map(({ file }) => ({ name: file, width: 64, height: 64, boxes: [KNOWN] }))
+    const origin = { asked: ['cat', 'dog'], model: null, version: null, date: new Date(0) }
+    await mkdir(place('marked'))
+    for (const [name, text] of toYolo(pictures, origin)) await writeFile(place(`marked/${name}`), text)
+    for (const { file } of lines) await picture(`marked/${file}`)
+    expect(await calibrate([place('marked'), '--json'])).toEqual(fromLines)
+    await writeFile(place('coco.json'), JSON.stringify(toCoco(pictures, origin)))
+    expect(await calibrate(['--coco', place('coco.json'), '--json'])).toEqual(fromLines)
+    expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
+  })
+
+  test('a table, a warning of few errors, and the card', async () => {
+    twoCats()
+    const run = await calibrate([await examples(lines.slice(0, 4), 'few.jsonl')])
+    expect(run.code).toBe(0)
+    expect(run.stdout).toMatch(
+      /^EVIDENCE +BOXES +RIGHT +AP +AP50 +ECE +BRIER\nplain +8 +0\.500 .*\n {2}after +8 +0\.500 /,
+    )
+    expect(run.stdout).toMatch(/\nCONFIDENCE +PRECISION, plain +RECALL\n0\.3 /)
+    expect(run.stdout).toMatch(/\n {2}"detection": \{"confidence":\{"bias":.*\}\n$/)
+    expect(run.stderr).toMatch(/^lookout: 4 wrong boxes are too few to learn from/)
+  })
+
+  test('errors name the file, the line and the field', async () => {
+    const good = line(0)
+    const [box] = good.boxes
+    for (const [bad, problem] of [
+      [{ ...good, boxes: [{ ...box, mention: 'cow' }] }, "'boxes[0].mention': 'cow' is not one of the categories"],
+      [{ ...good, boxes: [{ ...box, box: [5, 5, 1, 9] }] }, "'boxes[0].box': expected [left, top, right, bottom]"],
+      [{ ...good, boxes: [{ ...box, box: [5, 5, 9] }] }, "'boxes[0].box'"],
+      [{ ...good, categories: [] }, "'categories'"],
+      [{ file: '0.png', instructions: 'Is it?', answer: true }, "'categories'"],
+      [{ ...good, file: 'none.png' }, `${place('none.png')} cannot be read: ENOENT`],
+    ] as const) {
+      const list = await examples([good, bad], 'bad.jsonl')
+      const run = await calibrate([list])
+      expect(run.code).toBe(1)
+      expect(run.stderr).toContain(`${list}:2: `)
+      expect(run.stderr).toContain(problem)
+    }
+    await writeFile(place('bad.json'), '{"images": []}')
+    expect((await calibrate(['--coco', place('bad.json')])).stderr).toContain(`${place('bad.json')}: 'images'`)
+  })
 })

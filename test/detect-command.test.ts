@@ -2,15 +2,19 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makeVideo } from './support/video.ts'
 
 let server: TestServer
+let card: TemporaryCard
 let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-detect-'))
-  server = await startTestServer()
+  card = await uncalibratedCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   // Each category is a branch of its own, whose question names it.
   server.engine.script = {
     branch: ({ suffix }) => {
@@ -23,6 +27,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await server?.close()
+  await card?.remove()
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -209,6 +214,39 @@ test('YOLO and LabelMe: two pictures that differ in their ending alone are named
   }
 })
 
+test('says how likely each object is to be right, in every output that has room for it', async () => {
+  const file = await picture('sure.png', 200, 100)
+  const rated = [file, 'cat', '--confidence']
+  expect((await detect(rated)).stdout).toMatch(/BOTTOM +CONFIDENCE\n.+ 80 +0\.333\n$/)
+  expect((await detect([...rated, '--points', '--format', 'csv'])).stdout).toMatch(
+    /^file,label,x,y,confidence\r\n.+,0\.333\r\n$/,
+  )
+  expect(JSON.parse((await detect([...rated, '--json'])).stdout)).toMatchObject([
+    {
+      detections: [{ mention: 'cat', confidence: expect.closeTo(1 / 3, 6) }],
+      categories: [{ mention: 'cat', complete: expect.any(Number) }],
+      confidence: { calibrated: false },
+    },
+  ])
+  const coco = JSON.parse((await detect([...rated, '--format', 'coco'])).stdout)
+  expect(coco.annotations).toMatchObject([{ score: expect.closeTo(1 / 3, 6) }])
+  for (const [folder, args] of [
+    ['yolo-plain', []],
+    ['yolo-rated', ['--confidence']],
+  ] as const) {
+    expect(await detect([file, 'cat', '--format', 'yolo', '-o', place(folder), ...args])).toMatchObject({ code: 0 })
+  }
+  const labels = (folder: string) => readFile(join(place(folder), 'labels', 'sure.txt'), 'utf8')
+  expect(await labels('yolo-rated')).toBe(await labels('yolo-plain'))
+
+  expect((await detect([file, 'cat', '--min-confidence', '0.4'])).stderr).toBe('nothing was found\n')
+  expect((await detect([file, 'cat', '--min-confidence', '0.3', '--json'])).stdout).toContain('"confidence":0.333')
+  expect(await detect([file, 'cat', '--min-confidence', '2'])).toMatchObject({
+    code: 1,
+    stderr: "lookout: --min-confidence: expected a number from 0 to 1, not '2'\n",
+  })
+})
+
 test('CSV: quoted where it must be, with a row for a picture in which nothing was found', async () => {
   const file = await picture('one, two.png', 200, 100)
   const csv = await detect([file, '-', 'big, cat', '--format', 'csv'], { input: await readFile(file) })
@@ -272,4 +310,55 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
   expect(stderr.slice('lookout: '.length, -1)).toMatch(message)
+})
+
+describe('--tracks', () => {
+  const SIZE = { width: 200, height: 100 }
+  let video: string
+  beforeAll(async () => {
+    const grey = { ...SIZE, data: Buffer.alloc(SIZE.width * SIZE.height * 3, 128) }
+    video = place('walk.mp4')
+    await writeFile(video, await makeVideo({ format: 'mp4', frames: Array.from({ length: 11 }, () => grey) }))
+  })
+
+  test('writes the tracks of a video in every format', async () => {
+    const rows = ['0,1,cat,20,20,100,80', '0.5,1,cat,20,20,100,80']
+    const csv = await detect([video, 'cat,dog', '--tracks', '--format', 'csv'])
+    expect(csv).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: ['seconds,track,label,left,top,right,bottom', ...rows, ''].join('\r\n'),
+    })
+    const json = await detect([video, 'cat', '--tracks', '--json', '--patience', '1'])
+    expect(JSON.parse(json.stdout)).toMatchObject({ file: video, timestamps: [0, 0.5], finish_reason: 'complete' })
+    expect((await detect([video, 'cat', '--tracks', '-o', place('walk.txt'), '--fps', '10'])).code).toBe(0)
+    expect(await readFile(place('walk.txt'), 'utf8')).toBe('1,1,20,20,80,60,-1,-1,-1,-1\n6,1,20,20,80,60,-1,-1,-1,-1\n')
+    expect((await detect([video, 'cat', '--tracks', '--format', 'cvat', '-o', place('walk.xml')])).code).toBe(0)
+    expect(await readFile(place('walk.xml'), 'utf8')).toContain('<box frame="1" outside="0"')
+    expect((await detect([video, 'cat', '--tracks'])).stdout).toMatch(/^SECONDS +TRACK +LABEL .*\n0 +1 +cat +20/)
+    expect(await detect([video, 'dog', '--tracks'])).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/nothing/),
+    })
+  })
+
+  test.each<[string, () => Promise<string[]> | string[], RegExp]>([
+    ['a picture', async () => [await picture('still.png', 10, 10), 'cat', '--tracks'], /not a video/],
+    ['no video', () => ['cat', '--tracks'], /expected one video/],
+    ['two videos', () => [video, video, '--tracks'], /expected one video/],
+    ['another ending', () => [video, '--tracks', '-o', place('walk.png')], /\.json, \.csv, \.txt or \.xml/],
+    [
+      'an ending of another format',
+      () => [video, '--tracks', '--format', 'mot', '-o', place('walk.xml')],
+      /expected a file/,
+    ],
+    ['a format of pictures', () => [video, '--tracks', '--format', 'coco'], /--format/],
+    ['two outputs', () => [video, '--tracks', '-o', place('a.txt'), '-o', place('a.xml')], /one file/],
+    ['points', () => [video, '--tracks', '--points'], /--points/],
+    ['tiles', () => [video, '--tracks', '--tiles', 'auto'], /--tiles/],
+    ['tiles with confidence', () => [video, '--tiles', 'auto', '--confidence'], /--tiles: .* confidence yet/],
+    ['patience without tracks', () => [video, '--patience', '1'], /needs --tracks/],
+  ])('%s is refused', async (_, args, message) => {
+    expect(await detect(await args())).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(message) })
+  })
 })

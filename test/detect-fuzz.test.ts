@@ -33,6 +33,7 @@ test(`any body gets a valid response or a valid error: ${FUZZ.numRuns} bodies`, 
     { media, categories: ['a', 'b c'], config: { enable_thinking: false, output: 'point' } },
     { media, config: { tiles: 'auto', smallest: 2, looks: 'coarse' } },
     { media, categories: ['a'], config: { tiles: [2, 1] } },
+    { media, categories: ['a', 'b'], config: { confidence: 'thorough', min_confidence: 0.1, evidence: true } },
     { media, exemplars: [{ media, annotations: [annotation, { mention: 'a', point: { x: 0, y: 0 } }] }] },
     {
       model: 'service-mk1',

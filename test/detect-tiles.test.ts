@@ -288,6 +288,7 @@ test.each<[string, object, string, RegExp]>([
   ['smallest without tiles', { smallest: 40 }, 'config.smallest', /only together with tiles/],
   ['smallest with a grid', { tiles: [2, 2], smallest: 40 }, 'config.smallest', /only together with tiles/],
   ['looks without tiles', { looks: 'all' }, 'config.looks', /only together with tiles/],
+  ['confidence', { tiles: 'auto', confidence: true }, 'config.confidence', /cannot be combined with tiles yet/],
   ['other looks', { tiles: 'auto', looks: 'some' }, 'config.looks', /'none', 'coarse', 'all'/],
 ])('rejected, before the engine has any work: %s', async (_name, config, param, message) => {
   for (const path of [PATH, `${PATH}/input_tokens`]) {

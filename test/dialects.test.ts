@@ -20,7 +20,7 @@ let url: string
 async function speaking(dialect: DialectName): Promise<TestServer> {
   const known = servers.get(dialect)
   if (known) return known
-  const card = JSON.parse(await readFile(CARD, 'utf8'))
+  const { detection: _fit, ...card } = JSON.parse(await readFile(CARD, 'utf8'))
   const outputFormats = ['text', ...DIALECTS[dialect].formats]
   const [first, second] = card.serves
   const file = join(directory, `${dialect}.json`)
@@ -123,6 +123,26 @@ describe('every family serves the same contract', () => {
     // Byte for byte: what a request does not ask for does not show.
     expect(await response.text()).toBe(`{"detections":[{"mention":"cat",${place}}],"finish_reason":"complete"}`)
     expect(server.engine.works.at(-1)!.branches[0]).not.toHaveProperty('topLogProbs')
+
+    // A tenth of each digit's mass goes elsewhere.
+    const alternatives = (text: string) => (/\d/.test(text) ? [{ text: 'x', mass: 0.1 }] : [])
+    server.engine.script = { texts: [...native], alternatives }
+    const config = { output, confidence: true, evidence: true }
+    const rated = await jsonOf<{ detections: { confidence: number; evidence: object }[]; categories: object[] }>(
+      await server.post('/v1/detect', { ...body, categories: ['cat'], config }),
+    )
+    expect(rated.detections).toHaveLength(1)
+    const { confidence, evidence } = rated.detections[0]!
+    expect(evidence).toMatchObject({
+      begin: 1,
+      near: confidence,
+      mean: expect.closeTo(0.9, 6),
+      rank: 1,
+      list_length: 1,
+    })
+    expect(confidence).toBeGreaterThan(0.9 ** 5)
+    expect(confidence).toBeLessThan(1)
+    expect(rated.categories).toEqual([{ mention: 'cat', complete: 1, evidence: { more: 0 } }])
   })
 
   test.each<[DialectName, native: string]>([

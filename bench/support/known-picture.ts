@@ -1,4 +1,5 @@
 import sharp from 'sharp'
+import { COLOURS, drawing, SHAPES } from '../../test/support/drawn-shapes.ts'
 import type { FreshText } from './prompts.ts'
 
 /** A question about a picture whose answer is yes or no. */
@@ -14,26 +15,6 @@ export interface KnownPicture {
   readonly questions: readonly KnownQuestion[]
 }
 
-const COLOURS = {
-  red: '#da2626',
-  green: '#2ea043',
-  blue: '#2458d6',
-  yellow: '#f0d020',
-  orange: '#f28c1e',
-  purple: '#8236b4',
-  pink: '#f59bc1',
-  brown: '#7a4a24',
-  black: '#181818',
-}
-/** In a square of 100 x 100 around its centre. */
-const SHAPES = {
-  circle: '<circle r="40"/>',
-  square: '<rect x="-38" y="-38" width="76" height="76"/>',
-  triangle: '<path d="M0-42 42 36H-42Z"/>',
-  diamond: '<path d="M0-46 36 0 0 46-36 0Z"/>',
-  cross: '<path d="M-14-42H14V-14H42V14H14V42H-14V14H-42V-14H-14Z"/>',
-  hexagon: '<path d="M-42 0-21-37H21L42 0 21 37H-21Z"/>',
-}
 const KINDS = Object.keys(SHAPES) as (keyof typeof SHAPES)[]
 const NAMES = Object.keys(COLOURS) as (keyof typeof COLOURS)[]
 const OBJECTS = 5
@@ -78,10 +59,9 @@ export async function knownPicture(fresh: FreshText, questions: number): Promise
   const drawn = kinds.slice(0, OBJECTS).map((kind, i) => {
     const step = SIDE / COLUMNS
     const [x, y] = [cells[i]! % COLUMNS, Math.floor(cells[i]! / COLUMNS)].map((at) => (at + 0.5) * step)
-    const scale = (45 + fresh.next(25)) / 100
-    return `<g transform="translate(${x} ${y}) scale(${scale})" fill="${COLOURS[colours[i]!]}">${SHAPES[kind]}</g>`
+    return { kind, colour: colours[i]!, x: x!, y: y!, scale: (45 + fresh.next(25)) / 100 }
   })
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${SIDE}" height="${SIDE}"><rect width="100%" height="100%" fill="hsl(${fresh.next(360)} 20% 93%)"/>${drawn.join('')}</svg>`
+  const svg = drawing(SIDE, `hsl(${fresh.next(360)} 20% 93%)`, drawn)
   const png = await sharp(Buffer.from(svg)).png().toBuffer()
 
   const present = kinds.slice(0, OBJECTS).map((kind, i) => `${colours[i]} ${kind}`)

@@ -36,15 +36,39 @@ export interface Detection {
   readonly mention: string
   readonly point?: Pixel
   readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+  /** From 1; with `tracks`, as is the time of the frame in seconds. */
+  readonly track?: number
+  readonly timestamp?: number
+  /** How likely it is to be right, where that was asked for. */
+  readonly confidence?: number
+  /** What that is computed from, where that was asked for. */
+  readonly evidence?: Readonly<
+    Record<'begin' | 'near' | 'mean' | 'overlap' | 'size' | 'rank' | 'list_length', number>
+  > & { readonly read?: number | null }
+}
+
+interface DetectedCategory {
+  readonly mention: string | null
+  readonly complete: number | null
+  readonly evidence?: { readonly more: number | null }
 }
 
 export interface Detections {
   readonly detections: readonly Detection[]
+  /** How likely it is that all objects of a category were found, where that was asked for. */
+  readonly categories?: readonly DetectedCategory[]
+  readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
   /** Columns and rows of the grids, the finest first, where the picture was searched tile by tile. */
   readonly tiles?: readonly (readonly number[])[]
   readonly looks?: number
   readonly tiles_left?: number
+  /** With `tracks`: of the frames that were searched, in seconds. */
+  readonly timestamps?: readonly number[]
+  /** Frames that the time limit left out. */
+  readonly frames_left?: number
+  /** With `tracks`: what the next request hands in. */
+  readonly state?: string
 }
 
 interface Distribution<Option> {

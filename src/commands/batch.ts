@@ -292,7 +292,8 @@ async function writeDetections(
   { path, format }: Output,
 ): Promise<void> {
   if (format === 'coco') await writeWhole(path, cocoText(pictures, names, origin))
-  else if (format === 'csv') await writeWhole(path, detectionRows(pictures, false).map(csvLine).join(''))
+  else if (format === 'csv')
+    await writeWhole(path, detectionRows(pictures, { isPoints: false, isRated: false }).map(csvLine).join(''))
   else await writeWhole(path, jsonLines(pictures.map(({ name, ...picture }) => ({ file: name, ...picture }))))
 }
 

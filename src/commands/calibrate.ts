@@ -2,8 +2,11 @@ import { ConfigError } from '../config/config.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { sortWords } from './asking/words.ts'
-import { askExamples } from './calibrating/ask-examples.ts'
-import { readExamples } from './calibrating/examples.ts'
+import { askBoxes } from './calibrating/ask-boxes.ts'
+import { askExamples, type ExampleAsking } from './calibrating/ask-examples.ts'
+import { type BoxExample, hasBoxes, isYolo, readCoco, readYolo, toBoxExample } from './calibrating/box-examples.ts'
+import { boxesAsText, calibrateBoxes } from './calibrating/boxes.ts'
+import { type Example, readLines, toExample } from './calibrating/examples.ts'
 import { CALIBRATED_TYPES, type CalibratedType, type Judged, type Quality, qualityOf } from './calibrating/judged.ts'
 import { crossFitted, fitTemperatures } from './calibrating/temperature.ts'
 import type { Command } from './command.ts'
@@ -13,16 +16,24 @@ import { warn } from './warn.ts'
 
 export const calibrate: Command = {
   help: `Usage: lookout calibrate [MODEL] EXAMPLES.jsonl | FOLDER [options]
+       lookout calibrate [MODEL] --coco FILE [FOLDER] [options]
 
-Asks a model questions whose answers are known, and fits one temperature for each type of question, so that what it answers
-with a probability of 0.8 is right in eight of ten cases. Prints how good it is before and after, and what to put into the
-card. Each line of EXAMPLES.jsonl, or of examples.jsonl in FOLDER, is a question about a picture next to it:
+Asks a model what is known, and fits how sure it says it is to how often it is right, so that a probability of 0.8 is right
+in eight of ten cases. Prints how good it is before and after, and what to put into the card. Each line of EXAMPLES.jsonl,
+or of examples.jsonl in FOLDER, is a picture next to it with a question, which gives one temperature for each type:
 
   {"file": "1.jpg", "instructions": "Is there a scratch?", "answer": true}
   {"file": "1.jpg", "instructions": "Which part is it?", "choices": ["lid", "base"], "answer": "lid"}
   {"file": "2.jpg", "instructions": "How dirty is it?", "levels": ["clean", "dusty", "dirty"], "answer": "dusty"}
   {"file": "2.jpg", "type": "count", "instructions": "How many screws are there?", "answer": 4}
 
+or with all boxes of some categories as [left, top, right, bottom] in pixels, which gives the confidence of detect:
+
+  {"file": "1.jpg", "categories": ["screw", "nut"], "boxes": [{"mention": "screw", "box": [12, 40, 32, 71]}]}
+
+Boxes are also read from a FOLDER in YOLO's format (data.yaml), and from a file in COCO's.
+
+  --coco           a file in COCO's format; FOLDER has its pictures [the folder of the file]
   --json           print the figures and the field of the card as JSON
 ${CONNECTION_HELP}
 
@@ -36,32 +47,53 @@ const FEW = 100
 
 async function fitTo(args: readonly string[]): Promise<void> {
   endWithUser()
-  const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, json: { type: 'boolean' } }, null)
+  const options = { ...CONNECTION_OPTIONS, coco: { type: 'string' }, json: { type: 'boolean' } } as const
+  const { values, positionals } = readOptions(args, options, null)
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(positionals, { model: values.model ?? null, names: place.names, meaning: 'examples' })
   const [path, spare] = sorted.media
   if (sorted.text !== null) throw new ConfigError(`there is no file '${sorted.text}'`)
   if (spare !== undefined) throw new ConfigError(`expected one file with examples, not '${path}' and '${spare}'`)
-  if (path === undefined) throw new ConfigError('expected examples, as in: lookout calibrate examples.jsonl')
-  const examples = await readExamples(path)
+  const examples = await readAny(path ?? null, values.coco ?? null)
   const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
-  const judged = await askExamples(examples, {
+  const asking = {
     client: opened.client,
     model,
-    calibrated: false,
-    onFile: (done, files) => {
+    onFile: (done: number, files: number) => {
       if (process.stderr.isTTY && files > 1) note(`${done}/${files} files`)
     },
-  })
+  }
+  if ('boxes' in examples) {
+    const calibration = calibrateBoxes(await askBoxes(examples.boxes, asking), model)
+    const { warnings, ...figures } = calibration
+    await print(values.json ? `${JSON.stringify(figures)}\n` : boxesAsText(calibration))
+    for (const warning of warnings) warn(warning)
+  } else await fitTemperaturesTo(examples.questions, { ...asking, calibrated: false }, values.json ?? false)
+}
+
+/** @throws ConfigError */
+async function readAny(
+  path: string | null,
+  coco: string | null,
+): Promise<{ readonly boxes: readonly BoxExample[] } | { readonly questions: readonly Example[] }> {
+  if (coco !== null) return { boxes: await readCoco(coco, path) }
+  if (path === null) throw new ConfigError('expected examples, as in: lookout calibrate examples.jsonl')
+  if (await isYolo(path)) return { boxes: await readYolo(path) }
+  const lines = await readLines(path)
+  return lines.some(hasBoxes) ? { boxes: lines.map(toBoxExample) } : { questions: lines.map(toExample) }
+}
+
+async function fitTemperaturesTo(examples: readonly Example[], asking: ExampleAsking, asJson: boolean): Promise<void> {
+  const judged = await askExamples(examples, asking)
   if (judged.length < examples.length) {
     warn(`${examples.length - judged.length} of ${examples.length} questions got no answer, and are left out`)
   }
-  if (judged.length === 0) throw new ConfigError(`'${model}' answers none of the questions`)
+  if (judged.length === 0) throw new ConfigError(`'${asking.model}' answers none of the questions`)
   const results = CALIBRATED_TYPES.flatMap((type) => resultOf(type, judged))
   const temperature = Object.fromEntries(results.map(({ type, temperature }) => [type, temperature]))
-  await print(values.json ? toJson(results, temperature) : toText(results, temperature))
+  await print(asJson ? toJson(results, temperature) : toText(results, temperature))
   for (const { type, before } of results) {
     if (before.questions < FEW) warn(`${before.questions} examples of type ${type} are few: a few hundred are better`)
   }

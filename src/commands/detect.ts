@@ -21,12 +21,13 @@ import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
+import { followClip, openClip, readClipOutput } from './detecting/clip.ts'
 import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
 import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark } from './detecting/results.ts'
+import { LOOKS, readTiling, type TilingValues } from './detecting/tiling.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
 import { toTable } from './output.ts'
 
-const LOOKS = ['none', 'coarse', 'all'] as const
 const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo', 'labelme'] as const
 type Format = (typeof FORMATS)[number]
 
@@ -48,6 +49,13 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --smallest       with --tiles auto: pixels of the smallest objects to find
   --looks          with --tiles: ${anyOf(LOOKS)} objects are looked at again, closer [all]
   --think          let the model think first
+  --tracks         follow objects through one video, and number them; --format is then table, json, csv, mot (MOTChallenge)
+                   or cvat (CVAT for video), and -o a .json, .csv, .txt or .xml file
+  --patience       seconds for which an object that is not seen keeps its number [2]
+  --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
+  --confidence     say how likely each object is to be right, from 0 to 1
+  --thorough       the same, surer and about twice as slow, with objects that the model would have left out
+  --min-confidence leave out what is less likely; implies --confidence
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 
@@ -77,12 +85,25 @@ async function search(args: readonly string[]): Promise<void> {
       smallest: { type: 'string' },
       looks: { type: 'string' },
       think: { type: 'boolean' },
+      tracks: { type: 'boolean' },
+      patience: { type: 'string' },
+      fps: { type: 'string' },
+      confidence: { type: 'boolean' },
+      thorough: { type: 'boolean' },
+      'min-confidence': { type: 'string' },
     },
     null,
   )
+  if (values.tracks) return await track(positionals, values)
+  for (const option of ['patience', 'fps'] as const) {
+    if (values[option] !== undefined) throw new ConfigError(`--${option}: it needs --tracks`)
+  }
   const targets = await Promise.all((values.output ?? []).map(readTarget))
-  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
-  const tiling = readTiling(values)
+  const least = readNumber(values['min-confidence'], '--min-confidence', { min: 0, max: 1 })
+  const isRated = values.confidence === true || values.thorough === true || least !== undefined
+  const kind = { isPoints: values.points ?? false, isRated }
+  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), kind)
+  const tiling = readTiling(values, isRated)
   const wait = readWait(values.wait)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const { media, text, ...named } = await sortWords(positionals, {
@@ -105,7 +126,13 @@ async function search(args: readonly string[]): Promise<void> {
   const options = {
     ...(model === null ? {} : { model }),
     ...(categories.length === 0 ? {} : { categories }),
-    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false, ...tiling },
+    config: {
+      output: values.points ? 'point' : 'box',
+      enable_thinking: values.think ?? false,
+      ...(isRated ? { confidence: values.thorough ? 'thorough' : true } : {}),
+      ...(least === undefined ? {} : { min_confidence: least }),
+      ...tiling,
+    },
   }
   const results: SearchedPicture[] = []
   const palette = new Palette()
@@ -124,20 +151,38 @@ async function search(args: readonly string[]): Promise<void> {
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
 }
 
-/** What the request says of tiles. */
-function readTiling(values: { readonly [Key in 'tiles' | 'smallest' | 'looks']?: string | undefined }): object {
-  const { tiles } = values
-  const smallest = readNumber(values.smallest, '--smallest', { min: 1, max: 1_000_000, whole: true })
-  const looks = readChoice(values.looks, '--looks', LOOKS)
-  if (smallest !== undefined && tiles !== 'auto') throw new ConfigError('--smallest: only together with --tiles auto')
-  if (looks !== undefined && tiles === undefined) throw new ConfigError('--looks: only together with --tiles')
-  if (tiles === undefined) return {}
-  const grid = /^(\d{1,3})x(\d{1,3})$/.exec(tiles)?.slice(1).map(Number)
-  if (tiles !== 'auto' && grid === undefined) {
-    throw new ConfigError(`--tiles: expected auto, or columns and rows such as 8x6, not '${tiles}'`)
+/** Options that do not go with tracks. */
+const ALONE = ['page', 'points', 'tiles', 'smallest', 'looks', 'confidence', 'thorough', 'min-confidence'] as const
+
+async function track(
+  positionals: readonly string[],
+  values: Partial<
+    Record<'server' | 'key' | 'wait' | 'model' | 'format' | 'patience' | 'fps' | 'page' | 'min-confidence', string>
+  > &
+    TilingValues &
+    Partial<Record<'json' | 'points' | 'think' | 'confidence' | 'thorough', boolean>> & { readonly output?: string[] },
+): Promise<void> {
+  for (const option of ALONE) {
+    if (values[option]) throw new ConfigError(`--${option}: it cannot be combined with --tracks`)
   }
-  const fields = { ...(smallest === undefined ? {} : { smallest }), ...(looks === undefined ? {} : { looks }) }
-  return { tiles: grid ?? 'auto', ...fields }
+  const patience = readNumber(values.patience, '--patience', { min: 0, max: 60 })
+  const fps = readNumber(values.fps, '--fps', { min: 0.01, max: 1000 })
+  const wait = readWait(values.wait)
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
+  const words = { model: values.model ?? null, names: place.names, meaning: 'categories' }
+  const { media, text, ...named } = await sortWords(positionals, words)
+  const clip = await openClip(media)
+  const format = values.json ? 'json' : values.format
+  const output = await readClipOutput(clip.name, { format, outputs: values.output ?? [] })
+  const model = named.model ?? place.detector
+  await using opened = await place.open(model)
+  const categories = readCategories(text ?? '')
+  const request = {
+    ...(model === null ? {} : { model }),
+    ...(categories.length === 0 ? {} : { categories }),
+    config: { enable_thinking: values.think ?? false },
+  }
+  await followClip(clip, opened.client, { file: clip.name, request, patience, fps, ...output })
 }
 
 function readFormat(given: string | undefined, json: boolean): Format | null {
@@ -150,13 +195,18 @@ function readFormat(given: string | undefined, json: boolean): Format | null {
 interface Outputs {
   readonly format: Format
   readonly isPoints: boolean
+  readonly isRated: boolean
   /** Null: standard output. */
   readonly data: string | null
   readonly labels: string | null
   readonly drawing: Exclude<Target, { kind: 'data' }> | null
 }
 
-function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints: boolean): Outputs {
+function sortTargets(
+  targets: readonly Target[],
+  wanted: Format | null,
+  { isPoints, isRated }: Pick<Outputs, 'isPoints' | 'isRated'>,
+): Outputs {
   const [data, spareData] = targets.filter((target) => target.kind === 'data')
   const format = wanted ?? data?.ending ?? 'table'
   const folders = targets.filter(({ kind }) => kind === 'folder')
@@ -177,7 +227,7 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   if (isPoints && (format === 'coco' || format === 'yolo')) {
     throw new ConfigError(`--points: --format ${format} has boxes only`)
   }
-  return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
+  return { format, isPoints, isRated, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
 async function collect(words: readonly string[], page: number | null): Promise<Inputs<Picture>> {
@@ -221,12 +271,12 @@ async function report(
   if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
 }
 
-function toText(results: readonly SearchedPicture[], { format, isPoints }: Outputs): string {
+function toText(results: readonly SearchedPicture[], { format, ...columns }: Outputs): string {
   if (format === 'json') {
     const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
     return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
   }
-  const [head, ...rows] = detectionRows(results, isPoints) as [string[], ...string[][]]
+  const [head, ...rows] = detectionRows(results, columns) as [string[], ...string[][]]
   if (format === 'csv') return [head, ...rows].map(csvLine).join('')
   return toTable(
     head.map((title) => title.toUpperCase()),

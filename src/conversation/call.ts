@@ -30,6 +30,8 @@ export interface Call extends Caller {
   readonly signal: AbortSignal
   /** Loads the media of the request. */
   readonly media: MediaRequest
+  /** The secret that seals what clients keep for the server. @throws ApiError 503 when it cannot be read. */
+  secret(): Promise<string>
   /** The originals of the media. Dispose of it when they have been decoded; it ends with the call at the latest. */
   readonly held: DisposableStack
   /** Receives the number of a reply's annotations that were dropped. */

@@ -7,7 +7,7 @@ import { MAX_MEDIA } from './prompt/media-parts.ts'
 import { contextExceeded, leastTokens } from './prompt/token-budget.ts'
 import type { ChatRequest, Structure } from './request/chat-request.ts'
 import { type DecisionRequest, type FindQuestion, isFind } from './request/decision-request.ts'
-import type { DetectRequest } from './request/detect-request.ts'
+import type { DetectRequest, Targets } from './request/detect-request.ts'
 import {
   type Message,
   type Modality,
@@ -153,7 +153,10 @@ function checkFind(
 }
 
 /** Checks a detect request. Its model was chosen because it takes images and supports annotations. */
-export function checkDetect({ output, thinking, tiles }: DetectRequest, model: ServedModel): void {
+export function checkDetect(
+  { output, thinking, tiles = null }: Targets & Partial<Pick<DetectRequest, 'tiles'>>,
+  model: ServedModel,
+): void {
   if (output === 'box' && !model.served.outputFormats.includes('box')) {
     throw invalidRequest(`${named(model)} supports only the output 'point'`, ['config', 'output'])
   }

@@ -1,14 +1,15 @@
+import { randomUUID } from 'node:crypto'
 import type { Compatibility } from '../config/compatibility.ts'
 import type { ModelRegistry, ServedModel } from '../inference/catalog/registry.ts'
 import { located, namedBy } from '../lib/errors.ts'
-import type { Names, Path } from '../lib/param.ts'
+import { type Names, namesOf, type Path } from '../lib/param.ts'
 import type { Call, Caller } from './call.ts'
 import { type ChatMeasure, measureChat, startChat, startChoices } from './chat.ts'
 import type { DecisionReply } from './decisions/decision-reply.ts'
 import { decide } from './decisions.ts'
 import { answerDetect, type DetectReply } from './detect.ts'
 import { type DetectMeasure, measureDetect } from './detect-measure.ts'
-import { imageUrlsOf } from './detecting/dialog.ts'
+import { exemplarUrlsOf, imageUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import type { MediaSource } from './prompt/media-parts.ts'
@@ -20,11 +21,12 @@ import { SCHEMA, StructureChecker } from './reply/structure/structured-reply.ts'
 import type { ChatRequest } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
-import type { DetectRequest } from './request/detect-request.ts'
+import type { DetectRequest, TrackRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 import { answerInTiles, isTiled } from './tiled-detect.ts'
+import { answerTracks, type TrackReply } from './track.ts'
 
 interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -33,6 +35,8 @@ interface ConversationsOptions {
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
   readonly compatibility?: Compatibility | undefined
+  /** The secret that all servers share; by default one of this process. @throws ApiError 503 */
+  readonly secret?: (() => Promise<string>) | undefined
   /** Receives warnings about problems that fail no request. */
   readonly warn?: ((message: string) => void) | undefined
 }
@@ -55,6 +59,8 @@ interface Terms {
 
 /** Time limit in seconds of a reply that no client waits for. */
 const BACKGROUND_SECONDS = 3_600
+/** Engines know only this name. */
+const DETECT_NAMES = namesOf([[['logprobs'], ['config', 'confidence']]])
 const MULTILOOK_ADVICE = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
 
 /**
@@ -66,6 +72,7 @@ export class Conversations {
   readonly #styles = new WeakMap<ServedModel['card'], PromptStyle>()
   readonly #templates = new TemplateProcesses()
   readonly #structures = new StructureChecker()
+  readonly #ownSecret = randomUUID()
 
   /** @throws Error when a model's chat template cannot be used. */
   constructor(options: ConversationsOptions) {
@@ -148,7 +155,17 @@ export class Conversations {
 
   #detectTerms(request: DetectRequest, caller: Caller, signal: AbortSignal): Terms {
     const media = imageUrlsOf(request).map(({ url }) => url)
-    return { caller, signal, media, seconds: this.#chatSeconds }
+    return { caller, signal, media, seconds: this.#chatSeconds, names: DETECT_NAMES }
+  }
+
+  /**
+   * Follows things through the frames of a clip.
+   * @throws ApiError for an invalid request, an engine failure or a timeout before the first frame is done.
+   */
+  track(request: TrackRequest, caller: Caller, signal: AbortSignal): Promise<TrackReply> {
+    const media = [...exemplarUrlsOf(request), ...trackUrlsOf(request.media)].map(({ url }) => url)
+    const terms = { caller, signal, media, seconds: this.#chatSeconds, advice: 'use fewer frames' }
+    return this.#finished(terms, (call) => answerTracks(request, call))
   }
 
   /**
@@ -228,6 +245,7 @@ export class Conversations {
       signal,
       media: held.use(this.#options.media.open(organisation, signal, trace)),
       held,
+      secret: this.#options.secret ?? (async () => this.#ownSecret),
       dropped: (count) =>
         this.#options.warn?.(
           `Dropped ${count} annotations in which model '${model.id}' does not say which picture it means`,

@@ -1,5 +1,5 @@
 import type { Leaf } from '../grounding/annotation.ts'
-import type { DetectionKind } from '../grounding/dialect.ts'
+import type { DetectionKind, Scene } from '../grounding/dialect.ts'
 import type { Generation, Measurement, PromptUsage } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import type { Work } from '../inference/contract/work.ts'
@@ -11,10 +11,12 @@ import { checkDetect } from './capability-checks.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
 import { dialogOf, imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
+import type { RatedList, RatedObject } from './detecting/rated-list.ts'
 import { DetectionSearch } from './detecting/search.ts'
+import { ALTERNATIVES, rateSearches } from './detection-ratings.ts'
 import { loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
-import { buildSharedPrompt } from './prompt/prompt.ts'
+import { buildSharedPrompt, type SharedPrompt } from './prompt/prompt.ts'
 import { thoughtBudget } from './prompt/thinking.ts'
 import { AS_MANY_AS_FIT, MeasuredPrompt } from './prompt/token-budget.ts'
 import { followSearches } from './reply/annotation-search.ts'
@@ -22,10 +24,14 @@ import { dialectOf } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { sharedPromptUsage } from './reply/usage.ts'
 import type { Deadline } from './request/deadline.ts'
-import type { DetectRequest } from './request/detect-request.ts'
+import type { DetectRequest, Targets } from './request/detect-request.ts'
 
 export interface DetectReply {
-  readonly detections: readonly Detection[]
+  readonly detections: readonly (Detection & Partial<Sureness>)[]
+  /** One for each label; of all objects, one without a label. Present where the request asks how sure the model is. */
+  readonly categories?: readonly CategoryReply[]
+  /** Whether the probabilities were fitted to examples. Present with `categories`. */
+  readonly isCalibrated?: boolean
   /** `length` when an answer was truncated. */
   readonly finishReason: 'complete' | 'length'
   /** Present where the picture was searched tile by tile. */
@@ -41,12 +47,20 @@ export interface Tiling {
   readonly tilesLeft: number | null
 }
 
+/** How sure the model is of an object, and what that was computed from. */
+type Sureness = Omit<RatedObject, 'leaf'>
+
+/** How sure the model is that it has found all objects of a label; of any, where that is null. */
+interface CategoryReply extends Pick<RatedList, 'complete' | 'more'> {
+  readonly label: string | null
+}
+
 /** A picture that is shrunk more than this per side may have things that the model cannot see. */
 const MOST_SHRUNK = 4
 
 /** What is asked about each picture. */
 export interface Asked {
-  readonly request: DetectRequest
+  readonly request: Targets
   readonly labels: readonly string[] | null
   readonly kind: DetectionKind
 }
@@ -59,16 +73,42 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
   const images = await loadPictures(imageUrlsOf(request), model.card.image!, call)
   call.held.dispose()
   const kind = kindToFind(request, labels, model)
-  const { leaves, isComplete } = await searchPicture({ request, labels, kind }, images, call)
-  const { original: size, image } = images.at(-1)!
-  noteShrinking(size, image, call)
+  const { leaves, isComplete, ...searched } = await searchPicture({ request, labels, kind }, images, call)
+  const { original, image } = images.at(-1)!
+  noteShrinking(original, image, call)
+  const reply = (leaf: Leaf) => toDetection(leaf, request.output, original)
+  const finishReason = isComplete ? 'complete' : 'length'
+  if (request.confidence === null) return { detections: leaves.map(reply), finishReason }
+  const { searches, prefix, asking } = searched
+  const { scene, param } = asking
+  const lists = await rateSearches(
+    { searches, kind, scene, param, prefix, shared: await asking.withoutThought() },
+    request.confidence,
+    call,
+  )
+  const objects = lists.flatMap(({ objects }) => objects)
+  const { least } = request.confidence
   return {
-    detections: leaves.map((leaf) => toDetection(leaf, request.output, size)),
-    finishReason: isComplete ? 'complete' : 'length',
+    detections: objects
+      .filter(({ confidence }) => confidence >= least)
+      .map(({ leaf, ...sureness }) => ({ ...reply(leaf), ...sureness })),
+    categories: lists.flatMap(({ labels, complete, more }) =>
+      (labels ?? [null]).map((label) => ({ label, complete, more })),
+    ),
+    isCalibrated: model.card.detection !== undefined,
+    finishReason,
   }
 }
 
-export interface Searched {
+/** The searches of one picture, and how their questions were put. */
+interface Prepared {
+  readonly asking: Asking
+  readonly prefix: MeasuredPrompt
+  readonly searches: readonly DetectionSearch[]
+  readonly work: Work
+}
+
+export interface Searched extends Prepared {
   readonly leaves: readonly Leaf[]
   /** False when an answer was truncated. */
   readonly isComplete: boolean
@@ -85,9 +125,11 @@ export async function searchPicture(
   call: Call,
   admit = (work: Work) => call.model.engine.generate(work, call.signal),
 ): Promise<Searched> {
-  const { searches, work } = await workOf(asked, images, call)
+  const prepared = await prepare(asked, images, call)
+  const { searches, work } = prepared
   await followToDeadline(searches, await admit(work), call.deadline)
   return {
+    ...prepared,
     leaves: searches.flatMap(({ leaves }) => leaves),
     isComplete: searches.every(({ isComplete }) => isComplete),
   }
@@ -99,7 +141,7 @@ export async function measurePicture(
   images: readonly DecodedImage[],
   call: Call,
 ): Promise<PromptUsage & Pick<Measurement, 'exact'>> {
-  const { work, prefix } = await workOf(asked, images, call)
+  const { work, prefix } = await prepare(asked, images, call)
   const { prompts, exact } = await call.model.engine.measure(work, call.signal)
   return { ...sharedPromptUsage(prompts, await prefix.countTokens()), exact }
 }
@@ -109,35 +151,78 @@ export async function measurePicture(
  * image, because a model that is asked for all of them in one answer forgets some. Exemplars become earlier turns with their
  * answers.
  */
-async function workOf(
+async function prepare(asked: Asked, images: readonly DecodedImage[], call: Call): Promise<Prepared> {
+  const asking = await askingOf(asked, images, call)
+  const groups = groupsOf(asked.labels)
+  const isRated = asked.request.confidence !== null
+  const { prefix, searches } = await searchesIn(images.at(-1)!, groups, { ...asking, isRated }, call)
+  const branches = searches.map(({ branch }) => branch)
+  return {
+    asking,
+    prefix,
+    searches,
+    work: { organisation: call.organisation, prefix: prefix.parts, branches, whole: true },
+  }
+}
+
+/** How the questions of one request are put. */
+export interface Asking extends Pick<SharedPrompt, 'suffix'> {
+  readonly kind: DetectionKind
+  /** The part of the prompt before the picture. */
+  readonly opening: readonly PromptPart[]
+  /** The parameter that errors about the questions name. */
+  readonly param: 'categories' | 'exemplars'
+  readonly scene: Scene
+  /** Tokens of the thought; null without one. */
+  readonly budget: number | null
+  /** Whether the engine is to say how likely each token was. */
+  readonly isRated?: boolean
+  /** The prompt for questions that are answered at once. */
+  withoutThought(): Promise<SharedPrompt>
+}
+
+/** @param images those of the exemplars, and the first one to search. */
+export async function askingOf(
   { request, labels, kind }: Asked,
   images: readonly DecodedImage[],
-  call: Call,
-): Promise<{ readonly searches: DetectionSearch[]; readonly work: Work; readonly prefix: MeasuredPrompt }> {
-  const { model, organisation, style } = call
-  const { detection, reader } = dialectOf(model.card)
+  { model, style }: Call,
+): Promise<Asking> {
+  const { detection } = dialectOf(model.card)
   const { scene, messages, media } = dialogOf({ request, labels, kind, model }, images)
-
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
   // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
   const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
   const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
   const shared = await buildSharedPrompt(earlier, style)
-  const image: PromptPart = { type: 'image', image: images.at(-1)!.image }
-  const prefix = new MeasuredPrompt([...shared.prefix, image], call)
   const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
+  const withoutThought = async () => (thinking ? buildSharedPrompt({ ...earlier, thinking: false }, style) : shared)
+  return { kind, opening: shared.prefix, suffix: shared.suffix, param, scene, budget, withoutThought }
+}
+
+/** @returns a search for each group of labels, and the part of the prompt that they share. */
+export async function searchesIn(
+  { image: picture }: DecodedImage,
+  groups: readonly (readonly string[] | null)[],
+  { kind, opening, suffix: rest, param, budget, isRated = false, ...asking }: Asking,
+  call: Call,
+): Promise<{ readonly prefix: MeasuredPrompt; readonly searches: readonly DetectionSearch[] }> {
+  const { model } = call
+  const { detection, reader } = dialectOf(model.card)
+  const scene = { ...asking.scene, image: { width: picture.width, height: picture.height } }
+  const image: PromptPart = { type: 'image', image: picture }
+  const prefix = new MeasuredPrompt([...opening, image], call)
   const searches: DetectionSearch[] = []
-  for (const group of groupsOf(labels)) {
+  for (const group of groups) {
     const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param, advisory: true } as const
     const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
-    const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])
-    const branch = await branchOf({ param, prefix, suffix, spec, asked: AS_MANY_AS_FIT }, call)
+    const [, ...suffix] = rest([image, ...untrusted(detection.question(kind, group))])
+    const asked = { ...AS_MANY_AS_FIT, topLogProbs: isRated ? ALTERNATIVES : null }
+    const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
     searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
   }
-  const branches = searches.map(({ branch }) => branch)
-  return { searches, prefix, work: { organisation, prefix: prefix.parts, branches, whole: true } }
+  return { prefix, searches }
 }
 
 function noteShrinking(from: Size, to: Size, { trace }: Call): void {

@@ -7,7 +7,7 @@ import { type DetectedPicture, describeOrigin, labelsOf, type Origin, programOf 
 export function toCoco(pictures: readonly DetectedPicture[], origin: Origin): object {
   const labels = labelsOf(pictures, origin.asked)
   const annotations = pictures.flatMap(({ boxes }, index) =>
-    boxes.map(({ label, left, top, right, bottom }) => ({
+    boxes.map(({ label, left, top, right, bottom, confidence: score }) => ({
       image_id: index + 1,
       category_id: labels.indexOf(label) + 1,
       bbox: [left, top, right - left, bottom - top],
@@ -15,6 +15,8 @@ export function toCoco(pictures: readonly DetectedPicture[], origin: Origin): ob
       // Some readers want the field, though there are boxes only.
       segmentation: [],
       iscrowd: 0,
+      // COCO has it in results, of which this file is one.
+      ...(score === undefined ? {} : { score }),
     })),
   )
   return {

@@ -17,6 +17,8 @@ export interface DetectedBox {
   readonly top: number
   readonly right: number
   readonly bottom: number
+  /** How likely it is to be right, from 0 to 1; absent where that is not known. */
+  readonly confidence?: number
 }
 
 /** In pixels of the upright picture. */

@@ -2,7 +2,9 @@ import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { toCvat } from './cvat.ts'
 import { labelMeName, toLabelMe } from './label-me.ts'
+import { toMot } from './mot.ts'
 import { toYolo, yoloName } from './yolo.ts'
 import { zip } from './zip.ts'
 
@@ -63,6 +65,49 @@ test('YOLO: names that are odd leave the files readable', () => {
   })
   expect(files.get('classes.txt')).toBe('a "cat": #1 é\n')
   expect(parse(toYolo([], origin).get('data.yaml')!)).toMatchObject({ names: {} })
+})
+
+describe('tracks', () => {
+  const box = { label: 'a "cat" & <dog>', left: 20, top: 10, right: 120, bottom: 60 }
+  const clip = {
+    frames: [0, 15, 30, 45],
+    boxes: [
+      { ...box, track: 2, frame: 15 },
+      { ...box, track: 1, frame: 0 },
+      { ...box, track: 1, frame: 30, left: 30 },
+      { ...box, track: 1, frame: 15, right: 125 },
+    ],
+  }
+
+  test('MOT: a line for each box, by frames from 1', () => {
+    expect(toMot(clip)).toBe(
+      [
+        '1,1,20,10,100,50,-1,-1,-1,-1',
+        '16,1,20,10,105,50,-1,-1,-1,-1',
+        '16,2,20,10,100,50,-1,-1,-1,-1',
+        '31,1,30,10,90,50,-1,-1,-1,-1',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  test('CVAT: a track ends in the first frame that does not show it', () => {
+    const element = (frame: number, outside: number, left: number, right: number) =>
+      `    <box frame="${frame}" outside="${outside}" occluded="0" keyframe="1" xtl="${left}" ytl="10" xbr="${right}" ybr="60" z_order="0"></box>`
+    expect(toCvat(clip).split('\n')).toEqual([
+      '<?xml version="1.0" encoding="utf-8"?>',
+      '<annotations>',
+      '  <version>1.1</version>',
+      '  <track id="0" label="a &quot;cat&quot; &amp; &lt;dog&gt;">',
+      ...[element(0, 0, 20, 120), element(15, 0, 20, 125), element(30, 0, 30, 120), element(45, 1, 30, 120)],
+      '  </track>',
+      '  <track id="1" label="a &quot;cat&quot; &amp; &lt;dog&gt;">',
+      ...[element(15, 0, 20, 120), element(30, 1, 20, 120)],
+      '  </track>',
+      '</annotations>',
+      '',
+    ])
+  })
 })
 
 describe('ZIP', () => {

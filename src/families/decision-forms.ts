@@ -20,6 +20,18 @@ export const decisionSchema = z.strictObject({
     .array(z.string().regex(/\{(?:a |A )?name\}|\{Name\}/, 'must contain {name}, {Name}, {a name} or {A name}'))
     .min(1)
     .max(8),
+  /**
+   * How the model is asked what is at a place on the grid of 0..1000, to which `replies` are its answers. Left out: it is asked
+   * whether an answer of its own that names the place is right.
+   */
+  places: z
+    .strictObject({
+      /** With `{left}`, `{top}`, `{right}` and `{bottom}`. */
+      box: z.string(),
+      /** With `{x}` and `{y}`. */
+      point: z.string(),
+    })
+    .optional(),
   /** Log-probabilities are divided by these before they become probabilities: above 1 the model claims less. */
   temperature: z
     .strictObject({

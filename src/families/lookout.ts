@@ -21,6 +21,7 @@ export const lookout: Family = {
     yes: ['Yes.'],
     no: ['No.'],
     replies: ['{Name}.', '{A name}.', 'The {name}.', '{name}'],
+    places: { box: 'What is in the box ({left},{top}) ({right},{bottom})?', point: 'What is at ({x},{y})?' },
   },
   reasonsWithoutTemplateSwitch: true,
 }

@@ -1,4 +1,5 @@
 import type { Annotation, Leaf, Prose } from './annotation.ts'
+import type { AnswerForm } from './answer-form.ts'
 import type { AnnotationFormat } from './hints.ts'
 
 /** In seconds from the start of a video. */
@@ -68,6 +69,13 @@ interface DetectionForms {
   answer(leaves: readonly Leaf[], scene: Scene): string
   /** The pattern of a whole answer: leaves of one kind whose mentions are among the labels. */
   pattern(kind: DetectionKind, labels: readonly string[] | null, scene: Scene): string
+  /** Where in such an answer objects begin, and which of its text is which coordinate. */
+  form(kind: DetectionKind, scene: Scene): AnswerForm
+  /**
+   * The pattern of one more object behind the last one of such an answer, where `form` says that it ends.
+   * @param isFirst whether the answer has none: then that of the beginning with one object.
+   */
+  another(kind: DetectionKind, labels: readonly string[] | null, scene: Scene, isFirst: boolean): string
 }
 
 /** Splits one reply into prose and annotations, however its text is chunked. */

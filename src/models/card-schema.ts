@@ -5,6 +5,7 @@ import { imageFields } from '../families/image-limits.ts'
 import { TOOL_SYNTAX_NAMES } from '../families/tool-syntax.ts'
 import { DIALECTS, type DialectName } from '../grounding/dialects/dialects.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
+import { detectionSchema } from './detection-schema.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
 
@@ -250,6 +251,8 @@ const cardFields = z.strictObject({
   schemaPrompt: z.string().includes('{schema}').optional(),
   /** How the model decides, and how sure it is of that; see docs/decisions.md. */
   decision: decisionSchema,
+  /** How sure it may be of its boxes, as `lookout calibrate` fits it. Without it, that is not calibrated. */
+  detection: detectionSchema.optional(),
   /** How the model writes tool calls; needed for the capability `tool_calling`. */
   toolSyntax: z.enum(TOOL_SYNTAX_NAMES).optional(),
   /** How the model marks its thoughts; needed for `reasoning`. */

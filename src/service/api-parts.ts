@@ -39,6 +39,7 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
     registry,
     media,
     compatibility,
+    secret: state.secret,
     chatBudgetSeconds: config.chatSeconds,
     multilookBudgetSeconds: opened.multilookBudgetSeconds,
     warn: (message) => logger.warn(message),

@@ -238,6 +238,12 @@ const batchLines = pgTable(
   (table) => [primaryKey({ columns: [table.batchId, table.position] })],
 )
 
+/** Random texts that all servers on this database share. */
+export const secrets = pgTable('secrets', {
+  name: text('name').primaryKey(),
+  secret: text('secret').notNull(),
+})
+
 export const TABLES = {
   organisations,
   apiKeys,
@@ -249,6 +255,7 @@ export const TABLES = {
   batchLines,
   usage,
   spending,
+  secrets,
 }
 
 /** The current time by the clock of the database, which all replicas share. */

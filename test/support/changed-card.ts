@@ -17,9 +17,9 @@ export async function imageOnlyCard(): Promise<TemporaryCard> {
   })
 }
 
-/** The shipped model's card without the temperatures of its probabilities, which are those of its weights. */
+/** The shipped model's card without the fits of its probabilities, which are those of its weights. */
 export async function uncalibratedCard(): Promise<TemporaryCard> {
-  return changedCard(({ decision: _decision, ...card }) => card)
+  return changedCard(({ decision: _decision, detection: _detection, ...card }) => card)
 }
 
 /** The shipped model's card with changes. Only for fake engines, because the weights are not beside it. */

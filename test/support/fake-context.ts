@@ -20,6 +20,10 @@ export class FakeContext {
     return this.positionsOf(sequence).length
   }
 
+  firstPosition(sequence: number): number {
+    return Math.min(...this.positionsOf(sequence))
+  }
+
   saveSequence(sequence: number): Uint8Array {
     const positions = this.positionsOf(sequence)
     this.onSave(positions.length)

@@ -5,6 +5,7 @@ import type {
   Generation,
   Measurement,
   PromptUsage,
+  RankedToken,
   ReadAnswer,
   Reading,
   TokenLogProb,
@@ -20,6 +21,8 @@ export interface Script extends BranchScript {
   readonly delayMs?: number
   /** Thrown instead of admitting the work. */
   readonly refusal?: Error | ((work: Work) => Error | undefined)
+  /** Thrown instead of admitting questions to read. */
+  readonly readRefusal?: Error
   /** Thrown after all other events. */
   readonly failure?: Error
   /** The cached tokens to report for each prompt; by default the prefix, for all branches but the first. */
@@ -38,6 +41,16 @@ export interface BranchScript {
   readonly textsPerEvent?: number
   /** The reply, one event per piece. To those who ask for log-probabilities, each piece is a token. */
   readonly texts?: readonly string[] | ((completion: number) => readonly string[])
+  /**
+   * What else is likely in the place of a text, or of the end, which is an empty one, with log-probabilities; by default
+   * something else that is twice as likely.
+   * @param before the texts so far.
+   */
+  readonly alternatives?: (text: string, before: string) => readonly { readonly text: string; readonly mass: number }[]
+  /** Whether the engine tells how likely the end was, where it tells that of texts; true by default. */
+  readonly tellsEnd?: boolean
+  /** Whether the engine does not tell how likely its texts are. */
+  readonly isUnrated?: boolean
   /** Tokens per text; 1 by default. */
   readonly tokensPerText?: number
   /** Never finishes by itself. */
@@ -97,7 +110,12 @@ export class FakeEngine implements Engine {
     signal.throwIfAborted()
     this.readWorks.push(work)
     this.signals.push(signal)
-    const { refusal, read = ({ replies }) => replies.map(() => Math.log(0.5 / replies.length)) } = this.script
+    const {
+      refusal,
+      readRefusal,
+      read = ({ replies }) => replies.map(() => Math.log(0.5 / replies.length)),
+    } = this.script
+    if (readRefusal) throw readRefusal
     if (refusal instanceof Error) throw refusal
     const prompts = this.#admitted(work.prefix, work.questions)
     return { prompts, answers: this.#answers(work, read, signal) }
@@ -188,13 +206,20 @@ export class FakeEngine implements Engine {
   }
 }
 
-/** Of a token that is half as likely as all others together, and never the likeliest. */
-function logProbOf(text: string, most: number): TokenLogProb {
-  const bytes = [...Buffer.from(text)]
-  const chosen = { text, bytes, logProb: Math.log(1 / 3) }
-  const other = { text: 'other', bytes: [...Buffer.from('other')], logProb: Math.log(2 / 3) }
-  return { ...chosen, top: [other, chosen].slice(0, most) }
+/** A token that prints nothing has a name. */
+function rankedOf(text: string, mass: number): RankedToken {
+  return { text: text === '' ? '<|im_end|>' : text, bytes: [...Buffer.from(text)], logProb: Math.log(mass) }
 }
+
+type Alternatives = ReturnType<NonNullable<BranchScript['alternatives']>>
+
+function logProbOf(text: string, mass: number, others: Alternatives, most: number): TokenLogProb {
+  const chosen = rankedOf(text, mass)
+  const ranked = [chosen, ...others.map((other) => rankedOf(other.text, other.mass))]
+  return { ...chosen, top: ranked.sort((a, b) => b.logProb - a.logProb).slice(0, most) }
+}
+
+const LIKELIER = [{ text: 'other', mass: 2 / 3 }]
 
 /** Plays the script of one completion. */
 class Player {
@@ -204,6 +229,7 @@ class Player {
   readonly #script: BranchScript
   readonly #texts: readonly string[]
   #emitted = 0
+  #before = ''
 
   constructor(script: BranchScript, { topLogProbs }: Branch, branch: number, completion: number) {
     const texts = script.texts ?? ['Hello', ' there.']
@@ -230,7 +256,9 @@ class Player {
     const at = { branch: this.branch, completion: this.#completion }
     if (this.hasText) {
       const text = this.#texts[this.#emitted++ % this.#texts.length]!
-      const logProbs = this.#topLogProbs === undefined ? {} : { logProbs: [logProbOf(text, this.#topLogProbs)] }
+      const rated = this.#rate(text)
+      const logProbs = rated === undefined ? {} : { logProbs: [rated] }
+      this.#before += text
       return { type: 'text', ...at, text, tokens: this.#script.tokensPerText ?? 1, ...logProbs }
     }
     if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
@@ -241,6 +269,16 @@ class Player {
       reason,
       completionTokens: this.#emitted * (this.#script.tokensPerText ?? 1),
     } as const
-    return thoughtInterrupted ? { ...finish, thoughtInterrupted } : finish
+    const end = reason === 'stop' && this.#script.tellsEnd !== false ? this.#rate('') : undefined
+    return { ...finish, ...(thoughtInterrupted ? { thoughtInterrupted } : {}), ...(end === undefined ? {} : { end }) }
+  }
+
+  #rate(text: string): TokenLogProb | undefined {
+    const { alternatives, isUnrated = false } = this.#script
+    if (this.#topLogProbs === undefined || isUnrated) return undefined
+    const others = alternatives?.(text, this.#before)
+    if (others === undefined) return logProbOf(text, 1 / 3, LIKELIER, this.#topLogProbs)
+    const left = others.reduce((rest, { mass }) => rest - mass, 1)
+    return logProbOf(text, left, others, this.#topLogProbs)
   }
 }

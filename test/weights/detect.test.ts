@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { matchBoxes } from '../../src/exports/box-matching.ts'
 import { parseMarkup } from '../../src/grounding/markup-parser.ts'
+import { crowdedPicture, SHAPES } from '../support/drawn-shapes.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -18,7 +20,14 @@ afterAll(() => server?.close())
 type Corners = [left: number, top: number, right: number, bottom: number]
 type Pixel = { x: number; y: number }
 interface Answer {
-  detections: { mention: string; point?: Pixel; point_box?: { top_left: Pixel; bottom_right: Pixel } }[]
+  confidence?: object
+  detections: {
+    mention: string
+    point?: Pixel
+    point_box?: { top_left: Pixel; bottom_right: Pixel }
+    confidence?: number
+  }[]
+  categories?: { mention: string; complete: number }[]
   finish_reason: string
 }
 
@@ -90,6 +99,20 @@ describe('detect', () => {
     for (const { mention } of detections) expect(categories).toContain(mention)
   })
 
+  test('is sure of what is there, and not of what it would have left out', async () => {
+    const categories = ['red circle', 'blue star', 'purple heart', 'black cross']
+    const plain = await detect({ categories, config: { confidence: true } })
+    expect(plain.detections).toHaveLength(3)
+    for (const { confidence } of plain.detections) expect(confidence).toBeGreaterThan(0.5)
+    for (const { complete } of plain.categories!) expect(complete).toBeGreaterThan(0.5)
+    const thorough = await detect({ categories, config: { confidence: 'thorough', min_confidence: 0 } })
+    expect(thorough.detections.length).toBeGreaterThan(3)
+    const places = plain.detections.map((found) => cornersOf(found).join())
+    const further = thorough.detections.filter((found) => !places.includes(cornersOf(found).join()))
+    expect(further).toHaveLength(thorough.detections.length - 3)
+    for (const { confidence } of further) expect(confidence).toBeLessThan(0.5)
+  })
+
   test('uses exemplars', async () => {
     const [left, top, right, bottom] = TRUTH['red circle']!
     const point_box = { top_left: { x: left, y: top }, bottom_right: { x: right, y: bottom } }
@@ -123,6 +146,29 @@ describe('detect', () => {
     expect(detections).toHaveLength(1)
     expect(overlap(cornersOf(detections[0]!), TRUTH['red circle']!)).toBeGreaterThan(0.6)
   })
+})
+
+test('confidence says how often boxes are right, on pictures that it was not fitted to', async () => {
+  const errors: number[] = []
+  for (let seed = 0; seed < 60; seed++) {
+    const { url, boxes } = await crowdedPicture(seed)
+    const body = {
+      media: { type: 'image', image_url: url },
+      categories: Object.keys(SHAPES),
+      config: { confidence: true },
+    }
+    const { detections, confidence } = await detect(body)
+    expect(confidence).toEqual({ calibrated: true })
+    const found = detections.map((one) => {
+      const [left, top, right, bottom] = cornersOf(one)
+      return { label: one.mention, left, top, right, bottom }
+    })
+    const right = new Set(matchBoxes(boxes, found, 0.5).pairs.map((pair) => pair.found))
+    for (const [i, one] of detections.entries()) errors.push((one.confidence! - Number(right.has(i))) ** 2)
+  }
+  expect(errors.length).toBeGreaterThan(300)
+  // Without the fit, it is 0.058.
+  expect(errors.reduce((sum, error) => sum + error, 0) / errors.length).toBeLessThanOrEqual(0.05)
 })
 
 /** The image as a camera stores it when held in this orientation. */

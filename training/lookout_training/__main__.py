@@ -106,6 +106,12 @@ def build_parser() -> argparse.ArgumentParser:
     decisions.add_argument("--pictures", type=int, default=100, help="to check with")
     decisions.add_argument("--shifted", type=int, default=100, help="pictures of the shifted world, to check with")
     decisions.add_argument("--fit", type=int, default=0, help="pictures to fit temperatures with")
+
+    detections = commands.add_parser("detections", help="pictures with the boxes of what is on them, to fit and to check `lookout calibrate` with; needs no PyTorch")
+    detections.add_argument("--output", type=Path, required=True, help="folder for a folder of each world")
+    for world in ("plain", "shifted", "hard", "empty"):
+        detections.add_argument(f"--{world}", type=int, default=0, help=f"pictures of the world {world}")
+    detections.add_argument("--first", type=int, default=0, help="the first picture of each world: others have other seeds")
     return parser
 
 
@@ -148,6 +154,10 @@ def main() -> None:
         from . import decision_set
 
         decision_set.run(arguments)
+    elif arguments.command == "detections":
+        from . import detection_set
+
+        detection_set.run(arguments)
     elif arguments.command == "tokenizer":
         from .config import CONFIGS
         from .corpus import corpus

@@ -1,7 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { DetectReply, Tiling } from '../../conversation/detect.ts'
 import type { DetectMeasure } from '../../conversation/detect-measure.ts'
-import type { DetectRequest, Exemplar } from '../../conversation/request/detect-request.ts'
+import type {
+  DetectRequest,
+  Exemplar,
+  Targets,
+  TrackMedia,
+  TrackRequest,
+} from '../../conversation/request/detect-request.ts'
+import type { TrackReply } from '../../conversation/track.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
@@ -16,6 +23,8 @@ import {
   type DetectResponseBody,
   detectBody,
 } from './wire/detect.ts'
+
+const PATIENCE_SECONDS = 2
 
 const READING: Reading<ReadBody<DetectRequestBody>> = {
   read: (call, bodies) => bodies.read(call, detectBody),
@@ -33,6 +42,7 @@ export function addDetect(app: FastifyInstance, serving: Serving): void {
       [URL]: (call) => detect(call, serving),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, serving, READING)
+        if (read.value.config?.tracks) throw invalidRequest('Tracks cannot be measured', ['config', 'tracks'])
         return toInputTokens(await serving.conversations.measureDetect(toDetectRequest(read.value), caller, signal))
       },
     },
@@ -41,10 +51,31 @@ export function addDetect(app: FastifyInstance, serving: Serving): void {
 
 export async function detect(call: ApiCall, serving: Serving): Promise<DetectResponseBody> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
+  if (read.value.config?.tracks) {
+    const tracked = await serving.conversations.track(toTrackRequest(read.value), caller, signal)
+    metered.finish(tracked.finishReason)
+    return toTracked(tracked)
+  }
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
-  const { detections, finishReason, tiling } = found
-  return { detections: detections.map(toDetection), finish_reason: finishReason, ...(tiling && toTiling(tiling)) }
+  return toBody(found, read.value.config?.evidence ?? false)
+}
+
+function toBody(found: DetectReply, explained: boolean): DetectResponseBody {
+  const { categories, isCalibrated: calibrated = false, finishReason, tiling } = found
+  return {
+    detections: found.detections.map((detection) => toDetection(detection, explained)),
+    ...(categories === undefined
+      ? {}
+      : {
+          categories: categories.map(({ label, complete, more }) => {
+            return { mention: label, complete, ...(explained ? { evidence: { more } } : {}) }
+          }),
+          confidence: { calibrated },
+        }),
+    finish_reason: finishReason,
+    ...(tiling && toTiling(tiling)),
+  }
 }
 
 /** Returns the model to use. `model` is optional: the contract's detect request has no such field. */
@@ -68,18 +99,52 @@ function detectsObjects({ served }: ServedModel): boolean {
 function toDetectRequest(body: DetectRequestBody): DetectRequest {
   const { tiles, smallest, looks } = body.config ?? {}
   return {
-    picture: body.media.image_url,
-    categories: body.categories ?? [],
-    exemplars: (body.exemplars ?? []).map(toExemplar),
-    negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
-    output: body.config?.output ?? 'box',
-    thinking: body.config?.enable_thinking ?? false,
+    ...toTargets(body),
+    picture: (body.media as ImageBody).image_url,
     tiles: tiles == null ? null : { grid: toGrid(tiles), smallest: smallest ?? null, looks: looks ?? 'all' },
   }
 }
 
 function toGrid(tiles: 'auto' | readonly number[]): NonNullable<DetectRequest['tiles']>['grid'] {
   return tiles === 'auto' ? tiles : [tiles[0]!, tiles[1]!]
+}
+
+/** The only media without tracks. */
+type ImageBody = Extract<DetectRequestBody['media'], { type: 'image' }>
+
+function toTrackRequest({ media, config, ...body }: DetectRequestBody): TrackRequest {
+  return {
+    ...toTargets({ media, config, ...body }),
+    media: toTrackMedia(media as Exclude<DetectRequestBody['media'], ImageBody>),
+    patience: config?.patience ?? PATIENCE_SECONDS,
+    state: config?.state ?? null,
+  }
+}
+
+function toTrackMedia(media: Exclude<DetectRequestBody['media'], ImageBody>): TrackMedia {
+  if (media.type === 'video') return { type: 'video', video: media.video_url }
+  const frames = media.frames.map(({ image_url: picture, timestamp: seconds }) => ({ picture, seconds }))
+  return { type: 'frames', frames }
+}
+
+function toTargets(body: DetectRequestBody): Targets {
+  return {
+    categories: body.categories ?? [],
+    exemplars: (body.exemplars ?? []).map(toExemplar),
+    negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
+    output: body.config?.output ?? 'box',
+    thinking: body.config?.enable_thinking ?? false,
+    confidence: toConfidence(body.config),
+  }
+}
+
+/** The least confidence with one object more of each list, of which most are wrong. */
+const LEAST_THOROUGH = 0.05
+
+function toConfidence(config: DetectRequestBody['config']): DetectRequest['confidence'] {
+  if (!config?.confidence) return null
+  const isThorough = config.confidence === 'thorough'
+  return { isThorough, least: config.min_confidence ?? (isThorough ? LEAST_THOROUGH : 0) }
 }
 
 function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
@@ -93,11 +158,40 @@ function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemp
   }
 }
 
-function toDetection(detection: DetectReply['detections'][number]): DetectResponseBody['detections'][number] {
-  const { mention } = detection
-  if ('point' in detection) return { mention, point: detection.point }
-  const { topLeft, bottomRight } = detection.box
-  return { mention, point_box: { top_left: topLeft, bottom_right: bottomRight } }
+function toTracked({ detections, times, framesLeft, state, finishReason }: TrackReply): DetectResponseBody {
+  return {
+    detections: detections.map(({ track, seconds: timestamp, ...found }) => ({
+      ...toDetection(found, false),
+      track,
+      timestamp,
+    })),
+    finish_reason: finishReason,
+    timestamps: [...times],
+    ...(framesLeft === 0 ? {} : { frames_left: framesLeft }),
+    state,
+  }
+}
+
+type DetectionBody = DetectResponseBody['detections'][number]
+
+function toDetection(detection: DetectReply['detections'][number], explained: boolean): DetectionBody {
+  const { mention, confidence, evidence } = detection
+  return {
+    mention,
+    ...('point' in detection
+      ? { point: detection.point }
+      : { point_box: { top_left: detection.box.topLeft, bottom_right: detection.box.bottomRight } }),
+    ...(confidence === undefined ? {} : { confidence }),
+    ...(evidence === undefined || !explained ? {} : { evidence: toEvidence(evidence) }),
+  }
+}
+
+function toEvidence({
+  listLength,
+  read,
+  ...evidence
+}: NonNullable<DetectReply['detections'][number]['evidence']>): NonNullable<DetectionBody['evidence']> {
+  return { ...evidence, list_length: listLength, ...(read === null ? {} : { read }) }
 }
 
 function toTiling({ grids, looks, tilesLeft }: Tiling): Pick<DetectResponseBody, 'tiles' | 'looks' | 'tiles_left'> {

@@ -5,6 +5,7 @@ import { ConfigError } from '../../config/config.ts'
 import { MediaError, openMedium, sendMedia } from '../asking/media.ts'
 import type { Example } from './examples.ts'
 import type { Judged } from './judged.ts'
+import { twoAtOnce } from './two-at-once.ts'
 
 export interface ExampleAsking {
   readonly client: LookoutClient
@@ -17,8 +18,6 @@ export interface ExampleAsking {
 
 /** Limit of the API. */
 const MOST_QUESTIONS = 400
-/** Requests at a time, so that one picture is read while another is encoded. */
-const AT_ONCE = 2
 
 /**
  * Asks all questions about each file at once. Questions that the model gives no answer to are left out.
@@ -28,23 +27,17 @@ const AT_ONCE = 2
 export async function askExamples(examples: readonly Example[], asking: ExampleAsking): Promise<readonly Judged[]> {
   const batches = [...Map.groupBy(examples.entries(), ([, { file }]) => file).values()]
   const judged: (Judged | null)[] = []
-  const queue = batches.values()
-  let done = 0
-  const worker = async () => {
-    // Both workers take from the one iterator.
-    for (const batch of queue) {
-      for (let from = 0; from < batch.length; from += MOST_QUESTIONS) {
-        const part = batch.slice(from, from + MOST_QUESTIONS)
-        const answers = await askAbout(
-          part.map(([, example]) => example),
-          asking,
-        )
-        for (const [i, [index, example]] of part.entries()) judged[index] = judge(example, answers[i]!)
-      }
-      asking.onFile?.(++done, batches.length)
+  const askAll = async (batch: (typeof batches)[number]) => {
+    for (let from = 0; from < batch.length; from += MOST_QUESTIONS) {
+      const part = batch.slice(from, from + MOST_QUESTIONS)
+      const answers = await askAbout(
+        part.map(([, example]) => example),
+        asking,
+      )
+      for (const [i, [index, example]] of part.entries()) judged[index] = judge(example, answers[i]!)
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  await twoAtOnce(batches, askAll, asking.onFile)
   return judged.filter((one) => one !== null)
 }
 

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { parseRecord } from '../../lib/parse-json.ts'
+import { type JsonObject, parseRecord } from '../../lib/parse-json.ts'
 import { type AskedQuestion, toQuestion } from '../deciding/question-file.ts'
 import { readText } from '../options.ts'
 import type { CalibratedType } from './judged.ts'
@@ -23,28 +23,40 @@ export interface Example {
 const FILE_NAME = 'examples.jsonl'
 const MOST_COUNTED = 20
 
+/** A line of a list of examples. */
+export interface ExampleLine {
+  /** As `examples.jsonl:12`. */
+  readonly place: string
+  /** That files are named relative to. */
+  readonly folder: string
+  readonly fields: JsonObject
+}
+
 /**
- * Reads examples: a JSON object on each line, with `file`, a question as in questions.yaml, and its `answer`. Files are named
- * relative to the folder that the list is in.
+ * Reads a list of examples: a JSON object on each line.
  * @param path of the list, or of a folder with `examples.jsonl`.
  * @throws ConfigError naming the file and the line.
  */
-export async function readExamples(path: string): Promise<readonly Example[]> {
+export async function readLines(path: string): Promise<readonly ExampleLine[]> {
   const list = (await stat(path).catch(() => null))?.isDirectory() ? join(path, FILE_NAME) : path
   const text = await readText(list)
-  const examples = text
-    .split('\n')
-    .flatMap((line, index) => (line.trim() === '' ? [] : [readExample(line, `${list}:${index + 1}`, dirname(list))]))
-  if (examples.length === 0) throw new ConfigError(`${list} has no examples`)
-  return examples
+  const lines = text.split('\n').flatMap((line, index) => {
+    if (line.trim() === '') return []
+    const place = `${list}:${index + 1}`
+    const fields = parseRecord(line)
+    if (fields === null) throw new ConfigError(`${place}: expected a JSON object`)
+    return [{ place, folder: dirname(list), fields }]
+  })
+  if (lines.length === 0) throw new ConfigError(`${list} has no examples`)
+  return lines
 }
 
-function readExample(line: string, place: string, folder: string): Example {
+/** Reads a line with `file`, a question as in questions.yaml, and its `answer`. @throws ConfigError naming the line. */
+export function toExample({ place, folder, fields }: ExampleLine): Example {
   const fail = (problem: string): never => {
     throw new ConfigError(`${place}: ${problem}`)
   }
-  const read = parseRecord(line) ?? fail('expected a JSON object')
-  const { file, answer, ...asked } = read
+  const { file, answer, ...asked } = fields
   if (typeof file !== 'string' || file === '') return fail("expected 'file', the path of a picture")
   if (answer === undefined) return fail("expected 'answer', the right one")
   const question = toQuestion(asked, null)!

@@ -1,3 +1,4 @@
+import { halves } from './halves.ts'
 import { CALIBRATED_TYPES, type CalibratedType, type Judged, qualityOf, type Temperatures, tempered } from './judged.ts'
 
 /** As in the card's schema. Examples that a model answers without a mistake have no best temperature above the least. */
@@ -44,10 +45,7 @@ export function fitTemperatures(judged: readonly Judged[]): Temperatures {
  * it. Null where a half would be empty.
  */
 export function crossFitted(judged: readonly Judged[]): readonly Judged[] | null {
-  const files = [...new Set(judged.map(({ file }) => file))]
-  const even = new Set(files.filter((_, index) => index % 2 === 0))
-  const halves = [true, false].map((isEven) => judged.filter(({ file }) => even.has(file) === isEven))
-  const [first, second] = halves as [Judged[], Judged[]]
+  const [first, second] = halves(judged)
   if (first.length === 0 || second.length === 0) return null
   return [...tempered(first, fitTemperature(second)), ...tempered(second, fitTemperature(first))]
 }

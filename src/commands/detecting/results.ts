@@ -1,4 +1,4 @@
-import type { Detection } from '../../client/answers.ts'
+import type { Detection, Detections } from '../../client/answers.ts'
 import type { Mark } from '../../drawing/mark.ts'
 import { toCoco } from '../../exports/coco.ts'
 import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'
@@ -12,6 +12,8 @@ export interface SearchedPicture {
   readonly width: number
   readonly height: number
   readonly detections: readonly Detection[]
+  readonly categories?: Detections['categories']
+  readonly confidence?: Detections['confidence']
   readonly finish_reason: string
 }
 
@@ -22,12 +24,22 @@ export function cocoText(results: readonly SearchedPicture[], names: readonly st
   return `${JSON.stringify(toCoco(pictures, origin))}\n`
 }
 
-/** The names of the columns, and a row for each detection; for a picture without any, its name and empty cells. */
-export function detectionRows(results: readonly SearchedPicture[], isPoints: boolean): string[][] {
-  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
+/**
+ * The names of the columns, and a row for each detection; for a picture without any, its name and empty cells.
+ * @param isRated whether there is a column for how likely each is to be right.
+ */
+export function detectionRows(
+  results: readonly SearchedPicture[],
+  { isPoints, isRated }: { readonly isPoints: boolean; readonly isRated: boolean },
+): string[][] {
+  const places = isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom']
+  const head = ['file', 'label', ...places, ...(isRated ? ['confidence'] : [])]
   const rows = results.flatMap(({ name, detections }) => {
     if (detections.length === 0) return [head.map((_, column) => (column === 0 ? name : ''))]
-    return detections.map((detection) => [name, detection.mention, ...numbersOf(detection).map(String)])
+    return detections.map((detection) => {
+      const rated = isRated ? [detection.confidence!.toFixed(3)] : []
+      return [name, detection.mention, ...numbersOf(detection).map(String), ...rated]
+    })
   })
   return [head, ...rows]
 }
@@ -49,10 +61,11 @@ function numbersOf({ point, point_box: box }: Detection): number[] {
 
 /** @param name as the exported file is to name it. */
 export function toDetected({ width, height, detections }: SearchedPicture, name: string): DetectedPicture {
-  const boxes = detections.flatMap(({ mention, point_box: box }) => {
+  const boxes = detections.flatMap(({ mention, point_box: box, confidence }) => {
     if (!box) return []
     const { top_left: from, bottom_right: to } = box
-    return [{ label: mention, left: from.x, top: from.y, right: to.x, bottom: to.y }]
+    const rated = confidence === undefined ? {} : { confidence }
+    return [{ label: mention, left: from.x, top: from.y, right: to.x, bottom: to.y, ...rated }]
   })
   const points = detections.flatMap(({ mention, point, point_box: box }) => {
     return point && !box ? [{ label: mention, ...point }] : []

@@ -19,6 +19,7 @@ export interface Found {
   readonly label: string
   readonly box?: { readonly left: number; readonly top: number; readonly right: number; readonly bottom: number }
   readonly point?: { readonly x: number; readonly y: number }
+  readonly confidence?: number
 }
 
 /** What the tools do: they ask a server about media, as the commands of the same names do. */
@@ -67,7 +68,17 @@ export class Eyes {
     call: Call,
     name: string,
     categories: readonly string[],
-    { points, draws, tiles }: { readonly points: boolean; readonly draws: boolean; readonly tiles: boolean },
+    {
+      points,
+      draws,
+      least,
+      tiles,
+    }: {
+      readonly points: boolean
+      readonly draws: boolean
+      readonly least: number | null
+      readonly tiles: boolean
+    },
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
     const source = await call.media.open(name, call)
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
@@ -83,7 +94,11 @@ export class Eyes {
         model,
         media: { type: 'image', image_url: sent!.url },
         ...(categories.length === 0 ? {} : { categories }),
-        config: { output: points ? 'point' : 'box', ...(tiles ? { tiles: 'auto' } : {}) },
+        config: {
+          output: points ? 'point' : 'box',
+          ...(least === null ? {} : { confidence: true, min_confidence: least }),
+          ...(tiles ? { tiles: 'auto' } : {}),
+        },
       }
       return client.detect(body, call.signal)
     })
@@ -175,8 +190,9 @@ async function opened(call: Call, names: readonly string[]): Promise<Source[]> {
   return sources
 }
 
-function toFound({ mention: label, point, point_box: box }: Detection): Found {
-  if (!box) return { label, point: point! }
+function toFound({ mention: label, point, point_box: box, confidence }: Detection): Found {
+  const rated = confidence === undefined ? {} : { confidence }
+  if (!box) return { label, point: point!, ...rated }
   const { top_left: from, bottom_right: to } = box
-  return { label, box: { left: from.x, top: from.y, right: to.x, bottom: to.y } }
+  return { label, box: { left: from.x, top: from.y, right: to.x, bottom: to.y }, ...rated }
 }

@@ -171,6 +171,14 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
         page,
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
+        min_confidence: z
+          .number()
+          .min(0)
+          .max(1)
+          .optional()
+          .describe(
+            'Leaves out what is less likely to be right. With it, even with 0, each detection has a confidence.',
+          ),
         draw: z.boolean().optional().describe('Whether to return the picture with the places drawn as well.'),
         tiles: z
           .boolean()
@@ -185,15 +193,19 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
             label: z.string(),
             box: z.object({ left: z.number(), top: z.number(), right: z.number(), bottom: z.number() }).optional(),
             point: z.object({ x: z.number(), y: z.number() }).optional(),
+            confidence: z.number().optional(),
           }),
         ),
         complete,
       }),
       annotations: READ_ONLY,
     },
-    ({ image, page, categories = [], output = 'box', draw = false, tiles = false }, context) =>
+    (
+      { image, page, categories = [], output = 'box', min_confidence: least = null, draw = false, tiles = false },
+      context,
+    ) =>
       respond(context, [image], page, async (call) => {
-        const how = { points: output === 'point', draws: draw, tiles }
+        const how = { points: output === 'point', draws: draw, least, tiles }
         const { drawing, ...found } = await eyes.detect(call, image, categories, how)
         return {
           content: [

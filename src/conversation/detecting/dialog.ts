@@ -8,21 +8,35 @@ import type { DecodedImage } from '../../media/decoding/protocol.ts'
 import type { Size } from '../../media/pixels.ts'
 import type { LoadedMedia, LoadedPart } from '../prompt/media-parts.ts'
 import { dialectOf, sceneOf } from '../reply/grounding.ts'
-import type { DetectRequest, ExemplarAnnotation } from '../request/detect-request.ts'
+import type { DetectRequest, ExemplarAnnotation, Targets, TrackMedia } from '../request/detect-request.ts'
 import type { MediaContent, MediaUrl, PlacedMessage } from '../request/message.ts'
 import { centre } from './detection.ts'
 
+interface PlacedUrl {
+  readonly url: MediaUrl
+  readonly param: Path
+}
+
 /** Returns the URLs of all images. The image to search is last. */
-export function imageUrlsOf({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: Path }[] {
+export function imageUrlsOf(request: DetectRequest): PlacedUrl[] {
+  return [...exemplarUrlsOf(request), { url: request.picture, param: ['media', 'image_url'] }]
+}
+
+export function exemplarUrlsOf({ exemplars, negatives }: Targets): PlacedUrl[] {
   return [
     ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: ['exemplars', i, 'media', 'image_url'] })),
     ...negatives.map((url, i) => ({ url, param: ['negative_exemplars', i, 'media', 'image_url'] })),
-    { url: picture, param: ['media', 'image_url'] },
   ]
 }
 
+/** Returns the URLs of the frames, or of the video. */
+export function trackUrlsOf(media: TrackMedia): PlacedUrl[] {
+  if (media.type === 'video') return [{ url: media.video, param: ['media', 'video_url'] }]
+  return media.frames.map(({ picture: url }, i) => ({ url, param: ['media', 'frames', i, 'image_url'] }))
+}
+
 interface Search {
-  readonly request: DetectRequest
+  readonly request: Targets
   readonly labels: readonly string[] | null
   readonly kind: DetectionKind
   readonly model: ServedModel

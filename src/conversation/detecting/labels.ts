@@ -2,7 +2,7 @@ import type { DetectionKind } from '../../grounding/dialect.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
 import { sumOf } from '../../lib/sum.ts'
-import type { DetectRequest } from '../request/detect-request.ts'
+import type { Targets } from '../request/detect-request.ts'
 
 /** Maximum characters of all labels together. They become part of a pattern, whose size is limited. */
 const MOST_CHARACTERS = 4000
@@ -19,7 +19,7 @@ export function groupsOf(labels: readonly string[] | null): readonly (readonly s
 /**
  * Returns the labels that objects may have: the categories or, without any, the exemplars' mentions. Null for any label.
  */
-export function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] | null {
+export function labelsOf({ categories, exemplars }: Targets): readonly string[] | null {
   const shown = exemplars.flatMap(({ annotations }, i) =>
     annotations.map(({ mention }, j) => {
       if (mention !== null || new Set(categories).size === 1) return mention ?? categories[0]!
@@ -38,7 +38,7 @@ export function labelsOf({ categories, exemplars }: DetectRequest): readonly str
 
 /** Points are requested for a single label, or from a model without boxes. Otherwise they are the centres of boxes. */
 export function kindToFind(
-  { output, exemplars, negatives }: DetectRequest,
+  { output, exemplars, negatives }: Targets,
   labels: readonly string[] | null,
   { served }: ServedModel,
 ): DetectionKind {

@@ -1,9 +1,30 @@
 import type { Annotation, GridPoint, Leaf } from '../../grounding/annotation.ts'
+import type { AnswerForm } from '../../grounding/answer-form.ts'
+import { evidenceIn, type PlaceEvidence } from '../../grounding/evidence.ts'
+import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 
 interface DetectionSearchParts extends SearchParts {
   /** The labels that objects may have, by the names that the model writes for them; null for any name. */
   readonly labels: ReadonlyMap<string, string> | null
+  /** The beginning of the answer, where it is part of the prompt. What it has is not among what is found. */
+  readonly begun?: string
+}
+
+/** An object that the model would not have given by itself. */
+export interface FurtherObject {
+  readonly leaf: Leaf
+  /** As if it had begun to write it. */
+  readonly place: PlaceEvidence
+}
+
+/** An answer up to the end of its last object. */
+export interface AnswerSoFar {
+  /** All that the model wrote, thoughts included. */
+  readonly text: string
+  /** The answer alone. */
+  readonly answer: string
+  readonly isEmpty: boolean
 }
 
 /** Boxes with at least this intersection over union are the same object. */
@@ -13,20 +34,93 @@ const SAME_POINT_DISTANCE = 5
 /** After this many known objects in a row, the model is repeating itself. */
 const MAX_REPETITIONS = 8
 
+/** What a model wrote without any of it being found in its text. */
+const UNKNOWN: PlaceEvidence = { begin: 0, near: 0, mean: 0 }
+
+interface SearchEvidence {
+  /** For each of the leaves. */
+  readonly places: readonly PlaceEvidence[]
+  /** The chance of going on at the end: 1 of an answer that was cut off; null where the engine does not tell. */
+  readonly more: number | null
+}
+
 /** Collects the objects in the model's answer to one detection question, without duplicates. */
 export class DetectionSearch extends AnnotationSearch {
   readonly leaves: Leaf[] = []
   readonly #labels: DetectionSearchParts['labels']
   #repeated = 0
+  /** Number of places that were read so far, known ones too. */
+  #read = 0
+  /** Which of them each leaf is. */
+  readonly #places: number[] = []
+  readonly #tokens: TokenLogProb[] = []
+  /** Of all tokens, those of thoughts too. */
+  #text = ''
+  #end: TokenLogProb | null = null
+  #isRated = true
 
-  constructor({ labels, ...parts }: DetectionSearchParts) {
+  constructor({ labels, begun = '', ...parts }: DetectionSearchParts) {
     super(parts)
     this.#labels = labels
+    if (begun === '') return
+    this.#tokens.push({ text: begun, bytes: [...Buffer.from(begun)], logProb: 0, top: [] })
+    this.#read = parts.reader.push(begun).filter(({ kind }) => kind !== 'prose').length
   }
 
   /** Whether the model only repeats known objects. A small model may never stop by itself. */
   protected get isSatisfied(): boolean {
     return this.#repeated >= MAX_REPETITIONS
+  }
+
+  /** Null for any. */
+  get labels(): readonly string[] | null {
+    return this.#labels && [...this.#labels.values()]
+  }
+
+  /** Whether the engine gave log-probabilities of all its text. */
+  get isRated(): boolean {
+    return this.#isRated
+  }
+
+  /** How sure the model was of its answer. Call at the end. @param form that of the answer. */
+  evidence(form: AnswerForm): SearchEvidence {
+    const { places, more } = evidenceIn(this.#tokens, this.#end, form)
+    return { places: this.#places.map((index) => places[index] ?? UNKNOWN), more: this.isComplete ? more : 1 }
+  }
+
+  /** Where the answer would go on with another object. */
+  soFar(form: AnswerForm): AnswerSoFar {
+    const bytes = Buffer.from(this.#tokens.flatMap((token) => token.bytes))
+    const text = bytes.toString('latin1')
+    const last = [...text.matchAll(form.object)].at(-1)
+    const kept = bytes.subarray(0, last === undefined ? 0 : last.index + last[0].length).toString()
+    const thought = this.#text.slice(0, this.#text.length - bytes.toString().length)
+    return { text: thought + kept, answer: kept, isEmpty: last === undefined }
+  }
+
+  /** A search for one object more in what follows the beginning of this answer. */
+  continued(parts: Omit<DetectionSearchParts, 'labels'>): DetectionSearch {
+    return new DetectionSearch({ ...parts, labels: this.#labels })
+  }
+
+  /** The last object that was found; null if there is none. */
+  newest(form: AnswerForm): FurtherObject | null {
+    const leaf = this.leaves.at(-1)
+    return leaf === undefined ? null : { leaf, place: this.evidence(form).places.at(-1)! }
+  }
+
+  protected override note({ text }: TextEvent): void {
+    this.#text += text
+  }
+
+  override take(event: TextEvent | FinishEvent): void {
+    if (event.type === 'finish') this.#end = event.end ?? null
+    else this.#isRated &&= event.logProbs !== undefined
+    super.take(event)
+  }
+
+  protected override rate(tokens: readonly TokenLogProb[]): void {
+    this.#tokens.push(...tokens)
   }
 
   fail(error: unknown): never {
@@ -35,6 +129,7 @@ export class DetectionSearch extends AnnotationSearch {
 
   protected keep(annotation: Annotation): void {
     if (annotation.kind !== 'point' && annotation.kind !== 'point_box') return
+    const place = this.#read++
     // An engine that enforces the constraint produces no other labels.
     const mention = this.#labels === null ? annotation.mention : this.#labels.get(annotation.mention ?? '')
     if (this.#labels !== null && mention === undefined) return
@@ -43,11 +138,13 @@ export class DetectionSearch extends AnnotationSearch {
     else {
       this.#repeated = 0
       this.leaves.push(leaf)
+      this.#places.push(place)
     }
   }
 }
 
-function same(a: Leaf, b: Leaf): boolean {
+/** Whether two leaves are the same object. */
+export function same(a: Leaf, b: Leaf): boolean {
   if (a.mention !== b.mention || a.kind !== b.kind) return false
   const near = (p: GridPoint, q: GridPoint) => Math.max(Math.abs(p.x - q.x), Math.abs(p.y - q.y)) <= SAME_POINT_DISTANCE
   if (a.kind === 'point') return near(a.points[0]!, b.points[0]!)
@@ -60,7 +157,7 @@ function equal(p: GridPoint, q: GridPoint): boolean {
 }
 
 /** Intersection over union of two boxes, 0..1. */
-function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
+export function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
   const width = Math.min(a[1]!.x, b[1]!.x) - Math.max(a[0]!.x, b[0]!.x)
   const height = Math.min(a[1]!.y, b[1]!.y) - Math.max(a[0]!.y, b[0]!.y)
   const common = Math.max(0, width) * Math.max(0, height)

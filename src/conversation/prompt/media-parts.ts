@@ -13,7 +13,7 @@ import type { MediaLoader } from '../../media/media-loader.ts'
 import type { MediaInput, MediaRequest } from '../../media/media-request.ts'
 import type { MediaReference } from '../../media/media-source.ts'
 import type { RgbImage, Size } from '../../media/pixels.ts'
-import type { ImageLimits } from '../../models/card.ts'
+import type { ImageLimits, VideoLimits } from '../../models/card.ts'
 import {
   type ImageContent,
   type MediaContent,
@@ -132,6 +132,19 @@ export function loadCuts(
   { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
 ): Promise<DecodedImage> {
   return byName(param, (name) => media.cuts({ reference: referTo(url), param: name, signal }, target, cuts))
+}
+
+/**
+ * Loads a video's pictures by its URL, at a model's size for still pictures.
+ * @throws ApiError 400 naming the video.
+ */
+export async function loadVideoPictures(
+  { url, param }: { readonly url: MediaUrl; readonly param: Path },
+  { limits, maxFrames }: { readonly limits: VideoLimits; readonly maxFrames: number },
+  { media, signal }: Pick<MediaOptions, 'media' | 'signal'>,
+): Promise<DecodedVideo> {
+  const wish = { limits, maxFrames, sound: null }
+  return byName(param, (name) => media.video({ reference: referTo(url), param: name, signal }, wish))
 }
 
 async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {

@@ -1,15 +1,17 @@
 import type { Annotation, Prose } from '../../grounding/annotation.ts'
 import type { AnnotationReader } from '../../grounding/dialect.ts'
-import type { FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
+import type { FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import type { Branch } from '../../inference/contract/work.ts'
 import { internalError } from '../../lib/errors.ts'
-import type { ReplyPiece, TextStage } from './reply-piece.ts'
+import { LogProbReader } from './log-prob-reader.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+import type { ReplyReader } from './reply-reader.ts'
 
 export interface SearchParts {
   readonly branch: Branch
   /** Removes thoughts from the model's text. */
-  readonly reply: TextStage
+  readonly reply: ReplyReader
   /** Reads annotations from the remaining text. */
   readonly reader: AnnotationReader
 }
@@ -17,7 +19,7 @@ export interface SearchParts {
 /** Searches one completion for annotations, and stops when it needs no more text. */
 export abstract class AnnotationSearch {
   readonly branch: Branch
-  readonly #reply: TextStage
+  readonly #reply: LogProbReader
   readonly #reader: AnnotationReader
   #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
   /** Tokens of the texts read so far. */
@@ -25,7 +27,7 @@ export abstract class AnnotationSearch {
 
   constructor({ branch, reply, reader }: SearchParts) {
     this.branch = branch
-    this.#reply = reply
+    this.#reply = new LogProbReader(reply)
     this.#reader = reader
   }
 
@@ -53,6 +55,9 @@ export abstract class AnnotationSearch {
 
   protected note(_token: TextEvent): void {}
 
+  /** Receives the tokens of the reply, without those of thoughts, where the branch asks for log-probabilities. */
+  protected rate(_tokens: readonly TokenLogProb[]): void {}
+
   take(event: TextEvent | FinishEvent): void {
     if (event.type === 'finish') {
       this.end(event.reason === 'length')
@@ -62,7 +67,7 @@ export abstract class AnnotationSearch {
     for (const token of tokenTexts(event)) {
       this.tokens += token.tokens
       this.note(token)
-      this.#read(this.#reply.push(token.text))
+      this.#read(this.#reply.push(token))
       if (this.isOver) return
     }
   }
@@ -70,13 +75,17 @@ export abstract class AnnotationSearch {
   /** @param cut whether the answer was truncated. */
   end(cut: boolean): void {
     this.#read(this.#reply.end(cut))
+    this.rate(this.#reply.rest)
     this.#keepAll(this.#reader.end(cut))
     this.#state = cut ? 'cut' : 'complete'
   }
 
   #read(pieces: readonly ReplyPiece[]): void {
     // Reasoning is not part of the answer.
-    for (const piece of pieces) if (piece.type === 'text') this.#keepAll(this.#reader.push(piece.text))
+    for (const piece of pieces) {
+      if (piece.logProbs !== undefined) this.rate(piece.logProbs)
+      if (piece.type === 'text') this.#keepAll(this.#reader.push(piece.text))
+    }
   }
 
   #keepAll(found: readonly (Prose | Annotation)[]): void {

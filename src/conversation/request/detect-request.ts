@@ -4,8 +4,28 @@ import type { TileWish } from '../../media/tile-plan.ts'
 import type { MediaUrl } from './message.ts'
 
 /** A parsed detect request. */
-export interface DetectRequest {
+export interface DetectRequest extends Targets {
   readonly picture: MediaUrl
+  /** How a large picture is searched tile by tile; null to search it whole. */
+  readonly tiles: (TileWish & { readonly looks: (typeof LOOKS)[number] }) | null
+}
+
+/** A parsed detect request about things that move. */
+export interface TrackRequest extends Targets {
+  readonly media: TrackMedia
+  /** How long a thing that is not seen stays the same one, in seconds. */
+  readonly patience: number
+  /** What the reply to the frames before said of them; null at the beginning. */
+  readonly state: string | null
+}
+
+export type TrackMedia =
+  | { readonly type: 'video'; readonly video: MediaUrl }
+  /** At least one, in order of time. */
+  | { readonly type: 'frames'; readonly frames: readonly { readonly picture: MediaUrl; readonly seconds: number }[] }
+
+/** What is searched for, and how. */
+export interface Targets {
   /** The labels to look for. Without categories and exemplars, every object is detected. */
   readonly categories: readonly string[]
   readonly exemplars: readonly Exemplar[]
@@ -13,8 +33,15 @@ export interface DetectRequest {
   readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
-  /** How a large picture is searched tile by tile; null to search it whole. */
-  readonly tiles: (TileWish & { readonly looks: (typeof LOOKS)[number] }) | null
+  /** Null where it is not asked how sure the model is. */
+  readonly confidence: ConfidenceRequest | null
+}
+
+export interface ConfidenceRequest {
+  /** Objects with less are left out, from 0 to 1. */
+  readonly least: number
+  /** Whether the model is asked for one object more of each list, and about each place. */
+  readonly isThorough: boolean
 }
 
 /** Which things are looked at a second time, closer: none, those of the coarser grids, or all. */

@@ -163,6 +163,7 @@ test('detect releases the image, the exemplars and the negative exemplars', asyn
     output: 'box',
     thinking: false,
     tiles: null,
+    confidence: null,
   } as const
   await conversations.detect(request, caller(), never)
   expect(asked.heldBytes()).toBe(0)

@@ -1,4 +1,5 @@
 import type { Annotation, GridPoint, Leaf, Prose } from '../annotation.ts'
+import { COORDINATE, numbersOf } from '../answer-form.ts'
 import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { upTo } from '../numbers.ts'
@@ -41,6 +42,11 @@ export function jsonDialect(form: JsonForm): Dialect {
       .join(', ')
   }
   const kindOf = (format: string): DetectionKind => (format === 'point' ? 'point' : 'box')
+  const objectPattern = (kind: DetectionKind, labels: readonly string[] | null, scene: Scene) => {
+    const label = labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
+    const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, label)
+    return `\\{"${first}": ${rest}\\}`
+  }
   const { indent } = form
   return {
     formats: KINDS.filter((kind) => form.keys[kind] !== undefined),
@@ -61,16 +67,45 @@ export function jsonDialect(form: JsonForm): Dialect {
         return `\`\`\`json\n[${lines.join(',')}${lines.length > 0 ? '\n' : ''}]\n\`\`\``
       },
       pattern(kind, labels, scene) {
-        const label =
-          labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
-        const [first, rest] = membersOf(form, kind, `${coordinates(kind, scene)}\\]`, label)
-        const object = `\\{"${first}": ${rest}\\}`
+        const object = objectPattern(kind, labels, scene)
         // There may be many labels, so the pattern contains them only once.
         if (indent === null) return `\\[(?:${object}(?:, )?)*\\]`
         return `\`\`\`json\\n\\[(?:\\n${indent}${object},?)*\\n?\\]\\n\`\`\``
       },
+      another(kind, labels, scene, isFirst) {
+        const object = objectPattern(kind, labels, scene)
+        if (indent === null) return `${isFirst ? '\\[' : ', '}${object}`
+        return `${isFirst ? '```json\\n\\[' : ','}\\n${indent}${object}`
+      },
+      form(kind, scene) {
+        const { width, height } = form.space(scene)
+        const { decimals = 0, keys, yFirst } = form
+        const axes = [
+          { axis: 'x', most: width, decimals },
+          { axis: 'y', most: height, decimals },
+        ] as const
+        const numbers = numbersOf(kind, yFirst ? [axes[1], axes[0]] : axes)
+        const coordinates = numbers.map(() => COORDINATE).join('\\s*,\\s*')
+        const rest = `(?:[^{}"]|${LABEL})*`
+        return {
+          object: new RegExp(`\\{${rest}"${keys[kind]}"\\s*:\\s*\\[\\s*${coordinates}\\s*\\]${rest}\\}`, 'dg'),
+          numbers,
+          goesOn: listGoesOn,
+        }
+      },
     },
   }
+}
+
+/** Whether a list goes on, behind an object or at its beginning. */
+function listGoesOn(text: string, isFirst: boolean): boolean | null {
+  if (isFirst) {
+    const begun = /(\{)|\[(\s*\S?)/.exec(text)
+    if (begun === null || begun[2] === '') return null
+    return begun[1] !== undefined || /^\s|\{/.test(begun[2]!)
+  }
+  // A comma comes before the line of the next object, and none before the last bracket.
+  return /^[ \t]*$/.test(text) ? null : /^[ \t]*[,{]/.test(text)
 }
 
 /** The first key of an object, and the pattern of what follows it. */

@@ -1,4 +1,5 @@
 import type { Leaf } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import { type Dialect, escapePattern, GRID_NUMBER, type Scene, withoutAny } from '../dialect.ts'
 import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 import { boxesIn } from './ref-box.ts'
@@ -24,11 +25,19 @@ export const lightOnOcr: Dialect = {
     question: () => '',
     written,
     answer: (leaves) => leaves.map(figureOf).join('\n'),
-    pattern(_kind, labels) {
-      const name = labels === null ? '[^\\[\\]\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
-      return `(?:!\\[${name}\\]\\(${FILE}\\)${BOX}\\n?)*`
-    },
+    pattern: (_kind, labels) => `(?:${figurePattern(labels)}\\n?)*`,
+    another: (_kind, labels, _scene, isFirst) => `${isFirst ? '' : '\\n'}${figurePattern(labels)}`,
+    form: (kind) => ({
+      object: /!\[[^[\]\n]*\]\(image_\d+\.png\)[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t]*,[ \t]*(\d+)/dg,
+      numbers: numbersOf(kind, alike({ most: 1000 })),
+      goesOn: linesGoOn('!'),
+    }),
   },
+}
+
+function figurePattern(labels: readonly string[] | null): string {
+  const name = labels === null ? '[^\\[\\]\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
+  return `!\\[${name}\\]\\(${FILE}\\)${BOX}`
 }
 
 function figureOf({ mention = '', points }: Leaf, index: number): string {

@@ -1,6 +1,8 @@
 import type { Annotation, Attributes, Prose } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import {
   type AnnotationReader,
+  type DetectionKind,
   type Dialect,
   escapePattern,
   GRID_NUMBER,
@@ -44,14 +46,26 @@ export const markup: Dialect = {
     instruction: formatHint,
     question: (_kind, labels) => (labels === null ? 'Detect all objects.' : `Detect: ${labels.join(', ')}`),
     answer: (leaves) => (leaves.length === 0 ? NOTHING : leaves.map(formatLeaf).join('\n')),
-    pattern(kind, labels) {
-      const mention = labels === null ? MENTION : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
-      const leaf = `<${TAG_OF[kind]} mention="${mention}"> ${BODY[kind]}</${TAG_OF[kind]}>`
-      // There may be many labels, so the pattern contains them only once.
-      return `${escapePattern(NOTHING)}|(?:${leaf}\\n?)+`
-    },
+    // There may be many labels, so the pattern contains them only once.
+    pattern: (kind, labels) => `${escapePattern(NOTHING)}|(?:${leafPattern(kind, labels)}\\n?)+`,
+    another: (kind, labels, _scene, isFirst) => `${isFirst ? '' : '\\n'}${leafPattern(kind, labels)}`,
+    form: (kind) => ({
+      object: new RegExp(
+        `<${TAG_OF[kind]}\\b[^<>]*>${PLACE.repeat(kind === 'point' ? 1 : 2)}\\s*</[a-z_]+\\s*>`,
+        'dgi',
+      ),
+      numbers: numbersOf(kind, alike({ most: 1000 })),
+      goesOn: linesGoOn('<'),
+    }),
   },
 }
+
+function leafPattern(kind: DetectionKind, labels: readonly string[] | null): string {
+  const mention = labels === null ? MENTION : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
+  return `<${TAG_OF[kind]} mention="${mention}"> ${BODY[kind]}</${TAG_OF[kind]}>`
+}
+
+const PLACE = '\\s*\\(\\s*(\\d+)\\s*,\\s*(\\d+)\\s*\\)'
 
 /** Reads the markup in a text that nothing has asked for: what is no annotation stays as it is. */
 export function freeMarkupReader(scene: Scene): AnnotationReader {

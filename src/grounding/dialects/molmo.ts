@@ -1,4 +1,5 @@
 import type { GridPoint, Leaf } from '../annotation.ts'
+import { alike, COORDINATE, linesGoOn } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
@@ -29,11 +30,35 @@ export const molmo: Dialect = {
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
     answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves).map(tagOf).join('\n')),
     pattern(_kind, labels) {
-      const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
+      const name = namePattern(labels)
       const single = ` x="${PERCENT}" y="${PERCENT}"`
       return `${escapePattern(NOTHING)}|(?:<point(?:${single}|s${numbered()}) alt="${name}">[^<]*<\\/points?>\\n?)+`
     },
+    another(_kind, labels, _scene, isFirst) {
+      const name = namePattern(labels)
+      const closed = isFirst ? '' : ` alt="${name}">[^<]*<\\/points?>\\n`
+      return `${closed}<point x="${PERCENT}" y="${PERCENT}" alt="${name}">[^<]*<\\/point>`
+    },
+    form: () => ({
+      object: new RegExp(`x\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"\\s+y\\d*\\s*=\\s*"\\s*${COORDINATE}\\s*"`, 'dg'),
+      numbers: alike({ most: 100, decimals: 1 }),
+      goesOn: (text, isFirst) => tagGoesOn(text, isFirst, /^\s+x/),
+    }),
   },
+}
+
+/** The pattern of a name in a tag. */
+export function namePattern(labels: readonly string[] | null): string {
+  return labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
+}
+
+const LINES = linesGoOn('<')
+
+/** @param another how another point begins in the same tag. */
+export function tagGoesOn(text: string, isFirst: boolean, another: RegExp): boolean | null {
+  const closed = /^[^<]*<\/\w+>/.exec(text)
+  if (isFirst || closed !== null) return LINES(closed === null ? text : text.slice(closed[0].length), isFirst)
+  return /^\d*\s*$/.test(text) ? null : another.test(text)
 }
 
 function numbered(): string {

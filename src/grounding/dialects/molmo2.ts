@@ -1,10 +1,11 @@
 import type { Annotation, Attributes, GridPoint, Leaf } from '../annotation.ts'
+import { alike } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { PROSE, type Reading, SpanReader, spaced, startingWith, UNCLEAR } from '../span-reader.ts'
-import { NAME, NOTHING, runs } from './molmo.ts'
+import { NAME, NOTHING, namePattern, runs, tagGoesOn } from './molmo.ts'
 
 const NUMBER = '(?:[0-9]{3}|1000)'
 const PLACE = `[0-9]{1,3} ${NUMBER} ${NUMBER}`
@@ -31,10 +32,17 @@ export const molmo2: Dialect = {
     instruction: () => null,
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
     answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves, MOST_THINGS).map(tagOf).join('\n')),
-    pattern(_kind, labels) {
-      const name = labels === null ? NAME : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
-      return `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${name}<\\/points>\\n?)+`
+    pattern: (_kind, labels) =>
+      `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${namePattern(labels)}<\\/points>\\n?)+`,
+    another(_kind, labels, _scene, isFirst) {
+      const name = namePattern(labels)
+      return `${isFirst ? '' : `">${name}<\\/points>\\n`}<points coords="1 ${PLACE}">${name}<\\/points>`
     },
+    form: () => ({
+      object: /\d{1,3} (\d{3,4}) (\d{3,4})/dg,
+      numbers: alike({ most: 1000, digits: 3 }),
+      goesOn: (text, isFirst) => tagGoesOn(text, isFirst, /^\d*[;\s]/),
+    }),
   },
 }
 

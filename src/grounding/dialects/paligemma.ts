@@ -1,4 +1,5 @@
 import type { Annotation, Leaf } from '../annotation.ts'
+import { alike, linesGoOn, numbersOf } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { PROSE, type Reading, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 import { boxOf } from './ref-box.ts'
@@ -26,12 +27,25 @@ export const paligemma: Dialect = {
     question: (_kind, labels) => `detect ${labels === null ? 'all objects' : labels.map(written).join(' ; ')}`,
     written,
     answer: (leaves) => leaves.map(itemOf).join(' ; '),
-    pattern(_kind, labels) {
-      const name = labels === null ? '[^<;\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
-      return `(?:${LOCATION.repeat(4)} ${name}(?: ; )?)*`
+    pattern: (_kind, labels) => `(?:${itemPattern(labels)}(?: ; )?)*`,
+    another: (_kind, labels, _scene, isFirst) => `${isFirst ? '' : ' ; '}${itemPattern(labels)}`,
+    form: (kind) => {
+      const [x, y] = alike({ most: BINS - 1, digits: 4 })
+      return {
+        object: /<loc(\d{4})><loc(\d{4})><loc(\d{4})><loc(\d{4})>(?:[^<;\n]*[^<;\s])?/dg,
+        numbers: numbersOf(kind, [y, x]),
+        goesOn: (text, isFirst) => (isFirst ? BEGINS(text, true) : /[;<\n]/.test(text) || null),
+      }
     },
   },
 }
+
+function itemPattern(labels: readonly string[] | null): string {
+  const name = labels === null ? '[^<;\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
+  return `${LOCATION.repeat(4)} ${name}`
+}
+
+const BEGINS = linesGoOn('<')
 
 function itemOf({ mention = '', points }: Leaf): string {
   const bins = points

@@ -1,4 +1,5 @@
 import type { Annotation, Leaf } from '../annotation.ts'
+import { alike, COORDINATE, linesGoOn, numbersOf } from '../answer-form.ts'
 import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.ts'
 import { normalised } from '../normal.ts'
 import { type Notation, PROSE, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
@@ -13,6 +14,8 @@ export interface RefBoxForm {
   readonly boxes: string
   /** As `boxes`, but with the liberties that models take: a part of a regular expression. */
   readonly writtenBoxes: string
+  /** The same for one box, where `boxes` is a list of several. */
+  readonly one?: string
   /** What stands in `<box>` for one box: left, top, right, bottom. */
   write(box: readonly number[]): string
   /** Whether a box may stand alone, for what the question names. */
@@ -23,13 +26,14 @@ export interface RefBoxForm {
 const SPACE = '[ \\t]*'
 
 /** Boxes as lists in a list, `[[10, 20, 30, 40], ...]`. @param number the pattern of a coordinate. */
-export function listedBoxes(number: string): Pick<RefBoxForm, 'boxes' | 'writtenBoxes' | 'write'> {
+export function listedBoxes(number: string): Pick<RefBoxForm, 'boxes' | 'writtenBoxes' | 'one' | 'write'> {
   const box = `\\[${number}(?:, ${number}){3}\\]`
   const written = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
   const writtenBox = `${SPACE}\\[${written}(?:,${written}){3}\\]${SPACE}`
   return {
     boxes: `\\[${box}(?:, ${box})*\\]`,
     writtenBoxes: `${SPACE}\\[${writtenBox}(?:,${writtenBox})*\\]${SPACE}`,
+    one: `\\[${box}\\]`,
     write: (numbers) => `[[${numbers.join(', ')}]]`,
   }
 }
@@ -43,6 +47,10 @@ const written = withoutAny(/\s*[<>\n]+\s*/g)
 export function refBoxDialect(form: RefBoxForm): Dialect {
   const { marks = DEFAULT_MARKS } = form
   const [ref, refEnd, box, boxEnd] = marks.map(escapePattern) as unknown as Marks
+  const item = (labels: readonly string[] | null, boxes: string) => {
+    const name = labels === null ? '[^<>\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
+    return `${ref}${name}${refEnd}${box}${boxes}${boxEnd}`
+  }
   return {
     formats: ['box'],
     marks,
@@ -57,9 +65,19 @@ export function refBoxDialect(form: RefBoxForm): Dialect {
       question: (_kind, labels) => form.question(labels === null ? null : labels.map(written)),
       written,
       answer: (leaves) => leaves.map((leaf) => itemOf(leaf, form)).join('\n'),
-      pattern(_kind, labels) {
-        const name = labels === null ? '[^<>\\n]+' : `(?:${labels.map(written).map(escapePattern).join('|')})`
-        return `(?:${ref}${name}${refEnd}${box}${form.boxes}${boxEnd}\\n?)*`
+      pattern: (_kind, labels) => `(?:${item(labels, form.boxes)}\\n?)*`,
+      another: (_kind, labels, _scene, isFirst) =>
+        `${isFirst ? '' : `${form.one === undefined ? '' : '\\]'}${boxEnd}\\n`}${item(labels, form.one ?? form.boxes)}`,
+      form(kind) {
+        const lines = linesGoOn('<', `${form.one === undefined ? '' : ']'}${marks[3]}`)
+        return {
+          object: form.one
+            ? new RegExp(`\\[\\s*${Array(4).fill(COORDINATE).join('\\s*,\\s*')}\\s*\\]`, 'dg')
+            : new RegExp(`(?<=${box})\\s*${Array(4).fill(COORDINATE).join('[\\s,]+')}`, 'dg'),
+          numbers: numbersOf(kind, alike({ most: form.most ?? 1000 })),
+          // Another box may follow in the same list.
+          goesOn: (text, isFirst) => (!isFirst && text.startsWith(',') ? true : lines(text, isFirst)),
+        }
       },
     },
   }

@@ -98,6 +98,11 @@ export interface FinishEvent {
   readonly completionTokens: number
   /** True when the engine ended the thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
+  /**
+   * The token by which the model ended its turn, and what else was likely in its place. Present where the branch asks for
+   * `topLogProbs`, the model itself ended the turn, and the engine knows it: some servers do not tell.
+   */
+  readonly end?: TokenLogProb
 }
 
 /** The branch failed; the others continue. */

@@ -53,6 +53,22 @@ test('a text is the same however its tokens arrive, and none of its tokens is lo
   )
 })
 
+test.each([2, null])('the token that ended it is told where %s log-probabilities are asked for', (topLogProbs) => {
+  const events: EngineEvent[] = []
+  const place = { branch: 0, index: 0, maxTokens: 9, topLogProbs }
+  const completion = new Completion(place, printer, (event) => events.push(event))
+  completion.add(bytes('ab'))
+  const half = Math.log(1 / 2)
+  const top = [256, 99, 100].map((token) => ({ token, logProb: half }))
+  completion.endWith({ token: 256, logProb: half, top })
+  completion.finish('stop')
+  const end = { text: '<end>', bytes: [], logProb: half }
+  const told = { ...end, top: [end, { text: 'c', bytes: [99], logProb: half }] }
+  expect(events.at(-1)).toMatchObject({ type: 'finish', completionTokens: 2 })
+  expect(events.at(-1)).toEqual(expect.objectContaining(topLogProbs === null ? {} : { end: told }))
+  expect('end' in events.at(-1)!).toBe(topLogProbs !== null)
+})
+
 const graph = (pattern: string) => new NodeGraph(grammarOf({ type: 'regex', pattern })).data
 
 test('a text that leaves what its constraint allows ends there, as one that was cut', () => {

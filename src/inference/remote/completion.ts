@@ -7,7 +7,7 @@ import type { Repetition } from '../contract/repetition.ts'
 import { ReplyText } from '../contract/reply-text.ts'
 import type { Thought } from '../contract/work.ts'
 import type { Printer } from './tokens/printer.ts'
-import type { TokenRating } from './wire/wire.ts'
+import type { RatedToken, TokenRating } from './wire/wire.ts'
 
 export interface CompletionPlace {
   readonly branch: number
@@ -36,6 +36,7 @@ export class Completion {
   readonly #emit: (event: EngineEvent) => void
   readonly #text: ReplyText
   #interrupted = false
+  #ending: TokenLogProb | null = null
   /** Whether its thought has come to repeat itself. */
   #isCircling = false
   /** Compares the text with what its constraint allows; null where the server does that by itself. */
@@ -90,6 +91,11 @@ export class Completion {
     this.#send(this.#text.push(pieces, logProbs))
     if (circle !== -1 && this.#thinks) this.#isCircling = true
     else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
+  }
+
+  /** The token that ends it follows. */
+  endWith({ token, ...rating }: RatedToken): void {
+    if (this.#topLogProbs !== null) this.#ending = this.#rated(token, rating, this.#topLogProbs)
   }
 
   #rated(token: number, rating: TokenRating | undefined, most: number): TokenLogProb {
@@ -149,6 +155,7 @@ export class Completion {
       reason,
       completionTokens: this.tokens.length,
       ...(this.#interrupted ? { thoughtInterrupted: true } : {}),
+      ...(reason === 'stop' && this.#ending !== null ? { end: this.#ending } : {}),
     })
   }
 

@@ -203,7 +203,9 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       isLast: stopText === null,
       send: (url, call) => wire.complete(url, request, call),
       add: (completion, piece) => {
-        if (piece.type === 'tokens') completion.add(piece.tokens, piece.ratings)
+        if (piece.type !== 'tokens') return
+        completion.add(piece.tokens, piece.ratings)
+        if (stopText === null && piece.ending !== undefined) completion.endWith(piece.ending)
       },
       note: (said) => {
         if (isFirst) this.#note(run, said, prompt)

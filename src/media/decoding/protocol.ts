@@ -81,6 +81,8 @@ export interface DecodedImage {
 export interface DecodedVideo {
   /** At least one frame. All are upright, of one size, and in order of time. */
   readonly frames: readonly VideoFrame[]
+  /** Size of the upright pictures as they are shown, for coordinates in their pixels. */
+  readonly original: Size
   /** From the container's start to the end of the pictures. */
   readonly durationSeconds: number
   /** In step with the frames. Null for a video without audio that can be decoded, or when the audio was not requested. */

@@ -56,13 +56,14 @@ export async function decodeVideo(
   // Pictures may begin later than the container, whose time the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
-  const images = await withStream(ffmpeg, task, async (container, stream) => {
+  const { images, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits })
   })
   const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
   return {
     frames,
+    original,
     durationSeconds: first + timeline.duration * unit,
     ...(sound === null ? SILENT : await decodeSoundtrack(ffmpeg, data, { format, limits: sound, origin })),
   }
@@ -112,7 +113,10 @@ interface Sampling {
 }
 
 /** Decodes up to the last sample, skipping groups of frames that contain none. */
-async function decodeSamples(ffmpeg: FFmpeg, { container, stream, samples, limits }: Sampling): Promise<RgbImage[]> {
+async function decodeSamples(
+  ffmpeg: FFmpeg,
+  { container, stream, samples, limits }: Sampling,
+): Promise<{ images: readonly RgbImage[]; original: Size }> {
   const decoder = container.decoder(stream, THREADS)
   const frame = new ffmpeg.Frame()
   frame.alloc()
@@ -151,7 +155,7 @@ async function decodeSamples(ffmpeg: FFmpeg, { container, stream, samples, limit
     const last = images.at(-1)
     if (last === undefined) throw new InvalidMedia('The video cannot be decoded')
     while (images.length < samples.length) images.push(last)
-    return images
+    return { images, original: (scaler as unknown as FrameScaler).original }
   } finally {
     ;(scaler as FrameScaler | null)?.close()
     frame.free()
@@ -172,7 +176,8 @@ function makeScaler(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: 
   const { num, den } = codecpar.sampleAspectRatio
   // Pixels need not be square.
   const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
-  const size = turned(targetSize(turned({ width, height: first.height }), limits))
+  const original = turned({ width, height: first.height })
+  const size = turned(targetSize(original, limits))
   const context = new ffmpeg.SoftwareScaleContext()
   context.allocContext()
   setOptions(ffmpeg, context, SCALING)
@@ -182,6 +187,7 @@ function makeScaler(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: 
   Object.assign(rgb, size)
   rgb.allocBuffer()
   return {
+    original,
     convert(frame: Frame): RgbImage {
       if (context.scaleFrameSync(rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
       const { width, height } = rgb

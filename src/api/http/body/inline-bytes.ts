@@ -70,7 +70,9 @@ function* mediaTexts(body: object): Generator<MediaText> {
   for (const list of ['content', 'output']) yield* inContents(input, ['input'], list)
   yield* inContents(questions, ['questions'], 'instructions')
   for (const [path, asset] of members(assets, ['assets'])) yield* field(asset, path, 'data_base64')
-  yield* field(media, ['media'], 'image_url')
+  for (const key of ['image_url', 'video_url']) yield* field(media, ['media'], key)
+  const { frames } = (isRecord(media) ? media : {}) as Fields
+  for (const [path, frame] of items(frames, ['media', 'frames'])) yield* field(frame, path, 'image_url')
   yield* elements(body as Fields, 'images', [])
   for (const [path, item] of items(exemplars, ['exemplars'])) yield* field(item.media, [...path, 'media'], 'image_url')
   for (const [path, item] of items(negatives, ['negative_exemplars'])) {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { LOOKS } from '../../../conversation/request/detect-request.ts'
+import { isRecord } from '../../../lib/parse-json.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, requests, responses } from '../../http/wire/components.ts'
 import { estimated } from '../../surfaces/openai/wire/input-tokens.ts'
@@ -13,8 +14,35 @@ const MAX_ANNOTATIONS = 100
 const MOST_TILES = 128
 /** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
+const MAX_FRAMES = 256
+/** About a century: frames of cameras may have times since an epoch. */
+const MAX_SECONDS = 4_000_000_000
+/** Larger than any state that the server makes. */
+const MAX_STATE_LENGTH = 8_192
+const MAX_PATIENCE = 60
+
+const share = z.number().min(0).max(1)
 
 const media = requests.object('DetectMedia', { type: z.literal('image'), image_url: mediaUrl })
+
+const seconds = z.number().min(0).max(MAX_SECONDS)
+const frame = requests.object('DetectFrame', { image_url: mediaUrl, timestamp: seconds.describe('Seconds.') })
+const frames = z
+  .array(frame)
+  .min(1)
+  .max(MAX_FRAMES)
+  .superRefine((frames, context) => {
+    const at = frames.findIndex(({ timestamp }, i) => i > 0 && timestamp < frames[i - 1]!.timestamp)
+    if (at === -1) return
+    context.addIssue({ code: 'custom', path: [at, 'timestamp'], message: 'expected timestamps that do not decrease' })
+  })
+
+/** What a request is about. Only with `tracks`, it may be a video or frames, and then it must be. */
+const subject = requests.union('DetectSubject', 'type', [
+  media,
+  requests.object('DetectVideo', { type: z.literal('video'), video_url: mediaUrl }),
+  requests.object('DetectFrames', { type: z.literal('frames'), frames }),
+])
 
 const name = z
   .string()
@@ -67,19 +95,49 @@ const config = z
       .describe('Searches a large picture tile by tile: the columns and rows of the finest grid.'),
     smallest: z.int().min(1).max(MAX_PIXEL).nullish().describe('Pixels of the smallest things to find.'),
     looks: z.enum(LOOKS).nullish().describe('Which things are looked at again, closer; `all` by default.'),
+    confidence: z
+      .union([z.boolean(), z.literal('thorough')])
+      .nullish()
+      .describe(
+        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about twice as slow.',
+      ),
+    min_confidence: share
+      .nullish()
+      .describe('Detections with less are left out; needs confidence. 0 by default, 0.05 with thorough.'),
+    evidence: z
+      .boolean()
+      .nullish()
+      .describe('Whether the reply has the numbers that confidence is computed from; needs confidence.'),
+    tracks: z.boolean().nullish().describe('Whether to follow objects through the frames of a video.'),
+    patience: z
+      .number()
+      .min(0)
+      .max(MAX_PATIENCE)
+      .nullish()
+      .describe('Seconds for which an object that is not seen keeps its track. 2 by default.'),
+    state: z.string().max(MAX_STATE_LENGTH).nullish().describe('That of the reply to the frames before these.'),
   })
-  .superRefine(({ tiles, smallest, looks }, context) => {
-    const issue = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
-    if (smallest != null && tiles !== 'auto') issue('smallest', "allowed only together with tiles 'auto'")
-    if (looks != null && tiles == null) issue('looks', 'allowed only together with tiles')
+  .superRefine(({ tracks, confidence, tiles, smallest, looks, ...rest }, context) => {
+    const refuse = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
+    for (const key of ['min_confidence', 'evidence'] as const) {
+      if (!confidence && (rest[key] ?? false) !== false) refuse(key, 'it requires confidence')
+    }
+    for (const key of ['patience', 'state'] as const) {
+      if (!tracks && (rest[key] ?? null) !== null) refuse(key, 'it requires tracks')
+    }
+    if (tracks && confidence) refuse('confidence', 'it cannot be combined with tracks')
+    if (smallest != null && tiles !== 'auto') refuse('smallest', "allowed only together with tiles 'auto'")
+    if (looks != null && tiles == null) refuse('looks', 'allowed only together with tiles')
+    if (tiles == null) return
+    if (tracks) refuse('tiles', 'it cannot be combined with tracks')
+    if (confidence) refuse('confidence', 'it cannot be combined with tiles yet')
   })
   .register(requestSchemas, { id: 'DetectConfig' })
 
-/** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
-export const detectRequest = z
+const request = z
   .object({
     model: z.string().nullish().describe('By default, the first model that detects objects.'),
-    media,
+    media: subject,
     categories: z
       .array(name)
       .max(MAX_CATEGORIES)
@@ -89,12 +147,25 @@ export const detectRequest = z
     exemplars: z.array(exemplar).max(MAX_EXEMPLARS).nullish(),
     negative_exemplars: z.array(negativeExemplar).max(MAX_EXEMPLARS).nullish(),
   })
-  .superRefine(({ categories, exemplars, negative_exemplars }, context) => {
+  .superRefine(({ media, config, categories, exemplars, negative_exemplars }, context) => {
+    if (config?.tracks && media.type === 'image') {
+      context.addIssue({ code: 'custom', path: ['media', 'type'], message: "expected one of 'video', 'frames'" })
+    }
     if (!negative_exemplars?.length || categories?.length || exemplars?.length) return
     const message = 'allowed only together with a category or an exemplar'
     context.addIssue({ code: 'custom', path: ['negative_exemplars'], message })
   })
   .register(requestSchemas, { id: 'DetectRequest' })
+
+/** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
+export const detectRequest = z
+  .unknown()
+  .superRefine((body, context) => {
+    const { media, config } = (isRecord(body) ? body : {}) as Partial<Record<'media' | 'config', unknown>>
+    if (!isRecord(media) || media.type === 'image' || (isRecord(config) && config.tracks === true)) return
+    context.addIssue({ code: 'custom', path: ['media', 'type'], message: "expected 'image'" })
+  })
+  .pipe(request)
 
 const pixels = z.int().min(0)
 const pixelPoint = responses.object('DetectedPoint', { x: pixels, y: pixels })
@@ -104,6 +175,31 @@ const detection = responses.object('Detection', {
   mention: z.string(),
   point: pixelPoint.optional(),
   point_box: pixelBox.optional(),
+  track: z.int().min(1).optional().describe('The same one for an object in all frames. Present with `tracks`.'),
+  timestamp: z.number().optional().describe('Of the frame, in seconds. Present with `tracks`.'),
+  confidence: share.optional().describe('How likely it is to be right. Present if the request asks for it.'),
+  evidence: responses
+    .object('DetectionEvidence', {
+      begin: share.describe('The chance of beginning an object there, rather than ending the list.'),
+      near: share.describe('The mass of the digits near those that were written, in the mean of the coordinates.'),
+      mean: share.describe('The geometric mean of the probabilities of the digits.'),
+      overlap: share.describe('The greatest IoU with another box of its list.'),
+      size: share.describe('The square root of the area, as a share of the image.'),
+      rank: z.int().min(1),
+      list_length: z.int().min(0),
+      read: share
+        .optional()
+        .describe('With thorough: how likely the model finds the object there when asked about that.'),
+    })
+    .optional(),
+})
+
+const category = responses.object('DetectedCategory', {
+  mention: z.string().nullable().describe('Null where every object was asked for.'),
+  complete: share.nullable().describe('How likely it is that none is missing; null where the engine does not tell.'),
+  evidence: responses
+    .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
+    .optional(),
 })
 
 const grids = z.array(z.array(z.int().min(1)).length(2))
@@ -111,7 +207,14 @@ const grids = z.array(z.array(z.int().min(1)).length(2))
 /** Response of `POST /v1/detect`. */
 export const detectResponse = responses.object('Detections', {
   detections: z.array(detection),
+  categories: z.array(category).optional().describe('Present if the request asks for confidence, as is the next.'),
+  confidence: responses
+    .object('DetectionConfidence', { calibrated: z.boolean().describe('Whether it was fitted to examples.') })
+    .optional(),
   finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
+  timestamps: z.array(z.number()).optional().describe('Of the frames that were searched. Present with `tracks`.'),
+  frames_left: z.int().min(1).optional().describe('Frames that the time limit left out, at the end.'),
+  state: z.string().optional().describe('What the request with the next frames hands in. Present with `tracks`.'),
   tiles: grids.optional().describe('With `config.tiles`: columns and rows of the grids, the finest first.'),
   looks: z.int().min(0).optional().describe('With `config.tiles`: how many things were looked at again.'),
   tiles_left: z.int().min(0).optional().describe('At the time limit: tiles that were not searched.'),

@@ -84,7 +84,7 @@ test('removes a sequence that the library refuses to restore', () => {
     { cells: 20, position: 20 },
   ]
   const whole = { saved: kv.save(sequence, START, middle), end: middle }
-  const refused = { saved: { from: middle, to: end, state: new Uint8Array(10) }, end }
+  const refused = { saved: { from: middle, to: end, onlyCut: null, state: new Uint8Array(10) }, end }
   expect(() => kv.restore([whole, refused])).toThrow()
   expect([kv.usedCells, context.used, kv.freeSequences]).toEqual([20, 20, 1])
 })

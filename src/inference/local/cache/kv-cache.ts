@@ -33,10 +33,16 @@ export interface Cut {
 /** Before the first cell. */
 export const START: Cut = { cells: 0, position: 0 }
 
-/** A copy of some of a sequence's cells, outside the KV cache. */
-export interface SavedCells {
+/** Some of a sequence's cells, of which a copy is outside the KV cache. */
+export interface SavedRange {
   readonly from: Cut
   readonly to: Cut
+  /** The only number of cells after which a sequence may be cut within them; null for any. */
+  readonly onlyCut: number | null
+}
+
+/** A copy of these cells. */
+export interface SavedCells extends SavedRange {
   readonly state: Uint8Array
 }
 
@@ -48,7 +54,7 @@ export interface WantedCells {
 
 type SequenceMemory = Pick<
   Context,
-  'cells' | 'forkSequence' | 'removeSequence' | 'sequenceBytes' | 'saveSequence' | 'restoreSequence'
+  'cells' | 'forkSequence' | 'removeSequence' | 'sequenceBytes' | 'firstPosition' | 'saveSequence' | 'restoreSequence'
 >
 
 /**
@@ -125,7 +131,20 @@ export class KvCache {
 
   /** Copies cells out of the KV cache. Blocks: about 0.1 ms per MB, and 0.5 to 3 ms per MB of new memory. */
   save(sequence: KvSequence, from: Cut, to: Cut): SavedCells {
-    return { from, to, state: this.#select(sequence, from, to, (id) => this.#context.saveSequence(id)) }
+    const onlyCut = this.#onlyCut(this.#own(sequence), to)
+    return { from, to, onlyCut, state: this.#select(sequence, from, to, (id) => this.#context.saveSequence(id)) }
+  }
+
+  /**
+   * Where a copy of a sequence up to `to` can be cut. llama.cpp gives cells before the sliding window of a sequence's next token
+   * to other sequences, and a copy has none of those before the window at its end.
+   */
+  #onlyCut({ id, position, cells }: OwnedSequence, to: Cut): number | null {
+    const cuttable = this.#cuttablePositions
+    if (position <= cuttable) return null
+    const first = this.copiesParts ? this.#context.firstPosition(id) : position
+    if (first === 0 && to.position <= cuttable) return null
+    return first <= Math.max(0, to.position - cuttable) ? to.cells : cells
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { Cut, KvCache } from './kv-cache.ts'
+import type { Cut, SavedRange } from './kv-cache.ts'
 import type { PrefixKey } from './prefix-key.ts'
 import type { PrefixMatch } from './prefix-match.ts'
 
@@ -12,7 +12,7 @@ export interface Piece<Self> {
   readonly parent: Self | null
   /** Key of all cells from the start to the end of this piece. */
   readonly key: PrefixKey
-  readonly saved: { readonly from: Cut; readonly to: Cut }
+  readonly saved: SavedRange
 }
 
 /** A piece and its ancestors, up to the start of the sequence. */
@@ -26,14 +26,15 @@ export function pieceAt<Item extends Piece<Item>>(piece: Item, cut: Cut): Item {
   return piece
 }
 
-/** The match itself, or the end of the parent if a piece can only be used whole. */
-export function whereCuttable<Item extends Piece<Item>>(
-  kv: Pick<KvCache, 'canCut'>,
-  source: Item,
-  cut: Cut,
-): PrefixMatch<Item> | null {
-  const piece = pieceAt(source, cut)
-  if (kv.canCut(piece.saved.to, cut)) return { source, cut }
-  // The parent was cut where the piece was saved, so it can be cut there again.
-  return piece.parent === null ? null : { source: piece.parent, cut: piece.saved.from }
+/** The match itself, or else the last place before it where its sequence can be cut; null if there is none. */
+export function whereCuttable<Item extends Piece<Item>>(source: Item, cut: Cut): PrefixMatch<Item> | null {
+  const canCut = ({ saved: { onlyCut } }: Item, { cells }: Cut) => onlyCut === null || onlyCut === cells
+  let piece = pieceAt(source, cut)
+  if (canCut(piece, cut)) return { source, cut }
+  while (piece.parent !== null) {
+    const { from } = piece.saved
+    piece = piece.parent
+    if (canCut(piece, from)) return { source: piece, cut: from }
+  }
+  return null
 }

@@ -81,7 +81,7 @@ export class PrefixCache {
   find(organisation: string, key: PrefixKey, isExact = false): PrefixMatch<CachedPrefix> | null {
     return longestMatch(this.#tree.find(shelfOf(organisation, isExact), key), key, (source, cut) => {
       const isWhole = source.parent === null && source.key.length === key.length && cut.cells === key.length
-      return isExact && !isWhole ? null : whereCuttable(this.#kv, source, cut)
+      return isExact && !isWhole ? null : whereCuttable(source, cut)
     })
   }
 

@@ -1,6 +1,5 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
 import { withTimeout } from '../../../lib/with-timeout.ts'
-import type { KvCache } from '../cache/kv-cache.ts'
 import { chainOf, whereCuttable } from '../cache/piece.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
 import { longestMatch, type PrefixMatch } from '../cache/prefix-match.ts'
@@ -23,14 +22,12 @@ const REFRESH_MS = 1000
 
 /** An index of the pieces on disk, which other processes may change. */
 export class DiskIndex {
-  readonly #kv: Pick<KvCache, 'canCut'>
   readonly #store: PieceStore
   readonly #opening: Promise<void>
   readonly #shelves = new Map<string, Shelf>()
 
   /** @param opening ends when the store is open. If that fails, no pieces are found. */
-  constructor(kv: Pick<KvCache, 'canCut'>, store: PieceStore, opening: Promise<void>) {
-    this.#kv = kv
+  constructor(store: PieceStore, opening: Promise<void>) {
     this.#store = store
     this.#opening = opening
     opening.catch(() => {})
@@ -56,7 +53,7 @@ export class DiskIndex {
 
   find(organisation: string, key: PrefixKey): PrefixMatch<StoredPiece> | null {
     const { tree } = this.#shelfOf(organisation)
-    return longestMatch(tree.find(organisation, key), key, (source, cut) => whereCuttable(this.#kv, source, cut))
+    return longestMatch(tree.find(organisation, key), key, (source, cut) => whereCuttable(source, cut))
   }
 
   async #refresh(organisation: string, shelf: Shelf): Promise<void> {
@@ -92,8 +89,9 @@ export class DiskIndex {
       }
       let parent = lacking.after
       for (const [index, { name, head }] of lacking.heads.entries()) {
-        const { from, to, symbols: _symbols, media: _media, ...about } = head
-        const piece: StoredPiece = { ...about, organisation, name, parent, key: keys[index]!, saved: { from, to } }
+        const { from, to, onlyCut, symbols: _symbols, media: _media, ...about } = head
+        const saved = { from, to, onlyCut }
+        const piece: StoredPiece = { ...about, organisation, name, parent, key: keys[index]!, saved }
         this.add(piece)
         parent = piece
       }

@@ -1,5 +1,5 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import type { KvCache, SavedCells } from '../cache/kv-cache.ts'
+import type { SavedCells } from '../cache/kv-cache.ts'
 import { chainOf, pieceAt } from '../cache/piece.ts'
 import type { CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
@@ -27,7 +27,6 @@ interface StoredPart {
 }
 
 export interface DiskPrefixesOptions {
-  readonly kv: Pick<KvCache, 'canCut'>
   /** Opened already, or being opened. If that fails, nothing is stored. */
   readonly store: PieceStore
   readonly opening: Promise<void>
@@ -75,7 +74,7 @@ export class DiskPrefixes {
 
   constructor(options: DiskPrefixesOptions) {
     this.#options = options
-    this.#index = new DiskIndex(options.kv, options.store, options.opening)
+    this.#index = new DiskIndex(options.store, options.opening)
   }
 
   get stats(): { readonly diskBytes: number; readonly diskSequences: number; readonly diskHits: number } {
@@ -217,12 +216,12 @@ export class DiskPrefixes {
       const before = parent === null ? null : pieces.get(parent)
       if (isWritten || before === undefined) return
       const { store } = this.#options
-      const { from, to, state } = saved
+      const { state, ...range } = saved
+      const { from, to } = range
       const about = {
         fingerprint: store.fingerprint,
         parent,
-        from,
-        to,
+        ...range,
         media: key.mediaWithin(from.cells, to.cells),
         costMs: Math.round(this.#costOf(piece)),
         stateBytes: state.length,
@@ -231,7 +230,7 @@ export class DiskPrefixes {
       const symbols = key.symbols.subarray(from.cells, to.cells)
       const headBytes = await store.write(organisation, name, { ...about, symbols }, state)
       if (headBytes === null) return
-      this.#index.add({ ...about, organisation, name, parent: before, key, saved: { from, to }, headBytes })
+      this.#index.add({ ...about, organisation, name, parent: before, key, saved: range, headBytes })
       isWritten = true
     } catch {
       // The disk is full or broken.

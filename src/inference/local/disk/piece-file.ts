@@ -1,17 +1,15 @@
 import { createHash, subtle } from 'node:crypto'
-import type { Cut } from '../cache/kv-cache.ts'
+import type { Cut, SavedRange } from '../cache/kv-cache.ts'
 import type { KeyMedia, PrefixKey } from '../cache/prefix-key.ts'
 
 /** Increase it when the file format or the meaning of its cells changes. */
-export const FORMAT = 1
+export const FORMAT = 2
 
 /** The description of a file's cells. */
-export interface PieceHead {
+export interface PieceHead extends SavedRange {
   readonly fingerprint: string
   /** Name of the piece that it continues; null at the start of a sequence. */
   readonly parent: string | null
-  readonly from: Cut
-  readonly to: Cut
   /** Symbols of its cells, as in `PrefixKey`. */
   readonly symbols: Int32Array
   readonly media: readonly KeyMedia[]
@@ -90,6 +88,7 @@ function isAbout(value: Unread<About>): value is About {
     (value.parent === null || typeof value.parent === 'string') &&
     isCut(value.from) &&
     isCut(value.to) &&
+    (value.onlyCut === null || isCount(value.onlyCut)) &&
     Array.isArray(value.media) &&
     value.media.every(isMedia) &&
     typeof value.costMs === 'number' &&
@@ -128,14 +127,10 @@ export async function hashState(state: Uint8Array): Promise<string> {
 }
 
 /** The name of a piece: a hash of its content and its parent. The same cells have the same name in every process. */
-export function nameOf(
-  key: PrefixKey,
-  { from, to }: { readonly from: Cut; readonly to: Cut },
-  parent: string | null,
-): string {
+export function nameOf(key: PrefixKey, { from, to, onlyCut }: SavedRange, parent: string | null): string {
   const symbols = key.symbols.subarray(from.cells, to.cells)
   return createHash('sha256')
-    .update(JSON.stringify([parent, from, to, key.mediaWithin(from.cells, to.cells)]))
+    .update(JSON.stringify([parent, from, to, onlyCut, key.mediaWithin(from.cells, to.cells)]))
     .update(new Uint8Array(symbols.buffer, symbols.byteOffset, symbols.byteLength))
     .digest('hex')
     .slice(0, 40)

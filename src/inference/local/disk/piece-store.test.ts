@@ -26,7 +26,7 @@ const symbols = Int32Array.from({ length: 20 }, (_, i) => i - 4)
 const state = Uint8Array.from({ length: 300 }, (_, i) => i)
 
 async function pieceOf(bytes: Uint8Array): Promise<{ name: string; head: PieceHead }> {
-  const span = { from: { cells: 0, position: 0 }, to: { cells: 20, position: 17 } }
+  const span = { from: { cells: 0, position: 0 }, to: { cells: 20, position: 17 }, onlyCut: null }
   const about = { ...span, parent: null, symbols, media, costMs: 5, stateBytes: bytes.length }
   const head = { ...about, fingerprint: 'these', stateHash: await hashState(bytes) }
   return { name: nameOf(PrefixKey.continued(null, symbols, media), span, null), head }
@@ -43,6 +43,7 @@ test('reads a head as it was written', () => {
     fingerprint: fc.string(),
     parent: fc.option(fc.string()),
     from: cut,
+    onlyCut: fc.option(fc.nat()),
     symbols: fc.array(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), { maxLength: 40 }),
     media: fc.array(fc.record({ at: fc.nat(99), cells: fc.nat(99), positions: fc.nat(99), key: fc.string() })),
     costMs: fc.nat(),

@@ -40,11 +40,11 @@ export function keysOf(heads: readonly NamedHead[], after: StoredPiece | null): 
   const keys: PrefixKey[] = []
   let before = after?.key ?? null
   for (const { name, head } of heads) {
-    const { from, to, symbols, media, parent } = head
+    const { from, symbols, media, parent } = head
     const start = from.cells === 0 ? null : (before?.slice(from.cells) ?? null)
     if ((start?.length ?? 0) !== from.cells) return null
     before = PrefixKey.continued(start, symbols, media)
-    if (nameOf(before, { from, to }, parent) !== name) return null
+    if (nameOf(before, head, parent) !== name) return null
     keys.push(before)
   }
   for (let index = heads.length - 2; index >= 0; index--) {

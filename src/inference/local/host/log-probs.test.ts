@@ -56,7 +56,12 @@ const CASES: readonly (readonly [string, Partial<Branch>])[] = [
 test.each(CASES)('%s: every token has one, and the tokens are the same as without', async (_, fields) => {
   const { text, entries, finish } = await complete({ ...fields, topLogProbs: 20 })
   const plain = await complete(fields)
-  expect({ text, finish }).toEqual({ text: plain.text, finish: plain.finish })
+  const { end, ...rest } = finish
+  expect({ text, finish: rest }).toEqual({ text: plain.text, finish: plain.finish })
+  // It prints nothing, and no other token was likelier where the likeliest is taken.
+  expect(end === undefined ? 'length' : 'stop').toBe(finish.reason)
+  if (end !== undefined) expect(end).toMatchObject({ bytes: [], text: expect.stringMatching(/./) })
+  if (fields.sampling === undefined) expect(end?.top[0]?.logProb).toBe(end?.logProb)
   expect(printed(entries)).toBe(text)
   expect(entries.length).toBeGreaterThan(0)
   for (const entry of entries) {
@@ -84,8 +89,11 @@ test('are computed before temperature, top_k, top_p and penalties', async () => 
 
 test('under a constraint, are those among the allowed tokens', async () => {
   const constraint = { type: 'regex', pattern: '[xy]' } as const
-  const { text, entries } = await complete({ topLogProbs: 20, constraint })
+  const { text, entries, finish } = await complete({ topLogProbs: 20, constraint })
   const [entry] = entries
+  // Behind it, nothing but an end is allowed.
+  expect(finish.end!.top.every(({ bytes }) => bytes.length === 0)).toBe(true)
+  expect(mass(finish.end!.top)).toBeCloseTo(1, 9)
   expect(entry!.top.map((one) => one.text).toSorted()).toEqual(['x', 'y'])
   expect(mass(entry!.top)).toBeCloseTo(1, 9)
   expect(text).toBe(entry!.top[0]!.text)

@@ -201,6 +201,11 @@ export class Context {
     if (!isRemoved) throw new Error(`Sequence ${sequence} cannot be cut at position ${start}.`)
   }
 
+  /** The first position of which every layer has the sequence's cell; -1 for an empty sequence. */
+  firstPosition(sequence: number): number {
+    return this.#llama.memory_seq_pos_min(this.#memory, sequence)
+  }
+
   /** Exact size of what `saveSequence` would return, in bytes. Copies nothing. */
   sequenceBytes(sequence: number): number {
     return this.#llama.state_seq_get_size(this.handle, sequence)

@@ -51,6 +51,7 @@ export function bindLlama(library: LibraryHandle) {
     memory_seq_cp: declare(
       'void llama_memory_seq_cp(pointer memory, int32 source, int32 target, int32 from, int32 to)',
     ),
+    memory_seq_pos_min: declare('int32 llama_memory_seq_pos_min(pointer memory, int32 sequence)'),
     state_seq_get_size: declare('size_t llama_state_seq_get_size(pointer context, int32 sequence)'),
     state_seq_get_data: declare(
       'size_t llama_state_seq_get_data(pointer context, bytes data, size_t size, int32 sequence)',

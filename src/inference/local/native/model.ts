@@ -29,7 +29,8 @@ export class Model {
   readonly embeddingSize: number
   /**
    * Maximum length up to which a sequence can be truncated at any position. A longer one can only be reused whole: a recurrent
-   * layer keeps its last state only, and a layer with a sliding window may lack the cells before the cut.
+   * layer keeps its last state only, and a layer with a sliding window may lack the cells before the cut: llama.cpp gives away
+   * the first cell as soon as the next token cannot attend to it.
    */
   readonly cuttablePositions: number
   /** Whether it has recurrent layers, which keep a state instead of keys and values. */
@@ -62,7 +63,7 @@ export class Model {
     this.embeddingSize = llama.model_n_embd_inp(handle)
     this.isRecurrent = llama.model_is_recurrent(handle) || llama.model_is_hybrid(handle)
     const window = llama.model_n_swa(handle)
-    this.cuttablePositions = this.isRecurrent ? 0 : window > 0 ? window : Number.POSITIVE_INFINITY
+    this.cuttablePositions = this.isRecurrent ? 0 : window > 0 ? window - 1 : Number.POSITIVE_INFINITY
     this.chatTemplate = llama.model_chat_template(handle, null)
     // The library returns a default token when the file names none.
     this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.name(llama.vocab_bos(this.#vocabulary)) : ''

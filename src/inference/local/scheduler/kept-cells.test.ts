@@ -235,7 +235,7 @@ test('ended work is written to disk when the engine is idle, or at the latest wh
   try {
     const settings = await shippedSettings({ encoder: true, cells: 1536, prefixCacheBytes: 64 * 2 ** 20 })
     const prefixDisk = { directory, limitBytes: 2 ** 30, model: 'test', keepsAll: true }
-    const open = () => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' }, loaded.kv)!
+    const open = () => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' })!
     const before = createScheduler({ takesMs: 0, disk: open() })
     before.submit(1, user(words(200)))
     await vi.waitFor(() => expect(before.textOf(1)).not.toBe(''), { timeout: 60_000 })

@@ -23,6 +23,7 @@ import type { MediaPart, PromptPart } from '../../contract/parts.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { Branch, Work } from '../../contract/work.ts'
 import { KvCache } from '../cache/kv-cache.ts'
+import { PrefixCache } from '../cache/prefix-cache.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
@@ -168,6 +169,8 @@ interface Request extends Pick<Work, 'organisation' | 'prefix' | 'isBackground'>
 interface Ways {
   readonly speculation: boolean
   readonly prefixCacheBytes: number
+  /** Cells of a piece of a copied sequence, at most. */
+  readonly pieceCells: number
   readonly stepTimes: readonly StepTime[]
   /** Of the cells, those that may be used. */
   readonly room: number
@@ -181,6 +184,7 @@ interface Ways {
 const ALONE: Ways = {
   speculation: false,
   prefixCacheBytes: 0,
+  pieceCells: Number.POSITIVE_INFINITY,
   stepTimes: STEP_TIMES[0]!,
   room: 1,
   threads: () => 1,
@@ -205,7 +209,7 @@ async function play(
   loaded: LoadedModel,
   requests: readonly Request[],
   ways: Ways,
-  diskOf: (kv: KvCache) => ReturnType<typeof openDisk> = () => null,
+  diskOf: () => ReturnType<typeof openDisk> = () => null,
 ): Promise<Played> {
   const { context, model } = loaded
   const { speculation, prefixCacheBytes, stepTimes, room } = ways
@@ -218,6 +222,11 @@ async function play(
   const setThreads = context.setThreads.bind(context)
   const threads = vi.spyOn(context, 'setThreads').mockImplementation(() => setThreads(ways.threads()))
   const pace = vi.spyOn(PrefillPace.prototype, 'rowsWithin').mockImplementation(() => ways.rows())
+  const { begin } = PrefixCache.prototype
+  const copies = vi.spyOn(PrefixCache.prototype, 'begin').mockImplementation(function (this: PrefixCache, ...args) {
+    const copy = begin.apply(this, args)
+    return copy === null || copy.isExact ? copy : { ...copy, pieceCells: Math.min(copy.pieceCells, ways.pieceCells) }
+  })
   encoder.pauses = ways.pausesEncoder
   const replies = new Map<string, Reply>()
   let unfinished = requests.length
@@ -238,7 +247,7 @@ async function play(
   }
   const splitter = new BatchSplitter(stepTimes, SEQUENCES, context.batch.capacity)
   const settings = { maxWaiting: 100, prefixCacheBytes, speculation, seed: 1 }
-  const disk = diskOf(kv)
+  const disk = diskOf()
   const scheduler = new Scheduler(loaded, splitter, settings, send, { disk })
   for (const [id, { pause, branches, ...work }] of requests.entries()) {
     scheduler.submit(id, {
@@ -255,6 +264,7 @@ async function play(
   if (disk !== null) await scheduler.close(10_000)
   threads.mockRestore()
   pace.mockRestore()
+  copies.mockRestore()
   return { replies, stats }
 }
 
@@ -330,6 +340,7 @@ type DrawnRequest = typeof drawnRequest extends fc.Arbitrary<infer Drawn> ? Draw
 const drawnWays = fc.record({
   speculation: fc.boolean(),
   isCached: fc.boolean(),
+  pieceCells: fc.constantFrom<number>(20, 100, Number.POSITIVE_INFINITY),
   stepTimes: fc.constantFrom(...STEP_TIMES),
   room: fc.constantFrom<number>(0.6, 1),
   mostThreads: fc.constantFrom<number>(1, MOST_THREADS),
@@ -362,6 +373,7 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
   {
     speculation: true,
     isCached: true,
+    pieceCells: 40,
     stepTimes: STEP_TIMES[0]!,
     room: 0.6,
     mostThreads: MOST_THREADS,
@@ -461,7 +473,7 @@ describe.each(SUBJECTS)('$name', (subject) => {
     for (const threads of [1, 3]) {
       const { loaded: other, settings } = await load(written, { threads })
       const prefixDisk = { ...files, model: subject.name }
-      const open = (kv: KvCache) => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' }, kv)
+      const open = () => openDisk({ ...settings, prefixDisk }, { fingerprint: 'fp_0' })
       try {
         const played = await play(other, requests, { ...waysOf(BUSY[1]), threads: () => threads }, open)
         count(played)

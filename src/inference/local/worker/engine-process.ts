@@ -61,7 +61,7 @@ class EngineProcess {
     }
     const features = libraries.processorFeatures()
     const numerics = numericsOf(settings, paths, { libraries, features, loaded: this.#loaded })
-    const disk = openDisk(settings, numerics, this.#loaded.kv)
+    const disk = openDisk(settings, numerics)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
       disk,
       receive: (until) => inbox.receive(until),

@@ -1,5 +1,4 @@
 import type { Numerics } from '../../contract/engine.ts'
-import type { KvCache } from '../cache/kv-cache.ts'
 import { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { fingerprint } from '../disk/fingerprint.ts'
 import { PieceStore } from '../disk/piece-store.ts'
@@ -11,11 +10,7 @@ import type { SchedulerDisk } from '../scheduler/scheduler.ts'
  * Opens the prefix cache on disk, if the settings name one. If that fails, nothing is stored there, and standard error says
  * why.
  */
-export function openDisk(
-  settings: EngineSettings,
-  numerics: Pick<Numerics, 'fingerprint'>,
-  kv: KvCache,
-): SchedulerDisk | null {
+export function openDisk(settings: EngineSettings, numerics: Pick<Numerics, 'fingerprint'>): SchedulerDisk | null {
   const { prefixDisk } = settings
   if (prefixDisk === undefined || settings.prefixCacheBytes === 0) return null
   try {
@@ -25,7 +20,7 @@ export function openDisk(
     const costs = new PrefillCosts()
     const costOf: PrefillCosts['of'] = (key, from, to) => costs.of(key, from, to)
     const keepsAll = prefixDisk.keepsAll ?? false
-    return { prefixes: new DiskPrefixes({ kv, store, opening, costOf, keepsAll }), costs }
+    return { prefixes: new DiskPrefixes({ store, opening, costOf, keepsAll }), costs }
   } catch (error) {
     warn(prefixDisk.directory, error as Error)
     return null

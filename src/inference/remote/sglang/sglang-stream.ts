@@ -84,13 +84,26 @@ export class StreamReader {
     if (end === null) this.#running.set(index, before + all.length)
     else this.#running.delete(index)
     const tokens = end === 'stop' && this.#stop.has(all.at(-1)!) ? all.slice(0, -1) : all
-    yield { type: 'tokens', completion: index, tokens, ...this.#logProbs(meta, before, tokens), end }
+    yield { type: 'tokens', completion: index, tokens, ...this.#logProbs(meta, before, all, tokens.length), end }
   }
 
-  #logProbs(meta: Meta, before: number, tokens: readonly number[]): Pick<TokensEvent, 'ratings' | 'rated'> {
+  /** @param wanted how many of the new tokens come before the one that ended the completion. */
+  #logProbs(
+    meta: Meta,
+    before: number,
+    all: readonly number[],
+    wanted: number,
+  ): Pick<TokensEvent, 'ratings' | 'ending' | 'rated'> {
     const { topLogProbs, ratedTokens } = this.#rules
-    if (ratedTokens !== null) return tokens.length === 0 ? {} : { rated: rated(meta, ratedTokens) }
-    return topLogProbs === null ? {} : { ratings: ratingsOf(meta, before, tokens.length) }
+    if (ratedTokens !== null) return wanted === 0 ? {} : { rated: rated(meta, ratedTokens) }
+    if (topLogProbs === null) return {}
+    const told = meta.output_token_logprobs?.length ?? 0
+    const isTold = all.length > wanted && [all.length, before + all.length].includes(told)
+    const ratings = ratingsOf(meta, before, isTold ? all.length : wanted)
+    return {
+      ratings: ratings.slice(0, wanted),
+      ...(isTold ? { ending: { token: all.at(-1)!, ...ratings.at(-1)! } } : {}),
+    }
   }
 
   #endOf(reason: FinishReason | null): 'stop' | 'length' | null {

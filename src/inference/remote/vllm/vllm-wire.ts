@@ -103,7 +103,7 @@ export class VllmWire implements TokenWire {
         const tokens = end === 'stop' && stop.has(all.at(-1)!) ? all.slice(0, -1) : all
         counts.set(index, (counts.get(index) ?? 0) + tokens.length)
         if (end !== null) running.delete(index)
-        yield { type: 'tokens', completion: index, tokens, ...logProbsOf(asked, logprobs, tokens), end }
+        yield { type: 'tokens', completion: index, tokens, ...logProbsOf(asked, logprobs, all, tokens.length), end }
       }
       if (chunk.usage) {
         const { prompt_tokens: promptTokens, prompt_tokens_details: details } = chunk.usage
@@ -184,10 +184,18 @@ function logProbFields({ topLogProbs, ratedTokens: asked }: CompletionRequest): 
 function logProbsOf(
   { topLogProbs, ratedTokens: asked }: CompletionRequest,
   logProbs: LogProbs | null | undefined,
-  tokens: readonly number[],
-): Pick<TokensEvent, 'ratings' | 'rated'> {
-  if (asked !== null) return tokens.length === 0 ? {} : { rated: ratedTokens(logProbs, asked) }
-  return topLogProbs === null ? {} : { ratings: ratingsOf(logProbs, tokens.length) }
+  all: readonly number[],
+  wanted: number,
+): Pick<TokensEvent, 'ratings' | 'ending' | 'rated'> {
+  if (asked !== null) return wanted === 0 ? {} : { rated: ratedTokens(logProbs, asked) }
+  if (topLogProbs === null) return {}
+  // Some servers rate the token that ended the completion, too.
+  const isTold = all.length > wanted && (logProbs?.content?.length ?? 0) > wanted
+  const ratings = ratingsOf(logProbs, isTold ? all.length : wanted)
+  return {
+    ratings: ratings.slice(0, wanted),
+    ...(isTold ? { ending: { token: all.at(-1)!, ...ratings.at(-1)! } } : {}),
+  }
 }
 
 /** How many it is asked for. The chosen token is always one of them, and may be none of the likeliest. */

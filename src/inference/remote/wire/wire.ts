@@ -99,6 +99,8 @@ export interface TokensEvent {
   readonly tokens: readonly number[]
   /** Of each token, where they were asked for. */
   readonly ratings?: readonly TokenRating[]
+  /** The token that ended it, rated, where the ratings were asked for and the server tells. */
+  readonly ending?: RatedToken
   /** Log-probabilities of the request's `ratedTokens`. */
   readonly rated?: ReadonlyMap<number, number>
   /** Why the completion is over; null when it goes on. */
@@ -123,6 +125,10 @@ export interface TokenRating {
   /** Natural logarithm of its probability. */
   readonly logProb: number
   readonly top: readonly { readonly token: number; readonly logProb: number }[]
+}
+
+export interface RatedToken extends TokenRating {
+  readonly token: number
 }
 
 export interface UsageEvent {

@@ -109,6 +109,8 @@ struct ActivationTiles {
         quants = quants_buffer.reserve(columns * TILE_COLUMNS * blocks * QK_K);
         scales = scales_buffer.reserve(columns * TILE_COLUMNS * blocks);
         sums = sums_buffer.reserve(Of::HAS_MIN ? (columns * blocks + 1) * BLOCK_SUMS : 0);
+        // The zeros in `mins` multiply what follows the last block's sums: it must not be a NaN.
+        if constexpr (Of::HAS_MIN) std::fill_n(sums + columns * blocks * BLOCK_SUMS, BLOCK_SUMS, (uint16_t) 0);
         for (int64_t column = 0; column < columns; column++) {
             const block_q8_K * of_column[TILE_COLUMNS];
             // The last row is repeated in the remaining lanes.

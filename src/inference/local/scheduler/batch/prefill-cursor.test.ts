@@ -12,6 +12,7 @@ const noMemory = {
   removeSequence() {},
   sequenceBytes: () => 0,
   saveSequence: () => new Uint8Array(),
+  firstPosition: () => 0,
   restoreSequence() {},
 }
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })

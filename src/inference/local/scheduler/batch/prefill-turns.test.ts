@@ -17,6 +17,7 @@ const kv = new KvCache(
     removeSequence() {},
     sequenceBytes: () => 0,
     saveSequence: () => new Uint8Array(),
+    firstPosition: () => 0,
     restoreSequence() {},
   },
   100,

@@ -31,6 +31,7 @@ function createSequence(
       removeSequence() {},
       sequenceBytes: () => 0,
       saveSequence: () => new Uint8Array(),
+      firstPosition: () => 0,
       restoreSequence() {},
     },
     2,

@@ -1,4 +1,4 @@
-import type { EngineEvent, FinishEvent } from '../../../contract/generation.ts'
+import type { EngineEvent, FinishEvent, TokenLogProb } from '../../../contract/generation.ts'
 import type { Repetition } from '../../../contract/repetition.ts'
 import { ReplyText } from '../../../contract/reply-text.ts'
 import type { KvCache } from '../../cache/kv-cache.ts'
@@ -199,7 +199,7 @@ export class Sequence extends KvHolder {
    * @returns text, once characters are complete, and the end.
    */
   #append(sampled: number, model: SequenceModel): EngineEvent[] {
-    if (model.isEndOfGeneration(sampled)) return [this.finish('stop')]
+    if (model.isEndOfGeneration(sampled)) return [this.finish('stop', this.#logProbs?.of([sampled])[0])]
     const tokens = [sampled, ...(this.#sampler.forced?.(this.tokensLeft - 1) ?? [])]
     this.#tokens.push(...tokens)
     this.#sampledTokens++
@@ -211,8 +211,8 @@ export class Sequence extends KvHolder {
     return events
   }
 
-  /** Ends it. It may have no tokens. */
-  finish(reason: FinishEvent['reason']): FinishEvent {
+  /** Ends it. It may have no tokens. @param end the token by which the model ended it, where it is rated. */
+  finish(reason: FinishEvent['reason'], end?: TokenLogProb): FinishEvent {
     this.#isFinished = true
     return {
       type: 'finish',
@@ -221,6 +221,7 @@ export class Sequence extends KvHolder {
       reason,
       completionTokens: this.#tokens.length,
       ...(this.#sampler.thoughtInterrupted ? { thoughtInterrupted: true } : {}),
+      ...(end === undefined ? {} : { end }),
     }
   }
 

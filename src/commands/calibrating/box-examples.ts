@@ -1,0 +1,202 @@
+import { stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { ConfigError } from '../../config/config.ts'
+import type { DetectedBox } from '../../exports/detected-picture.ts'
+import { yoloName } from '../../exports/yolo.ts'
+import { parseJsonOr } from '../../lib/parse-json.ts'
+import { openPicture, picturesIn } from '../asking/media.ts'
+import { readText } from '../options.ts'
+import type { ExampleLine } from './examples.ts'
+
+/** A picture with all boxes of some categories. */
+export interface BoxExample {
+  /** Where it stands, as `examples.jsonl:12`. */
+  readonly place: string
+  /** Path of the picture. */
+  readonly file: string
+  readonly categories: readonly string[]
+  /** In pixels of the upright picture. */
+  readonly known: readonly DetectedBox[]
+}
+
+/** A data set may have more categories: what is on a picture, and then others in turn, are asked for. */
+const MOST_CATEGORIES = 16
+
+const lineSchema = z
+  .strictObject({
+    file: z.string().min(1),
+    categories: z.array(z.string().min(1)).min(1),
+    boxes: z.array(
+      z.strictObject({ mention: z.string().min(1), box: z.tuple([z.number(), z.number(), z.number(), z.number()]) }),
+    ),
+  })
+  .superRefine(({ categories, boxes }, context) => {
+    for (const [i, { mention, box }] of boxes.entries()) {
+      const [left, top, right, bottom] = box
+      const fail = (message: string, ...path: (string | number)[]) =>
+        context.addIssue({ code: 'custom', path: ['boxes', i, ...path], message })
+      if (!categories.includes(mention)) fail(`'${mention}' is not one of the categories`, 'mention')
+      if (right <= left || bottom <= top) fail('expected [left, top, right, bottom]', 'box')
+    }
+  })
+
+/** Whether a line of a list is a picture with boxes rather than a question. */
+export function hasBoxes({ fields }: ExampleLine): boolean {
+  return 'boxes' in fields
+}
+
+/** @throws ConfigError naming the line. */
+export function toBoxExample({ place, folder, fields }: ExampleLine): BoxExample {
+  const { file, categories, boxes } = parsed(lineSchema, fields, place)
+  const known = boxes.map(({ mention, box: [left, top, right, bottom] }) => ({
+    label: mention,
+    left,
+    top,
+    right,
+    bottom,
+  }))
+  return { place, file: resolve(folder, file), categories: [...new Set(categories)], known }
+}
+
+const cocoSchema = z.looseObject({
+  images: z.array(z.looseObject({ id: z.union([z.number(), z.string()]), file_name: z.string().min(1) })).min(1),
+  annotations: z.array(
+    z.looseObject({
+      image_id: z.union([z.number(), z.string()]),
+      category_id: z.number(),
+      bbox: z.tuple([z.number(), z.number(), z.number(), z.number()]),
+      iscrowd: z.union([z.number(), z.boolean()]).default(0),
+    }),
+  ),
+  categories: z.array(z.looseObject({ id: z.number(), name: z.string().min(1) })).min(1),
+})
+
+/**
+ * Reads a file of object detection in COCO's format. A category of a picture with a crowd in it is not asked for.
+ * @param folder of the pictures; null for that of the file.
+ * @throws ConfigError
+ */
+export async function readCoco(path: string, folder: string | null): Promise<readonly BoxExample[]> {
+  const { images, annotations, categories } = parsed(cocoSchema, parseJsonOr(await readText(path), null), path)
+  const names = new Map(categories.map(({ id, name }) => [id, name]))
+  const byImage = Map.groupBy(annotations, ({ image_id }) => image_id)
+  const turn = inTurn([...new Set(names.values())])
+  return images.map(({ id, file_name }) => {
+    const own = byImage.get(id) ?? []
+    const nameOf = (category: number) => {
+      const name = names.get(category)
+      if (name !== undefined) return name
+      throw new ConfigError(`${path}: there is no category ${category}, which image ${id} has`)
+    }
+    const crowds = new Set(own.flatMap(({ iscrowd, category_id }) => (iscrowd ? [nameOf(category_id)] : [])))
+    const known = own.flatMap(({ category_id, bbox: [left, top, width, height] }) => {
+      const label = nameOf(category_id)
+      return crowds.has(label) ? [] : [{ label, left, top, right: left + width, bottom: top + height }]
+    })
+    const file = resolve(folder ?? dirname(path), file_name)
+    return { place: `${path}: image ${id}`, file, known, categories: turn(known, crowds) }
+  })
+}
+
+const YOLO_FILE = 'data.yaml'
+const yoloSchema = z.looseObject({
+  path: z.string().optional(),
+  val: z.string().optional(),
+  train: z.string().optional(),
+  names: z.union([z.array(z.string()), z.record(z.string(), z.string())]),
+})
+
+export async function isYolo(folder: string): Promise<boolean> {
+  return (await stat(join(folder, YOLO_FILE)).catch(() => null)) !== null
+}
+
+/**
+ * Reads a data set in YOLO's format: the pictures that `val` of data.yaml names, or `train`, as a folder or a list.
+ * @throws ConfigError
+ */
+export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
+  const description = join(folder, YOLO_FILE)
+  const text = await readText(description)
+  const {
+    path = '.',
+    val,
+    train,
+    names,
+  } = parsed(
+    yoloSchema,
+    safely(() => parse(text)),
+    description,
+  )
+  const pictures = val ?? train
+  if (pictures === undefined) throw new ConfigError(`${description}: expected 'val' or 'train'`)
+  const listed = resolve(folder, path, pictures)
+  const isList = listed.endsWith('.txt')
+  const files = isList
+    ? (await readText(listed))
+        .split('\n')
+        .flatMap((line) => (line.trim() ? [resolve(dirname(listed), line.trim())] : []))
+    : await picturesIn(listed)
+  const classes = new Map(Object.entries(names).map(([index, name]) => [Number(index), name]))
+  const turn = inTurn([...new Set(classes.values())])
+  const examples: BoxExample[] = []
+  for (const file of files) {
+    // The name is relative to the data set: a folder 'images' above it means nothing.
+    const labels = join(resolve(folder, path), yoloName(file.slice(resolve(folder, path).length + 1)))
+    const lines = (await readText(labels).catch(() => '')).split('\n')
+    const { width, height } = (await openPicture(file)).size
+    const known = lines.flatMap((line, index) => {
+      if (line.trim() === '') return []
+      const [category, x, y, w, h, ...others] = line.trim().split(/\s+/).map(Number)
+      const label = classes.get(category!)
+      const isBox = [x, y, w, h].every((part) => part! >= 0 && part! <= 1) && others.length === 0
+      if (label === undefined || !isBox) {
+        throw new ConfigError(
+          `${labels}:${index + 1}: expected 'class x y width height' as parts of the picture's sides`,
+        )
+      }
+      const edge = (centre: number, side: number, sign: number) => centre + (sign * side) / 2
+      return [
+        {
+          label,
+          left: edge(x!, w!, -1) * width,
+          top: edge(y!, h!, -1) * height,
+          right: edge(x!, w!, 1) * width,
+          bottom: edge(y!, h!, 1) * height,
+        },
+      ]
+    })
+    examples.push({ place: labels, file, known, categories: turn(known) })
+  }
+  return examples
+}
+
+/** All categories where they are few; otherwise those of a picture, and others in turn, so that each is asked as often. */
+function inTurn(names: readonly string[]) {
+  let next = 0
+  return (known: readonly DetectedBox[], without: ReadonlySet<string> = new Set()): readonly string[] => {
+    const chosen = new Set(known.map(({ label }) => label))
+    for (let tried = 0; tried < names.length && chosen.size < MOST_CATEGORIES; tried++) {
+      const name = names[next++ % names.length]!
+      if (!without.has(name)) chosen.add(name)
+    }
+    return [...chosen]
+  }
+}
+
+function parsed<Output>(schema: z.ZodType<Output>, value: unknown, place: string): Output {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const { path, message } = result.error.issues[0]!
+  const where = path.length === 0 ? '' : `'${z.core.toDotPath(path)}': `
+  throw new ConfigError(`${place}: ${where}${message.replace(/^Invalid input: /, '')}`)
+}
+
+function safely(read: () => unknown): unknown {
+  try {
+    return read()
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,153 @@
+import { iouOf } from '../../exports/box-matching.ts'
+import type { DetectedBox } from '../../exports/detected-picture.ts'
+import { sumOf } from '../../lib/sum.ts'
+
+/** Something that is so with a probability, and whether it is. */
+export interface Rated {
+  readonly confidence: number
+  readonly right: boolean
+}
+
+/** What was found of one category on one picture, beside what is there. */
+export interface RatedList {
+  readonly known: readonly DetectedBox[]
+  readonly found: readonly (Rated & { readonly box: DetectedBox })[]
+}
+
+/** How good boxes and their probabilities are, all categories together. */
+export interface BoxQuality {
+  readonly boxes: number
+  /** Share of them that are right. Null where there are none, like the figures below. */
+  readonly right: number | null
+  /** Average precision as COCO computes it: over IoU .5 to .95, and at .5. Null where nothing is there. */
+  readonly ap: number | null
+  readonly ap50: number | null
+  /** Expected calibration error, in ten bins of equal width. */
+  readonly ece: number | null
+  readonly brier: number | null
+  readonly thresholds: readonly Threshold[]
+}
+
+/** Of the boxes with at least this confidence. */
+interface Threshold {
+  readonly confidence: number
+  readonly precision: number | null
+  readonly recall: number | null
+}
+
+const THRESHOLDS = [0.3, 0.5, 0.7, 0.9] as const
+/** .5, .55 .. .95. */
+const IOUS = Array.from({ length: 10 }, (_, i) => (50 + 5 * i) / 100)
+const RECALLS = Array.from({ length: 101 }, (_, i) => i / 100)
+const BINS = 10
+
+export function boxQuality(lists: readonly RatedList[]): BoxQuality {
+  const boxes = lists.flatMap(({ found }) => found)
+  const known = sumOf(lists, ({ known }) => known.length)
+  const [first, ...others] = IOUS.map((least) => curveOf(lists, least)) as [Curve, ...Curve[]]
+  const precisions = [first, ...others].map(averagePrecision)
+  return {
+    boxes: boxes.length,
+    right: meanOf(boxes, ({ right }) => Number(right)),
+    ap: known === 0 ? null : meanOf(precisions, (precision) => precision),
+    ap50: known === 0 ? null : precisions[0]!,
+    ece: calibrationError(boxes),
+    brier: brierScore(boxes),
+    thresholds: THRESHOLDS.map((confidence) => {
+      const hits = first.hits.filter((hit) => hit.confidence >= confidence)
+      const matched = hits.filter(({ right }) => right).length
+      return {
+        confidence,
+        precision: hits.length === 0 ? null : matched / hits.length,
+        recall: known === 0 ? null : matched / known,
+      }
+    }),
+  }
+}
+
+/** The greatest precision with which boxes of one confidence and more have this share of what is there; null: none has. */
+export function precisionAt(lists: readonly RatedList[], recall: number): number | null {
+  const { points } = curveOf(lists, IOUS[0]!)
+  return points.find((point) => point.recall >= recall)?.precision ?? null
+}
+
+/** Mean squared error of the probabilities; null where there are none. */
+export function brierScore(rated: readonly Rated[]): number | null {
+  return meanOf(rated, ({ confidence, right }) => (confidence - Number(right)) ** 2)
+}
+
+/** How far probabilities are from the share that is right, in bins of equal width; null where there are none. */
+export function calibrationError(rated: readonly Rated[], count = BINS): number | null {
+  const bins = Map.groupBy(rated, ({ confidence }) => Math.min(count - 1, Math.floor(confidence * count)))
+  const errors = [...bins.values()].map((bin) =>
+    Math.abs(sumOf(bin, ({ confidence, right }) => confidence - Number(right))),
+  )
+  return rated.length === 0 ? null : sumOf(errors, (error) => error) / rated.length
+}
+
+/**
+ * How often what is so has a higher probability than what is not (area under the ROC curve), ties for half; null where one
+ * of them is missing.
+ */
+export function rankingQuality(rated: readonly Rated[]): number | null {
+  const sorted = [...Map.groupBy(rated, ({ confidence }) => confidence)].sort(([one], [other]) => one - other)
+  let [wrong, wins] = [0, 0]
+  for (const [, tied] of sorted) {
+    const right = tied.filter(({ right }) => right).length
+    wins += right * (wrong + (tied.length - right) / 2)
+    wrong += tied.length - right
+  }
+  const right = rated.length - wrong
+  return right === 0 || wrong === 0 ? null : wins / (right * wrong)
+}
+
+interface Curve {
+  /** The surest first. */
+  readonly hits: readonly Rated[]
+  /** After each of them; the precision is the greatest from there on. */
+  readonly points: readonly { readonly recall: number; readonly precision: number }[]
+}
+
+/** As pycocotools matches: the surest box first, each with the known box that it overlaps most of those that are left. */
+function curveOf(lists: readonly RatedList[], leastIou: number): Curve {
+  const known = sumOf(lists, ({ known }) => known.length)
+  const hits = bySurety(lists.flatMap((list) => hitsOf(list, leastIou)))
+  let right = 0
+  const points = hits.map((hit, index) => {
+    right += Number(hit.right)
+    return { recall: right / known, precision: right / (index + 1) }
+  })
+  for (let i = points.length - 2; i >= 0; i--) {
+    points[i]!.precision = Math.max(points[i]!.precision, points[i + 1]!.precision)
+  }
+  return { hits, points }
+}
+
+function hitsOf({ known, found }: RatedList, leastIou: number): readonly Rated[] {
+  const left = new Set(known)
+  return bySurety(found).map(({ box, confidence }) => {
+    let [best, most] = [null as DetectedBox | null, leastIou]
+    for (const other of left) {
+      const iou = iouOf(box, other)
+      if (iou >= most) [best, most] = [other, iou]
+    }
+    return { confidence, right: best !== null && left.delete(best) }
+  })
+}
+
+function bySurety<One extends Rated>(rated: readonly One[]): One[] {
+  return [...rated].sort((one, other) => other.confidence - one.confidence)
+}
+
+function averagePrecision({ points }: Curve): number {
+  let next = 0
+  const precisions = RECALLS.map((recall) => {
+    while (next < points.length && points[next]!.recall < recall) next++
+    return points[next]?.precision ?? 0
+  })
+  return sumOf(precisions, (precision) => precision) / RECALLS.length
+}
+
+function meanOf<Item>(items: readonly Item[], of: (item: Item) => number): number | null {
+  return items.length === 0 ? null : sumOf(items, of) / items.length
+}

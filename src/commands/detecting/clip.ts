@@ -1,0 +1,127 @@
+import type { Detections } from '../../client/answers.ts'
+import type { LookoutClient } from '../../client/client.ts'
+import { ConfigError } from '../../config/config.ts'
+import { csvLine } from '../../exports/csv.ts'
+import { toCvat } from '../../exports/cvat.ts'
+import { toMot } from '../../exports/mot.ts'
+import type { TrackedClip } from '../../exports/tracked-clip.ts'
+import { type Medium, openMedium, sendMedia } from '../asking/media.ts'
+import { note, print } from '../asking/screen.ts'
+import { checkWritable, keepOriginals, writeWhole } from '../asking/targets.ts'
+import { anyOf, readChoice } from '../options.ts'
+import { toTable } from '../output.ts'
+
+/** What is written of the tracks of a video, with the endings of its files. */
+const CLIP_FORMATS = { table: '', json: '.json', csv: '.csv', mot: '.txt', cvat: '.xml' } as const
+type ClipFormat = keyof typeof CLIP_FORMATS
+
+export interface ClipOptions {
+  readonly file: string
+  /** The fields of the request beside its media. */
+  readonly request: { readonly config: object }
+  /** Seconds; undefined for the server's own. */
+  readonly patience: number | undefined
+  /** Frames per second by which the exported ones are numbered; undefined: as they were looked at. */
+  readonly fps: number | undefined
+  readonly format: ClipFormat
+  /** Null: standard output. */
+  readonly output: string | null
+}
+
+type Followed = Pick<Detections, 'detections' | 'finish_reason'> & { readonly timestamps: readonly number[] }
+
+/** @throws ConfigError before any work is done, where nothing could be written. */
+export async function readClipOutput(
+  file: string,
+  { format, outputs }: { readonly format: string | undefined; readonly outputs: readonly string[] },
+): Promise<Pick<ClipOptions, 'format' | 'output'>> {
+  const [output = null, spare] = outputs
+  if (spare !== undefined) throw new ConfigError(`-o ${spare}: --tracks writes one file`)
+  const formats = Object.keys(CLIP_FORMATS) as ClipFormat[]
+  const named = formats.find((one) => one !== 'table' && output?.endsWith(CLIP_FORMATS[one]))
+  const wanted = readChoice(format, '--format', formats) ?? named ?? 'table'
+  if (output !== null) {
+    if (wanted !== named) {
+      const endings = formats.filter((one) => one !== 'table').map((one) => CLIP_FORMATS[one])
+      throw new ConfigError(`-o ${output}: expected a file that ends with ${anyOf(endings)}, as its format does`)
+    }
+    await checkWritable(output, output)
+    await keepOriginals([output], [file], 'the video')
+  }
+  return { format: wanted, output }
+}
+
+/** @throws ConfigError for what is not a video. */
+export async function openClip(words: readonly string[]): Promise<Medium> {
+  const [word, spare] = words
+  if (word === undefined || word === '-' || spare !== undefined) {
+    throw new ConfigError('--tracks: expected one video, as in: lookout detect video.mp4 person --tracks')
+  }
+  const medium = await openMedium(word)
+  if (medium.kind !== 'video') throw new ConfigError(`${word} is ${medium.type}, not a video, which --tracks needs`)
+  return medium
+}
+
+/** Follows things through a video and writes their tracks. */
+export async function followClip(clip: Medium, client: LookoutClient, options: ClipOptions): Promise<void> {
+  const followed = await followWhole(clip, client, options)
+  if (followed.finish_reason !== 'complete') note(`${clip.name}: an answer was cut off, so objects may be missing`)
+  const text = toText(followed, options)
+  if (options.output === null) await print(text)
+  else await writeWhole(options.output, text)
+  if (options.format === 'table' && followed.detections.length === 0) note('nothing was found')
+}
+
+/** Asks again for the frames that the server's time limit leaves out. */
+async function followWhole(clip: Medium, client: LookoutClient, { request, patience }: ClipOptions): Promise<Followed> {
+  await using uploads = new AsyncDisposableStack()
+  const [sent] = await sendMedia([clip], client, uploads)
+  const replies: Detections[] = []
+  let isCut = false
+  for (;;) {
+    const state = replies.at(-1)?.state
+    const config = {
+      ...request.config,
+      tracks: true,
+      ...(patience === undefined ? {} : { patience }),
+      state: state ?? null,
+    }
+    const reply = await client.detect({ ...request, config, media: { type: 'video', video_url: sent!.url } })
+    replies.push(reply)
+    const left = reply.frames_left ?? 0
+    if (left === 0) isCut ||= reply.finish_reason !== 'complete'
+    if (left === 0 || reply.timestamps?.length === 0) break
+    note(`${clip.name}: ${left} frames are left`)
+  }
+  return {
+    detections: replies.flatMap(({ detections }) => detections),
+    timestamps: replies.flatMap(({ timestamps = [] }) => timestamps),
+    finish_reason: isCut ? 'length' : 'complete',
+  }
+}
+
+function toText(followed: Followed, { file, format, fps }: ClipOptions): string {
+  if (format === 'json') return `${JSON.stringify({ file, ...followed })}\n`
+  if (format === 'mot') return toMot(toClip(followed, fps))
+  if (format === 'cvat') return toCvat(toClip(followed, fps))
+  const head = ['seconds', 'track', 'label', 'left', 'top', 'right', 'bottom']
+  const rows = followed.detections.map(({ timestamp, track, mention, point_box: box }) => {
+    const { top_left: from, bottom_right: to } = box!
+    return [...[timestamp!, track!].map(String), mention, ...[from.x, from.y, to.x, to.y].map(String)]
+  })
+  if (format === 'csv') return [head, ...rows].map(csvLine).join('')
+  return toTable(
+    head.map((title) => title.toUpperCase()),
+    rows,
+  )
+}
+
+function toClip({ detections, timestamps }: Followed, fps: number | undefined): TrackedClip {
+  const numberOf = (seconds: number) => (fps === undefined ? timestamps.indexOf(seconds) : Math.round(seconds * fps))
+  const boxes = detections.map(({ mention: label, track, timestamp, point_box: box }) => {
+    const { top_left: from, bottom_right: to } = box!
+    const place = { left: from.x, top: from.y, right: to.x, bottom: to.y }
+    return { label, ...place, track: track!, frame: numberOf(timestamp!) }
+  })
+  return { boxes, frames: [...new Set(timestamps.map(numberOf))] }
+}

@@ -1,0 +1,40 @@
+import type { DecisionForms } from '../../families/decision-forms.ts'
+import type { Leaf } from '../../grounding/annotation.ts'
+import { sumOf } from '../../lib/sum.ts'
+import { repliesFor } from '../decisions/option-names.ts'
+
+/** A question about what is at a place, and how its replies are read. */
+export interface PlaceQuestion {
+  readonly text: string
+  readonly replies: readonly string[]
+  /** How likely the object is there, from 0 to 1. @param logProbs of the replies. */
+  chanceOf(logProbs: readonly number[]): number
+}
+
+/** @param written the answer in which the model would name the object at its place. */
+export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string): PlaceQuestion {
+  const massOf = (logProbs: readonly number[]) => sumOf(logProbs, Math.exp)
+  if (forms.places !== undefined) {
+    const [replies] = repliesFor([leaf.mention!], forms)
+    return {
+      text: filled(leaf, forms.places),
+      replies: replies!,
+      chanceOf: (logProbs) => Math.min(1, massOf(logProbs)),
+    }
+  }
+  const { yes, no } = forms
+  return {
+    text: `${written}\n\nIs this right? Answer yes or no only.`,
+    replies: [...yes, ...no],
+    chanceOf: (logProbs) => {
+      const [right, wrong] = [massOf(logProbs.slice(0, yes.length)), massOf(logProbs.slice(yes.length))]
+      return right + wrong === 0 ? 0 : right / (right + wrong)
+    },
+  }
+}
+
+function filled({ kind, points: [from, to] }: Leaf, { box, point }: NonNullable<DecisionForms['places']>): string {
+  if (kind === 'point') return point.replace('{x}', String(from!.x)).replace('{y}', String(from!.y))
+  const corners = { left: from!.x, top: from!.y, right: to!.x, bottom: to!.y }
+  return Object.entries(corners).reduce((text, [name, value]) => text.replace(`{${name}}`, String(value)), box)
+}

@@ -1,0 +1,64 @@
+import type { Leaf } from '../../grounding/annotation.ts'
+import type { AnswerForm } from '../../grounding/answer-form.ts'
+import { GRID } from '../../media/coordinates.ts'
+import type { DetectionFit } from '../../models/detection-schema.ts'
+import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
+import { type DetectionSearch, type FurtherObject, overlap } from './search.ts'
+
+/** What one search found, and how sure that is. */
+export interface RatedList {
+  /** What was searched for; null for every object. */
+  readonly labels: readonly string[] | null
+  readonly objects: readonly RatedObject[]
+  /** How likely it is that no object is missing; null where the engine does not tell how sure the end was. */
+  readonly complete: number | null
+  /** The chance of going on at the end of the list. */
+  readonly more: number | null
+}
+
+export interface RatedObject {
+  readonly leaf: Leaf
+  readonly confidence: number
+  readonly evidence: BoxEvidence
+}
+
+interface FurtherEvidence {
+  /** What the model found when it had to go on; null where it had not. */
+  readonly further: FurtherObject | null
+  /** How likely an object is at its place, of those that were asked about. */
+  readonly reads: ReadonlyMap<Leaf, number>
+}
+
+/** @param form of the answer that the search has read. */
+export function rateList(
+  search: DetectionSearch,
+  form: AnswerForm,
+  { further, reads }: FurtherEvidence,
+  fit: DetectionFit | null,
+): RatedList {
+  const { labels, leaves: listed } = search
+  const { places, more } = search.evidence(form)
+  const listLength = listed.length
+  const found = listed.map((leaf, index) => ({ leaf, place: places[index]! }))
+  // It begins where the list has ended.
+  if (further !== null) found.push({ leaf: further.leaf, place: { ...further.place, begin: more ?? 0 } })
+  const objects = found.map(({ leaf, place }, index): RatedObject => {
+    const box = leaf.kind === 'point_box' ? { overlap: overlapAmong(leaf, listed), size: sizeOf(leaf) } : NO_BOX
+    const evidence = { ...place, ...box, rank: index + 1, listLength, read: reads.get(leaf) ?? null }
+    return { leaf, confidence: boxConfidence(evidence, fit), evidence }
+  })
+  const complete = more === null ? null : listComplete({ more, listLength }, fit)
+  return { labels, objects, complete, more }
+}
+
+/** Points overlap nothing and have no size. */
+const NO_BOX = { overlap: 0, size: 0 }
+
+function overlapAmong(leaf: Leaf, leaves: readonly Leaf[]): number {
+  const others = leaves.filter((other) => other !== leaf && other.kind === 'point_box')
+  return Math.max(0, ...others.map(({ points }) => overlap(leaf.points, points)))
+}
+
+function sizeOf({ points: [from, to] }: Leaf): number {
+  return Math.sqrt((to!.x - from!.x) * (to!.y - from!.y)) / GRID
+}

@@ -1,0 +1,140 @@
+import type { Leaf } from '../grounding/annotation.ts'
+import type { AnswerForm } from '../grounding/answer-form.ts'
+import type { DetectionKind, Scene } from '../grounding/dialect.ts'
+import type { PromptPart } from '../inference/contract/parts.ts'
+import { ApiError, invalidRequest } from '../lib/errors.ts'
+import { branchOf, type Call } from './call.ts'
+import { named } from './capability-checks.ts'
+import { placeQuestion } from './detecting/place-question.ts'
+import { type RatedList, rateList } from './detecting/rated-list.ts'
+import { type DetectionSearch, type FurtherObject, same } from './detecting/search.ts'
+import { untrusted } from './prompt/placeholders.ts'
+import type { SharedPrompt } from './prompt/prompt.ts'
+import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { followSearches } from './reply/annotation-search.ts'
+import { dialectOf } from './reply/grounding.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import type { ConfidenceRequest } from './request/detect-request.ts'
+
+/** The most likely tokens that are told beside each. vLLM tells no more unless it was started for that. */
+export const ALTERNATIVES = 20
+/** Reading a reply takes room for one token after the prompt. */
+const ROOM_TO_READ = { ...AS_MANY_AS_FIT, maxTokens: 1 }
+const CONFIDENCE = ['config', 'confidence']
+
+/** The searches of one request, and how their questions were put. */
+export interface Searched {
+  readonly searches: readonly DetectionSearch[]
+  readonly kind: DetectionKind
+  readonly scene: Scene
+  /** The parameter that errors about the searches name. */
+  readonly param: string
+  /** All before the questions: it ends with the image. */
+  readonly prefix: MeasuredPrompt
+  /** The prompt of a question without a thought. */
+  readonly shared: SharedPrompt
+}
+
+/**
+ * Says how sure the model is of what it has found. A thorough answer has one object more for each list that the model has ended:
+ * it writes one that it would not have given. And it is asked about each place.
+ * @throws ApiError 400 for an engine that gives no log-probabilities, or cannot read where it must.
+ */
+export async function rateSearches(
+  searched: Searched,
+  { isThorough }: ConfidenceRequest,
+  call: Call,
+): Promise<readonly RatedList[]> {
+  const { searches } = searched
+  const { model, deadline } = call
+  if (!searches.every(({ isRated }) => isRated)) {
+    throw invalidRequest(`${named(model)} gives no log-probabilities`, CONFIDENCE)
+  }
+  let further: ReadonlyMap<DetectionSearch, FurtherObject> = new Map()
+  let reads: ReadonlyMap<Leaf, number> = new Map()
+  try {
+    if (isThorough) {
+      further = await findFurther(searched, call)
+      const found = searches.flatMap((search) => [...search.leaves, ...leafOf(further.get(search))])
+      reads = await readPlaces(found, searched, call)
+    }
+  } catch (error) {
+    // What has been found counts, with what is known of it.
+    if (!deadline.caused(error)) throw error
+  }
+  return searches.map((search) => {
+    const evidence = { further: further.get(search) ?? null, reads }
+    return rateList(search, formOf(search, searched, call), evidence, model.card.detection ?? null)
+  })
+}
+
+/** An engine that holds its model to no constraint may find points in place of boxes, or boxes in place of points. */
+function formOf({ leaves: [first] }: DetectionSearch, { kind: asked, scene }: Searched, { model }: Call): AnswerForm {
+  const kind = first === undefined ? asked : first.kind === 'point' ? 'point' : 'box'
+  return dialectOf(model.card).detection.form(kind, scene)
+}
+
+function leafOf(object: FurtherObject | undefined): readonly Leaf[] {
+  return object === undefined ? [] : [object.leaf]
+}
+
+/** Has the model write one more object for each list. None that it has written before counts. */
+async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<DetectionSearch, FurtherObject>> {
+  const { searches, kind, scene, param, prefix } = searched
+  const { model, organisation, signal } = call
+  const { detection, reader } = dialectOf(model.card)
+  const ended = searches.filter(({ isComplete }) => isComplete)
+  if (ended.length === 0) return new Map()
+  const further: DetectionSearch[] = []
+  for (const search of ended) {
+    const { text, answer, isEmpty } = search.soFar(formOf(search, searched, call))
+    const pattern = detection.another(kind, search.labels, scene, isEmpty)
+    const spec = new ReplySpec({ bound: { type: 'regex', pattern, param, advisory: true } }, model)
+    const suffix = [...search.branch.suffix, ...untrusted(text)]
+    const asked = { ...AS_MANY_AS_FIT, topLogProbs: ALTERNATIVES }
+    const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
+    further.push(search.continued({ branch, reply: spec.createReader(), reader: reader(scene), begun: answer }))
+  }
+  const branches = further.map(({ branch }) => branch)
+  const work = { organisation, prefix: prefix.parts, branches, whole: true }
+  await followSearches(further, await model.engine.generate(work, signal))
+  return new Map(
+    further.flatMap((search, index) => {
+      const object = search.newest(detection.form(kind, scene))
+      const known = ended[index]!
+      return object === null || known.leaves.some((leaf) => same(leaf, object.leaf)) ? [] : [[known, object] as const]
+    }),
+  )
+}
+
+/** How likely the model finds each object at its place, when it is asked about that alone. */
+async function readPlaces(
+  leaves: readonly Leaf[],
+  { scene, prefix, shared, param }: Searched,
+  call: Call,
+): Promise<ReadonlyMap<Leaf, number>> {
+  const { model, organisation, signal } = call
+  const labelled = leaves.filter(({ mention = '' }) => mention !== '')
+  if (labelled.length === 0) return new Map()
+  const { detection } = dialectOf(model.card)
+  const asked = labelled.map((leaf) => placeQuestion(leaf, model.card.decision, detection.answer([leaf], scene)))
+  const image: PromptPart = prefix.parts.at(-1)!
+  const questions = []
+  for (const { text, replies } of asked) {
+    const [, ...suffix] = shared.suffix([image, ...untrusted(text)])
+    await outputBudget([prefix, new MeasuredPrompt(suffix, call)], ROOM_TO_READ, model, param)
+    questions.push({ param, suffix, replies })
+  }
+  const reads = new Map<Leaf, number>()
+  try {
+    const reading = await model.engine.read!({ organisation, prefix: prefix.parts, questions }, signal)
+    for await (const answer of reading.answers) {
+      if ('error' in answer) throw answer.error
+      reads.set(labelled[answer.question]!, asked[answer.question]!.chanceOf(answer.logProbs))
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.param !== 'model') throw error
+    throw invalidRequest(`${named(model)} cannot be asked about places: expected true`, CONFIDENCE)
+  }
+  return reads
+}

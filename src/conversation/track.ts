@@ -1,0 +1,218 @@
+import type { Leaf } from '../grounding/annotation.ts'
+import { invalidRequest, say } from '../lib/errors.ts'
+import { within } from '../lib/param.ts'
+import { seal, unseal } from '../lib/seal.ts'
+import type { DecodedImage } from '../media/decoding/protocol.ts'
+import type { Call } from './call.ts'
+import { checkDetect, named } from './capability-checks.ts'
+import { type Asking, askingOf, searchesIn } from './detect.ts'
+import { type Detection, toDetection } from './detecting/detection.ts'
+import { exemplarUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
+import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
+import { matchNames, nameOf } from './detecting/named-things.ts'
+import { LONGEST_NAME, labelKey, MOST_TRACKS, readState, writeState } from './detecting/track-state.ts'
+import { type Place, type Sighting, Tracks, type TracksState, toMs } from './detecting/tracks.ts'
+import { loadPictures, loadVideoPictures, MAX_MEDIA } from './prompt/media-parts.ts'
+import { followSearches } from './reply/annotation-search.ts'
+import type { TrackRequest } from './request/detect-request.ts'
+
+export interface TrackReply {
+  /** In the order of the frames. */
+  readonly detections: readonly TrackedDetection[]
+  /** The times of the frames that were searched, in seconds. */
+  readonly times: readonly number[]
+  /** What the next request hands in. */
+  readonly state: string
+  /** Frames that the time limit left out, at the end. */
+  readonly framesLeft: number
+  /** `length` when an answer was truncated, or frames were left out. */
+  readonly finishReason: 'complete' | 'length'
+}
+
+type TrackedDetection = Detection & {
+  /** From 1; the same one in all frames that show the thing. */
+  readonly track: number
+  readonly seconds: number
+}
+
+interface Frame {
+  readonly picture: DecodedImage
+  readonly seconds: number
+}
+
+/** How often a video is looked at by a model whose card does not say so. */
+const FRAMES_PER_SECOND = 2
+const MOST_FRAMES = 128
+/** The most names of tracks that are looked for in one frame, each in a branch of its own. */
+const MOST_NAMES = 8
+/** The side of what is only a point, in thousandths of the picture's height. */
+const POINT_SIDE = 50
+const STATE = ['config', 'state']
+const FRAMES = ['media', 'frames']
+
+/**
+ * Searches frames one after the other, and says which detections are of the same thing. Beside the labels, each frame is
+ * searched for the names of the tracks so far ("red circle"), which the model gives when a thing is first seen: that tells alike
+ * things apart, and finds things that the labels alone miss.
+ */
+export async function answerTracks(request: TrackRequest, call: Call): Promise<TrackReply> {
+  const { model, deadline } = call
+  checkDetect(request, model)
+  const labels = labelsOf(request)
+  const state = await openState(request.state, call)
+  checkFrames(request, state)
+  const tracks = new Tracks(state, { patience: request.patience, most: MOST_TRACKS })
+  const shown = await loadPictures(exemplarUrlsOf(request), model.card.image!, call)
+  const frames = await loadFrames(request, state, call)
+  call.held.dispose()
+  const [first] = frames
+  const asked = { request, labels, kind: kindToFind(request, labels, model) }
+  const asking = first && (await askingOf(asked, [...shown, first.picture], call))
+  const found: TrackedDetection[] = []
+  const times: number[] = []
+  let isComplete = true
+  for (const frame of frames) {
+    try {
+      const { objects, isWhole } = await searchFrame(frame, tracks, { labels, asking: asking!, request, call })
+      found.push(...objects)
+      times.push(frame.seconds)
+      isComplete &&= isWhole
+    } catch (error) {
+      if (!deadline.caused(error) || times.length === 0) throw error
+      isComplete = false
+      break
+    }
+  }
+  return {
+    detections: found,
+    times,
+    state: seal(writeState(tracks.state), await call.secret(), contextOf(call)),
+    framesLeft: frames.length - times.length,
+    finishReason: isComplete ? 'complete' : 'length',
+  }
+}
+
+interface FrameSearch {
+  readonly labels: readonly string[] | null
+  readonly asking: Asking
+  readonly request: TrackRequest
+  readonly call: Call
+}
+
+/** Searches one frame, and follows the tracks into it. */
+async function searchFrame(
+  { picture, seconds }: Frame,
+  tracks: Tracks,
+  { labels, asking, request, call }: FrameSearch,
+): Promise<{ readonly objects: readonly TrackedDetection[]; readonly isWhole: boolean }> {
+  const search = async (groups: readonly (readonly string[] | null)[]) => {
+    const { prefix, searches } = await searchesIn(picture, groups, asking, call)
+    const work = {
+      organisation: call.organisation,
+      prefix: prefix.parts,
+      branches: searches.map(({ branch }) => branch),
+      whole: true,
+    }
+    await followSearches(searches, await call.model.engine.generate(work, call.signal))
+    return searches
+  }
+  const groups = groupsOf(labels)
+  const before = tracks.at(seconds)
+  const names = [...new Set(before.flatMap(({ name }) => name ?? []))].slice(0, MOST_NAMES)
+  const searches = await search([...groups, ...names.map((name) => [name])])
+  const leaves = (some: typeof searches) => some.flatMap(({ leaves }) => leaves)
+  const plain = leaves(searches.slice(0, groups.length))
+  const matched = matchNames({ plain, named: leaves(searches.slice(groups.length)) })
+
+  const aspect = picture.original.width / picture.original.height
+  const sighted = plain.map((leaf, index): [Leaf, Sighting] => [
+    leaf,
+    { label: labelKey(leaf.mention ?? ''), place: placeOf(leaf, aspect), name: matched.names[index]! },
+  ])
+  for (const leaf of matched.others) {
+    // Two tracks of one name and different labels: either may go on here.
+    for (const label of new Set(before.filter(({ name }) => name === leaf.mention).map((track) => track.label))) {
+      const mention = labels === null ? leaf.mention : labels.find((one) => labelKey(one) === label)
+      if (mention === undefined) continue
+      sighted.push([
+        { ...leaf, mention },
+        { label, place: placeOf(leaf, aspect), name: leaf.mention!, isSought: true },
+      ])
+    }
+  }
+  const ids = tracks.follow(
+    seconds,
+    sighted.map(([, sighting]) => sighting),
+  )
+  const begun = plain.filter((_, index) => before.every(({ id }) => id !== ids[index]))
+  if (begun.length > 0 && asking.kind === 'box' && request.exemplars.length === 0) {
+    const all = labels === null ? plain : leaves(await search([null]))
+    const given = plain.flatMap((leaf, index): [number, string][] => {
+      const name = begun.includes(leaf) ? nameOf(leaf, all) : null
+      return name === null || labels?.includes(name) || Buffer.byteLength(name) > LONGEST_NAME
+        ? []
+        : [[ids[index]!, name]]
+    })
+    tracks.name(new Map(given))
+  }
+  const objects = sighted.flatMap(([leaf], index): TrackedDetection[] => {
+    const track = ids[index] ?? null
+    return track === null ? [] : [{ ...toDetection(leaf, request.output, picture.original), track, seconds }]
+  })
+  return { objects, isWhole: searches.every(({ isComplete }) => isComplete) }
+}
+
+function placeOf({ kind, points }: Leaf, aspect: number): Place {
+  const [from, to] = points
+  if (kind === 'point') return { x: from!.x * aspect, y: from!.y, width: POINT_SIDE, height: POINT_SIDE }
+  const [width, height] = [(to!.x - from!.x) * aspect, to!.y - from!.y]
+  return { x: from!.x * aspect + width / 2, y: from!.y + height / 2, width, height }
+}
+
+/** @throws ApiError 400 for frames that are too many, or before the state. */
+function checkFrames({ media, exemplars, negatives }: TrackRequest, state: TracksState | null): void {
+  if (media.type === 'video') return
+  const { frames } = media
+  if (frames.length + exemplars.length + negatives.length > MAX_MEDIA) {
+    throw invalidRequest(`A request may contain at most ${MAX_MEDIA} images and video frames`, FRAMES)
+  }
+  if (state === null || toMs(frames[0]!.seconds) >= state.at) return
+  const param = within(FRAMES, 0, 'timestamp')
+  const end = state.at / 1000
+  throw invalidRequest(say`Invalid '${param}': the state ends at ${end} seconds, and frames must not be earlier`, param)
+}
+
+/** @returns the frames, in order of time; of a video, those after the state's. */
+async function loadFrames(
+  { media, exemplars, negatives }: TrackRequest,
+  state: TracksState | null,
+  call: Call,
+): Promise<readonly Frame[]> {
+  const { card } = call.model
+  const urls = trackUrlsOf(media)
+  if (media.type === 'frames') {
+    const pictures = await loadPictures(urls, card.image!, call)
+    return pictures.map((picture, index) => ({ picture, seconds: media.frames[index]!.seconds }))
+  }
+  const { framesPerSecond, maxFrames } = card.video ?? { framesPerSecond: FRAMES_PER_SECOND, maxFrames: MOST_FRAMES }
+  const limits = { ...card.image!, framesPerSecond, maxFrames }
+  const most = MAX_MEDIA - exemplars.length - negatives.length
+  const { frames, original } = await loadVideoPictures(urls[0]!, { limits, maxFrames: most }, call)
+  // A video that takes longer than a request may is handed in again, with the state.
+  return frames
+    .map(({ image, seconds }) => ({ picture: { image, original }, seconds: toMs(seconds) / 1000 }))
+    .filter(({ seconds }) => state === null || toMs(seconds) > state.at)
+}
+
+async function openState(sealed: string | null, call: Call): Promise<TracksState | null> {
+  if (sealed === null) return null
+  const text = unseal(sealed, await call.secret(), contextOf(call))
+  if (text !== null) return readState(text)
+  const message = say`Invalid '${STATE}': it is not the state of a reply of ${named(call.model)} to this organisation`
+  throw invalidRequest(message, STATE)
+}
+
+/** States are of one organisation and one model. */
+function contextOf({ organisation, model }: Call): readonly string[] {
+  return ['tracks', organisation, model.id]
+}

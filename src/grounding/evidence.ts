@@ -1,0 +1,196 @@
+import type { AnswerForm, NumberForm } from './answer-form.ts'
+
+/** How sure a model was of one object, each from 0 to 1. */
+export interface PlaceEvidence {
+  /** The chance of beginning another object at this point, rather than ending the list. */
+  readonly begin: number
+  /** The mass of the digits that keep a coordinate near the one that was written, in the mean of the coordinates. */
+  readonly near: number
+  /** The geometric mean of the probabilities of the coordinates' digits. */
+  readonly mean: number
+}
+
+/** How sure a model was of a list of objects. */
+export interface AnswerEvidence {
+  /** For each object, in the order of the text. */
+  readonly places: readonly PlaceEvidence[]
+  /** The chance of going on where the list ended; null where the text does not say, because it was cut. */
+  readonly more: number | null
+}
+
+/** A token and what else was likely in its place: natural logarithms, and the bytes that a token prints. */
+export interface RatedToken extends Rated {
+  readonly top: readonly Rated[]
+}
+
+interface Rated {
+  readonly bytes: readonly number[]
+  readonly logProb: number
+}
+
+/** A coordinate is near another one that is at most this share of the box's side away. */
+const NEAR = 0.12
+/** The same for a point, which has no side, as a share of the image's. */
+const NEAR_POINT = 0.025
+/** The least of both, as a share of the image's side. */
+const LEAST = 0.002
+
+/**
+ * Reads how sure a model was of the objects in its answer. What is found does not depend on how the text is cut into
+ * tokens, as far as their alternatives are the same texts.
+ * @param end the token by which the model ended its turn; null where that is not known, or the answer was cut.
+ */
+export function evidenceIn(tokens: readonly RatedToken[], end: RatedToken | null, form: AnswerForm): AnswerEvidence {
+  const answer = new RatedText(end === null ? tokens : [...tokens, end])
+  let from = 0
+  const places = [...answer.text.matchAll(form.object)].map((match, index): PlaceEvidence => {
+    const spans = match.indices!.slice(1) as Span[]
+    const begin = 1 - answer.turns(from, spans[0]![0], (text) => form.goesOn(text, index === 0), false)
+    from = match.index + match[0].length
+    return { begin, near: nearness(answer, spans, form.numbers), mean: meanOf(answer, spans) }
+  })
+  const goesOn = (text: string) => form.goesOn(text, places.length === 0)
+  const isOver = end !== null || goesOn(answer.text.slice(from)) === false
+  return { places, more: isOver ? answer.turns(from, answer.text.length + 1, goesOn, true) : null }
+}
+
+type Span = readonly [start: number, end: number]
+
+/** The tokens of an answer, and where in its bytes each of them stands. */
+class RatedText {
+  readonly text: string
+  readonly #tokens: readonly { readonly start: number; readonly end: number; readonly rated: RatedToken }[]
+
+  constructor(tokens: readonly RatedToken[]) {
+    let text = ''
+    this.#tokens = tokens.map((rated) => {
+      const start = text.length
+      text += textOf(rated)
+      return { start, end: text.length, rated }
+    })
+    this.text = text
+  }
+
+  /** Tokens that print some of this span, and those that print nothing at its start or within. */
+  *at([from, to]: Span): Generator<{ readonly start: number; readonly rated: RatedToken }, void, void> {
+    for (const token of this.#tokens) {
+      if (token.start < to && (token.end > from || (token.start === token.end && token.start >= from))) yield token
+    }
+  }
+
+  /**
+   * The chance that a text would have gone another way somewhere in a span.
+   * @param reads what the text from the start of the span says; null while it is undecided.
+   * @param other what the other way says.
+   */
+  turns(from: number, to: number, reads: (text: string) => boolean | null, other: boolean): number {
+    let stays = 1
+    // One that ends where the span starts counts as well: another one may go on into it.
+    for (const { start, rated } of this.at([from - 1, to])) {
+      const before = start < from ? null : reads(this.text.slice(from, start))
+      if (before !== null && (before === other || !other)) continue
+      let mass = 0
+      for (const alternative of alternativesOf(rated)) {
+        const text = this.#continued(alternative, start, from)
+        // A token that prints nothing ends the answer.
+        const said = text === null ? null : textOf(alternative) === '' ? false : reads(text)
+        if (said === other) mass += Math.exp(alternative.logProb)
+      }
+      stays *= Math.max(0, 1 - mass)
+    }
+    return 1 - stays
+  }
+
+  /**
+   * The text from `from` on, if it had another token at `start`; null if that one changes the text before, or does not
+   * reach it.
+   */
+  #continued(alternative: Rated, start: number, from: number): string | null {
+    const written = textOf(alternative)
+    if (start >= from) return this.text.slice(from, start) + written
+    const lead = this.text.slice(start, from)
+    return written.startsWith(lead) && written.length > lead.length ? written.slice(lead.length) : null
+  }
+
+  /** The mass of the tokens of a number that leave it near, given all that is before it. @param isNear of a beginning. */
+  massNear([from, to]: Span, isNear: (beginning: string) => boolean): number {
+    let near = 1
+    // The token behind it counts as well: another digit would have made another number of it.
+    for (const { start, rated } of this.at([from, to + 1])) {
+      const lead = this.text.slice(start, from)
+      let [kept, elsewhere] = [0, 0]
+      for (const one of [rated, ...alternativesOf(rated)]) {
+        const written = textOf(one)
+        const mass = Math.exp(one.logProb)
+        if (start < from && !written.startsWith(lead)) {
+          if (written !== '' && lead.startsWith(written)) kept += mass
+          else elsewhere += mass
+        } else if (isNear(start < from ? written.slice(lead.length) : this.text.slice(from, start) + written))
+          kept += mass
+      }
+      near *= elsewhere >= 1 ? 1 : Math.min(1, kept / (1 - elsewhere))
+    }
+    return near
+  }
+}
+
+function textOf({ bytes }: Rated): string {
+  return String.fromCharCode(...bytes)
+}
+
+/** What else was likely in the place of a token. Several tokens may print the same. */
+function alternativesOf(rated: RatedToken): readonly Rated[] {
+  return rated.top.filter((other) => other.logProb !== rated.logProb || textOf(other) !== textOf(rated))
+}
+
+/** The mean over the coordinates of the mass that stays near. */
+function nearness(answer: RatedText, spans: readonly Span[], numbers: readonly NumberForm[]): number {
+  const values = spans.map(([from, to]) => Number(answer.text.slice(from, to)))
+  const masses = spans.map((span, index) => {
+    const form = numbers[index]!
+    const opposite = numbers.findIndex(({ axis }, other) => other !== index && axis === form.axis)
+    const side = opposite === -1 ? null : Math.abs(values[opposite]! - values[index]!)
+    const within = Math.max(side === null ? form.most * NEAR_POINT : side * NEAR, form.most * LEAST)
+    return answer.massNear(span, (beginning) => distance(beginning, values[index]!, form) <= within + ROUNDING)
+  })
+  return masses.reduce((sum, mass) => sum + mass, 0) / masses.length
+}
+
+/** Decimals in binary are other numbers. */
+const ROUNDING = 1e-9
+
+/** How far from `value` the nearest number is that such a beginning can still become; infinite if it becomes none. */
+function distance(beginning: string, value: number, form: NumberForm): number {
+  const [number, whole = '', fraction] = /^(\d*)(?:\.(\d*))?/.exec(beginning)!
+  if (beginning.length > number.length)
+    return whole === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(number) - value)
+  if (whole === '') return 0
+  return Math.min(...rangesOf(whole, fraction, form).map(([least, most]) => Math.max(0, least - value, value - most)))
+}
+
+/** The numbers that may begin so: from the least to the largest of each length. */
+function rangesOf(whole: string, fraction: string | undefined, form: NumberForm): readonly Span[] {
+  const { most, digits, decimals = 0 } = form
+  if (fraction !== undefined) {
+    const least = Number(`${whole}.${fraction}`)
+    return [[least, least + 10 ** -fraction.length - 10 ** -Math.max(decimals, fraction.length)]]
+  }
+  const ranges: Span[] = []
+  const step = 1 - 10 ** -decimals
+  for (let scale = 1, length = whole.length; ; scale *= 10, length++) {
+    const least = Number(whole) * scale
+    if (digits === undefined ? least > most : length > digits) break
+    if (digits === undefined || length === digits) ranges.push([least, Math.min(most, least + scale - 1 + step)])
+    // No other number begins with a zero.
+    if (digits === undefined && whole === '0') break
+  }
+  if (String(most).startsWith(whole)) ranges.push([most, most])
+  return ranges.length === 0 ? [[Number(whole), Number(whole)]] : ranges
+}
+
+function meanOf(answer: RatedText, spans: readonly Span[]): number {
+  const tokens = new Set(spans.flatMap((span) => [...answer.at(span)].map(({ rated }) => rated)))
+  const sum = [...tokens].reduce((total, { logProb }) => total + logProb, 0)
+  const digits = spans.reduce((count, [from, to]) => count + answer.text.slice(from, to).replace('.', '').length, 0)
+  return Math.exp(sum / digits)
+}

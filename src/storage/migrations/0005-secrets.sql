@@ -1,0 +1,4 @@
+create table secrets (
+  name text primary key,
+  secret text not null
+);
