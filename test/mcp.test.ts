@@ -346,6 +346,9 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(points.structuredContent).toMatchObject({
       detections: [{ label: 'heart', point: { x: expect.any(Number) } }],
     })
+    expect(JSON.stringify(points)).not.toContain('confidence')
+    const rated = await call('detect', { image: 'shapes.png', categories: ['heart'], min_confidence: 0 })
+    expect(rated.structuredContent).toMatchObject({ detections: [{ label: 'heart', confidence: expect.any(Number) }] })
   })
 
   test('decide', async () => {

@@ -22,11 +22,12 @@ type Pixel = { x: number; y: number }
 interface Answer {
   confidence?: object
   detections: {
-    confidence?: number
     mention: string
     point?: Pixel
     point_box?: { top_left: Pixel; bottom_right: Pixel }
+    confidence?: number
   }[]
+  categories?: { mention: string; complete: number }[]
   finish_reason: string
 }
 
@@ -96,6 +97,20 @@ describe('detect', () => {
     const categories = ['sphinx of black quartz', '猫', '"><point_box mention="']
     const { detections } = await detect({ categories })
     for (const { mention } of detections) expect(categories).toContain(mention)
+  })
+
+  test('is sure of what is there, and not of what it would have left out', async () => {
+    const categories = ['red circle', 'blue star', 'purple heart', 'black cross']
+    const plain = await detect({ categories, config: { confidence: true } })
+    expect(plain.detections).toHaveLength(3)
+    for (const { confidence } of plain.detections) expect(confidence).toBeGreaterThan(0.5)
+    for (const { complete } of plain.categories!) expect(complete).toBeGreaterThan(0.5)
+    const thorough = await detect({ categories, config: { confidence: 'thorough', min_confidence: 0 } })
+    expect(thorough.detections.length).toBeGreaterThan(3)
+    const places = plain.detections.map((found) => cornersOf(found).join())
+    const further = thorough.detections.filter((found) => !places.includes(cornersOf(found).join()))
+    expect(further).toHaveLength(thorough.detections.length - 3)
+    for (const { confidence } of further) expect(confidence).toBeLessThan(0.5)
   })
 
   test('uses exemplars', async () => {
