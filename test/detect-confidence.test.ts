@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { detectResponse } from '../src/api/native/wire/detect.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
@@ -240,7 +240,13 @@ describe('thorough', () => {
   })
 
   test('a time limit leaves what has been found', async () => {
-    const hasty = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '1', LOOKOUT_MODEL_CARD: card.path } })
+    const seconds = 77
+    const environment = { LOOKOUT_CHAT_SECONDS: String(seconds), LOOKOUT_MODEL_CARD: card.path }
+    const hasty = await startTestServer({ environment })
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    const timeIsUp = () => {
+      for (const [ring, ms] of timers.mock.calls) if (ms === seconds * 1000) (ring as () => void)()
+    }
     try {
       oneCatMore()
       const script = server.engine.script
@@ -248,7 +254,9 @@ describe('thorough', () => {
         ...script,
         branch: (branch, index) => {
           const own = script.branch!(branch, index)
-          return (own.texts as string[])[0] === '\n' ? { ...own, endless: true } : own
+          if ((own.texts as string[])[0] !== '\n') return own
+          setImmediate(timeIsUp)
+          return { ...own, endless: true }
         },
       }
       const answer = await jsonOf<Answer>(
@@ -256,6 +264,7 @@ describe('thorough', () => {
       )
       expect(answer.detections).toMatchObject([{ confidence: 1 }])
     } finally {
+      timers.mockRestore()
       await hasty.close()
     }
   })

@@ -40,7 +40,7 @@ export function fitLogistic(
     const direction = newtonStep(standard, isRight, { weights, pull, towards })
     let length = 1
     let next = moved(weights, direction, length)
-    // Far from the optimum, a whole step may lead uphill.
+    // Far from the optimum, a whole step may overshoot.
     while (loss(next) > best && length > 1e-6) {
       length /= 2
       next = moved(weights, direction, length)
