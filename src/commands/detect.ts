@@ -54,7 +54,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
   --patience       seconds for which an object that is not seen keeps its number [2]
   --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
   --confidence     say how likely each object is to be right, from 0 to 1
-  --thorough       the same, surer and about twice as slow, with objects that the model would have left out
+  --thorough       the same, surer and about 2.5 times as slow, with objects that the model would have left out
   --min-confidence leave out what is less likely; implies --confidence
 ${WAIT_HELP}
 ${CONNECTION_HELP}
