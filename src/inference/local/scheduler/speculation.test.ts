@@ -233,8 +233,8 @@ describe.skipIf(!hasAvx2())('where a device keeps the logits', () => {
         const cpu = play(loaded, works, true)
         const device = play(model, works, true)
         expect(device.texts).toEqual(cpu.texts)
-        expect(roundedLogProbs(device)).toEqual(roundedLogProbs(cpu))
-        expect(device.finishes).toEqual(cpu.finishes)
+        expect(rounded(device.logProbs)).toEqual(rounded(cpu.logProbs))
+        expect(rounded(device.finishes)).toEqual(rounded(cpu.finishes))
         expect(device.stats.decodedTokens).toBe(cpu.stats.decodedTokens)
       }),
       { numRuns: 4 },
@@ -265,9 +265,9 @@ function countRows(context: Context): { answered: number; fetched: number } {
 }
 
 /** Sums are computed in another order. */
-function roundedLogProbs({ logProbs }: Played): unknown {
-  const rounded = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e9) / 1e9 + 0 : value)
-  return JSON.parse(JSON.stringify([...logProbs].sort(), rounded))
+function rounded(values: Iterable<unknown>): unknown {
+  const round = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e9) / 1e9 + 0 : value)
+  return JSON.parse(JSON.stringify([...values].sort(), round))
 }
 
 test('the next turn of a chat continues a reply that was drafted, as far as it is in the KV cache', async () => {
