@@ -211,7 +211,7 @@ const ROOMS = {
   // What the commands do with pictures and with a server, whichever it is.
   client: [],
   drawing: [],
-  exports: [],
+  exports: ['lib'],
   storage: [...BASICS],
   config: [],
   setup: [],

@@ -383,7 +383,7 @@ describe('rejected requests', () => {
       /required/,
     ],
     [
-      'a frame that is no picture',
+      'a frame that is not an image',
       ({ frames }) => ({
         media: { type: 'frames', frames: [...frames, { image_url: 'data:image/png;base64,aGk=', timestamp: 9 }] },
       }),
@@ -391,7 +391,7 @@ describe('rejected requests', () => {
       /Unsupported/,
     ],
     [
-      'a video that is none',
+      'a file that is not a video',
       () => ({ media: { type: 'video', video_url: 'data:video/mp4;base64,aGk=' } }),
       'media.video_url',
       /Unsupported/,

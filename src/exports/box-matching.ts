@@ -1,3 +1,4 @@
+import { iouOf } from '../lib/rectangle.ts'
 import type { DetectedBox } from './detected-picture.ts'
 
 /** A known box and a found one that are taken for the same object, by their places in the lists. */
@@ -13,16 +14,6 @@ export interface Matching {
   readonly missed: readonly number[]
   /** Found boxes that are not known. */
   readonly extra: readonly number[]
-}
-
-/** Area of the intersection by area of the union, 0..1; 0 for boxes without area. */
-export function iouOf(one: DetectedBox, other: DetectedBox): number {
-  const width = Math.min(one.right, other.right) - Math.max(one.left, other.left)
-  const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top)
-  if (width <= 0 || height <= 0) return 0
-  const both = width * height
-  const areas = [one, other].map(({ left, top, right, bottom }) => (right - left) * (bottom - top)) as [number, number]
-  return both / (areas[0] + areas[1] - both)
 }
 
 /**

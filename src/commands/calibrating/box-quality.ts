@@ -1,5 +1,5 @@
-import { iouOf } from '../../exports/box-matching.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
+import { iouOf } from '../../lib/rectangle.ts'
 import { sumOf } from '../../lib/sum.ts'
 
 /** Something that is so with a probability, and whether it is. */

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { Rectangle } from '../../lib/rectangle.ts'
 import type { PixelRegion } from '../../media/coordinates.ts'
 import type { Size } from '../../media/pixels.ts'
 import { type Grid, planTiles, type TileGrid } from '../../media/tile-plan.ts'
-import { type Found, foundAgain, lookAt, mergeFinds, type Rectangle, withoutRepeats } from './ladder.ts'
+import { type Found, foundAgain, lookAt, mergeFinds, withoutRepeats } from './ladder.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
 const PICTURE = { width: 4000, height: 3000 }

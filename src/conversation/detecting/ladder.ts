@@ -1,18 +1,12 @@
 import type { Leaf } from '../../grounding/annotation.ts'
+import { areaOf, iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { GRID, type PixelRegion } from '../../media/coordinates.ts'
 import type { Size } from '../../media/pixels.ts'
 import { SMALLEST_SHARE, type TileGrid } from '../../media/tile-plan.ts'
 
-/** In pixels of the upright picture, not rounded. */
-export interface Rectangle {
-  readonly left: number
-  readonly top: number
-  readonly right: number
-  readonly bottom: number
-}
-
 export interface Found {
   readonly mention: string
+  /** In pixels of the upright picture, not rounded. */
   readonly box: Rectangle
 }
 
@@ -141,14 +135,14 @@ function smallestIn({ width, height }: Size): Size {
 /** Whether it holds several things that lie apart: parts of one thing overlap. */
 function isAround(found: Found, others: readonly Found[]): boolean {
   const held = others.filter((other) => holds(found, other))
-  return held.some((one, index) => held.slice(index + 1).some((other) => overlap(one.box, other.box) === 0))
+  return held.some((one, index) => held.slice(index + 1).some((other) => iouOf(one.box, other.box) === 0))
 }
 
 /** Whether the centre of a smaller thing with the same label is in the box. */
 function holds({ mention, box }: Found, { mention: name, box: inner }: Found): boolean {
   const [x, y] = [(inner.left + inner.right) / 2, (inner.top + inner.bottom) / 2]
   const isInside = x > box.left && x < box.right && y > box.top && y < box.bottom
-  return mention === name && isInside && area(inner) < area(box)
+  return mention === name && isInside && areaOf(inner) < areaOf(box)
 }
 
 /** The one that has the most in common with it, if that is enough. */
@@ -156,22 +150,10 @@ function sameAs<Kind extends Found>(found: Found, others: readonly Kind[], least
   let best: Kind | null = null
   let most = least
   for (const other of others) {
-    const common = other.mention === found.mention ? overlap(found.box, other.box) : 0
+    const common = other.mention === found.mention ? iouOf(found.box, other.box) : 0
     if (common <= most) continue
     best = other
     most = common
   }
   return best
-}
-
-/** Intersection over union of two boxes, 0..1. */
-function overlap(a: Rectangle, b: Rectangle): number {
-  const width = Math.min(a.right, b.right) - Math.max(a.left, b.left)
-  const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)
-  const common = Math.max(0, width) * Math.max(0, height)
-  return common === 0 ? 0 : common / (area(a) + area(b) - common)
-}
-
-function area({ left, top, right, bottom }: Rectangle): number {
-  return (right - left) * (bottom - top)
 }

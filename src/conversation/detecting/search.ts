@@ -2,6 +2,7 @@ import type { Annotation, GridPoint, Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { evidenceIn, type PlaceEvidence } from '../../grounding/evidence.ts'
 import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
+import { iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 
 interface DetectionSearchParts extends SearchParts {
@@ -158,12 +159,9 @@ function equal(p: GridPoint, q: GridPoint): boolean {
 
 /** Intersection over union of two boxes, 0..1. */
 export function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
-  const width = Math.min(a[1]!.x, b[1]!.x) - Math.max(a[0]!.x, b[0]!.x)
-  const height = Math.min(a[1]!.y, b[1]!.y) - Math.max(a[0]!.y, b[0]!.y)
-  const common = Math.max(0, width) * Math.max(0, height)
-  return common === 0 ? 0 : common / (area(a) + area(b) - common)
+  return iouOf(rectangleOf(a), rectangleOf(b))
 }
 
-function area([from, to]: readonly GridPoint[]): number {
-  return (to!.x - from!.x) * (to!.y - from!.y)
+function rectangleOf([from, to]: readonly GridPoint[]): Rectangle {
+  return { left: from!.x, top: from!.y, right: to!.x, bottom: to!.y }
 }
