@@ -93,7 +93,11 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * 
     for (int r = 0; r < COUNT; r++) products[r] = reduce_add_4(sums[r]);
 }
 
-/** The same for a chunk of weights. @param is_first whether `out`, [row of the batch][row of weights], is to be overwritten. */
+/**
+ * The same for a chunk of weights.
+ * @param rows [block of KC columns][row of the batch][DOT_STRIDE]
+ * @param is_first whether `out`, [row of the batch][row of weights], is to be overwritten.
+ */
 template <int COUNT>
 inline void gemm_dot_chunk(const ggml_fp16_t * weights, int64_t stride, int64_t count, const float * rows, int64_t width,
                            bool is_first, float * out, int64_t out_stride) {
@@ -109,13 +113,16 @@ inline void gemm_dot_chunk(const ggml_fp16_t * weights, int64_t stride, int64_t 
             at[w] = is_rest ? DOT_WEIGHTS * row_gap + std::min(w, rest - 1) : first + w * row_gap;
             weight_rows[w] = weights + at[w] * stride;
         }
-        __m128 products[COUNT];
-        dot_micro_kernel<COUNT>(weight_rows, rows, width, products);
-        for (int r = 0; r < COUNT; r++) {
-            float * to = out + r * out_stride;
-            alignas(16) float sums[DOT_WEIGHTS];
-            _mm_store_ps(sums, products[r]);
-            for (int64_t w = 0; w < count_here; w++) to[at[w]] = is_first ? sums[w] : to[at[w]] + sums[w];
+        for (int64_t from = 0; from < width; from += KC) {
+            __m128 products[COUNT];
+            dot_micro_kernel<COUNT>(weight_rows, rows + from / KC * COUNT * DOT_STRIDE, std::min(KC, width - from), products);
+            for (int r = 0; r < COUNT; r++) {
+                float * to = out + r * out_stride;
+                alignas(16) float sums[DOT_WEIGHTS];
+                _mm_store_ps(sums, products[r]);
+                for (int64_t w = 0; w < count_here; w++) to[at[w]] = is_first && from == 0 ? sums[w] : to[at[w]] + sums[w];
+            }
+            for (const ggml_fp16_t *& row : weight_rows) row += KC;
         }
     }
 }
@@ -126,18 +133,25 @@ inline int64_t gemm_size(int64_t m, int64_t n, int64_t k) { return m * n * k * (
 /** `lookout_gemm_f16` for a small batch. */
 void gemm_dot(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights,
               int64_t weights_stride, const ggml_fp16_t * rows, int64_t rows_stride, float * out, int64_t out_stride) {
-    alignas(64) static thread_local float packed_buffer[DOT_ROWS * DOT_STRIDE];
-    // In a shared library, each access to a thread's variable by its name is a call.
-    float * packed_rows = packed_buffer;
+    static thread_local AlignedBuffer<float> row_buffer;
     // Row blocks of about equal size.
     const int64_t blocks = (n + DOT_ROWS - 1) / DOT_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;
+    // Weights that are multiplied again by another block of rows stay in L2 if they have few columns. All others are read from
+    // memory once: whole rows, because the hardware prefetcher does not know where the next part of one begins.
+    const int64_t columns = blocks > 1 ? KC : (k + KC - 1) / KC * KC;
+    // In a shared library, each access to a thread's variable by its name is a call.
+    AlignedBuffer<float> & buffer = row_buffer;
     parallel_rows(params, m, gemm_size(m, n, k), DOT_WEIGHTS, MAX_CHUNK_WEIGHTS, [&](int64_t first, int64_t end) {
-        for (int64_t from = 0; from < k; from += KC) {
-            const int64_t width = std::min(KC, k - from);
+        float * packed_rows = buffer.reserve(columns / KC * block_rows * DOT_STRIDE);
+        for (int64_t from = 0; from < k; from += columns) {
+            const int64_t width = std::min(columns, k - from);
             for (int64_t row = 0; row < n; row += block_rows) {
                 const int64_t rows_here = std::min(block_rows, n - row);
-                pack_rows(rows + row * rows_stride + from, rows_stride, rows_here, width, packed_rows, DOT_STRIDE);
+                for (int64_t at = 0; at < width; at += KC) {
+                    pack_rows(rows + row * rows_stride + from + at, rows_stride, rows_here, std::min(KC, width - at),
+                              packed_rows + at / KC * rows_here * DOT_STRIDE, DOT_STRIDE);
+                }
                 with_constant<DOT_ROWS>(rows_here, [&](auto constant) {
                     gemm_dot_chunk<constant>(weights + first * weights_stride + from, weights_stride, end - first, packed_rows, width,
                                              from == 0, out + row * out_stride + first, out_stride);
