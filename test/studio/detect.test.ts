@@ -335,6 +335,63 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
+  test('each box says how sure it is, and what is less sure than wanted is drawn faintly alone', async () => {
+    const page = await open()
+    const { detections, ...plain } = detectionsOf([
+      ['cat', 120, 100, 200, 200],
+      ['cat', 300, 200, 400, 300],
+    ])
+    await page.route('**/v1/detect', (route) =>
+      route.fulfill({
+        json: {
+          ...plain,
+          detections: detections.map((one, index) => ({ ...one, confidence: [0.9746, 0.415][index] })),
+          categories: [{ mention: 'cat', complete: 0.882 }],
+          confidence: { calibrated: false },
+        },
+      }),
+    )
+    await page.getByLabel('What to find').fill('cat')
+    await page.getByRole('radio', { name: 'Confidence', exact: true }).click()
+    const asked = page.waitForRequest('**/v1/detect')
+    await detect(page)
+    expect((await asked).postDataJSON()).toMatchObject({ config: { confidence: true } })
+    await found(page)
+    await page.getByText('cat 88\u00a0%').waitFor()
+    await page.getByText(/^Not calibrated for this model/).waitFor()
+    const shownLabels = () => page.locator('.overlay .label').filter({ visible: true }).allTextContents()
+    const sure = async () => (await rows(page)).map((row) => row.split('\t').at(-1))
+    expect([await shownLabels(), await sure()]).toEqual([
+      ['cat 97\u00a0%', 'cat 42\u00a0%'],
+      ['97\u00a0%', '42\u00a0%'],
+    ])
+    await page.getByLabel('Least confidence').fill('0.5')
+    await page.getByText('1 hidden').waitFor()
+    expect([await shownLabels(), await sure()]).toEqual([['cat 97\u00a0%'], ['97\u00a0%']])
+    expect(await page.locator('.mark.unsure').count()).toBe(1)
+    expect(await violationsOf(page)).toEqual([])
+
+    await page.getByRole('radio', { name: 'Export' }).click()
+    const save = async (name: string) => {
+      const [file] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name, exact: true }).click(),
+      ])
+      return (await bytesOf(file)).toString()
+    }
+    expect(JSON.parse(await save('COCO')).annotations).toMatchObject([{ bbox: [120, 100, 80, 100], score: 0.9746 }])
+    // What a person changes is sure.
+    await page.locator('.mark.unsure rect.shape').click()
+    await page.getByLabel('Width').fill('90')
+    await page.getByLabel('Width').press('Enter')
+    await page.getByText('0 hidden').waitFor()
+    expect(await save('CSV')).toBe(
+      'file,label,left,top,right,bottom,confidence\r\n' +
+        'shapes.png,cat,120,100,200,200,0.975\r\nshapes.png,cat,300,200,390,300,\r\n',
+    )
+    expect(studio.errors).toEqual([])
+  })
+
   test('300 boxes on 12 megapixels: panning moves one element, and a lit box changes no other', async () => {
     const page = await open()
     const picture = sharp({ create: { width: 4000, height: 3000, channels: 3, background: '#8a9a7b' } })

@@ -2,7 +2,7 @@ import type { Attachment } from '../media/attachment.ts'
 import { newId } from '../new-id.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { type Result, replaceResults, results } from './results.ts'
+import { type Rating, type Result, replaceResults, results } from './results.ts'
 import { stopSearch } from './search.ts'
 import type { Spot } from './spot.ts'
 import { attachmentsById, categories, type Example, examples, isNegative, replaceTargets } from './targets.ts'
@@ -51,12 +51,13 @@ keepInSessions({
 })
 
 function readResult(value: unknown): Result {
-  const { found, spots, asked, model, isCut, isReviewed, milliseconds } = recordOf(value)
+  const { found, spots, asked, model, rating, isCut, isReviewed, milliseconds } = recordOf(value)
   return {
     found: listOf(found, readSpot),
     spots: listOf(spots, readSpot),
     asked: listOf(asked, textOf),
     model: orNull(model ?? null, textOf),
+    rating: orNull(rating, readRating),
     isCut: isCut === true,
     isReviewed: isReviewed === true,
     milliseconds: orNull(milliseconds, numberOf),
@@ -65,7 +66,18 @@ function readResult(value: unknown): Result {
 
 function readSpot(value: unknown): Spot {
   const spot = recordOf(value)
-  return { ...readPlace(spot), id: textOf(spot.id), kind: spot.kind === 'point' ? 'point' : 'box' }
+  const confidence = orNull(spot.confidence, numberOf)
+  const rated = confidence === null ? {} : { confidence }
+  return { ...readPlace(spot), id: textOf(spot.id), kind: spot.kind === 'point' ? 'point' : 'box', ...rated }
+}
+
+function readRating(value: unknown): Rating {
+  const { isCalibrated, whole } = recordOf(value)
+  const list = listOf(whole, recordOf)
+  return {
+    isCalibrated: isCalibrated === true,
+    whole: list.map(({ label, chance }) => ({ label: orNull(label, textOf), chance: orNull(chance, numberOf) })),
+  }
 }
 
 function readPlace({ label, left, top, right, bottom }: Readonly<Record<string, unknown>>) {

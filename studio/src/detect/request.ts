@@ -7,13 +7,14 @@ import { categories, examples, negatives } from './targets.ts'
 export interface DetectOptions {
   readonly output: 'box' | 'point'
   readonly thinks: boolean
+  readonly confidence: 'off' | 'on' | 'thorough'
 }
 
 /** A request body may have 20 MB, and base64 adds a third. Beyond this, pictures are uploaded once and named by address. */
 const MOST_INLINE_BYTES = 13 * 2 ** 20
 
 /** The detect request for a picture, with the targets as they are now. @throws Failure when an upload fails. */
-export async function bodyOf(picture: Attachment, { output, thinks }: DetectOptions): Promise<object> {
+export async function bodyOf(picture: Attachment, { output, thinks, confidence }: DetectOptions): Promise<object> {
   const shown = attachments.value.filter(({ id }) => examples.value.some(({ media }) => media === id))
   const all = [picture, ...shown, ...negatives.value]
   const isInline = all.reduce((sum, { blob }) => sum + blob.size, 0) <= MOST_INLINE_BYTES
@@ -44,6 +45,10 @@ export async function bodyOf(picture: Attachment, { output, thinks }: DetectOpti
     ...(categories.value.length > 0 ? { categories: categories.value } : {}),
     ...(exemplars.length > 0 ? { exemplars } : {}),
     ...(negative.length > 0 ? { negative_exemplars: negative } : {}),
-    config: { output, enable_thinking: thinks },
+    config: {
+      output,
+      enable_thinking: thinks,
+      ...(confidence === 'off' ? {} : { confidence: confidence === 'on' ? true : confidence }),
+    },
   }
 }

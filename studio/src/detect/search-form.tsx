@@ -8,6 +8,11 @@ import { inScope, options, outputs, scope, search, startSearch } from './search.
 import { drawing, toggleDrawing } from './stage.ts'
 import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
 
+const CONFIDENCES = [
+  { value: 'off', title: 'Plain' },
+  { value: 'on', title: 'Confidence' },
+  { value: 'thorough', title: 'Thorough' },
+] as const
 const OUTPUTS = { box: 'Boxes', point: 'Points' } as const
 
 /** What to find, where, and how. */
@@ -71,6 +76,14 @@ export function SearchForm() {
             }}
           />
         )}
+        <Segments
+          label="Confidence"
+          value={options.value.confidence}
+          choices={CONFIDENCES}
+          onChoose={(confidence) => {
+            options.value = { ...options.value, confidence }
+          }}
+        />
         <ThinkButton
           thinks={options.value.thinks}
           onChange={(thinks) => {

@@ -18,9 +18,12 @@ interface Pixel {
 interface DetectResponse {
   readonly detections: readonly {
     readonly mention: string
+    readonly confidence?: number
     readonly point?: Pixel
     readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
   }[]
+  readonly categories?: readonly { readonly mention: string | null; readonly complete: number | null }[]
+  readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
 }
 
@@ -37,7 +40,7 @@ interface Search {
   readonly replacedEdits: number
 }
 
-export const options = signal<DetectOptions>({ output: 'box', thinks: false })
+export const options = signal<DetectOptions>({ output: 'box', thinks: false, confidence: 'off' })
 export const scope = signal<'one' | 'all'>('one')
 export const search = signal<Search | null>(null)
 let abort: AbortController | null = null
@@ -108,7 +111,12 @@ async function searchOne(
   const asker = model.value?.id ?? null
   const body = await bodyOf(picture, chosen)
   let started = 0
-  const { detections, finish_reason } = await withPatience(
+  const {
+    detections,
+    categories: rated,
+    confidence: rating,
+    finish_reason,
+  } = await withPatience(
     () => {
       started = performance.now()
       return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
@@ -119,11 +127,24 @@ async function searchOne(
   signal.throwIfAborted()
   const milliseconds = performance.now() - started
   const before = results.value.get(picture.id)
-  const found = detections.map(({ mention: label, point, point_box: box }) => {
+  const found = detections.map(({ mention: label, point, point_box: box, confidence }) => {
     const [from, to] = box ? [box.top_left, box.bottom_right] : [point!, point!]
     const kind = box ? ('box' as const) : ('point' as const)
-    return { id: newId(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
+    const place = { left: from.x, top: from.y, right: to.x, bottom: to.y }
+    return { id: newId(), label, kind, ...place, ...(confidence === undefined ? {} : { confidence }) }
   })
-  takeFound(picture.id, { found, asked, model: asker, isCut: finish_reason !== 'complete', milliseconds })
+  takeFound(picture.id, {
+    found,
+    asked,
+    model: asker,
+    rating: rating
+      ? {
+          isCalibrated: rating.calibrated,
+          whole: (rated ?? []).map(({ mention: label, complete: chance }) => ({ label, chance })),
+        }
+      : null,
+    isCut: finish_reason !== 'complete',
+    milliseconds,
+  })
   return before ? countEdits(before) : 0
 }

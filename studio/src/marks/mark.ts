@@ -13,6 +13,8 @@ export interface Mark {
   /** The id of its attachment. */
   readonly media: string
   readonly label: string
+  /** Shown behind the label. */
+  readonly note?: string
   readonly kind: 'point' | 'box' | 'polygon'
   /** One point; top-left and bottom-right of a box; three or more corners of a polygon. */
   readonly points: readonly Point[]
@@ -22,8 +24,15 @@ export interface Mark {
   readonly role?: Role
 }
 
-/** An example of what to look for, or of what not; or the outcome of a comparison with a file of known boxes. */
-export type Role = 'positive' | 'negative' | 'matched' | 'missed' | 'extra'
+/**
+ * An example of what to look for, or of what not; the outcome of a comparison with a file of known boxes; or less likely to be
+ * right than what the user wants to see.
+ */
+export type Role = 'positive' | 'negative' | 'matched' | 'missed' | 'extra' | 'unsure'
+
+export function captionOf({ label, note }: Mark): string {
+  return note === undefined ? label : `${label} ${note}`
+}
 
 /** A span of a video or a sound, in seconds; a moment has no end. */
 export interface Clip {
