@@ -7,6 +7,7 @@ import { ExampleList } from './example-list.tsx'
 import { inScope, options, outputs, scope, search, startSearch } from './search.ts'
 import { drawing, toggleDrawing } from './stage.ts'
 import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
+import { shownVideo } from './tracks.ts'
 
 const CONFIDENCES = [
   { value: 'off', title: 'Plain' },
@@ -20,7 +21,8 @@ export function SearchForm() {
   const picture = shownImage.value
   const isRunning = search.value?.status === 'running'
   const many = searchable.value.length
-  const canSearch = outputs.value.length > 0
+  const isVideo = shownVideo.value !== null
+  const canSearch = isVideo ? outputs.value.includes('box') : outputs.value.length > 0
   return (
     <form
       class="search-form"
@@ -53,7 +55,7 @@ export function SearchForm() {
         </Button>
       </div>
       <div class="search-row">
-        {outputs.value.length > 1 && (
+        {outputs.value.length > 1 && !isVideo && (
           <Segments
             label="Find"
             value={options.value.output}
@@ -63,7 +65,7 @@ export function SearchForm() {
             }}
           />
         )}
-        {many > 1 && (
+        {many > 1 && !isVideo && (
           <Segments
             label="Where"
             value={scope.value}
@@ -76,14 +78,16 @@ export function SearchForm() {
             }}
           />
         )}
-        <Segments
-          label="Confidence"
-          value={options.value.confidence}
-          choices={CONFIDENCES}
-          onChoose={(confidence) => {
-            options.value = { ...options.value, confidence }
-          }}
-        />
+        {!isVideo && (
+          <Segments
+            label="Confidence"
+            value={options.value.confidence}
+            choices={CONFIDENCES}
+            onChoose={(confidence) => {
+              options.value = { ...options.value, confidence }
+            }}
+          />
+        )}
         <ThinkButton
           thinks={options.value.thinks}
           onChange={(thinks) => {
@@ -96,10 +100,14 @@ export function SearchForm() {
           type="submit"
           disabled={isRunning || inScope.value.length === 0 || !canSearch}
         >
-          Detect
+          {isVideo ? 'Follow' : 'Detect'}
         </Button>
       </div>
-      {model.value && !canSearch && <p class="empty">{model.value.id} finds no objects. Choose another model above.</p>}
+      {model.value && !canSearch && (
+        <p class="empty">
+          {model.value.id} finds no {isVideo ? 'boxes' : 'objects'}. Choose another model above.
+        </p>
+      )}
     </form>
   )
 }

@@ -9,6 +9,7 @@ import { type Wait, withPatience } from '../server/patience.ts'
 import { bodyOf, type DetectOptions } from './request.ts'
 import { countEdits, results, takeFound } from './results.ts'
 import { addCategories, categories, categoryDraft, isNegative, searchable, shownImage } from './targets.ts'
+import { follow, shownVideo, type TracksResponse } from './tracks.ts'
 
 interface Pixel {
   readonly x: number
@@ -53,6 +54,7 @@ export const outputs = computed(() => {
 
 /** The pictures that a search would go through. */
 export const inScope = computed<readonly Attachment[]>(() => {
+  if (shownVideo.value !== null) return [shownVideo.value]
   if (scope.value === 'all' && searchable.value.length > 1) return searchable.value
   return shownImage.value === null || isNegative(shownImage.value.id) ? [] : [shownImage.value]
 })
@@ -109,22 +111,26 @@ async function searchOne(
 ): Promise<number> {
   const asked = categories.value
   const asker = model.value?.id ?? null
-  const body = await bodyOf(picture, chosen)
   let started = 0
-  const {
-    detections,
-    categories: rated,
-    confidence: rating,
-    finish_reason,
-  } = await withPatience(
-    () => {
-      started = performance.now()
-      return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
-    },
-    onWait,
-    signal,
-  )
-  signal.throwIfAborted()
+  const ask = async <Response>(body: object) => {
+    const response = await withPatience(
+      () => {
+        started = performance.now()
+        return callJson<Response>('/v1/detect', { method: 'POST', body, signal })
+      },
+      onWait,
+      signal,
+    )
+    signal.throwIfAborted()
+    return response
+  }
+  if (picture.kind === 'video') {
+    const boxes = { ...chosen, output: 'box' } as const
+    await follow(picture, async (state) => ask<TracksResponse>(await bodyOf(picture, boxes, state)))
+    return 0
+  }
+  const response = await ask<DetectResponse>(await bodyOf(picture, chosen))
+  const { detections, categories: rated, confidence: rating, finish_reason } = response
   const milliseconds = performance.now() - started
   const before = results.value.get(picture.id)
   const found = detections.map(({ mention: label, point, point_box: box, confidence }) => {

@@ -10,6 +10,7 @@ import { options } from './search.ts'
 import { placeOf, type Spot, toMark } from './spot.ts'
 import { isSure } from './sureness.ts'
 import { categories, type Example, examples, negatives, nextExampleLabel, shownImage } from './targets.ts'
+import { trackMarks } from './tracks.ts'
 
 /** What a drag or a click on the picture makes; null when it moves the picture and chooses marks. */
 export const drawing = signal<'example' | 'box' | 'point' | null>(null)
@@ -52,7 +53,7 @@ export const stageMarks = computed<readonly Mark[]>(() => {
     ]
     return { id: `${id} negative`, media: id, label: 'shows none', kind: 'box', points, role: 'negative' }
   })
-  return [...negative, ...(shownImage.value === null ? [] : marksOn(shownImage.value))]
+  return [...negative, ...(shownImage.value === null ? trackMarks.value : marksOn(shownImage.value))]
 })
 
 const exampleMarks = new WeakMap<Example, Mark>()

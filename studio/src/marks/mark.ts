@@ -20,6 +20,8 @@ export interface Mark {
   readonly points: readonly Point[]
   /** Seconds from the start of a video. */
   readonly time?: number
+  /** From when to when it is seen; by default around its time, as near as others of its label are. */
+  readonly shown?: readonly [from: number, to: number]
   /** Drawn apart from what a model found. */
   readonly role?: Role
 }
