@@ -33,27 +33,27 @@ export function SearchForm() {
     >
       <CategoryInput />
       <ExampleList />
-      <div class="search-row">
-        <Button
-          kind="quiet"
-          icon="detect"
-          disabled={picture === null}
-          pressed={drawing.value === 'example'}
-          title="Drag a box around an object like those to find"
-          onClick={() => toggleDrawing('example')}
-        >
-          Show an example
-        </Button>
-        <Button
-          kind="quiet"
-          disabled={picture === null}
-          pressed={picture !== null && isNegative(picture.id)}
-          title="This picture has none: an example of what not to find"
-          onClick={() => toggleNegative(picture!.id)}
-        >
-          Negative example
-        </Button>
-      </div>
+      {picture !== null && (
+        <div class="search-row">
+          <Button
+            kind="quiet"
+            icon="detect"
+            pressed={drawing.value === 'example'}
+            title="Drag a box around an object like those to find"
+            onClick={() => toggleDrawing('example')}
+          >
+            Show an example
+          </Button>
+          <Button
+            kind="quiet"
+            pressed={isNegative(picture.id)}
+            title="This picture has none: an example of what not to find"
+            onClick={() => toggleNegative(picture.id)}
+          >
+            Negative example
+          </Button>
+        </div>
+      )}
       <div class="search-row">
         {outputs.value.length > 1 && !isVideo && (
           <Segments
