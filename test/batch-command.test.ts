@@ -225,6 +225,21 @@ test('writes a folder for YOLO, and a line for each picture as JSON Lines', asyn
   })
 })
 
+test('says how likely each object is to be right', async () => {
+  server.engine.script = CAT
+  const words = [place('album/0.png'), '--detect', 'cat', '-o']
+  expect(await run(...words, place('rated.csv'), '--confidence')).toMatchObject({ code: 0 })
+  expect(await readFile(place('rated.csv'), 'utf8')).toMatch(
+    /^file,label,left,top,right,bottom,confidence\r\n.+,cat,20,20,100,80,0\.\d{3}\r\n$/,
+  )
+  expect(await run(...words, place('rated.jsonl'), '--min-confidence', '1')).toMatchObject({ code: 0 })
+  expect(JSON.parse(await readFile(place('rated.jsonl'), 'utf8'))).toMatchObject({
+    detections: [],
+    categories: [{ mention: 'cat', complete: expect.any(Number) }],
+    confidence: { calibrated: true },
+  })
+})
+
 const request = (id: string, fields: object = {}) =>
   JSON.stringify({
     custom_id: id,
@@ -440,6 +455,7 @@ test.each([
   [['--detect', 'cat'], /^lookout: -o: expected a file or a folder/],
   [['-o', 'out.json'], /^lookout: expected either --detect or --ask/],
   [['--ask', 'What?', '-o', 'out.json'], /answers are written as \.jsonl or \.csv/],
+  [['--ask', 'x', '-o', 'out.csv', '--thorough'], /^lookout: --confidence, --thorough .* need --detect/],
   [['--detect', 'cat', '-o', 'out.txt'], /expected a file that ends with/],
   [['--detect', 'cat', '--format', 'yolo', '-o', 'out.json'], /must be a folder/],
   [['--detect', 'cat', '-o', 'out.json', '--jobs', '0'], /^lookout: --jobs: expected a whole number/],

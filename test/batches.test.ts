@@ -92,8 +92,8 @@ describe('a batch', () => {
     ],
     [
       '/v1/detect',
-      { media: { type: 'image', image_url: SHAPES }, categories: ['circle'] },
-      { detections: [], finish_reason: 'complete' },
+      { media: { type: 'image', image_url: SHAPES }, categories: ['circle'], config: { confidence: true } },
+      { detections: [], categories: [{ mention: 'circle' }], confidence: { calibrated: true } },
     ],
     [
       '/v1/decisions',

@@ -351,6 +351,18 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(rated.structuredContent).toMatchObject({ detections: [{ label: 'heart', confidence: expect.any(Number) }] })
   })
 
+  test('detect follows objects through a video', async () => {
+    await copyFile('docs/pictures/shapes.webm', join(root, 'within/shapes.webm'))
+    const image = 'within/shapes.webm'
+    const { structuredContent } = await call('detect', { image, categories: ['circle'] })
+    const { detections } = structuredContent as { detections: { track: number; seconds: number }[] }
+    expect(detections[0]).toMatchObject({ label: 'circle', box: { left: expect.any(Number) }, track: 1 })
+    const times = detections.map(({ seconds }) => seconds)
+    expect(times).toEqual(times.toSorted((one, other) => one - other))
+    expect(times.at(-1)).toBeGreaterThan(times[0]!)
+    expect(await problem('detect', { image, draw: true })).toMatch(/are for pictures, and this is a video$/)
+  })
+
   test('decide', async () => {
     const { structuredContent } = await call('decide', {
       media: [join(root, 'shapes.png')],

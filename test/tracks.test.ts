@@ -355,6 +355,26 @@ describe('the time limit', () => {
   })
 })
 
+test('the price of frames is told before they are searched', async () => {
+  const told = async (request: object) => jsonOf(await server.post(`${PATH}/input_tokens`, request))
+  const media = (await frames(3)) as { frames: { image_url: string }[] }
+  const picture = { type: 'image', image_url: media.frames[0]!.image_url }
+  const one = (await told({ media: picture, categories: ['circle'] })) as Record<string, number>
+  const named = (await told({ media: picture, categories: ['a'.repeat(48)] })) as Record<string, number>
+  const price = (await told(body(media))) as Record<string, number>
+  expect(price).toMatchObject({
+    object: 'detect.input_tokens',
+    input_tokens: 3 * one.input_tokens!,
+    frames: 3,
+    // In each frame, eight names, and what is new there.
+    looks: 27,
+    estimated: false,
+  })
+  expect(price.look_tokens).toBeGreaterThanOrEqual(named.input_tokens!)
+  expect(await told(body(media, { patience: 1, categories: [] }))).toMatchObject({ frames: 3, looks: 24 })
+  expect(server.engine.works).toEqual([])
+})
+
 describe('rejected requests', () => {
   test.each<[string, (media: { frames: object[] }) => object, string, RegExp]>([
     ['frames without tracks', (media) => ({ media, config: {} }), 'media.type', /expected 'image'$/],
@@ -424,12 +444,6 @@ describe('rejected requests', () => {
     expect(error.message).toMatch(message)
     expect(response.status).toBe(400)
     expect(server.engine.works).toEqual([])
-  })
-
-  test('their tokens are not counted', async () => {
-    const response = await server.post(`${PATH}/input_tokens`, body(await frames(2)))
-    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'config.tracks' })
-    expect(response.status).toBe(400)
   })
 
   const PICTURE = { type: 'image', image_url: 'https://example.com/x.png' }

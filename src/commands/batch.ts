@@ -25,7 +25,8 @@ import { kindOfLines, openResults } from './batching/result-files.ts'
 import { prepareRun, sayFailures } from './batching/run.ts'
 import type { Command } from './command.ts'
 import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
-import { cocoText, detectionRows, readCategories, type SearchedPicture } from './detecting/results.ts'
+import { RATING_HELP, RATING_OPTIONS, readRating } from './detecting/rating.ts'
+import { cocoText, detectionRows, noteUncalibrated, readCategories, type SearchedPicture } from './detecting/results.ts'
 import { NO_MODEL } from './models/no-model.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
 
@@ -34,6 +35,7 @@ type Format = (typeof FORMATS)[number]
 const BY_ENDING: Readonly<Record<string, Format>> = { '.json': 'coco', '.jsonl': 'jsonl', '.csv': 'csv', '': 'yolo' }
 
 const DEFAULT_JOBS = 4
+const UNRATED = '--confidence, --thorough and --min-confidence need --detect'
 
 export const batch: Command = {
   help: `Usage: lookout batch FILE | FOLDER | PATTERN ... --detect CATEGORY,CATEGORY... -o OUTPUT [options]
@@ -47,6 +49,7 @@ and tries again what has failed.
 
   --detect         categories of objects; '' for every object
   --ask            a question
+${RATING_HELP}
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
   --format         ${anyOf(FORMATS)} [what the name of the output says]
   --jobs           pictures or requests at the same time [${DEFAULT_JOBS}]
@@ -62,6 +65,7 @@ lookout --help lists the settings.
     if (values.json && values.against === undefined) {
       throw new ConfigError('--json is for a comparison: --against is missing')
     }
+    if (values.detect === undefined && readRating(values) !== null) throw new ConfigError(UNRATED)
     using older = values.against === undefined ? null : await openResults(values.against)
     const kind = values.detect === undefined && values.ask === undefined ? await kindOf(positionals) : null
     let failure: string | null = null
@@ -81,6 +85,7 @@ lookout --help lists the settings.
 const OPTIONS = {
   ...CONNECTION_OPTIONS,
   ...WAIT_OPTION,
+  ...RATING_OPTIONS,
   detect: { type: 'string' },
   ask: { type: 'string' },
   output: { type: 'string', short: 'o' },
@@ -97,7 +102,7 @@ interface Output {
   readonly format: Format
 }
 
-type Task = { readonly detect: readonly string[] } | { readonly ask: string }
+type Task = { readonly detect: readonly string[]; readonly config?: object } | { readonly ask: string }
 
 interface Answer {
   readonly name: string
@@ -109,7 +114,7 @@ type Result = SearchedPicture | Answer
 
 /** Asks about pictures. @returns how many have no result; null for none. */
 async function label(values: Options, words: readonly string[]): Promise<string | null> {
-  const task = readTask(values.detect, values.ask)
+  const task = readTask(values)
   const output = await readOutput(values, task)
   const { path, format } = output
   const jobs = readJobs(values)
@@ -131,10 +136,12 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   for (const input of inputs) if (journal.has(input)) done.push((await journal.find(input)) as Result)
   if ('ask' in task) await writeAnswers(done as readonly Answer[], output)
   else {
-    const origin = { asked: task.detect, model, version: await version(), date: new Date() }
+    const { detect: asked, config } = task
+    const origin = { asked, model, version: await version(), date: new Date() }
     const pictures = done as readonly SearchedPicture[]
     if (writeLabels !== null) await writeLabels(pictures, origin)
-    else await writeDetections(pictures, names, origin, output)
+    else await writeDetections(pictures, names, origin, { ...output, isRated: config !== undefined })
+    noteUncalibrated(pictures)
   }
   await journal.close(failures.size === 0)
   return sayFailures(
@@ -186,7 +193,7 @@ async function kindOf([first]: readonly string[]): Promise<'requests' | 'results
   return isFile ? kindOfLines(first) : null
 }
 
-function readTask(detect: string | undefined, ask: string | undefined): Task {
+function readTask({ detect, ask, ...values }: Options): Task {
   if ((detect === undefined) === (ask === undefined)) {
     throw new ConfigError(
       'expected either --detect or --ask, as in: lookout batch photos/ --detect cat,dog -o labels.json',
@@ -196,7 +203,8 @@ function readTask(detect: string | undefined, ask: string | undefined): Task {
     if (ask.trim() === '') throw new ConfigError('--ask: expected a question')
     return { ask }
   }
-  return { detect: readCategories(detect!) }
+  const config = readRating(values)
+  return { detect: readCategories(detect!), ...(config === null ? {} : { config }) }
 }
 
 /** @param task null for the requests of a file. */
@@ -270,12 +278,14 @@ async function ask(client: LookoutClient, name: string, task: Task, model: strin
     const reply = await client.chat({ model, messages: [{ role: 'user', content }] }, null)
     return { name, answer: reply.content, finish_reason: reply.finishReason }
   }
+  const { detect: categories, ...rated } = task
   const found = await client.detect({
     ...(model === null ? {} : { model }),
-    ...(task.detect.length === 0 ? {} : { categories: task.detect }),
+    ...(categories.length === 0 ? {} : { categories }),
     media: { type: 'image', image_url: sent!.url },
+    ...rated,
   })
-  return { name, ...picture.size, detections: found.detections, finish_reason: found.finish_reason }
+  return { name, ...picture.size, ...found }
 }
 
 async function writeAnswers(answers: readonly Answer[], { path, format }: Output): Promise<void> {
@@ -289,11 +299,11 @@ async function writeDetections(
   pictures: readonly SearchedPicture[],
   names: readonly string[],
   origin: Origin,
-  { path, format }: Output,
+  { path, format, isRated }: Output & { readonly isRated: boolean },
 ): Promise<void> {
   if (format === 'coco') await writeWhole(path, cocoText(pictures, names, origin))
   else if (format === 'csv')
-    await writeWhole(path, detectionRows(pictures, { isPoints: false, isRated: false }).map(csvLine).join(''))
+    await writeWhole(path, detectionRows(pictures, { isPoints: false, isRated }).map(csvLine).join(''))
   else await writeWhole(path, jsonLines(pictures.map(({ name, ...picture }) => ({ file: name, ...picture }))))
 }
 

@@ -23,7 +23,15 @@ import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
 import { followClip, openClip, readClipOutput } from './detecting/clip.ts'
 import { isFolderFormat, planLabels } from './detecting/label-folder.ts'
-import { cocoText, detectionRows, readCategories, type SearchedPicture, toMark } from './detecting/results.ts'
+import { RATING_HELP, RATING_OPTIONS, readRating } from './detecting/rating.ts'
+import {
+  cocoText,
+  detectionRows,
+  noteUncalibrated,
+  readCategories,
+  type SearchedPicture,
+  toMark,
+} from './detecting/results.ts'
 import { LOOKS, readTiling, type TilingValues } from './detecting/tiling.ts'
 import { anyOf, readChoice, readOptions } from './options.ts'
 import { toTable } from './output.ts'
@@ -53,9 +61,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
                    or cvat (CVAT for video), and -o a .json, .csv, .txt or .xml file
   --patience       seconds for which an object that is not seen keeps its number [2]
   --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
-  --confidence     say how likely each object is to be right, from 0 to 1
-  --thorough       the same, surer and about 2.5 times as slow, with objects that the model would have left out
-  --min-confidence leave out what is less likely; implies --confidence
+${RATING_HELP}
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 
@@ -88,9 +94,7 @@ async function search(args: readonly string[]): Promise<void> {
       tracks: { type: 'boolean' },
       patience: { type: 'string' },
       fps: { type: 'string' },
-      confidence: { type: 'boolean' },
-      thorough: { type: 'boolean' },
-      'min-confidence': { type: 'string' },
+      ...RATING_OPTIONS,
     },
     null,
   )
@@ -99,8 +103,8 @@ async function search(args: readonly string[]): Promise<void> {
     if (values[option] !== undefined) throw new ConfigError(`--${option}: it needs --tracks`)
   }
   const targets = await Promise.all((values.output ?? []).map(readTarget))
-  const least = readNumber(values['min-confidence'], '--min-confidence', { min: 0, max: 1 })
-  const isRated = values.confidence === true || values.thorough === true || least !== undefined
+  const rating = readRating(values)
+  const isRated = rating !== null
   const kind = { isPoints: values.points ?? false, isRated }
   const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), kind)
   const tiling = readTiling(values, isRated)
@@ -129,8 +133,7 @@ async function search(args: readonly string[]): Promise<void> {
     config: {
       output: values.points ? 'point' : 'box',
       enable_thinking: values.think ?? false,
-      ...(isRated ? { confidence: values.thorough ? 'thorough' : true } : {}),
-      ...(least === undefined ? {} : { min_confidence: least }),
+      ...rating,
       ...tiling,
     },
   }
@@ -148,6 +151,7 @@ async function search(args: readonly string[]): Promise<void> {
   const origin = { asked: categories, model, version: await version(), date: new Date() }
   if (writeLabels !== null) await writeLabels(results, origin)
   else await report(results, names, origin, outputs)
+  noteUncalibrated(results)
   if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
 }
 

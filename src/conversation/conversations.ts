@@ -26,7 +26,7 @@ import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 import { answerInTiles, isTiled } from './tiled-detect.ts'
-import { answerTracks, type TrackReply } from './track.ts'
+import { answerTracks, measureTracks, type TrackReply } from './track.ts'
 
 interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -163,9 +163,20 @@ export class Conversations {
    * @throws ApiError for an invalid request, an engine failure or a timeout before the first frame is done.
    */
   track(request: TrackRequest, caller: Caller, signal: AbortSignal): Promise<TrackReply> {
+    return this.#finished(this.#trackTerms(request, caller, signal), (call) => answerTracks(request, call))
+  }
+
+  /**
+   * Measures the prompts of the searches of a clip. Generates nothing.
+   * @throws ApiError for every error of `track` that does not depend on other requests.
+   */
+  measureTracks(request: TrackRequest, caller: Caller, signal: AbortSignal): Promise<DetectMeasure> {
+    return this.#finished(this.#trackTerms(request, caller, signal), (call) => measureTracks(request, call))
+  }
+
+  #trackTerms(request: TrackRequest, caller: Caller, signal: AbortSignal): Terms {
     const media = [...exemplarUrlsOf(request), ...trackUrlsOf(request.media)].map(({ url }) => url)
-    const terms = { caller, signal, media, seconds: this.#chatSeconds, advice: 'use fewer frames' }
-    return this.#finished(terms, (call) => answerTracks(request, call))
+    return { caller, signal, media, seconds: this.#chatSeconds, advice: 'use fewer frames' }
   }
 
   /**

@@ -15,6 +15,8 @@ import { gridsFor, isTiled, MOST_LOOKS } from './tiled-detect.ts'
 
 /** The prompts of all searches; of second looks there are as many as there are things, so only the most are known. */
 export interface DetectMeasure extends PromptUsage, Pick<Measurement, 'exact'> {
+  /** How many frames of a clip are searched; null for a picture. */
+  readonly frames: number | null
   /** The finest first; null where the picture is searched whole. */
   readonly grids: readonly Grid[] | null
   readonly mostLooks: number
@@ -37,7 +39,7 @@ export async function measureDetect(request: DetectRequest, call: Call): Promise
   const asked = { request, labels, kind } as const
   const ofWhole = await measurePicture(asked, images, call)
   if (grids === null || grids.length === 1) {
-    return { ...ofWhole, grids: grids?.map(({ grid }) => grid) ?? null, mostLooks: 0, lookTokens: 0 }
+    return { ...ofWhole, frames: null, grids: grids?.map(({ grid }) => grid) ?? null, mostLooks: 0, lookTokens: 0 }
   }
   // All tiles of a grid have one size.
   const measure = (asked: Asked, size: Size) =>
@@ -57,7 +59,14 @@ export async function measureDetect(request: DetectRequest, call: Call): Promise
     0,
     ...looks.map((one) => one.promptTokens - one.imageTokens + Math.max(one.imageTokens, limits.maxTokens)),
   )
-  return { ...totalPrompt(usages), exact: ofWhole.exact, grids: grids.map(({ grid }) => grid), mostLooks, lookTokens }
+  return {
+    ...totalPrompt(usages),
+    exact: ofWhole.exact,
+    frames: null,
+    grids: grids.map(({ grid }) => grid),
+    mostLooks,
+    lookTokens,
+  }
 }
 
 /** Larger than what any model gets of a picture. */

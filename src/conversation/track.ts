@@ -1,11 +1,13 @@
 import type { Leaf } from '../grounding/annotation.ts'
+import type { PromptUsage } from '../inference/contract/generation.ts'
 import { invalidRequest, say } from '../lib/errors.ts'
 import { within } from '../lib/param.ts'
 import { seal, unseal } from '../lib/seal.ts'
 import type { DecodedImage } from '../media/decoding/protocol.ts'
 import type { Call } from './call.ts'
 import { checkDetect, named } from './capability-checks.ts'
-import { type Asking, askingOf, searchesIn } from './detect.ts'
+import { type Asked, type Asking, askingOf, measurePicture, searchesIn } from './detect.ts'
+import type { DetectMeasure } from './detect-measure.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
 import { exemplarUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
@@ -14,6 +16,7 @@ import { LONGEST_NAME, labelKey, MOST_TRACKS, readState, writeState } from './de
 import { type Place, type Sighting, Tracks, type TracksState, toMs } from './detecting/tracks.ts'
 import { loadPictures, loadVideoPictures, MAX_MEDIA } from './prompt/media-parts.ts'
 import { followSearches } from './reply/annotation-search.ts'
+import { totalPrompt } from './reply/usage.ts'
 import type { TrackRequest } from './request/detect-request.ts'
 
 export interface TrackReply {
@@ -56,17 +59,11 @@ const FRAMES = ['media', 'frames']
  * things apart, and finds things that the labels alone miss.
  */
 export async function answerTracks(request: TrackRequest, call: Call): Promise<TrackReply> {
-  const { model, deadline } = call
-  checkDetect(request, model)
-  const labels = labelsOf(request)
-  const state = await openState(request.state, call)
-  checkFrames(request, state)
+  const { deadline } = call
+  const { asked, shown, frames, state } = await openClip(request, call)
+  const { labels } = asked
   const tracks = new Tracks(state, { patience: request.patience, most: MOST_TRACKS })
-  const shown = await loadPictures(exemplarUrlsOf(request), model.card.image!, call)
-  const frames = await loadFrames(request, state, call)
-  call.held.dispose()
   const [first] = frames
-  const asked = { request, labels, kind: kindToFind(request, labels, model) }
   const asking = first && (await askingOf(asked, [...shown, first.picture], call))
   const found: TrackedDetection[] = []
   const times: number[] = []
@@ -90,6 +87,51 @@ export async function answerTracks(request: TrackRequest, call: Call): Promise<T
     framesLeft: frames.length - times.length,
     finishReason: isComplete ? 'complete' : 'length',
   }
+}
+
+/** Loads the frames to search. */
+async function openClip(request: TrackRequest, call: Call) {
+  const { model } = call
+  checkDetect(request, model)
+  const labels = labelsOf(request)
+  const state = await openState(request.state, call)
+  checkFrames(request, state)
+  const shown = await loadPictures(exemplarUrlsOf(request), model.card.image!, call)
+  const frames = await loadFrames(request, state, call)
+  call.held.dispose()
+  return { asked: { request, labels, kind: kindToFind(request, labels, model) }, shown, frames, state }
+}
+
+/** Measures the searches of frames. Those by the names of tracks depend on what is found, so only the most are known. */
+export async function measureTracks(request: TrackRequest, call: Call): Promise<DetectMeasure> {
+  const { asked, shown, frames, state } = await openClip(request, call)
+  const bySize = new Map<string, Awaited<ReturnType<typeof measurePicture>>>()
+  const [usages, further]: [PromptUsage[], number[]] = [[], []]
+  for (const { picture } of frames) {
+    const size = `${picture.image.width}x${picture.image.height}`
+    const images = [...shown, picture]
+    if (!bySize.has(size)) {
+      bySize.set(size, await measurePicture(asked, images, call))
+      const named = await measurePicture({ ...asked, labels: ['a'] }, images, call)
+      // Each byte of a name takes at most one token.
+      further.push(named.promptTokens + LONGEST_NAME)
+    }
+    usages.push(bySize.get(size)!)
+  }
+  const gives = givesNames(asked) ? MOST_NAMES + Number(asked.labels !== null) : state === null ? 0 : MOST_NAMES
+  return {
+    ...totalPrompt(usages),
+    exact: [...bySize.values()].every(({ exact }) => exact),
+    frames: frames.length,
+    grids: null,
+    mostLooks: gives * frames.length,
+    lookTokens: gives === 0 ? 0 : Math.max(0, ...further),
+  }
+}
+
+/** Whether things are named when they are first seen. */
+function givesNames({ kind, request }: Pick<Asked, 'kind' | 'request'>): boolean {
+  return kind === 'box' && request.exemplars.length === 0
 }
 
 interface FrameSearch {
@@ -145,7 +187,7 @@ async function searchFrame(
     sighted.map(([, sighting]) => sighting),
   )
   const begun = plain.filter((_, index) => before.every(({ id }) => id !== ids[index]))
-  if (begun.length > 0 && asking.kind === 'box' && request.exemplars.length === 0) {
+  if (begun.length > 0 && givesNames({ kind: asking.kind, request })) {
     const all = labels === null ? plain : leaves(await search([null]))
     const given = plain.flatMap((leaf, index): [number, string][] => {
       const name = begun.includes(leaf) ? nameOf(leaf, all) : null

@@ -11,21 +11,23 @@ export interface DetectedPicture {
 }
 
 /** In pixels of the upright picture. */
-export interface DetectedBox {
-  readonly label: string
+export interface DetectedBox extends Rated {
   readonly left: number
   readonly top: number
   readonly right: number
   readonly bottom: number
-  /** How likely it is to be right, from 0 to 1; absent where that is not known. */
-  readonly confidence?: number
 }
 
 /** In pixels of the upright picture. */
-interface DetectedPoint {
-  readonly label: string
+interface DetectedPoint extends Rated {
   readonly x: number
   readonly y: number
+}
+
+interface Rated {
+  readonly label: string
+  /** How likely it is to be right, from 0 to 1; absent where that is not known. */
+  readonly confidence?: number
 }
 
 /** Where labels come from. */

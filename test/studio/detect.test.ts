@@ -335,6 +335,120 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
+  test('each box says how sure it is, and what is less sure than wanted is drawn faintly alone', async () => {
+    const page = await open()
+    const { detections, ...plain } = detectionsOf([
+      ['cat', 120, 100, 200, 200],
+      ['cat', 300, 200, 400, 300],
+    ])
+    await page.route('**/v1/detect', (route) =>
+      route.fulfill({
+        json: {
+          ...plain,
+          detections: detections.map((one, index) => ({ ...one, confidence: [0.9746, 0.415][index] })),
+          categories: [{ mention: 'cat', complete: 0.882 }],
+          confidence: { calibrated: false },
+        },
+      }),
+    )
+    await page.getByLabel('What to find').fill('cat')
+    await page.getByRole('radio', { name: 'Confidence', exact: true }).click()
+    const asked = page.waitForRequest('**/v1/detect')
+    await detect(page)
+    expect((await asked).postDataJSON()).toMatchObject({ config: { confidence: true } })
+    await found(page)
+    await page.getByText('cat 88\u00a0%').waitFor()
+    await page.getByText(/^Not calibrated for this model/).waitFor()
+    const shownLabels = () => page.locator('.overlay .label').filter({ visible: true }).allTextContents()
+    const sure = async () => (await rows(page)).map((row) => row.split('\t').at(-1))
+    expect([await shownLabels(), await sure()]).toEqual([
+      ['cat 97\u00a0%', 'cat 42\u00a0%'],
+      ['97\u00a0%', '42\u00a0%'],
+    ])
+    await page.getByLabel('Least confidence').fill('0.5')
+    await page.getByText('1 hidden').waitFor()
+    expect([await shownLabels(), await sure()]).toEqual([['cat 97\u00a0%'], ['97\u00a0%']])
+    expect(await page.locator('.mark.unsure').count()).toBe(1)
+    expect(await violationsOf(page)).toEqual([])
+
+    await page.getByRole('radio', { name: 'Export' }).click()
+    const save = async (name: string) => {
+      const [file] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name, exact: true }).click(),
+      ])
+      return (await bytesOf(file)).toString()
+    }
+    expect(JSON.parse(await save('COCO')).annotations).toMatchObject([{ bbox: [120, 100, 80, 100], score: 0.9746 }])
+    // What a person changes is sure.
+    await page.locator('.mark.unsure rect.shape').click()
+    await page.getByLabel('Width').fill('90')
+    await page.getByLabel('Width').press('Enter')
+    await page.getByText('0 hidden').waitFor()
+    expect(await save('CSV')).toBe(
+      'file,label,left,top,right,bottom,confidence\r\n' +
+        'shapes.png,cat,120,100,200,200,0.975\r\nshapes.png,cat,300,200,390,300,\r\n',
+    )
+    expect(studio.errors).toEqual([])
+  })
+
+  test('objects are followed through a video, each with a row on the timeline', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    await page.getByRole('button', { name: 'Moving shapes' }).click()
+    await page.getByRole('navigation', { name: 'Modes' }).getByText('Detect').click()
+    const box = (left: number, track: number, timestamp: number) => {
+      return { ...detectionsOf([['cat', left, 20, left + 60, 80]]).detections[0], track, timestamp }
+    }
+    const bodies: unknown[] = []
+    const replies = [
+      { detections: [box(10, 1, 0), box(20, 1, 0.5), box(200, 2, 0.5)], timestamps: [0, 0.5], state: 'so far' },
+      { detections: [box(30, 1, 1)], timestamps: [1], state: 'at the end' },
+    ]
+    await page.route('**/v1/detect', (route) => {
+      const reply = replies[bodies.push(route.request().postDataJSON()) - 1]!
+      const rest = bodies.length === 1 ? { frames_left: 1, finish_reason: 'length' } : { finish_reason: 'complete' }
+      return route.fulfill({ json: { ...reply, ...rest } })
+    })
+    await page.getByLabel('What to find').fill('cat')
+    await page.getByRole('button', { name: 'Follow' }).click()
+    await page.getByText('2 objects followed through 3 frames').waitFor()
+    expect(bodies).toMatchObject([
+      { media: { type: 'video' }, categories: ['cat'], config: { tracks: true, state: null } },
+      { media: { type: 'video' }, config: { tracks: true, state: 'so far' } },
+    ])
+    const lanes = page.getByRole('list', { name: 'When' }).getByRole('listitem')
+    expect(await lanes.allInnerTexts()).toEqual(['cat 1', 'cat 2'])
+    expect(await lanes.first().getByRole('button').count()).toBe(3)
+    // The frame of the object that is clicked, with all that was found in it.
+    await page.getByRole('list', { name: 'Tracks' }).getByText('cat 2').click()
+    await page.locator('.mark[data-label="cat 2"].lit').waitFor()
+    expect(await shapes(page)).toEqual([
+      ['cat 1', 20, 20, 80, 80],
+      ['cat 2', 200, 20, 260, 80],
+    ])
+    expect(await violationsOf(page)).toEqual([])
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'MOT', exact: true }).click(),
+    ])
+    expect(download.suggestedFilename()).toBe('shapes.txt')
+    expect((await bytesOf(download)).toString()).toMatch(/^1,1,10,20,60,60,.*\n2,1,20,.*\n2,2,200,.*\n3,1,30,.*\n$/)
+    const isStored = `new Promise((resolve) => {
+      indexedDB.open('lookout-studio').onsuccess = ({ target: { result: database } }) => {
+        database.transaction('parts').objectStore('parts').getAll().onsuccess = ({ target: { result } }) => {
+          database.close()
+          resolve(result.some(({ detect }) => detect?.videos?.length === 1))
+        }
+      }
+    })`
+    await expect.poll(() => page.evaluate(isStored)).toBe(true)
+    await page.reload()
+    await lanes.nth(1).waitFor()
+    expect(await lanes.allInnerTexts()).toEqual(['cat 1', 'cat 2'])
+    expect(studio.errors).toEqual([])
+  })
+
   test('300 boxes on 12 megapixels: panning moves one element, and a lit box changes no other', async () => {
     const page = await open()
     const picture = sharp({ create: { width: 4000, height: 3000, channels: 3, background: '#8a9a7b' } })

@@ -42,8 +42,12 @@ export function addDetect(app: FastifyInstance, serving: Serving): void {
       [URL]: (call) => detect(call, serving),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, serving, READING)
-        if (read.value.config?.tracks) throw invalidRequest('Tracks cannot be measured', ['config', 'tracks'])
-        return toInputTokens(await serving.conversations.measureDetect(toDetectRequest(read.value), caller, signal))
+        const { conversations } = serving
+        return toInputTokens(
+          read.value.config?.tracks
+            ? await conversations.measureTracks(toTrackRequest(read.value), caller, signal)
+            : await conversations.measureDetect(toDetectRequest(read.value), caller, signal),
+        )
       },
     },
   })
@@ -203,6 +207,7 @@ function toInputTokens(measure: DetectMeasure): DetectInputTokensBody {
     object: 'detect.input_tokens',
     input_tokens: measure.promptTokens,
     input_tokens_details: { cached_tokens: measure.cachedTokens, image_tokens: measure.imageTokens },
+    ...(measure.frames === null ? {} : { frames: measure.frames }),
     ...(measure.grids === null ? {} : { tiles: measure.grids.map((grid) => [...grid]) }),
     looks: measure.mostLooks,
     look_tokens: measure.lookTokens,

@@ -64,7 +64,14 @@ export async function openClip(words: readonly string[]): Promise<Medium> {
 
 /** Follows things through a video and writes their tracks. */
 export async function followClip(clip: Medium, client: LookoutClient, options: ClipOptions): Promise<void> {
-  const followed = await followWhole(clip, client, options)
+  await using uploads = new AsyncDisposableStack()
+  const [sent] = await sendMedia([clip], client, uploads)
+  const { request, patience } = options
+  const config = { ...request.config, ...(patience === undefined ? {} : { patience }) }
+  const followed = await followWhole({ ...request, config }, sent!.url, {
+    ask: (body) => client.detect(body),
+    onLeft: (left) => note(`${clip.name}: ${left} frames are left`),
+  })
   if (followed.finish_reason !== 'complete') note(`${clip.name}: an answer was cut off, so objects may be missing`)
   const text = toText(followed, options)
   if (options.output === null) await print(text)
@@ -73,25 +80,22 @@ export async function followClip(clip: Medium, client: LookoutClient, options: C
 }
 
 /** Asks again for the frames that the server's time limit leaves out. */
-async function followWhole(clip: Medium, client: LookoutClient, { request, patience }: ClipOptions): Promise<Followed> {
-  await using uploads = new AsyncDisposableStack()
-  const [sent] = await sendMedia([clip], client, uploads)
+export async function followWhole(
+  request: ClipOptions['request'],
+  url: string,
+  { ask, onLeft }: { ask(body: object): Promise<Detections>; onLeft(frames: number): void },
+): Promise<Followed> {
   const replies: Detections[] = []
   let isCut = false
   for (;;) {
     const state = replies.at(-1)?.state
-    const config = {
-      ...request.config,
-      tracks: true,
-      ...(patience === undefined ? {} : { patience }),
-      state: state ?? null,
-    }
-    const reply = await client.detect({ ...request, config, media: { type: 'video', video_url: sent!.url } })
+    const config = { ...request.config, tracks: true, state: state ?? null }
+    const reply = await ask({ ...request, config, media: { type: 'video', video_url: url } })
     replies.push(reply)
     const left = reply.frames_left ?? 0
     if (left === 0) isCut ||= reply.finish_reason !== 'complete'
     if (left === 0 || reply.timestamps?.length === 0) break
-    note(`${clip.name}: ${left} frames are left`)
+    onLeft(left)
   }
   return {
     detections: replies.flatMap(({ detections }) => detections),

@@ -2,6 +2,7 @@ import type { Detection, Detections } from '../../client/answers.ts'
 import type { Mark } from '../../drawing/mark.ts'
 import { toCoco } from '../../exports/coco.ts'
 import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'
+import { note } from '../asking/screen.ts'
 import { placePictures } from './placed.ts'
 
 /** What is kept of a picture that was searched. */
@@ -42,6 +43,12 @@ export function detectionRows(
     })
   })
   return [head, ...rows]
+}
+
+/** Says so where the numbers are not those of a fit. */
+export function noteUncalibrated(results: readonly SearchedPicture[]): void {
+  if (results.every(({ confidence }) => confidence?.calibrated !== false)) return
+  note('confidence is not calibrated for this model: it says which objects are surer, not how often they are right')
 }
 
 /** The categories of a list with commas, each once. */

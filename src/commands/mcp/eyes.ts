@@ -2,6 +2,7 @@ import type { DecisionAnswer, Detection } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { drawMarks } from '../../drawing/draw.ts'
 import { isPicture, MediaError, namedFault, type SentMedium, sendMedia, urlPart } from '../asking/media.ts'
+import { followWhole } from '../detecting/clip.ts'
 import { toMark } from '../detecting/results.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'
@@ -20,6 +21,16 @@ export interface Found {
   readonly box?: { readonly left: number; readonly top: number; readonly right: number; readonly bottom: number }
   readonly point?: { readonly x: number; readonly y: number }
   readonly confidence?: number
+  /** In a video: the same one for an object in all frames, from 1. */
+  readonly track?: number
+  readonly seconds?: number
+}
+
+interface DetectOptions {
+  readonly points: boolean
+  readonly draws: boolean
+  readonly least: number | null
+  readonly tiles: boolean
 }
 
 /** What the tools do: they ask a server about media, as the commands of the same names do. */
@@ -68,23 +79,14 @@ export class Eyes {
     call: Call,
     name: string,
     categories: readonly string[],
-    {
-      points,
-      draws,
-      least,
-      tiles,
-    }: {
-      readonly points: boolean
-      readonly draws: boolean
-      readonly least: number | null
-      readonly tiles: boolean
-    },
+    how: DetectOptions,
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
     const source = await call.media.open(name, call)
+    const kind = source.type === 'medium' ? source.medium.kind : source.kind
+    if (kind === 'video') return this.#follow(call, name, source, categories, how)
+    const { points, draws, least, tiles } = how
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
-    if (source.type === 'medium' ? picture === null : source.kind !== 'image') {
-      throw new MediaError(`${name} is not a picture`)
-    }
+    if (kind !== 'image') throw new MediaError(`${name} is not a picture or a video`)
     if (draws && picture === null)
       throw new MediaError('draw needs a file: a picture at an address is not fetched here')
     const { detections, finish_reason } = await this.#at(call, [name], async ({ client, model }, uploads) => {
@@ -107,6 +109,30 @@ export class Eyes {
         ? await shrink(await drawMarks(await picture.bytes(), detections.map(toMark), 'png'))
         : null
     return { detections: detections.map(toFound), complete: finish_reason === 'complete', drawing }
+  }
+
+  async #follow(
+    call: Call,
+    name: string,
+    source: Source,
+    categories: readonly string[],
+    { points, draws, least, tiles }: DetectOptions,
+  ): Promise<{ detections: Found[]; complete: boolean; drawing: null }> {
+    if (draws || least !== null || tiles) {
+      throw new MediaError('draw, min_confidence and tiles are for pictures, and this is a video')
+    }
+    return this.#at(call, [name], async ({ client, model }, uploads) => {
+      const [sent] = await sendSources([source], client, uploads, call.signal)
+      call.say('Following objects')
+      const config = { output: points ? 'point' : 'box' }
+      const request = { model, ...(categories.length === 0 ? {} : { categories }), config }
+      const followed = await followWhole(request, sent!.url, {
+        ask: (body) => client.detect(body, call.signal),
+        onLeft: (left) => call.say(`${left} frames are left`),
+      })
+      const complete = followed.finish_reason === 'complete'
+      return { detections: followed.detections.map(toFound), complete, drawing: null }
+    })
   }
 
   async decide(call: Call, names: readonly string[], questions: readonly object[]): Promise<readonly DecisionAnswer[]> {
@@ -190,9 +216,12 @@ async function opened(call: Call, names: readonly string[]): Promise<Source[]> {
   return sources
 }
 
-function toFound({ mention: label, point, point_box: box, confidence }: Detection): Found {
-  const rated = confidence === undefined ? {} : { confidence }
-  if (!box) return { label, point: point!, ...rated }
+function toFound({ mention: label, point, point_box: box, confidence, track, timestamp }: Detection): Found {
+  const more = {
+    ...(confidence === undefined ? {} : { confidence }),
+    ...(track === undefined ? {} : { track, seconds: timestamp! }),
+  }
+  if (!box) return { label, point: point!, ...more }
   const { top_left: from, bottom_right: to } = box
-  return { label, box: { left: from.x, top: from.y, right: to.x, bottom: to.y }, ...rated }
+  return { label, box: { left: from.x, top: from.y, right: to.x, bottom: to.y }, ...more }
 }

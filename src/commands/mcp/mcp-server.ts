@@ -165,9 +165,10 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
     'detect',
     {
       title: 'Find objects',
-      description: 'Finds objects in a picture and says where they are. Without categories, it finds every object.',
+      description:
+        'Finds objects in a picture and says where they are, or follows them through a video. Without categories, it finds every object.',
       inputSchema: z.strictObject({
-        image: file,
+        image: file.describe('A picture or a video, as the other tools expect it.'),
         page,
         categories: z.array(z.string().min(1).max(400)).max(100).optional(),
         output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
@@ -194,6 +195,8 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
             box: z.object({ left: z.number(), top: z.number(), right: z.number(), bottom: z.number() }).optional(),
             point: z.object({ x: z.number(), y: z.number() }).optional(),
             confidence: z.number().optional(),
+            track: z.int().optional().describe('In a video: the same one for an object in all frames.'),
+            seconds: z.number().optional().describe('In a video: the time of the frame.'),
           }),
         ),
         complete,

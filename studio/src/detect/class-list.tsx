@@ -3,11 +3,12 @@ import { colourOf } from '../marks/colours.ts'
 import { classFilter, focusStage, foundClasses, giveClass } from './labelling.ts'
 import type { Result } from './results.ts'
 import { hiddenLabels, knownLabels } from './stage.ts'
+import { sureSpots } from './sureness.ts'
 
 /** All classes, with their keys and how many of each there are on the picture; a click hides those. */
 export function ClassList({ result }: { readonly result: Result | undefined }) {
   const counts = new Map<string, number>()
-  for (const { label } of result?.spots ?? []) counts.set(label, (counts.get(label) ?? 0) + 1)
+  for (const { label } of sureSpots(result)) counts.set(label, (counts.get(label) ?? 0) + 1)
   const isFinding = classFilter.value !== null
   return (
     <>

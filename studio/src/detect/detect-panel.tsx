@@ -15,6 +15,8 @@ import { SearchProgress } from './search-progress.tsx'
 import { SpotEditor } from './spot-editor.tsx'
 import { hiddenLabels } from './stage.ts'
 import { shownImage } from './targets.ts'
+import { shownVideo } from './tracks.ts'
+import { TracksSection } from './tracks-section.tsx'
 
 const VIEWS = [
   { value: 'objects', title: 'Objects' },
@@ -31,6 +33,7 @@ export function DetectPanel() {
   }, [])
   const picture = shownImage.value
   const result = picture ? results.value.get(picture.id) : undefined
+  const hasResults = results.value.size > 0 && shownVideo.value === null
   return (
     <>
       <SearchForm />
@@ -39,16 +42,18 @@ export function DetectPanel() {
         <SearchProgress />
         <PictureList />
         <PlacesWarning />
-        {picture === null ? (
+        {shownVideo.value !== null ? (
+          <TracksSection video={shownVideo.value} />
+        ) : picture === null ? (
           <p class="empty">
             {selected.value === null
-              ? 'Put a picture on the stage. What is found on it appears there and in a table here.'
-              : 'Objects are found on pictures. Choose one below the stage.'}
+              ? 'Put a picture or a video on the stage. What is found on it appears there and in a table here.'
+              : 'Objects are found on pictures and in videos. Choose one below the stage.'}
           </p>
         ) : (
           <ResultHead picture={picture} result={result} />
         )}
-        {results.value.size > 0 && (
+        {hasResults && (
           <Segments
             label="View"
             value={view.value}
@@ -58,8 +63,8 @@ export function DetectPanel() {
             }}
           />
         )}
-        {results.value.size > 0 && view.value === 'export' && <ExportBar />}
-        {results.value.size > 0 && view.value === 'compare' && <CompareSection />}
+        {hasResults && view.value === 'export' && <ExportBar />}
+        {hasResults && view.value === 'compare' && <CompareSection />}
         {picture && result && result.spots.length > 0 && view.value === 'objects' && (
           <ResultTable result={result} media={picture.id} hidden={hiddenLabels.value} />
         )}

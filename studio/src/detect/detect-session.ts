@@ -2,10 +2,11 @@ import type { Attachment } from '../media/attachment.ts'
 import { newId } from '../new-id.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { type Result, replaceResults, results } from './results.ts'
+import { type Rating, type Result, replaceResults, results } from './results.ts'
 import { stopSearch } from './search.ts'
 import type { Spot } from './spot.ts'
 import { attachmentsById, categories, type Example, examples, isNegative, replaceTargets } from './targets.ts'
+import { type Tracked, tracked } from './tracks.ts'
 
 keepInSessions({
   name: 'detect',
@@ -15,7 +16,8 @@ keepInSessions({
     const idOf = (media: string) => keep(known.get(media)!)
     const pictures = [...known.values()].filter(({ id }) => results.value.has(id) || isNegative(id))
     const own = examples.value.filter(({ media }) => known.has(media))
-    if (pictures.length + own.length + categories.value.length === 0) return undefined
+    const videos = [...tracked.value].filter(([id]) => known.has(id))
+    if (pictures.length + own.length + videos.length + categories.value.length === 0) return undefined
     return {
       categories: categories.value,
       examples: own.map((example) => ({ ...example, media: idOf(example.media) })),
@@ -24,6 +26,7 @@ keepInSessions({
         isNegative: isNegative(id),
         result: results.value.get(id) ?? null,
       })),
+      videos: videos.map(([id, tracks]) => ({ media: idOf(id), tracks })),
     }
   },
 
@@ -31,8 +34,9 @@ keepInSessions({
     stopSearch()
     replaceTargets({ categories: [], examples: [], negatives: [] })
     replaceResults(new Map())
+    tracked.value = new Map()
     if (saved === undefined) return
-    const { categories: names, examples: kept, pictures: list } = recordOf(saved)
+    const { categories: names, examples: kept, pictures: list, videos = [] } = recordOf(saved)
     const mediaOf = (value: unknown): Attachment | null => find(textOf(value))
     const pictures = listOf(list, recordOf).flatMap(({ media, isNegative: negative, result }) => {
       const picture = mediaOf(media)
@@ -43,7 +47,12 @@ keepInSessions({
       return picture ? [{ ...readPlace(example), id: newId(), media: picture.id }] : []
     })
     const negatives = pictures.filter(({ negative }) => negative).map(({ id }) => id)
+    const followed = listOf(videos, recordOf).flatMap(({ media, tracks }) => {
+      const video = mediaOf(media)
+      return video ? [[video.id, readTracked(tracks)] as const] : []
+    })
     replaceTargets({ categories: listOf(names, textOf), examples: own, negatives })
+    tracked.value = new Map(followed)
     replaceResults(new Map(pictures.flatMap(({ id, result }) => (result === null ? [] : [[id, result] as const]))))
   },
 
@@ -51,12 +60,13 @@ keepInSessions({
 })
 
 function readResult(value: unknown): Result {
-  const { found, spots, asked, model, isCut, isReviewed, milliseconds } = recordOf(value)
+  const { found, spots, asked, model, rating, isCut, isReviewed, milliseconds } = recordOf(value)
   return {
     found: listOf(found, readSpot),
     spots: listOf(spots, readSpot),
     asked: listOf(asked, textOf),
     model: orNull(model ?? null, textOf),
+    rating: orNull(rating, readRating),
     isCut: isCut === true,
     isReviewed: isReviewed === true,
     milliseconds: orNull(milliseconds, numberOf),
@@ -65,7 +75,31 @@ function readResult(value: unknown): Result {
 
 function readSpot(value: unknown): Spot {
   const spot = recordOf(value)
-  return { ...readPlace(spot), id: textOf(spot.id), kind: spot.kind === 'point' ? 'point' : 'box' }
+  const confidence = orNull(spot.confidence, numberOf)
+  const rated = confidence === null ? {} : { confidence }
+  return { ...readPlace(spot), id: textOf(spot.id), kind: spot.kind === 'point' ? 'point' : 'box', ...rated }
+}
+
+function readTracked(value: unknown): Tracked {
+  const { sightings, times, isCut, milliseconds } = recordOf(value)
+  return {
+    sightings: listOf(sightings, (item) => {
+      const { id, track, seconds, ...place } = recordOf(item)
+      return { ...readPlace(place), id: textOf(id), track: numberOf(track), seconds: numberOf(seconds) }
+    }),
+    times: listOf(times, numberOf),
+    isCut: isCut === true,
+    milliseconds: numberOf(milliseconds),
+  }
+}
+
+function readRating(value: unknown): Rating {
+  const { isCalibrated, whole } = recordOf(value)
+  const list = listOf(whole, recordOf)
+  return {
+    isCalibrated: isCalibrated === true,
+    whole: list.map(({ label, chance }) => ({ label: orNull(label, textOf), chance: orNull(chance, numberOf) })),
+  }
 }
 
 function readPlace({ label, left, top, right, bottom }: Readonly<Record<string, unknown>>) {

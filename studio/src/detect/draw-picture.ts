@@ -1,7 +1,7 @@
 import { LabelPlaces } from '../../../src/drawing/label-places.ts'
 import { colourOfMark } from '../marks/colours.ts'
 import { boundsOf, inPixels } from '../marks/geometry.ts'
-import type { Mark, Role } from '../marks/mark.ts'
+import { captionOf, type Mark, type Role } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 
 /** As on the stage, in widths of a line. */
@@ -31,15 +31,16 @@ export async function drawPicture({ blob, width, height }: Attachment, marks: re
   for (const mark of marks) {
     if (mark.label === '') continue
     const { fill, text } = colourOfMark(mark)
+    const caption = captionOf(mark)
     const padding = letters * 0.35
-    const label = { width: context.measureText(mark.label).width + 2 * padding, height: letters + 2 * padding }
+    const label = { width: context.measureText(caption).width + 2 * padding, height: letters + 2 * padding }
     const { x, y } = places.take(boundsOf(mark, { width, height }), label, mark.kind === 'point' ? line * 6 : line)
     context.fillStyle = fill
     context.beginPath()
     context.roundRect(x, y, label.width, label.height, padding / 2)
     context.fill()
     context.fillStyle = text
-    context.fillText(mark.label, x + padding, y + label.height / 2)
+    context.fillText(caption, x + padding, y + label.height / 2)
   }
   return canvas.convertToBlob({ type: 'image/png' })
 }

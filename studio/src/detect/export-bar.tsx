@@ -2,9 +2,11 @@ import { signal } from '@preact/signals'
 import { Button } from '../widgets/button.tsx'
 import { download } from '../widgets/download.ts'
 import { Notice } from '../widgets/notice.tsx'
+import { counted, shareText } from '../widgets/quantities.ts'
 import { Segments } from '../widgets/segments.tsx'
 import { EXPORT_FORMATS, type ExportFormat } from './export-files.ts'
 import { results } from './results.ts'
+import { leastConfidence, sureSpots } from './sureness.ts'
 import { searchable, shownImage } from './targets.ts'
 
 const exported = signal<'one' | 'all'>('all')
@@ -17,6 +19,10 @@ export function ExportBar() {
   const pictures = exported.value === 'one' && one.length > 0 ? one : all
   if (pictures.length === 0) return null
   const hasBoxes = pictures.some(({ id }) => results.value.get(id)!.spots.some(({ kind }) => kind === 'box'))
+  const unsure = pictures.reduce((sum, { id }) => {
+    const result = results.value.get(id)!
+    return sum + result.spots.length - sureSpots(result).length
+  }, 0)
   const run = async ({ toFile }: ExportFormat) => {
     failure.value = null
     try {
@@ -28,7 +34,10 @@ export function ExportBar() {
   }
   return (
     <section class="export-bar" aria-label="Export">
-      <p class="empty">{pictures.length === 1 ? pictures[0]!.name : `${pictures.length} pictures`}, with all edits.</p>
+      <p class="empty">
+        {pictures.length === 1 ? pictures[0]!.name : `${pictures.length} pictures`}, with all edits
+        {unsure > 0 && `, without ${counted(unsure, 'object')} below ${shareText(leastConfidence.value)}`}.
+      </p>
       {all.length > 1 && one.length > 0 && (
         <Segments
           label="What to export"

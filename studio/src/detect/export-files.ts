@@ -9,6 +9,7 @@ import { drawPicture } from './draw-picture.ts'
 import { results } from './results.ts'
 import { toDetectedPicture } from './spot.ts'
 import { marksOn } from './stage.ts'
+import { isRated, sureSpots } from './sureness.ts'
 
 export interface ExportFormat {
   readonly title: string
@@ -24,7 +25,13 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
       const names = uniqueNames(pictures)
       const files = new Map<string, Blob>()
       for (const [index, picture] of pictures.entries()) {
-        files.set(`${stem(names[index]!)}.png`, await drawPicture(picture, marksOn(picture)))
+        files.set(
+          `${stem(names[index]!)}.png`,
+          await drawPicture(
+            picture,
+            marksOn(picture).filter(({ role }) => role !== 'unsure'),
+          ),
+        )
       }
       return oneFile(files, 'pictures.zip')
     },
@@ -58,7 +65,7 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
 function detected(pictures: readonly Attachment[]): DetectedPicture[] {
   const names = uniqueNames(pictures)
   return pictures.map((picture, index) =>
-    toDetectedPicture(names[index]!, picture, results.value.get(picture.id)?.spots ?? []),
+    toDetectedPicture(names[index]!, picture, sureSpots(results.value.get(picture.id))),
   )
 }
 
@@ -72,10 +79,16 @@ function originOf(pictures: readonly Attachment[]): Origin {
 /** As `lookout detect --format csv` writes it. Among boxes, a point has its place twice. */
 function toCsv(pictures: readonly DetectedPicture[]): string {
   const isPoints = pictures.every(({ boxes }) => boxes.length === 0) && pictures.some(({ points }) => points?.length)
-  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
+  const places = isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom']
+  const head = ['file', 'label', ...places, ...(isRated.value ? ['confidence'] : [])]
+  const rated = (confidence: number | undefined) => (isRated.value ? [confidence?.toFixed(3) ?? ''] : [])
   const rows = pictures.flatMap(({ name, boxes, points = [] }) => [
-    ...boxes.map(({ label, left, top, right, bottom }) => [name, label, left, top, right, bottom]),
-    ...points.map(({ label, x, y }) => (isPoints ? [name, label, x, y] : [name, label, x, y, x, y])),
+    ...boxes.map(({ label, left, top, right, bottom, confidence }) => {
+      return [name, label, left, top, right, bottom, ...rated(confidence)]
+    }),
+    ...points.map(({ label, x, y, confidence }) => {
+      return [name, label, x, y, ...(isPoints ? [] : [x, y]), ...rated(confidence)]
+    }),
     ...(boxes.length + points.length === 0 ? [head.map((_, column) => (column === 0 ? name : ''))] : []),
   ])
   return [head, ...rows].map((row) => csvLine(row.map(String))).join('')

@@ -3,7 +3,7 @@ import { chosenMark } from '../marks/mark.ts'
 import { select } from '../media/attachments.ts'
 import { shownScale } from '../stage/image-stage.tsx'
 import { type Handle, reshape } from '../stage/reshape.ts'
-import { counted } from '../widgets/quantities.ts'
+import { chanceText, counted } from '../widgets/quantities.ts'
 import { fitToEdges } from './fit.ts'
 import { isMac } from './keys.ts'
 import { changeSpot, redo, removeSpot, results, setReviewed, undo } from './results.ts'
@@ -20,6 +20,7 @@ import {
   stageTool,
   toggleDrawing,
 } from './stage.ts'
+import { sureSpots } from './sureness.ts'
 import { isNegative, searchable, shownImage } from './targets.ts'
 
 /** The letters that are typed to find a class; null while no class is searched for. */
@@ -45,7 +46,7 @@ const inOrder = computed(() => {
   const result = shownImage.value && results.value.get(shownImage.value.id)
   if (!result) return []
   const found = new Map(result.found.map((spot) => [spot.id, spot]))
-  return result.spots
+  return sureSpots(result)
     .filter(({ label }) => !hiddenLabels.value.has(label))
     .toSorted((one, other) => comparePlaces(found.get(one.id) ?? one, found.get(other.id) ?? other))
 })
@@ -58,10 +59,11 @@ export const spokenState = computed(() => {
   }
   const chosen = chosenSpot.value?.spot
   if (chosen) {
-    const { id, kind, label, left, top, right, bottom } = chosen
+    const { id, kind, label, left, top, right, bottom, confidence } = chosen
     const index = inOrder.value.findIndex((spot) => spot.id === id)
     const size = kind === 'box' ? `, ${right - left} by ${bottom - top}` : ''
-    return `${index + 1} of ${inOrder.value.length}: ${label}, at ${left}, ${top}${size}`
+    const sure = confidence === undefined ? '' : `, ${chanceText(confidence)} sure`
+    return `${index + 1} of ${inOrder.value.length}: ${label}, at ${left}, ${top}${size}${sure}`
   }
   const picture = shownImage.value
   const result = picture && results.value.get(picture.id)

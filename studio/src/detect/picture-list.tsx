@@ -6,6 +6,7 @@ import { keepInView } from '../widgets/keep-in-view.ts'
 import { accept, reviewedCount, showNeighbour } from './labelling.ts'
 import { results, setReviewed } from './results.ts'
 import { search } from './search.ts'
+import { sureSpots } from './sureness.ts'
 import { searchable, shownImage } from './targets.ts'
 
 /** The way through several pictures, by the pointer. */
@@ -59,7 +60,9 @@ export function PictureList() {
                 <span class="hidden">reviewed</span>
               </span>
             )}
-            <span class="count">{waiting.includes(id) ? '…' : (results.value.get(id)?.spots.length ?? '–')}</span>
+            <span class="count">
+              {waiting.includes(id) ? '…' : results.value.has(id) ? sureSpots(results.value.get(id)).length : '–'}
+            </span>
           </button>
         </li>
       ))}

@@ -4,6 +4,7 @@ import { counted, millisecondsText } from '../widgets/quantities.ts'
 import { ClassList } from './class-list.tsx'
 import { canRedo, canUndo, countEdits, type Result, redo, restoreFound, results, undo } from './results.ts'
 import { addedKind, drawing, nameNew, toggleDrawing } from './stage.ts'
+import { SurenessSection } from './sureness-section.tsx'
 
 /** How much there is of what, and the tools to correct it. */
 export function ResultHead({ picture, result }: { readonly picture: Attachment; readonly result: Result | undefined }) {
@@ -34,6 +35,7 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
       </div>
       {result?.isCut && <p class="empty">The answer was cut off, so objects may be missing.</p>}
       {results.value.size > 0 && <ClassList result={result} />}
+      {result && <SurenessSection result={result} />}
     </div>
   )
 }

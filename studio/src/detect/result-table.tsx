@@ -4,11 +4,13 @@ import { colourOf } from '../marks/colours.ts'
 import { chosenMark, lighting, litMark } from '../marks/mark.ts'
 import { Icon } from '../widgets/icon.tsx'
 import { keepInView } from '../widgets/keep-in-view.ts'
+import { chanceText } from '../widgets/quantities.ts'
 import { comparisons } from './compare/comparison.ts'
 import { originOf, type Result, removeSpot } from './results.ts'
 import { areaOf, comparePlaces, type Spot } from './spot.ts'
+import { sureSpots } from './sureness.ts'
 
-type Column = 'label' | 'place' | 'size'
+type Column = 'label' | 'place' | 'size' | 'confidence'
 
 /** Null keeps the order in which the model found them. */
 const order = signal<{ readonly by: Column; readonly isDescending: boolean } | null>(null)
@@ -17,13 +19,15 @@ const COMPARE: Readonly<Record<Column, (one: Spot, other: Spot) => number>> = {
   label: (one, other) => one.label.localeCompare(other.label),
   place: comparePlaces,
   size: (one, other) => areaOf(one) - areaOf(other),
+  confidence: ({ confidence: one = 1 }, { confidence: other = 1 }) => one - other,
 }
 
 /** All that is on the picture, a row for each. Rows and marks light up together. */
 export function ResultTable({ result, media, hidden }: { result: Result; media: string; hidden: ReadonlySet<string> }) {
   const { by, isDescending } = order.value ?? { by: null, isDescending: false }
   const isPoints = result.spots.every(({ kind }) => kind === 'point')
-  const shown = result.spots.filter(({ label }) => !hidden.has(label))
+  const isRated = result.rating !== null
+  const shown = sureSpots(result).filter(({ label }) => !hidden.has(label))
   if (by) shown.sort((one, other) => COMPARE[by](one, other) * (isDescending ? -1 : 1))
   const isChosenHere = shown.some(({ id }) => id === chosenMark.value)
   const matched = comparisons.value?.outcomes.get(media)?.matched
@@ -40,6 +44,7 @@ export function ResultTable({ result, media, hidden }: { result: Result; media: 
           <Head column="label" title="Label" />
           <Head column="place" title={isPoints ? 'x, y' : 'left, top – right, bottom'} />
           {!isPoints && <Head column="size" title="Size" />}
+          {isRated && <Head column="confidence" title="Sure" />}
           {matched && <th scope="col">IoU</th>}
         </tr>
       </thead>
@@ -50,6 +55,7 @@ export function ResultTable({ result, media, hidden }: { result: Result; media: 
             spot={spot}
             origin={originOf(result, spot)}
             isPoints={isPoints}
+            isRated={isRated}
             isFirst={index === 0 && !isChosenHere}
             iou={matched && (matched.get(spot.id) ?? null)}
           />
@@ -90,13 +96,14 @@ interface RowProps {
   readonly spot: Spot
   readonly origin: ReturnType<typeof originOf>
   readonly isPoints: boolean
+  readonly isRated: boolean
   readonly isFirst: boolean
   /** Null for a spot that the file does not have; undefined without a file. */
   readonly iou: number | null | undefined
 }
 
-function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
-  const { id, label, left, top, right, bottom } = spot
+function Row({ spot, origin, isPoints, isRated, isFirst, iou }: RowProps) {
+  const { id, label, left, top, right, bottom, confidence } = spot
   const row = useRef<HTMLTableRowElement>(null)
   const isChosen = useComputed(() => chosenMark.value === id).value
   const isLit = useComputed(() => litMark.value === id).value
@@ -131,6 +138,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
       </td>
       <td>{isPoints ? `${left}, ${top}` : `${left}, ${top} – ${right}, ${bottom}`}</td>
       {!isPoints && <td class="size">{spot.kind === 'point' ? '' : `${right - left} × ${bottom - top}`}</td>}
+      {isRated && <td>{confidence === undefined ? '' : chanceText(confidence)}</td>}
       {iou !== undefined && <td>{iou === null ? 'extra' : iou.toFixed(2)}</td>}
     </tr>
   )

@@ -10,12 +10,21 @@ export interface Result {
   readonly asked: readonly string[]
   /** The model that searched; null if none did, or if it is not known. */
   readonly model: string | null
+  /** What is known of how sure the model is; null where it was not asked for. */
+  readonly rating: Rating | null
   /** Whether the model was stopped before it had finished. */
   readonly isCut: boolean
   /** Whether a person accepted it. */
   readonly isReviewed: boolean
   /** Null where nothing was searched. */
   readonly milliseconds: number | null
+}
+
+export interface Rating {
+  /** Whether the numbers were fitted to examples. */
+  readonly isCalibrated: boolean
+  /** How likely it is that none is missing, by category: null where all was searched for, or it is not known. */
+  readonly whole: readonly { readonly label: string | null; readonly chance: number | null }[]
 }
 
 /** By the ids of the attachments. */
@@ -27,6 +36,7 @@ const EMPTY: Result = {
   spots: [],
   asked: [],
   model: null,
+  rating: null,
   isCut: false,
   isReviewed: false,
   milliseconds: null,
@@ -85,12 +95,19 @@ export function addSpot(media: string, spot: Spot): void {
   commit(media, { ...result, spots: [...result.spots, spot] })
 }
 
-export function changeSpot(media: string, id: string, change: Partial<Omit<Spot, 'id'>>, isMore?: boolean): void {
+export function changeSpot(
+  media: string,
+  id: string,
+  change: Partial<Omit<Spot, 'id' | 'confidence'>>,
+  isMore?: boolean,
+): void {
   const result = results.value.get(media)
   const spot = result?.spots.find((one) => one.id === id)
   if (result === undefined || spot === undefined) return
-  const changed = { ...spot, ...change }
-  if (isSame(spot, changed)) return
+  if (isSame(spot, { ...spot, ...change })) return
+  // What a person says of it is not what the model was sure of.
+  const { confidence: _, ...own } = spot
+  const changed = { ...own, ...change }
   commit(media, { ...result, spots: result.spots.map((one) => (one === spot ? changed : one)) }, isMore)
 }
 

@@ -7,7 +7,13 @@ import { ExampleList } from './example-list.tsx'
 import { inScope, options, outputs, scope, search, startSearch } from './search.ts'
 import { drawing, toggleDrawing } from './stage.ts'
 import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
+import { shownVideo } from './tracks.ts'
 
+const CONFIDENCES = [
+  { value: 'off', title: 'Plain' },
+  { value: 'on', title: 'Confidence' },
+  { value: 'thorough', title: 'Thorough' },
+] as const
 const OUTPUTS = { box: 'Boxes', point: 'Points' } as const
 
 /** What to find, where, and how. */
@@ -15,7 +21,8 @@ export function SearchForm() {
   const picture = shownImage.value
   const isRunning = search.value?.status === 'running'
   const many = searchable.value.length
-  const canSearch = outputs.value.length > 0
+  const isVideo = shownVideo.value !== null
+  const canSearch = isVideo ? outputs.value.includes('box') : outputs.value.length > 0
   return (
     <form
       class="search-form"
@@ -26,29 +33,29 @@ export function SearchForm() {
     >
       <CategoryInput />
       <ExampleList />
+      {picture !== null && (
+        <div class="search-row">
+          <Button
+            kind="quiet"
+            icon="detect"
+            pressed={drawing.value === 'example'}
+            title="Drag a box around an object like those to find"
+            onClick={() => toggleDrawing('example')}
+          >
+            Show an example
+          </Button>
+          <Button
+            kind="quiet"
+            pressed={isNegative(picture.id)}
+            title="This picture has none: an example of what not to find"
+            onClick={() => toggleNegative(picture.id)}
+          >
+            Negative example
+          </Button>
+        </div>
+      )}
       <div class="search-row">
-        <Button
-          kind="quiet"
-          icon="detect"
-          disabled={picture === null}
-          pressed={drawing.value === 'example'}
-          title="Drag a box around an object like those to find"
-          onClick={() => toggleDrawing('example')}
-        >
-          Show an example
-        </Button>
-        <Button
-          kind="quiet"
-          disabled={picture === null}
-          pressed={picture !== null && isNegative(picture.id)}
-          title="This picture has none: an example of what not to find"
-          onClick={() => toggleNegative(picture!.id)}
-        >
-          Negative example
-        </Button>
-      </div>
-      <div class="search-row">
-        {outputs.value.length > 1 && (
+        {outputs.value.length > 1 && !isVideo && (
           <Segments
             label="Find"
             value={options.value.output}
@@ -58,7 +65,7 @@ export function SearchForm() {
             }}
           />
         )}
-        {many > 1 && (
+        {many > 1 && !isVideo && (
           <Segments
             label="Where"
             value={scope.value}
@@ -68,6 +75,16 @@ export function SearchForm() {
             ]}
             onChoose={(value) => {
               scope.value = value
+            }}
+          />
+        )}
+        {!isVideo && (
+          <Segments
+            label="Confidence"
+            value={options.value.confidence}
+            choices={CONFIDENCES}
+            onChoose={(confidence) => {
+              options.value = { ...options.value, confidence }
             }}
           />
         )}
@@ -83,10 +100,14 @@ export function SearchForm() {
           type="submit"
           disabled={isRunning || inScope.value.length === 0 || !canSearch}
         >
-          Detect
+          {isVideo ? 'Follow' : 'Detect'}
         </Button>
       </div>
-      {model.value && !canSearch && <p class="empty">{model.value.id} finds no objects. Choose another model above.</p>}
+      {model.value && !canSearch && (
+        <p class="empty">
+          {model.value.id} finds no {isVideo ? 'boxes' : 'objects'}. Choose another model above.
+        </p>
+      )}
     </form>
   )
 }

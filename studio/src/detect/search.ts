@@ -9,6 +9,7 @@ import { type Wait, withPatience } from '../server/patience.ts'
 import { bodyOf, type DetectOptions } from './request.ts'
 import { countEdits, results, takeFound } from './results.ts'
 import { addCategories, categories, categoryDraft, isNegative, searchable, shownImage } from './targets.ts'
+import { follow, shownVideo, type TracksResponse } from './tracks.ts'
 
 interface Pixel {
   readonly x: number
@@ -18,9 +19,12 @@ interface Pixel {
 interface DetectResponse {
   readonly detections: readonly {
     readonly mention: string
+    readonly confidence?: number
     readonly point?: Pixel
     readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
   }[]
+  readonly categories?: readonly { readonly mention: string | null; readonly complete: number | null }[]
+  readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
 }
 
@@ -37,7 +41,7 @@ interface Search {
   readonly replacedEdits: number
 }
 
-export const options = signal<DetectOptions>({ output: 'box', thinks: false })
+export const options = signal<DetectOptions>({ output: 'box', thinks: false, confidence: 'off' })
 export const scope = signal<'one' | 'all'>('one')
 export const search = signal<Search | null>(null)
 let abort: AbortController | null = null
@@ -50,6 +54,7 @@ export const outputs = computed(() => {
 
 /** The pictures that a search would go through. */
 export const inScope = computed<readonly Attachment[]>(() => {
+  if (shownVideo.value !== null) return [shownVideo.value]
   if (scope.value === 'all' && searchable.value.length > 1) return searchable.value
   return shownImage.value === null || isNegative(shownImage.value.id) ? [] : [shownImage.value]
 })
@@ -106,24 +111,46 @@ async function searchOne(
 ): Promise<number> {
   const asked = categories.value
   const asker = model.value?.id ?? null
-  const body = await bodyOf(picture, chosen)
   let started = 0
-  const { detections, finish_reason } = await withPatience(
-    () => {
-      started = performance.now()
-      return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
-    },
-    onWait,
-    signal,
-  )
-  signal.throwIfAborted()
+  const ask = async <Response>(body: object) => {
+    const response = await withPatience(
+      () => {
+        started = performance.now()
+        return callJson<Response>('/v1/detect', { method: 'POST', body, signal })
+      },
+      onWait,
+      signal,
+    )
+    signal.throwIfAborted()
+    return response
+  }
+  if (picture.kind === 'video') {
+    const boxes = { ...chosen, output: 'box' } as const
+    await follow(picture, async (state) => ask<TracksResponse>(await bodyOf(picture, boxes, state)))
+    return 0
+  }
+  const response = await ask<DetectResponse>(await bodyOf(picture, chosen))
+  const { detections, categories: rated, confidence: rating, finish_reason } = response
   const milliseconds = performance.now() - started
   const before = results.value.get(picture.id)
-  const found = detections.map(({ mention: label, point, point_box: box }) => {
+  const found = detections.map(({ mention: label, point, point_box: box, confidence }) => {
     const [from, to] = box ? [box.top_left, box.bottom_right] : [point!, point!]
     const kind = box ? ('box' as const) : ('point' as const)
-    return { id: newId(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
+    const place = { left: from.x, top: from.y, right: to.x, bottom: to.y }
+    return { id: newId(), label, kind, ...place, ...(confidence === undefined ? {} : { confidence }) }
   })
-  takeFound(picture.id, { found, asked, model: asker, isCut: finish_reason !== 'complete', milliseconds })
+  takeFound(picture.id, {
+    found,
+    asked,
+    model: asker,
+    rating: rating
+      ? {
+          isCalibrated: rating.calibrated,
+          whole: (rated ?? []).map(({ mention: label, complete: chance }) => ({ label, chance })),
+        }
+      : null,
+    isCut: finish_reason !== 'complete',
+    milliseconds,
+  })
   return before ? countEdits(before) : 0
 }

@@ -1,6 +1,7 @@
 import type { DetectedPicture } from '../../../src/exports/detected-picture.ts'
 import type { Mark, Point, Role } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
+import { chanceText } from '../widgets/quantities.ts'
 
 /** An object on a picture, in pixels of the upright picture. A point has no width and no height. */
 export interface Spot {
@@ -11,6 +12,8 @@ export interface Spot {
   readonly top: number
   readonly right: number
   readonly bottom: number
+  /** How likely it is to be right, from 0 to 1; absent where the search did not say, or a person decided. */
+  readonly confidence?: number
 }
 
 type Sized = Pick<Attachment, 'id' | 'width' | 'height'>
@@ -21,16 +24,20 @@ const marks = new WeakMap<Spot, Mark>()
 export function toMark(spot: Spot, { id: media, width, height }: Sized, role?: Role): Mark {
   const known = marks.get(spot)
   if (known?.media === media && known.role === role) return known
-  const { id, label, kind, left, top, right, bottom } = spot
+  const { id, label, kind, left, top, right, bottom, confidence } = spot
   const from = { x: left / width, y: top / height }
   const points = kind === 'point' ? [from] : [from, { x: right / width, y: bottom / height }]
-  const mark = { id, media, label, kind, points, ...(role ? { role } : {}) }
+  const note = confidence === undefined ? {} : { note: chanceText(confidence) }
+  const mark = { id, media, label, kind, points, ...note, ...(role ? { role } : {}) }
   marks.set(spot, mark)
   return mark
 }
 
 /** Where a mark lies, in whole pixels. @returns null for a box without a pixel inside. */
-export function placeOf(points: readonly Point[], { width, height }: Sized): Omit<Spot, 'id' | 'label'> | null {
+export function placeOf(
+  points: readonly Point[],
+  { width, height }: Sized,
+): Omit<Spot, 'id' | 'label' | 'confidence'> | null {
   const xs = points.map(({ x }) => Math.round(x * width))
   const ys = points.map(({ y }) => Math.round(y * height))
   const [left, right] = [Math.min(...xs), Math.max(...xs)]
@@ -55,6 +62,6 @@ export function toDetectedPicture(name: string, { width, height }: Sized, spots:
     width,
     height,
     boxes: spots.filter(({ kind }) => kind === 'box'),
-    points: spots.filter(({ kind }) => kind === 'point').map(({ label, left, top }) => ({ label, x: left, y: top })),
+    points: spots.filter(({ kind }) => kind === 'point').map(({ left: x, top: y, ...spot }) => ({ ...spot, x, y })),
   }
 }

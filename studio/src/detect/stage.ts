@@ -8,7 +8,9 @@ import { comparisons } from './compare/comparison.ts'
 import { addSpot, changeSpot, results } from './results.ts'
 import { options } from './search.ts'
 import { placeOf, type Spot, toMark } from './spot.ts'
+import { isSure } from './sureness.ts'
 import { categories, type Example, examples, negatives, nextExampleLabel, shownImage } from './targets.ts'
+import { trackMarks } from './tracks.ts'
 
 /** What a drag or a click on the picture makes; null when it moves the picture and chooses marks. */
 export const drawing = signal<'example' | 'box' | 'point' | null>(null)
@@ -32,7 +34,7 @@ export function marksOn(picture: Attachment): readonly Mark[] {
   const shown = spots.flatMap((spot) => {
     if (hiddenLabels.value.has(spot.label)) return []
     const role = outcome && (outcome.matched.has(spot.id) ? ('matched' as const) : ('extra' as const))
-    return [toMark(spot, picture, role)]
+    return [toMark(spot, picture, isSure(spot) ? role : 'unsure')]
   })
   const missed = outcome?.missed.filter(({ label }) => !hiddenLabels.value.has(label)) ?? []
   const own = examples.value.filter(({ media }) => media === picture.id)
@@ -51,7 +53,7 @@ export const stageMarks = computed<readonly Mark[]>(() => {
     ]
     return { id: `${id} negative`, media: id, label: 'shows none', kind: 'box', points, role: 'negative' }
   })
-  return [...negative, ...(shownImage.value === null ? [] : marksOn(shownImage.value))]
+  return [...negative, ...(shownImage.value === null ? trackMarks.value : marksOn(shownImage.value))]
 })
 
 const exampleMarks = new WeakMap<Example, Mark>()

@@ -32,7 +32,7 @@ export const shownImage = computed<Attachment | null>(() => (selected.value?.kin
 
 /** All media that a session can keep. */
 export function attachmentsById(): ReadonlyMap<string, Attachment> {
-  return new Map(images.value.map((one) => [one.id, one]))
+  return new Map(attachments.value.map((one) => [one.id, one]))
 }
 
 /** Shows what a session had. */

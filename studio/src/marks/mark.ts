@@ -13,17 +13,28 @@ export interface Mark {
   /** The id of its attachment. */
   readonly media: string
   readonly label: string
+  /** Shown behind the label. */
+  readonly note?: string
   readonly kind: 'point' | 'box' | 'polygon'
   /** One point; top-left and bottom-right of a box; three or more corners of a polygon. */
   readonly points: readonly Point[]
   /** Seconds from the start of a video. */
   readonly time?: number
+  /** From when to when it is seen; by default around its time, as near as others of its label are. */
+  readonly shown?: readonly [from: number, to: number]
   /** Drawn apart from what a model found. */
   readonly role?: Role
 }
 
-/** An example of what to look for, or of what not; or the outcome of a comparison with a file of known boxes. */
-export type Role = 'positive' | 'negative' | 'matched' | 'missed' | 'extra'
+/**
+ * An example of what to look for, or of what not; the outcome of a comparison with a file of known boxes; or less likely to be
+ * right than what the user wants to see.
+ */
+export type Role = 'positive' | 'negative' | 'matched' | 'missed' | 'extra' | 'unsure'
+
+export function captionOf({ label, note }: Mark): string {
+  return note === undefined ? label : `${label} ${note}`
+}
 
 /** A span of a video or a sound, in seconds; a moment has no end. */
 export interface Clip {

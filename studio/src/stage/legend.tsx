@@ -7,6 +7,7 @@ const MEANINGS: Readonly<Record<Role, string>> = {
   matched: 'found, as in the file',
   missed: 'in the file, not found',
   extra: 'found, not in the file',
+  unsure: 'hidden: less sure',
 }
 
 /** What the lines mean, where some are more than what a model found. */

@@ -25,7 +25,8 @@ export function shownSpans(marks: readonly Mark[]): readonly ShownMark[] {
   }
   for (const known of times.values()) known.sort((a, b) => a - b)
   return marks.map((mark) => {
-    const { label, time } = mark
+    const { label, time, shown } = mark
+    if (shown) return { mark, from: shown[0], to: shown[1] }
     if (time === undefined) return { mark, from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY }
     const known = times.get(label)!
     const index = known.indexOf(time)

@@ -2,7 +2,7 @@ import { type ReadonlySignal, useComputed } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
 import { colourOfMark } from '../marks/colours.ts'
 import { boundsOf, inPixels } from '../marks/geometry.ts'
-import { chosenMark, litMark, type Mark, type Point } from '../marks/mark.ts'
+import { captionOf, chosenMark, litMark, type Mark, type Point } from '../marks/mark.ts'
 import { useKept } from '../widgets/kept.ts'
 import { counted } from '../widgets/quantities.ts'
 import { LABEL_HEIGHT, type LabelPlace, POINT_RADIUS, placeLabels } from './label-layout.ts'
@@ -65,7 +65,7 @@ export function Overlay({ marks, size, scale, draft, canEdit, corner }: OverlayP
         const place = places.get(mark.id)
         if (place === undefined) return null
         const { corner, by, isCrowded } = place
-        const state = [mark.label, mark.role, corner.x, corner.y, by.x, by.y, isCrowded].join()
+        const state = [captionOf(mark), mark.role, corner.x, corner.y, by.x, by.y, isCrowded].join()
         return labels(mark.id, state, () => <Label key={`${mark.id} label`} mark={mark} place={place} />)
       })}
       <LitLabel marks={marks} places={places} />
@@ -87,7 +87,7 @@ function MarkShape({ mark, size, draft }: { mark: Mark; size: Size; draft: Reado
       data-label={label}
       style={{ '--mark': colourOfMark(mark).fill }}
     >
-      <title>{label}</title>
+      <title>{captionOf(mark)}</title>
       {kind === 'box' && (
         <rect
           class="shape"
@@ -109,12 +109,13 @@ function MarkShape({ mark, size, draft }: { mark: Mark; size: Size; draft: Reado
 
 function Label({ mark, place, isOnTop = false }: { mark: Mark; place: LabelPlace; isOnTop?: boolean }) {
   const { fill, text } = colourOfMark(mark)
-  const state = isOnTop ? 'on-top' : place.isCrowded ? 'crowded' : ''
+  const caption = captionOf(mark)
+  const state = isOnTop ? 'on-top' : place.isCrowded || mark.role === 'unsure' ? 'crowded' : ''
   return (
     <g class={`label ${state}`} data-mark={mark.id} style={{ transform: fixedSize(place.corner, place.by) }}>
-      <rect width={labelWidth(mark.label)} height={LABEL_HEIGHT} rx="4" fill={fill} />
+      <rect width={labelWidth(caption)} height={LABEL_HEIGHT} rx="4" fill={fill} />
       <text x={LABEL_PADDING} y="14" fill={text}>
-        {mark.label}
+        {caption}
       </text>
     </g>
   )
@@ -171,9 +172,12 @@ function fixedSize(at: Point, by: Point = { x: 0, y: 0 }): string {
 }
 
 function placesOf(marks: readonly Mark[], size: Size, scale: number): Map<string, LabelPlace> {
+  const isUnsure = ({ role }: Mark) => role === 'unsure'
   const labelled = marks
     .filter(({ label }) => label !== '')
-    .map((mark) => ({ id: mark.id, kind: mark.kind, ...boundsOf(mark, size), width: labelWidth(mark.label) }))
+    // The first take the best places.
+    .toSorted((one, other) => Number(isUnsure(one)) - Number(isUnsure(other)))
+    .map((mark) => ({ id: mark.id, kind: mark.kind, ...boundsOf(mark, size), width: labelWidth(captionOf(mark)) }))
   return placeLabels(labelled, size, scale)
 }
 

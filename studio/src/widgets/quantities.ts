@@ -42,3 +42,8 @@ export function countText(value: number): string {
 export function shareText(share: number): string {
   return `${Math.round(share * 100)} %`
 }
+
+/** `97 %`, of a probability: what is not certain does not look as if it were. */
+export function chanceText(share: number): string {
+  return `${Math.min(99, Math.max(1, Math.round(share * 100)))}\u00a0%`
+}

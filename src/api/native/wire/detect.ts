@@ -223,18 +223,21 @@ export const detectResponse = responses.object('Detections', {
 const tokens = z.int().min(0)
 
 const details = responses.object('DetectInputTokensDetails', {
-  cached_tokens: tokens.describe('The part that is computed once and shared by the searches of a picture or tile.'),
+  cached_tokens: tokens.describe(
+    'The part that is computed once and shared by the searches of a picture, tile or frame.',
+  ),
   image_tokens: tokens,
 })
 
 /** Response of `POST /v1/detect/input_tokens`. */
 export const detectInputTokens = responses.object('DetectInputTokens', {
   object: z.literal('detect.input_tokens'),
-  input_tokens: tokens.describe('Tokens of all searches, each with its picture or tile; without second looks.'),
+  input_tokens: tokens.describe('Tokens of all searches, each with its picture, tile or frame; without looks.'),
   input_tokens_details: details,
+  frames: tokens.optional().describe('With `config.tracks`: how many are searched.'),
   tiles: grids.optional(),
-  looks: tokens.describe('The most second looks.'),
-  look_tokens: tokens.describe('The most tokens of a second look.'),
+  looks: tokens.describe('The most second looks; with `config.tracks`, searches for the names of tracks.'),
+  look_tokens: tokens.describe('The most tokens of a look.'),
   estimated,
 })
 

@@ -2,6 +2,7 @@ import { computed, signal } from '@preact/signals'
 import { type Compared, matchBoxes, type Score, scoresOf } from '../../../../src/exports/box-matching.ts'
 import { results } from '../results.ts'
 import type { Spot } from '../spot.ts'
+import { sureSpots } from '../sureness.ts'
 import { searchable } from '../targets.ts'
 import { type KnownPicture, readCoco } from './coco-file.ts'
 
@@ -59,7 +60,7 @@ export const comparisons = computed<Comparisons | null>(() => {
     names.add(name)
     const { size } = file.pictures.get(name)!
     if (size && (size.width !== width || size.height !== height)) otherSizes.push(name)
-    const found = result.spots.filter(({ kind }) => kind === 'box')
+    const found = sureSpots(result).filter(({ kind }) => kind === 'box')
     const matching = matchBoxes(known, found, leastIou.value)
     compared.push({ known, found, matching })
     outcomes.set(id, {
