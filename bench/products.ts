@@ -5,9 +5,10 @@
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import koffi from 'koffi'
+import { declareIn } from '../src/inference/local/native/declare.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
-import { declareIn } from '../test/support/declare-c.ts'
-import { randomNumbers } from '../test/support/ggml-sums.ts'
+import type { Pointer } from '../src/inference/local/native/structs.ts'
+import { ggml_init_params, randomNumbers } from '../test/support/ggml-sums.ts'
 import { againstTable, type Compared } from './support/against.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { kernelsFor } from './support/kernels.ts'
@@ -28,7 +29,6 @@ const THREADS = 2
 const AGAINST = { least: 12, ms: 300 }
 
 const P = 'void *'
-type Handle = unknown
 
 /** Weights: `matrices` of `height` rows of `width`, multiplied one after the other. */
 interface Shape {
@@ -127,7 +127,7 @@ function timesOf(prepared: readonly Prepared[], isEnough: (rounds: number, start
 
 interface Layout {
   readonly name: string
-  readonly type: Handle
+  readonly type: Pointer
 }
 
 type Bench = ReturnType<typeof benchOf>
@@ -135,49 +135,36 @@ type Bench = ReturnType<typeof benchOf>
 function benchOf(path: string) {
   const { ggmlBase, ggml } = locateNativeLibraries()
   for (const library of [ggmlBase, ggml]) koffi.load(library, { global: true })
-  const base = declareIn(koffi.load(ggmlBase))
+  const base = declareIn(koffi.load(ggmlBase), { ggml_init_params })
   const library = koffi.load(path)
   const cpu = declareIn(library)
-  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: P, no_alloc: 'bool' })
-  const init = base<(of: object) => Handle>('ggml_init', P, [parameters])
-  const free = base<(context: Handle) => void>('ggml_free', 'void', [P])
-  const newTensor = base<(...of: unknown[]) => Handle>('ggml_new_tensor_2d', P, [P, 'int', 'int64', 'int64'])
-  const product = base<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', P, [P, P, P])
-  const newGraph = base<(context: Handle) => Handle>('ggml_new_graph', P, [P])
-  const expand = base<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [P, P])
-  const compute = base<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [P, P])
-  const allocate = base<(context: Handle, type: Handle) => Handle>('ggml_backend_alloc_ctx_tensors_from_buft', P, [
-    P,
-    P,
-  ])
-  const freeBuffer = base<(buffer: Handle) => void>('ggml_backend_buffer_free', 'void', [P])
-  const set = base<(of: Handle, from: ArrayBufferView, at: number, size: number) => void>(
-    'ggml_backend_tensor_set',
-    'void',
-    [...[P, P, 'size_t', 'size_t']],
+  const init = base('pointer ggml_init(ggml_init_params params)')
+  const free = base('void ggml_free(pointer context)')
+  const newTensor = base('pointer ggml_new_tensor_2d(pointer context, int type, int64 width, int64 height)')
+  const product = base('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
+  const newGraph = base('pointer ggml_new_graph(pointer context)')
+  const expand = base('void ggml_build_forward_expand(pointer graph, pointer tensor)')
+  const compute = base('int ggml_backend_graph_compute(pointer backend, pointer graph)')
+  const allocate = base('pointer? ggml_backend_alloc_ctx_tensors_from_buft(pointer context, pointer type)')
+  const freeBuffer = base('void ggml_backend_buffer_free(pointer buffer)')
+  const set = base('void ggml_backend_tensor_set(pointer to, bytes from, size_t offset, size_t size)')
+  const rowBytes = base('size_t ggml_row_size(int type, int64 width)')
+  const quantize = base(
+    `size_t ggml_quantize_chunk(int type, floats from, bytes to, int64 start, int64 rows, int64 width,
+      pointer? importance)`,
   )
-  const rowBytes = base<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
-  const quantize = base<(...of: unknown[]) => number>('ggml_quantize_chunk', 'size_t', [
-    ...['int', P, P, 'int64', 'int64', 'int64', P],
-  ])
-  const plain = base<(device: Handle) => Handle>('ggml_backend_dev_buffer_type', P, [P])
-  const nameOf = base<(type: Handle) => string>('ggml_backend_buft_name', 'str', [P])
-  const supports = base<(device: Handle, of: Handle) => boolean>('ggml_backend_dev_supports_op', 'bool', [P, P])
-  const device = base<(registry: Handle, index: number) => Handle>('ggml_backend_reg_dev_get', P, [P, 'size_t'])(
-    cpu<() => Handle>('ggml_backend_cpu_reg', P, [])(),
-    0,
-  )
-  const backend = cpu<() => Handle>('ggml_backend_cpu_init', P, [])()
-  cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [P, 'int'])(backend, THREADS)
+  const plain = base('pointer ggml_backend_dev_buffer_type(pointer device)')
+  const nameOf = base('str ggml_backend_buft_name(pointer type)')
+  const supports = base('bool ggml_backend_dev_supports_op(pointer device, pointer tensor)')
+  const registry = cpu('pointer ggml_backend_cpu_reg()')()
+  const device = base('pointer ggml_backend_reg_dev_get(pointer registry, size_t index)')(registry, 0)
+  const backend = cpu('pointer ggml_backend_cpu_init()')()
+  cpu('void ggml_backend_cpu_set_n_threads(pointer backend, int count)')(backend, THREADS)
   const layouts: Layout[] = [{ name: 'as stored', type: plain(device) }]
-  const addressOf = base<(registry: Handle, name: string) => Handle>('ggml_backend_reg_get_proc_address', P, [P, 'str'])
-  const list: Handle = koffi.call(
-    addressOf(cpu<() => Handle>('ggml_backend_cpu_reg', P, [])(), 'ggml_backend_dev_get_extra_bufts'),
-    koffi.proto(P, [P]),
-    device,
-  )
+  const addressOf = base('pointer ggml_backend_reg_get_proc_address(pointer registry, str name)')
+  const list: Pointer = koffi.call(addressOf(registry, 'ggml_backend_dev_get_extra_bufts'), koffi.proto(P, [P]), device)
   for (let i = 0; ; i++) {
-    const type: Handle = koffi.decode(list, i * koffi.sizeof(P), P)
+    const type: Pointer = koffi.decode(list, i * koffi.sizeof(P), P)
     if (!type) break
     layouts.push({ name: nameOf(type), type })
   }
@@ -214,7 +201,7 @@ function benchOf(path: string) {
         free(weights)
         return true as const
       }
-      if (!supports(device, results[0])) {
+      if (!supports(device, results[0]!)) {
         release()
         return null
       }
@@ -222,7 +209,7 @@ function benchOf(path: string) {
       const { numbers, packed } = weightsOf(type, shape)
       for (const matrix of matrices) set(matrix, packed, 0, packed.length)
       const values = numbers.subarray(0, width * rows)
-      set(input, values, 0, values.byteLength)
+      set(input, new Uint8Array(values.buffer, values.byteOffset, values.byteLength), 0, values.byteLength)
       const graph = newGraph(rest)
       for (const result of results) expand(graph, result)
       return {

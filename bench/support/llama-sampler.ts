@@ -1,10 +1,9 @@
 import koffi from 'koffi'
 import type { Sampling } from '../../src/inference/contract/work.ts'
+import { declareIn } from '../../src/inference/local/native/declare.ts'
 import type { Pointer } from '../../src/inference/local/native/structs.ts'
-import { declareIn } from '../../test/support/declare-c.ts'
 
-const p = 'void *'
-const chainParams = koffi.struct({ no_perf: 'bool' })
+const llama_sampler_chain_params = koffi.struct({ no_perf: 'bool' })
 
 /** llama.cpp's own samplers, as its server chains them. */
 export class LlamaSampler {
@@ -14,23 +13,21 @@ export class LlamaSampler {
 
   /** @param library path of libllama, which must be loaded already. */
   constructor(library: string, { temperature, topK, topP }: Sampling) {
-    const declare = declareIn(koffi.load(library))
-    const init = declare<(params: { no_perf: boolean }) => Pointer>('llama_sampler_chain_init', p, [chainParams])
-    const append = declare<(chain: Pointer, sampler: Pointer) => void>('llama_sampler_chain_add', 'void', [p, p])
-    const maker = (name: string, args: string[]) =>
-      declare<(...args: number[]) => Pointer>(`llama_sampler_init_${name}`, p, args)
-    this.#sample = declare('llama_sampler_sample', 'int32', [p, p, 'int32'])
-    this.#free = declare('llama_sampler_free', 'void', [p])
+    const declare = declareIn(koffi.load(library), { llama_sampler_chain_params })
+    const init = declare('pointer llama_sampler_chain_init(llama_sampler_chain_params params)')
+    const append = declare('void llama_sampler_chain_add(pointer chain, pointer sampler)')
+    this.#sample = declare('int32 llama_sampler_sample(pointer chain, pointer context, int32 row)')
+    this.#free = declare('void llama_sampler_free(pointer chain)')
     this.#chain = init({ no_perf: true })
     const add = (sampler: Pointer) => append(this.#chain, sampler)
     if (temperature === 0) {
-      add(maker('greedy', [])())
+      add(declare('pointer llama_sampler_init_greedy()')())
       return
     }
-    if (topK > 0) add(maker('top_k', ['int32'])(topK))
-    if (topP < 1) add(maker('top_p', ['float', 'size_t'])(topP, 1))
-    add(maker('temp', ['float'])(temperature))
-    add(maker('dist', ['uint32'])(1))
+    if (topK > 0) add(declare('pointer llama_sampler_init_top_k(int32 k)')(topK))
+    if (topP < 1) add(declare('pointer llama_sampler_init_top_p(float p, size_t least)')(topP, 1))
+    add(declare('pointer llama_sampler_init_temp(float temperature)')(temperature))
+    add(declare('pointer llama_sampler_init_dist(uint32 seed)')(1))
   }
 
   sample(context: Pointer, row: number): number {

@@ -98,7 +98,7 @@ export const CPU = {
   ),
   ownHeaders: [
     ...['micro-kernel', 'floats', 'panels', 'gelu', 'cell-order', 'encoder-attention'],
-    ...['attention', 'attention-micro-kernel', 'attention-work'],
+    ...['attention', 'attention-micro-kernel', 'attention-work', 'logit-rows', 'softmax', 'gumbel-noise'],
     ...[
       'gemm',
       'gemm-activations',

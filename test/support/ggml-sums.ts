@@ -1,21 +1,19 @@
 import koffi from 'koffi'
+import { type Declare, declareIn } from '../../src/inference/local/native/declare.ts'
 import type { NativePaths } from '../../src/inference/local/native/native-paths.ts'
-import { type Declare, declareIn } from './declare-c.ts'
-
-/** A pointer of ggml's. */
-export type Handle = unknown
+import type { Pointer } from '../../src/inference/local/native/structs.ts'
 
 /** ggml's numbers of types. */
 export const F32 = 0
 export const F16 = 1
 
-const P = 'void *'
+export const ggml_init_params = koffi.struct({ mem_size: 'size_t', mem_buffer: 'void *', no_alloc: 'bool' })
 /** More than the largest shape of any test takes, which is 95 MB. Memory that is not touched costs nothing. */
 const ARENA_BYTES = 256 * 2 ** 20
 
 export interface Sums {
   /** Declares a function of libggml-base. */
-  readonly declare: Declare
+  readonly declare: Declare<'ggml_init_params'>
   /**
    * Has the kernels compute a tensor.
    * @param build makes it. `filled` makes its inputs: of up to four sizes, the innermost first, with these bytes.
@@ -25,9 +23,9 @@ export interface Sums {
     threads: number,
     count: number,
     build: (
-      context: Handle,
-      filled: (type: number, sizes: readonly number[], bytes: ArrayBufferView) => Handle,
-    ) => Handle,
+      context: Pointer,
+      filled: (type: number, sizes: readonly number[], bytes: ArrayBufferView) => Pointer,
+    ) => Pointer,
   ): Float32Array
 }
 
@@ -35,21 +33,18 @@ export interface Sums {
 export function sumsOf(kernels: string, { ggmlBase, ggml }: Pick<NativePaths, 'ggmlBase' | 'ggml'>): Sums {
   koffi.load(ggmlBase, { global: true })
   koffi.load(ggml, { global: true })
-  const declare = declareIn(koffi.load(ggmlBase))
+  const declare = declareIn(koffi.load(ggmlBase), { ggml_init_params })
   const cpu = declareIn(koffi.load(kernels))
-  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: P, no_alloc: 'bool' })
-  const init = declare<(of: object) => Handle>('ggml_init', P, [parameters])
-  const free = declare<(context: Handle) => void>('ggml_free', 'void', [P])
-  const newTensor = declare<(context: Handle, type: number, ...sizes: number[]) => Handle>('ggml_new_tensor_4d', P, [
-    ...[P, 'int', 'int64', 'int64', 'int64', 'int64'],
-  ])
-  const dataOf = declare<(of: Handle) => Handle>('ggml_get_data', P, [P])
-  const newGraph = declare<(context: Handle) => Handle>('ggml_new_graph', P, [P])
-  const expand = declare<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [P, P])
-  const run = declare<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [P, P])
-  const freeBackend = declare<(backend: Handle) => void>('ggml_backend_free', 'void', [P])
-  const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', P, [])
-  const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [P, 'int'])
+  const init = declare('pointer ggml_init(ggml_init_params params)')
+  const free = declare('void ggml_free(pointer context)')
+  const newTensor = declare('pointer ggml_new_tensor_4d(pointer context, int type, int64 a, int64 b, int64 c, int64 d)')
+  const dataOf = declare('pointer ggml_get_data(pointer tensor)')
+  const newGraph = declare('pointer ggml_new_graph(pointer context)')
+  const expand = declare('void ggml_build_forward_expand(pointer graph, pointer tensor)')
+  const run = declare('int ggml_backend_graph_compute(pointer backend, pointer graph)')
+  const freeBackend = declare('void ggml_backend_free(pointer backend)')
+  const newBackend = cpu('pointer ggml_backend_cpu_init()')
+  const setThreads = cpu('void ggml_backend_cpu_set_n_threads(pointer backend, int count)')
 
   return {
     declare,

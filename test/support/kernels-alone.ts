@@ -4,11 +4,11 @@ import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
+import { declareIn } from '../../src/inference/local/native/declare.ts'
 import { findCompiler } from '../../src/setup/compile.mjs'
 import { cacheDirectory, SetupError, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
 import { run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
-import { declareIn } from './declare-c.ts'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCE = fileURLToPath(new URL('kernels-alone.cpp', import.meta.url))
@@ -24,18 +24,9 @@ const KERNELS = [
 const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML_SHARED']
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']
 
-/** `struct Shape` in kernels-alone.cpp. */
-export interface AttentionShape {
-  /** ggml's type of keys and values. */
-  readonly type: number
-  readonly width: number
-  readonly rows: number
-  readonly heads: number
-  readonly key_heads: number
-  readonly cells: number
-  readonly streams: number
-  readonly threads: number
-}
+/** Fields of `struct Shape` in kernels-alone.cpp, in their order there. `type` is ggml's, of keys and values. */
+const SHAPE = ['type', 'width', 'rows', 'heads', 'key_heads', 'cells', 'streams', 'threads'] as const
+export type AttentionShape = Readonly<Record<(typeof SHAPE)[number], number>>
 
 /** Tensors as ggml lays them out; `out` is written. */
 export interface AttentionData {
@@ -107,43 +98,35 @@ async function compileFor(processor: string): Promise<KernelsAlone | null> {
     return null
   })
   if (library === null) return null
-  const fields = ['type', 'width', 'rows', 'heads', 'key_heads', 'cells', 'streams', 'threads']
-  const shape = koffi.struct(Object.fromEntries(fields.map((name) => [name, 'int32'])))
   const declare = declareIn(koffi.load(library))
-  const p = 'void *'
-  const attend = declare<(of: AttentionShape, scale: number, ...data: (ArrayBufferView | null)[]) => number>(
-    'attend',
-    'int',
-    [koffi.pointer(shape), 'float', p, p, p, p, p, p],
+  const attend = declare(
+    `int attend(int32s shape, float scale, floats queries, bytes keys, bytes values, bytes? mask, uint64s? stamps,
+      floats out)`,
   )
-  const multiply = declare<(...args: unknown[]) => number>('multiply', 'int', [
-    ...['int', 'int64', 'int64', 'int64', p, p, p],
-  ])
-  const each = (name: string, inputs: number) => {
-    const compute = declare<(count: number, ...data: Float32Array[]) => void>(name, 'void', [
-      'int',
-      ...Array<string>(inputs + 1).fill(p),
-    ])
-    return (...of: Float32Array[]) => {
-      const out = new Float32Array(of[0]!.length)
-      compute(out.length, ...of, out)
-      return out
-    }
+  const multiply = declare(
+    'int multiply(int threads, int64 m, int64 n, int64 k, bytes weights, bytes rows, floats out)',
+  )
+  const gelu = declare('void gelu_of(int count, floats x, floats out)')
+  const geluQuick = declare('void gelu_quick_of(int count, floats x, floats out)')
+  const geglu = declare('void geglu_of(int count, floats x, floats factors, floats out)')
+  const filled = (count: number, write: (out: Float32Array) => void) => {
+    const out = new Float32Array(count)
+    write(out)
+    return out
   }
   const done = (code: number) => {
     if (code !== 0) throw new Error('This is left to ggml.')
   }
   return {
-    attend: (of, { scale, queries, keys, values, mask, stamps = null, out }) =>
-      done(attend(of, scale, queries, keys, values, mask, stamps, out)),
-    multiply: ({ threads, m, n, k, weights, rows }) => {
-      const out = new Float32Array(m * n)
-      done(multiply(threads, m, n, k, weights, rows, out))
-      return out
+    attend: (of, { scale, queries, keys, values, mask, stamps = null, out }) => {
+      const shape = Int32Array.from(SHAPE, (field) => of[field])
+      done(attend(shape, scale, queries, keys, values, mask, stamps, out))
     },
-    gelu: each('gelu_of', 1),
-    geluQuick: each('gelu_quick_of', 1),
-    geglu: each('geglu_of', 2),
+    multiply: ({ threads, m, n, k, weights, rows }) =>
+      filled(m * n, (out) => done(multiply(threads, m, n, k, weights, rows, out))),
+    gelu: (x) => filled(x.length, (out) => gelu(x.length, x, out)),
+    geluQuick: (x) => filled(x.length, (out) => geluQuick(x.length, x, out)),
+    geglu: (x, factors) => filled(x.length, (out) => geglu(x.length, x, factors, out)),
   }
 }
 

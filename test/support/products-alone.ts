@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
+import { declareIn } from '../../src/inference/local/native/declare.ts'
 import { LEVELS } from '../../src/setup/levels.mjs'
 import { SetupError } from '../../src/setup/native-library.mjs'
-import { declareIn } from './declare-c.ts'
 import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
@@ -69,10 +69,9 @@ export async function productsFor(processor: Processor): Promise<((of: Quantised
     return null
   })
   if (library === null || !hasFeatures(...needs)) return null
-  const p = 'void *'
-  const multiply = declareIn(koffi.load(library))<(...args: unknown[]) => void>('multiply', 'void', [
-    ...['int', 'int', 'int64', 'int64', 'int64', p, p, p],
-  ])
+  const multiply = declareIn(koffi.load(library))(
+    'void multiply(int type, int threads, int64 m, int64 n, int64 blocks, bytes weights, bytes rows, floats out)',
+  )
   return ({ type, threads, m, n, blocks, weights, rows }) => {
     const out = new Float32Array(m * n)
     multiply(type, threads, m, n, blocks, weights, rows, out)

@@ -1,37 +1,21 @@
 import koffi from 'koffi'
+import { declareIn } from '../../../src/inference/local/native/declare.ts'
 import { locateNativeLibraries } from '../../../src/inference/local/native/native-paths.ts'
-import { mtmdContextParams, type Pointer, type StructValue } from '../../../src/inference/local/native/structs.ts'
-import { declareIn } from '../declare-c.ts'
-
-/** Position of one media token: time, column, row; `z` is reserved. */
-interface DecoderPosition {
-  t: number
-  x: number
-  y: number
-  z: number
-}
 
 /** libmtmd's own way to encode, which the engine does not use, under its functions' own names. */
 export type PlainMtmd = ReturnType<typeof bindPlainMtmd>
 
-const p = 'void *'
-
 export function bindPlainMtmd() {
-  const declare = declareIn(koffi.load(locateNativeLibraries().mtmd!))
-  const decoderPosition = koffi.struct({ t: 'uint32', x: 'uint32', y: 'uint32', z: 'uint32' })
+  // Of one media token: time, column, row; `z` is reserved.
+  const mtmd_decoder_pos = koffi.struct({ t: 'uint32', x: 'uint32', y: 'uint32', z: 'uint32' })
+  const declare = declareIn(koffi.load(locateNativeLibraries().mtmd!), { mtmd_decoder_pos })
   return {
-    init_from_file: declare<(path: string, model: Pointer, params: StructValue) => Pointer | null>(
-      'mtmd_init_from_file',
-      p,
-      ['str', p, mtmdContextParams.type],
+    init_from_file: declare('pointer? mtmd_init_from_file(str path, pointer model, mtmd_context_params params)'),
+    free: declare('void mtmd_free(pointer context)'),
+    image_tokens_get_decoder_pos: declare(
+      'mtmd_decoder_pos mtmd_image_tokens_get_decoder_pos(pointer tokens, int32 start, size_t index)',
     ),
-    free: declare<(context: Pointer) => void>('mtmd_free', 'void', [p]),
-    image_tokens_get_decoder_pos: declare<(tokens: Pointer, start: number, index: number) => DecoderPosition>(
-      'mtmd_image_tokens_get_decoder_pos',
-      decoderPosition,
-      [p, 'int32', 'size_t'],
-    ),
-    encode_chunk: declare<(context: Pointer, chunk: Pointer) => number>('mtmd_encode_chunk', 'int32', [p, p]),
-    get_output_embd: declare<(context: Pointer) => Pointer>('mtmd_get_output_embd', p, [p]),
+    encode_chunk: declare('int32 mtmd_encode_chunk(pointer context, pointer chunk)'),
+    get_output_embd: declare('pointer mtmd_get_output_embd(pointer context)'),
   }
 }

@@ -1,4 +1,4 @@
-import type { LibraryHandle } from 'koffi'
+import type { LibraryHandle, TypeObject } from 'koffi'
 import { type NativeBatch, type NativeInputPart, type Pointer, type StructValue, structTypes } from './structs.ts'
 
 /** The TypeScript types of C types, which have names of one word here. A `?` after one allows NULL. */
@@ -6,6 +6,7 @@ interface Types {
   void: undefined
   bool: boolean
   int: number
+  uint8: number
   int32: number
   int64: number
   uint32: number
@@ -16,6 +17,7 @@ interface Types {
   pointer: Pointer
   bytes: Uint8Array
   int32s: Int32Array
+  uint64s: BigUint64Array
   floats: Float32Array
   doubles: Float64Array
   /** Where the function writes a size. */
@@ -27,39 +29,47 @@ interface Types {
   mtmd_input_parts: NativeInputPart[]
 }
 
-type TypeOf<Type> = Type extends `${infer Named}?`
-  ? TypeOf<Named> | null
+type TypeOf<Type, Struct> = Type extends `${infer Named}?`
+  ? TypeOf<Named, Struct> | null
   : Type extends keyof Types
     ? Types[Type]
-    : never
+    : Type extends Struct
+      ? StructValue
+      : never
 
 type Trimmed<Text> = Text extends ` ${infer Rest}` | `\n${infer Rest}` ? Trimmed<Rest> : Text
 
-type Arguments<List> =
+type Arguments<List, Struct> =
   Trimmed<List> extends `${infer First},${infer Rest}`
-    ? [...Arguments<First>, ...Arguments<Rest>]
+    ? [...Arguments<First, Struct>, ...Arguments<Rest, Struct>]
     : Trimmed<List> extends `${infer Type} ${string}`
-      ? [TypeOf<Type>]
+      ? [TypeOf<Type, Struct>]
       : []
 
-type Declared<Prototype> = Prototype extends `${infer Result} ${string}(${infer List})`
-  ? (...args: Arguments<List>) => TypeOf<Result>
+type Declared<Prototype, Struct> = Prototype extends `${infer Result} ${string}(${infer List})`
+  ? (...args: Arguments<List, Struct>) => TypeOf<Result, Struct>
   : never
 
 /** Declares a C function by its prototype, such as `pointer? find(pointer list, int32 key)`. */
-export type Declare = <const Prototype extends string>(prototype: Prototype) => Declared<Prototype>
+export type Declare<Struct extends string = never> = <const Prototype extends string>(
+  prototype: Prototype,
+) => Declared<Prototype, Struct>
 
-export function declareIn(library: LibraryHandle): Declare {
+/** @param structs further structs that are passed by value, by the names that prototypes use. */
+export function declareIn<Struct extends string = never>(
+  library: LibraryHandle,
+  structs?: Readonly<Record<Struct, TypeObject>>,
+): Declare<Struct> {
+  const koffiTypes: Readonly<Record<string, TypeObject | undefined>> = { ...structTypes, ...structs }
+  const koffiTypeOf = (type: string) => {
+    const name = type.replace('?', '')
+    return koffiTypes[name] ?? (/^pointer$|s$/.test(name) ? 'void *' : name)
+  }
   return <Prototype extends string>(prototype: Prototype) => {
     const [, result, name, list] = /^(\S+) (\w+)\((.*)\)$/s.exec(prototype)!
     const types = [...list!.matchAll(/([\w?]+) \w+/g)].map(([, type]) => koffiTypeOf(type!))
-    return library.func(name!, koffiTypeOf(result!), types) as unknown as Declared<Prototype>
+    return library.func(name!, koffiTypeOf(result!), types) as unknown as Declared<Prototype, Struct>
   }
-}
-
-function koffiTypeOf(type: string) {
-  const name = type.replace('?', '')
-  return structTypes[name] ?? (/^pointer$|s$/.test(name) ? 'void *' : name)
 }
 
 /** The same function on another thread. Memory that its arguments point to must not change until it returns. */

@@ -173,8 +173,10 @@ test.skipIf(kernels === null).each([1, 2, 3, 8])('%i threads that share a row fi
 
 /** @returns null where there is no compiler. */
 async function compileForAvx2(): Promise<LogitsOperations | null> {
-  const source = fileURLToPath(new URL('kernels/logits.cpp', import.meta.url))
-  const alone = { name: 'choice', source, kernels: [], flags: ['-march=x86-64-v3', '-O3'] }
+  const [source, ...kernels] = ['logits.cpp', 'logit-rows.h', 'softmax.h', 'gumbel-noise.h'].map((name) =>
+    fileURLToPath(new URL(`kernels/${name}`, import.meta.url)),
+  )
+  const alone = { name: 'choice', source: source!, kernels, flags: ['-march=x86-64-v3', '-O3'] }
   const library = await compileAlone(alone).catch(() => null)
   return library === null ? null : bindOperations(declareIn(koffi.load(library)))
 }

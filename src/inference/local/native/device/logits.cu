@@ -432,7 +432,7 @@ __device__ inline uint32_t fmix32(uint32_t bits) {
 /** Standard Gumbel noise: -ln(-ln u). */
 __device__ inline double gumbel_noise(uint32_t bits) { return -log(-log((bits + 0.5) / 4294967296.0)); }
 
-/** Whether a token's noise may exceed its deficit: see `may_exceed` in `kernels/logits.cpp`. */
+/** Whether a token's noise may exceed its deficit: see `may_exceed` in `kernels/gumbel-noise.h`. */
 __device__ inline bool may_exceed(uint32_t bits, float deficit) {
     const float power = fmaxf(-126.0f, fminf(0.0f, (SLACK - deficit) * LOG2_E));
     const float bound = __uint_as_float((uint32_t) ((power + 127.0f) * 8388608.0f));

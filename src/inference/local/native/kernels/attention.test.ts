@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { F16, F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { F16, F32, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { half, halves } from '../../../../../test/support/halves.ts'
 import {
   type AttentionData,
@@ -332,10 +332,10 @@ function attend(compute: Compute, shape: Shape): Outcome {
 /** The whole library computes it, through ggml. */
 function throughGgml(path: string): Compute {
   const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
-  const p = 'void *'
-  const attention = declare<(...args: unknown[]) => Handle>('ggml_flash_attn_ext', p, [
-    ...[p, p, p, p, p, 'float', 'float', 'float'],
-  ])
+  const attention = declare(
+    `pointer ggml_flash_attn_ext(pointer context, pointer queries, pointer keys, pointer values, pointer? mask,
+      float scale, float maxBias, float logitSoftcap)`,
+  )
   return ({ type, width, rows, heads, key_heads, cells, streams, threads }, data) => {
     const found = compute(threads, data.out.length, (context, filled) =>
       attention(

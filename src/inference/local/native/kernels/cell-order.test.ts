@@ -1,9 +1,10 @@
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { declareIn } from '../../../../../test/support/declare-c.ts'
-import { F16, F32, type Handle, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { F16, F32, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { declareIn } from '../declare.ts'
 import { bindKernels } from '../kernels.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
+import type { Pointer } from '../structs.ts'
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
@@ -11,7 +12,6 @@ const CELLS = 100
 const WIDTH = 32
 const I64 = 27
 const ROW_BYTES = WIDTH * 2
-const P = 'void *'
 
 describe.skipIf(kernels === null)('stamps of cells', () => {
   test.each([1, 2, 3])('count up in the order of the rows that %i threads write', (threads) => {
@@ -81,45 +81,34 @@ describe.skipIf(kernels === null)('stamps of cells', () => {
 function makeCache(...of: readonly (string | { name: string; streams: number })[]) {
   const { declare, compute } = sumsOf(kernels!, { ggmlBase, ggml })
   bindKernels(kernels!).clearWithZeroPages()
-  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: P, no_alloc: 'bool' })
-  const init = declare<(of: object) => Handle>('ggml_init', P, [parameters])
-  const free = declare<(context: Handle) => void>('ggml_free', 'void', [P])
-  const tensor = declare<(context: Handle, type: number, ...sizes: number[]) => Handle>('ggml_new_tensor_3d', P, [
-    ...[P, 'int', 'int64', 'int64', 'int64'],
-  ])
-  const setName = declare<(of: Handle, name: string) => void>('ggml_set_name', 'void', [P, 'str'])
-  const allocate = declare<(context: Handle, type: Handle) => Handle>('ggml_backend_alloc_ctx_tensors_from_buft', P, [
-    ...[P, P],
-  ])
-  const mainMemory = declare<() => Handle>('ggml_backend_cpu_buffer_type', P, [])
-  const freeBuffer = declare<(buffer: Handle) => void>('ggml_backend_buffer_free', 'void', [P])
-  const setRows = declare<(context: Handle, to: Handle, rows: Handle, cells: Handle) => Handle>('ggml_set_rows', P, [
-    ...[P, P, P, P],
-  ])
-  const view = declare<(context: Handle, of: Handle, ...numbers: number[]) => Handle>('ggml_view_2d', P, [
-    ...[P, P, 'int64', 'int64', 'size_t', 'size_t'],
-  ])
-  const setBytes = declare<(to: Handle, bytes: Uint8Array, offset: number, size: number) => void>(
-    'ggml_backend_tensor_set',
-    'void',
-    [P, P, 'size_t', 'size_t'],
+  const init = declare('pointer ggml_init(ggml_init_params params)')
+  const free = declare('void ggml_free(pointer context)')
+  const tensor = declare('pointer ggml_new_tensor_3d(pointer context, int type, int64 a, int64 b, int64 c)')
+  const setName = declare('void ggml_set_name(pointer tensor, str name)')
+  const allocate = declare('pointer ggml_backend_alloc_ctx_tensors_from_buft(pointer context, pointer type)')
+  const mainMemory = declare('pointer ggml_backend_cpu_buffer_type()')
+  const freeBuffer = declare('void ggml_backend_buffer_free(pointer buffer)')
+  const setRows = declare('pointer ggml_set_rows(pointer context, pointer to, pointer rows, pointer cells)')
+  const view = declare(
+    'pointer ggml_view_2d(pointer context, pointer of, int64 width, int64 height, size_t rowBytes, size_t offset)',
   )
-  const stampsOf = declareIn(koffi.load(kernels!))<(keys: Handle) => Handle | null>('lookout_cell_stamps', P, [P])
+  const setBytes = declare('void ggml_backend_tensor_set(pointer to, bytes from, size_t offset, size_t size)')
+  const stampsOf = declareIn(koffi.load(kernels!))('pointer? lookout_cell_stamps(pointer keys)')
 
   const context = init({ mem_size: 2 ** 20, mem_buffer: null, no_alloc: true })
-  const tensors = new Map<string, Handle>()
-  const views = new Map<string, Handle>()
+  const tensors = new Map<string, Pointer>()
+  const views = new Map<string, Pointer>()
   for (const one of of) {
     const { name, streams } = typeof one === 'string' ? { name: one, streams: 1 } : one
     tensors.set(name, tensor(context, F16, WIDTH, CELLS, streams))
-    setName(tensors.get(name), name)
-    views.set(name, view(context, tensors.get(name), WIDTH, CELLS, ROW_BYTES, 0))
+    setName(tensors.get(name)!, name)
+    views.set(name, view(context, tensors.get(name)!, WIDTH, CELLS, ROW_BYTES, 0))
   }
   const buffer = allocate(context, mainMemory())
   const first = typeof of[0] === 'string' ? of[0] : of[0]!.name
 
   const stamps = (name: string, start = 0): number[] | null => {
-    const part = view(context, views.get(name), WIDTH, CELLS - start, ROW_BYTES, start * ROW_BYTES)
+    const part = view(context, views.get(name)!, WIDTH, CELLS - start, ROW_BYTES, start * ROW_BYTES)
     const found = stampsOf(part)
     return found === null ? null : Array.from(new BigUint64Array(koffi.view(found, 8 * (CELLS - start))), Number)
   }
@@ -134,14 +123,14 @@ function makeCache(...of: readonly (string | { name: string; streams: number })[
       compute(threads, 0, (arena, filled) =>
         setRows(
           arena,
-          tensors.get(name),
+          tensors.get(name)!,
           filled(F32, [WIDTH, cells.length], new Float32Array(WIDTH * cells.length)),
           filled(I64, [cells.length], BigInt64Array.from(cells, BigInt)),
         ),
       )
     },
     restore: (name: string, cell: number, count: number) => {
-      setBytes(views.get(name), new Uint8Array(count * ROW_BYTES), cell * ROW_BYTES, count * ROW_BYTES)
+      setBytes(views.get(name)!, new Uint8Array(count * ROW_BYTES), cell * ROW_BYTES, count * ROW_BYTES)
     },
     [Symbol.dispose]: () => {
       freeBuffer(buffer)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { F32, type Handle, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { F32, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { compileForAvx2, hasAvx2, type KernelsAlone } from '../../../../../test/support/kernels-alone.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
@@ -52,12 +52,11 @@ describe.each(libraries)('GELU %s', (_, functions) => {
 /** The whole library computes them, through ggml. */
 function throughGgml(path: string): Functions {
   const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
-  const p = 'void *'
   const one = (name: string) => {
-    const of = declare<(context: Handle, x: Handle) => Handle>(name, p, [p, p])
+    const of = declare(`pointer ${name}(pointer context, pointer x)`)
     return (x: Float32Array) => compute(1, x.length, (context, filled) => of(context, filled(F32, [x.length], x)))
   }
-  const both = declare<(context: Handle, x: Handle, factors: Handle) => Handle>('ggml_geglu_split', p, [p, p, p])
+  const both = declare('pointer ggml_geglu_split(pointer context, pointer x, pointer factors)')
   return {
     gelu: one('ggml_gelu'),
     geluQuick: one('ggml_gelu_quick'),

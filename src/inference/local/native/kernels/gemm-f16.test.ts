@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { F16, F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { F16, F32, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { halves } from '../../../../../test/support/halves.ts'
 import { compileForAvx2, type HalvesProduct, hasAvx2 } from '../../../../../test/support/kernels-alone.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
@@ -114,9 +114,7 @@ function compute(multiply: Multiply, { width, height, rows, threads, seed }: Sha
 /** The whole library computes it, through ggml. */
 function throughGgml(path: string, type: typeof F16 | typeof F32): Multiply {
   const { declare, compute: run } = sumsOf(path, { ggmlBase, ggml })
-  const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', 'void *', [
-    ...['void *', 'void *', 'void *'],
-  ])
+  const product = declare('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
   return ({ threads, m, n, k, weights, rows }) =>
     run(threads, m * n, (context, filled) => product(context, filled(F16, [k, m], weights), filled(type, [k, n], rows)))
 }

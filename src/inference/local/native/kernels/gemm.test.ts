@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { declareIn } from '../../../../../test/support/declare-c.ts'
-import { F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { F32, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { hasFeatures, productsFor, type QuantisedProduct } from '../../../../../test/support/products-alone.ts'
+import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 /** ggml's numbers of the types of weights, their blocks, and its functions that make them floats again. */
@@ -46,23 +46,19 @@ const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 koffi.load(ggmlBase, { global: true })
 koffi.load(ggml, { global: true })
 
-const p = 'void *'
 const declare = declareIn(koffi.load(ggmlBase))
-const rowBytes = declare<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
-const quantize = declare<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
-  'ggml_quantize_chunk',
-  'size_t',
-  ['int', p, p, 'int64', 'int64', 'int64', p],
+const rowBytes = declare('size_t ggml_row_size(int type, int64 width)')
+const quantize = declare(
+  `size_t ggml_quantize_chunk(int type, floats from, bytes to, int64 start, int64 rows, int64 width,
+    pointer? importance)`,
 )
 const toFloats = new Map(
-  TYPES.map(({ type, toFloats: name }) => [
-    type,
-    declare<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
-  ]),
+  TYPES.map(({ type, toFloats: name }) => [type, declare(`void ${name}(bytes from, floats to, int64 count)`)]),
 )
-type ToBytes = (from: Float32Array, to: Uint8Array, count: number) => void
-const toQ8_0 = declare<ToBytes>('quantize_row_q8_0_ref', 'void', [p, p, 'int64'])
-const toQ8_K = declare<ToBytes>('quantize_row_q8_K_ref', 'void', [p, p, 'int64'])
+const toQ8_0 = declare('void quantize_row_q8_0_ref(floats from, bytes to, int64 count)')
+const toQ8_K = declare('void quantize_row_q8_K_ref(floats from, bytes to, int64 count)')
+const product = declare('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
+const productOfExperts = declare('pointer ggml_mul_mat_id(pointer context, pointer a, pointer b, pointer ids)')
 /** Of a block of 32 and of 256 values. */
 const Q8_0_BYTES = 34
 const Q8_K_BYTES = 292
@@ -156,7 +152,6 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
   const sums = kernels === null ? null : sumsOf(kernels, { ggmlBase, ggml })
 
   test.each(cases)('$name', ({ type, packed }) => {
-    const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
     const multiply = (first: number, n: number, threads: number) =>
       sums!.compute(threads, height * n, (context, filled) => {
         const weights = filled(type, [width, height], packed.subarray(0, packed.length / experts))
@@ -166,7 +161,6 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
   })
 
   test.each(cases)('$name, of several matrices, each for two of the batch', ({ type, packed }) => {
-    const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
     const matrices = 4
     const multiply = (first: number, n: number, threads: number) => {
       const rows = values.subarray(first * width, (first + n) * width)
@@ -185,31 +179,24 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
   })
 
   test.each(cases)('$name, of experts', ({ type, packed }) => {
-    const product = declare<(context: Handle, a: Handle, b: Handle, ids: Handle) => Handle>('ggml_mul_mat_id', p, [
-      ...[p, p, p, p],
-    ])
     const ids = Int32Array.from({ length: used * most }, (_, i) => (i * i + 3 * (i % used)) % experts)
     const multiply = (first: number, n: number, threads: number) =>
       sums!.compute(threads, height * used * n, (context, filled) => {
         const rows = filled(F32, [width, 1, n], values.subarray(first * width, (first + n) * width))
         const chosen = filled(I32, [used, n], ids.subarray(first * used, (first + n) * used))
-        return product(context, filled(type, [width, height, experts], packed), rows, chosen)
+        return productOfExperts(context, filled(type, [width, height, experts], packed), rows, chosen)
       })
     expectSameAlone(multiply, height * used, most)
   })
 
   test('the kernels say when the weights are of another type', () => {
-    const isInvariant = declareIn(koffi.load(kernels!))<() => boolean>('lookout_is_batch_invariant', 'bool', [])
+    const isInvariant = declareIn(koffi.load(kernels!))('bool lookout_is_batch_invariant()')
     expect(isInvariant()).toBe(true)
     const packed = new Uint8Array(rowBytes(IQ4_XS, width) * height)
     const numbers = new Float32Array(width * height).map(() => random() - 0.5)
     quantize(IQ4_XS, numbers, packed, 0, height, width, null)
     sums!.compute(1, height, (context, filled) =>
-      declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])(
-        context,
-        filled(IQ4_XS, [width, height], packed),
-        filled(F32, [width, 1], values.subarray(0, width)),
-      ),
+      product(context, filled(IQ4_XS, [width, height], packed), filled(F32, [width, 1], values.subarray(0, width))),
     )
     expect(isInvariant()).toBe(false)
   })
@@ -273,10 +260,7 @@ function drawn({ weights: { type, block }, blocks, height, rows, seed }: Omit<Sh
 
 /** The whole library computes them, through ggml. */
 function throughGgml(path: string): Multiply {
-  const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
-  const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', 'void *', [
-    ...['void *', 'void *', 'void *'],
-  ])
+  const { compute } = sumsOf(path, { ggmlBase, ggml })
   return ({ type, threads, m, n, weights, values }) =>
     compute(threads, m * n, (context, filled) =>
       product(context, filled(type, [values.length / n, m], weights), filled(F32, [values.length / n, n], values)),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { expect, test } from 'vitest'
-import { declareIn } from '../../../../../test/support/declare-c.ts'
+import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 /** Values of a block. */
@@ -23,7 +23,7 @@ const row = fc
 test.skipIf(kernels === null)('rows become the same blocks of Q8_K as in ggml', () => {
   for (const library of [ggmlBase, ggml]) koffi.load(library, { global: true })
   const declare = (library: string, name: string) =>
-    declareIn(koffi.load(library))<Quantize>(name, 'void', ['void *', 'void *', 'int64_t'])
+    declareIn(koffi.load(library))(`void ${name}(floats values, bytes blocks, int64 count)`)
   const [ours, theirs] = [declare(kernels!, 'quantize_row_q8_K'), declare(ggmlBase, 'quantize_row_q8_K_ref')]
   const blocksBy = (quantize: Quantize, values: Float32Array) => {
     const blocks = new Uint8Array((values.length / QK_K) * BLOCK_BYTES)

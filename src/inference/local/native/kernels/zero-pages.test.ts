@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { declareIn } from '../../../../../test/support/declare-c.ts'
+import { declareIn } from '../declare.ts'
 import { bindKernels } from '../kernels.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
-import type { Pointer } from '../structs.ts'
 
 /** Not a whole number of pages. */
 const SIZE = 32 * 2 ** 20 + 1000
@@ -33,16 +32,10 @@ describe.skipIf(kernels === null)('a buffer of the compiled kernels', () => {
 function makeBuffer(): { readonly clear: (value: number) => void; readonly bytes: Uint8Array } {
   const declare = declareIn(koffi.load(ggmlBase, { global: true }))
   bindKernels(kernels!).clearWithZeroPages()
-  const typeOf = declare<() => Pointer>('ggml_backend_cpu_buffer_type', 'void *', [])
-  const alloc = declare<(type: Pointer, size: number) => Pointer>('ggml_backend_buft_alloc_buffer', 'void *', [
-    'void *',
-    'size_t',
-  ])
-  const baseOf = declare<(buffer: Pointer) => Pointer>('ggml_backend_buffer_get_base', 'void *', ['void *'])
-  const clear = declare<(buffer: Pointer, value: number) => void>('ggml_backend_buffer_clear', 'void', [
-    'void *',
-    'uint8',
-  ])
+  const typeOf = declare('pointer ggml_backend_cpu_buffer_type()')
+  const alloc = declare('pointer ggml_backend_buft_alloc_buffer(pointer type, size_t size)')
+  const baseOf = declare('pointer ggml_backend_buffer_get_base(pointer buffer)')
+  const clear = declare('void ggml_backend_buffer_clear(pointer buffer, uint8 value)')
   const buffer = alloc(typeOf(), SIZE)
   return { clear: (value) => clear(buffer, value), bytes: new Uint8Array(koffi.view(baseOf(buffer), SIZE)) }
 }
