@@ -6,11 +6,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LookoutClient } from '../src/client/client.ts'
-import { askBoxes, type FoundList } from '../src/commands/calibrating/ask-boxes.ts'
-import { toBoxExample } from '../src/commands/calibrating/box-examples.ts'
+import { askBoxes, type FoundList, LEAST_IOU } from '../src/commands/calibrating/ask-boxes.ts'
+import { type BoxExample, toBoxExample } from '../src/commands/calibrating/box-examples.ts'
 import { crossFitted, type Depth, rateBoxes, rateLists } from '../src/commands/calibrating/box-fit.ts'
 import {
   boxQuality,
+  brierScore,
   calibrationError,
   precisionAt,
   type Rated,
@@ -18,6 +19,8 @@ import {
   rankingQuality,
 } from '../src/commands/calibrating/box-quality.ts'
 import { readLines } from '../src/commands/calibrating/examples.ts'
+import { twoAtOnce } from '../src/commands/calibrating/two-at-once.ts'
+import { iouOf } from '../src/lib/rectangle.ts'
 import type { DetectionFit } from '../src/models/detection-schema.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { drawPictures } from './support/drawn-pictures.ts'
@@ -54,7 +57,11 @@ export const detect: Benchmark = {
         return askBoxes((await readLines(join(folder, world))).map(toBoxExample), { client, model: model.id })
       }
       const found = { hard: await ask('hard'), plain: await ask('plain'), empty: await ask('empty') }
-      const rows = [...qualityRows(found, model.card.detection ?? null), await costRow(folder, client, options)]
+      const rows = [
+        ...qualityRows(found, model.card.detection ?? null),
+        ...(await singleRows(join(folder, 'hard'), client, model.id)),
+        await costRow(folder, client, options),
+      ]
       print(`### Detection, ${model.name}
 
 ${sizes.map(([world, count]) => `${count} pictures ${world}`).join(', ')}, of seeds from ${FIRST}. "Other half": by a fit of every other picture of that world.
@@ -110,6 +117,45 @@ function qualityRows(found: Readonly<Record<World, readonly FoundList[]>>, card:
       '.90 / .03',
     ],
   ]
+}
+
+/** How sure `x_box` is of its box, or that there is none: by the mean of the tokens, and by the card's fit. */
+async function singleRows(folder: string, client: LookoutClient, model: string): Promise<string[][]> {
+  const examples = (await readLines(folder)).map(toBoxExample)
+  const ask = async (calibrated: boolean) => {
+    const asked = await twoAtOnce(examples, (example) => askSingle(example, calibrated, client, model))
+    return asked.flat()
+  }
+  const rated = [await ask(false), await ask(true)] as const
+  return [true, false].map((isThere) => {
+    const own = rated.map((all) => all.filter((one) => one.isThere === isThere))
+    const figures = own.map((some) => `${shown(brierScore(some))} / ${shown(calibrationError(some))}`)
+    const title = isThere ? 'x_box, hard: Brier / ECE' : 'the same, where it says that there is none'
+    return [title, String(own[1]!.length), ...figures, '', '- / .03']
+  })
+}
+
+async function askSingle(
+  { file, categories, known }: BoxExample,
+  x_calibrated: boolean,
+  client: LookoutClient,
+  model: string,
+) {
+  const png = await readFile(file)
+  const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)]
+  const image_url = `data:image/png;base64,${png.toString('base64')}`
+  const input = [{ role: 'user', content: [{ type: 'input_image', image_url }] }]
+  const questions = categories.map((instructions) => ({ type: 'x_box', instructions }))
+  const answers = await client.decide({ model, input, questions, x_calibrated })
+  return answers.flatMap((answer, index) => {
+    if (answer.type !== 'x_box' || answer.confidence === null) return []
+    const own = known.filter(({ label }) => label === categories[index])
+    const { box, confidence } = answer
+    if (box === null) return [{ isThere: false, confidence, right: own.length === 0 }]
+    const { left, top, right, bottom } = box
+    const found = { left: left * width, top: top * height, right: right * width, bottom: bottom * height }
+    return [{ isThere: true, confidence, right: own.some((one) => iouOf(one, found) >= LEAST_IOU) }]
+  })
 }
 
 /** Time of a detection by what is asked, over that without; the picture has been asked about before. */

@@ -592,6 +592,42 @@ test('a card says how its model is asked, and how sure it may be', async () => {
   }
 })
 
+test('how sure a place is, by the fit of detection', async () => {
+  const line = { bias: 0, steps: [] }
+  const fit = { confidence: { ...line, weights: { begin: 2 } }, complete: { ...line, weights: { more: -2 } } }
+  const card = await changedCard(({ decision: _, ...card }) => ({ ...card, detection: fit }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: picture }] }]
+    const questions = [
+      { type: 'x_box', instructions: 'heart' },
+      { type: 'x_point', instructions: 'star' },
+      { type: 'x_box', instructions: 'ring' },
+    ]
+    other.engine.script = {
+      branch: ({ param }) => {
+        const heart = ['<point_box mention="heart">', ' (100,200) (300,400) </point_box>', '\n']
+        const star = ['<point mention="star">', ' (500,250) </point>']
+        return { texts: param === 'questions[0]' ? heart : param === 'questions[1]' ? star : ['None.'] }
+      },
+      alternatives: (text) =>
+        text.startsWith('<') ? [{ text: 'None.', mass: 0.2 }] : text === 'None.' ? [{ text: '<', mass: 0.3 }] : [],
+    }
+    const ask = async (more: object) => {
+      const { answers } = await jsonOf<Decision & Record<string, unknown>>(
+        await other.post(PATH, fields({ input, questions, ...more })),
+      )
+      return answers.map(({ confidence }) => confidence)
+    }
+    const near = (value: number) => expect.closeTo(value, 6)
+    expect(await ask({})).toEqual([near(16 / 17), near(16 / 17), near(49 / 58)])
+    expect(await ask({ x_calibrated: false })).toEqual([near(0.8), near(0.8), near(0.7)])
+  } finally {
+    await other.close()
+    await card.remove()
+  }
+})
+
 test('requests of both kinds count together', async () => {
   const limited = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'decisions=2' } })
   try {

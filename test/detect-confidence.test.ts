@@ -201,8 +201,10 @@ describe('thorough', () => {
       text: box('cat', 100, 200, 500, 600).join(''),
       trusted: false,
     })
+    // Told to detect, the model would answer with boxes.
     const [read] = server.engine.readWorks
-    expect(read!.prefix).toEqual(list!.prefix)
+    expect(read!.prefix.at(-1)).toEqual(list!.prefix.at(-1))
+    expect([list!, read!].map(({ prefix }) => JSON.stringify(prefix[0]).includes('<hint>'))).toEqual([true, false])
     const asked = read!.questions.map(({ suffix }) =>
       suffix.map((part) => (part.type === 'text' ? part.text : '')).join(''),
     )
@@ -218,8 +220,27 @@ describe('thorough', () => {
     expect(thorough.detections.slice(0, 1)).toEqual(plain.detections)
     expect(thorough.detections).toHaveLength(2)
     server.engine.script = { ...server.engine.script, alternatives: () => [] }
-    const unlikely = await detect({ confidence: 'thorough' }, { categories: ['cat'] })
-    expect(unlikely.detections).toEqual(plain.detections)
+    server.engine.works.length = 0
+    const sure = await detect({ confidence: 'thorough' }, { categories: ['cat'] })
+    expect(sure.detections).toEqual(plain.detections)
+    // Nothing more is written of a list that surely has everything.
+    expect(server.engine.works).toHaveLength(1)
+  })
+
+  test('what the model names by its colour may have any', async () => {
+    const names = ['circle', 'text', 'red circle', 'cat']
+    server.engine.script = {
+      branch: (_, index) => ({ texts: box(names[index]!, 100, 200, 500, 600) }),
+      alternatives: () => [],
+      read: ({ replies }) => replies.map(() => Math.log(0.9 / replies.length)),
+    }
+    await detect({ confidence: 'thorough' }, { categories: names })
+    const [circle, text, redCircle, cat] = server.engine.readWorks[0]!.questions.map(({ replies }) => replies)
+    expect(circle).toHaveLength(11)
+    expect(circle).toEqual(expect.arrayContaining(['A red circle.', 'An orange circle.']))
+    expect(text).toContain('Red text.')
+    expect(redCircle).toContain('A red circle.')
+    expect(cat).toContain('A cat.')
   })
 
   test('an object that it has is none more, and a list that was cut off has none', async () => {
@@ -239,7 +260,7 @@ describe('thorough', () => {
     expect(await errorOf(response)).toMatchObject({ param: 'config.confidence' })
   })
 
-  test('a time limit leaves what has been found', async () => {
+  test('a time limit leaves what has been found, as sure as in one pass, and shows', async () => {
     const seconds = 77
     const environment = { LOOKOUT_CHAT_SECONDS: String(seconds), LOOKOUT_MODEL_CARD: card.path }
     const hasty = await startTestServer({ environment })
@@ -262,7 +283,7 @@ describe('thorough', () => {
       const answer = await jsonOf<Answer>(
         await hasty.post(PATH, body({ confidence: 'thorough', min_confidence: 0 }, { categories: ['cat'] })),
       )
-      expect(answer.detections).toMatchObject([{ confidence: 1 }])
+      expect(answer).toMatchObject({ detections: [{ confidence: 1 }], finish_reason: 'length' })
     } finally {
       timers.mockRestore()
       await hasty.close()

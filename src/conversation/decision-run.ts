@@ -6,6 +6,7 @@ import type { Answer, DecisionUsage, FoundAnswer } from './decisions/decision-re
 import { PlaceSearch } from './decisions/place-search.ts'
 import { distributionOf } from './decisions/probabilities.ts'
 import type { ReadableQuestion, Wording } from './decisions/wording.ts'
+import { ALTERNATIVES } from './detection-ratings.ts'
 import type { LoadedMedia } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
 import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt/prompt.ts'
@@ -128,10 +129,12 @@ export class DecisionRun {
         ? tagsConstraint('clip', dialect, scene)
         : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [instructions], scene), advisory: true } as const)
     const spec = new ReplySpec({ bound: { ...constraint, param: nameOf(param)! } }, model)
-    const rated = { ...AS_MANY_AS_FIT, topLogProbs: 0 }
+    const fit = kind === 'clip' || !this.#request.calibrated ? undefined : model.card.detection
+    const rating = fit === undefined || kind === 'clip' ? null : { fit, form: dialect.detection.form(kind, scene) }
+    const rated = { ...AS_MANY_AS_FIT, topLogProbs: rating === null ? 0 : ALTERNATIVES }
     const branch = await branchOf({ param, prefix, suffix, spec, asked: rated }, this.#call)
     const reply = spec.createReader()
-    return new PlaceSearch({ kind, branch, reply, reader: dialect.reader(scene), assets: view.assets })
+    return new PlaceSearch({ kind, branch, reply, reader: dialect.reader(scene), assets: view.assets, rating })
   }
 
   /** Builds the beginning of all questions. They continue the last turn if it is the user's. */

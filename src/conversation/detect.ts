@@ -32,7 +32,7 @@ export interface DetectReply {
   readonly categories?: readonly CategoryReply[]
   /** Whether the probabilities were fitted to examples. Present with `categories`. */
   readonly isCalibrated?: boolean
-  /** `length` when an answer was truncated. */
+  /** `length` when an answer was truncated, or a thorough one not ready in time. */
   readonly finishReason: 'complete' | 'length'
   /** Present where the picture was searched tile by tile. */
   readonly tiling?: Tiling
@@ -81,8 +81,8 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
   if (request.confidence === null) return { detections: leaves.map(reply), finishReason }
   const { searches, prefix, asking } = searched
   const { scene, param } = asking
-  const lists = await rateSearches(
-    { searches, kind, scene, param, prefix, shared: await asking.withoutThought() },
+  const { lists, ...rating } = await rateSearches(
+    { searches, kind, scene, param, prefix, plain: await asking.plain() },
     request.confidence,
     call,
   )
@@ -96,7 +96,7 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
       (labels ?? [null]).map((label) => ({ label, complete, more })),
     ),
     isCalibrated: model.card.detection !== undefined,
-    finishReason,
+    finishReason: rating.isComplete ? finishReason : 'length',
   }
 }
 
@@ -177,8 +177,8 @@ export interface Asking extends Pick<SharedPrompt, 'suffix'> {
   readonly budget: number | null
   /** Whether the engine is to say how likely each token was. */
   readonly isRated?: boolean
-  /** The prompt for questions that are answered at once. */
-  withoutThought(): Promise<SharedPrompt>
+  /** The prompt for questions that are answered at once and in words. */
+  plain(): Promise<SharedPrompt>
 }
 
 /** @param images those of the exemplars, and the first one to search. */
@@ -195,8 +195,8 @@ export async function askingOf(
   const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind), thinking }
   const shared = await buildSharedPrompt(earlier, style)
   const budget = thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null
-  const withoutThought = async () => (thinking ? buildSharedPrompt({ ...earlier, thinking: false }, style) : shared)
-  return { kind, opening: shared.prefix, suffix: shared.suffix, param, scene, budget, withoutThought }
+  const plain = () => buildSharedPrompt({ ...earlier, instruction: null, thinking: false }, style)
+  return { kind, opening: shared.prefix, suffix: shared.suffix, param, scene, budget, plain }
 }
 
 /** @returns a search for each group of labels, and the part of the prompt that they share. */

@@ -20,6 +20,8 @@ import type { ConfidenceRequest } from './request/detect-request.ts'
 export const ALTERNATIVES = 20
 /** Reading a reply takes room for one token after the prompt. */
 const ROOM_TO_READ = { ...AS_MANY_AS_FIT, maxTokens: 1 }
+/** Lists whose end is surer than this lack hardly any object, and one more would not be right. */
+const LEAST_MORE = 0.01
 const CONFIDENCE = ['config', 'confidence']
 
 /** The searches of one request, and how their questions were put. */
@@ -31,41 +33,57 @@ export interface Searched {
   readonly param: string
   /** All before the questions: it ends with the image. */
   readonly prefix: MeasuredPrompt
-  /** The prompt of a question without a thought. */
-  readonly shared: SharedPrompt
+  /** The prompt of a question that is answered at once and in words: told to detect, the model would answer with objects. */
+  readonly plain: SharedPrompt
 }
 
+interface Rating {
+  readonly lists: readonly RatedList[]
+  /** False when the deadline passed before a thorough answer was ready: then it is as sure as one that is not thorough. */
+  readonly isComplete: boolean
+}
+
+/** What a thorough answer has besides. */
+interface SecondLook {
+  readonly further: ReadonlyMap<DetectionSearch, FurtherObject>
+  readonly reads: ReadonlyMap<Leaf, number>
+}
+
+const NO_SECOND_LOOK: SecondLook = { further: new Map(), reads: new Map() }
+
 /**
- * Says how sure the model is of what it has found. A thorough answer has one object more for each list that the model has ended:
- * it writes one that it would not have given. And it is asked about each place.
+ * Says how sure the model is of what it has found. A thorough answer has one object more for each list that may lack some: the
+ * model writes one that it would not have given. And it is asked about each place.
  * @throws ApiError 400 for an engine that gives no log-probabilities, or cannot read where it must.
  */
-export async function rateSearches(
-  searched: Searched,
-  { isThorough }: ConfidenceRequest,
-  call: Call,
-): Promise<readonly RatedList[]> {
+export async function rateSearches(searched: Searched, { isThorough }: ConfidenceRequest, call: Call): Promise<Rating> {
   const { searches } = searched
   const { model, deadline } = call
   if (!searches.every(({ isRated }) => isRated)) {
     throw invalidRequest(`${named(model)} gives no log-probabilities`, CONFIDENCE)
   }
-  let further: ReadonlyMap<DetectionSearch, FurtherObject> = new Map()
-  let reads: ReadonlyMap<Leaf, number> = new Map()
+  let second: SecondLook | null = NO_SECOND_LOOK
   try {
-    if (isThorough) {
-      further = await findFurther(searched, call)
-      const found = searches.flatMap((search) => [...search.leaves, ...leafOf(further.get(search))])
-      reads = await readPlaces(found, searched, call)
-    }
+    if (isThorough) second = await lookAgain(searched, call)
   } catch (error) {
     // What has been found counts, with what is known of it.
     if (!deadline.caused(error)) throw error
+    second = null
   }
-  return searches.map((search) => {
+  const { further, reads } = second ?? NO_SECOND_LOOK
+  const lists = searches.map((search) => {
     const evidence = { further: further.get(search) ?? null, reads }
     return rateList(search, formOf(search, searched, call), evidence, model.card.detection ?? null)
   })
+  return { lists, isComplete: second !== null }
+}
+
+async function lookAgain(searched: Searched, call: Call): Promise<SecondLook> {
+  const further = await findFurther(searched, call)
+  const found = [...searched.searches.flatMap(({ leaves }) => leaves), ...[...further.values()].map(({ leaf }) => leaf)]
+  const reads = await readPlaces(found, searched, call)
+  // Only a read tells those that are right from the others.
+  return { further: new Map([...further].filter(([, { leaf }]) => reads.has(leaf))), reads }
 }
 
 /** An engine that holds its model to no constraint may find points in place of boxes, or boxes in place of points. */
@@ -74,16 +92,14 @@ function formOf({ leaves: [first] }: DetectionSearch, { kind: asked, scene }: Se
   return dialectOf(model.card).detection.form(kind, scene)
 }
 
-function leafOf(object: FurtherObject | undefined): readonly Leaf[] {
-  return object === undefined ? [] : [object.leaf]
-}
-
 /** Has the model write one more object for each list. None that it has written before counts. */
 async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<DetectionSearch, FurtherObject>> {
   const { searches, kind, scene, param, prefix } = searched
   const { model, organisation, signal } = call
   const { detection, reader } = dialectOf(model.card)
-  const ended = searches.filter(({ isComplete }) => isComplete)
+  const ended = searches.filter((search) => {
+    return search.isComplete && (search.evidence(formOf(search, searched, call)).more ?? 1) >= LEAST_MORE
+  })
   if (ended.length === 0) return new Map()
   const further: DetectionSearch[] = []
   for (const search of ended) {
@@ -110,7 +126,7 @@ async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<
 /** How likely the model finds each object at its place, when it is asked about that alone. */
 async function readPlaces(
   leaves: readonly Leaf[],
-  { scene, prefix, shared, param }: Searched,
+  { scene, prefix: { parts }, plain, param }: Searched,
   call: Call,
 ): Promise<ReadonlyMap<Leaf, number>> {
   const { model, organisation, signal } = call
@@ -118,10 +134,11 @@ async function readPlaces(
   if (labelled.length === 0) return new Map()
   const { detection } = dialectOf(model.card)
   const asked = labelled.map((leaf) => placeQuestion(leaf, model.card.decision, detection.answer([leaf], scene)))
-  const image: PromptPart = prefix.parts.at(-1)!
+  const image: PromptPart = parts.at(-1)!
+  const prefix = new MeasuredPrompt([...plain.prefix, image], call)
   const questions = []
   for (const { text, replies } of asked) {
-    const [, ...suffix] = shared.suffix([image, ...untrusted(text)])
+    const [, ...suffix] = plain.suffix([image, ...untrusted(text)])
     await outputBudget([prefix, new MeasuredPrompt(suffix, call)], ROOM_TO_READ, model, param)
     questions.push({ param, suffix, replies })
   }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 
 const replies = z.array(z.string().min(1)).min(1).max(8)
+const replyForm = z.string().regex(/\{(?:a |A )?name\}|\{Name\}/, 'must contain {name}, {Name}, {a name} or {A name}')
 const temperature = z.number().min(0.05).max(20)
 
 /** How a model is asked to decide, and the replies that count for each option. */
@@ -16,10 +17,7 @@ export const decisionSchema = z.strictObject({
    * Replies that mean an option, by its name or letter: `{name}` as it is, `{Name}` with a capital, `{a name}` and
    * `{A name}` with an article. Their probabilities are added.
    */
-  replies: z
-    .array(z.string().regex(/\{(?:a |A )?name\}|\{Name\}/, 'must contain {name}, {Name}, {a name} or {A name}'))
-    .min(1)
-    .max(8),
+  replies: z.array(replyForm).min(1).max(8),
   /**
    * How the model is asked what is at a place on the grid of 0..1000, to which `replies` are its answers. Left out: it is asked
    * whether an answer of its own that names the place is right.
@@ -30,6 +28,10 @@ export const decisionSchema = z.strictObject({
       box: z.string(),
       /** With `{x}` and `{y}`. */
       point: z.string(),
+      /** Names that the model never answers with alone, and its answers that mean any thing of that kind. */
+      kinds: z
+        .array(z.strictObject({ names: z.array(z.string().min(1)).min(1), replies: z.array(replyForm).min(1).max(64) }))
+        .default([]),
     })
     .optional(),
   /** Log-probabilities are divided by these before they become probabilities: above 1 the model claims less. */

@@ -1,6 +1,10 @@
 import type { Family } from './family.ts'
 import { TIMED_PAIRS } from './video-layout.ts'
 
+/** It names these by their colour. */
+const SHAPES = ['circle', 'square', 'triangle', 'star', 'diamond', 'cross', 'ring', 'heart', 'hexagon', 'crescent']
+const COLOURS = ['red', 'green', 'blue', 'yellow', 'orange', 'purple', 'pink', 'brown', 'black', 'white', 'gray']
+
 /**
  * This project's own models (`training/`). They are built like Qwen3-VL and their files say so; the key tells them apart.
  * The limits are what the shipped model was trained with.
@@ -21,7 +25,17 @@ export const lookout: Family = {
     yes: ['Yes.'],
     no: ['No.'],
     replies: ['{Name}.', '{A name}.', 'The {name}.', '{name}'],
-    places: { box: 'What is in the box ({left},{top}) ({right},{bottom})?', point: 'What is at ({x},{y})?' },
+    places: {
+      box: 'What is in the box ({left},{top}) ({right},{bottom})?',
+      point: 'What is at ({x},{y})?',
+      kinds: [
+        {
+          names: SHAPES,
+          replies: COLOURS.map((colour) => `${/^[aeiou]/.test(colour) ? 'An' : 'A'} ${colour} {name}.`),
+        },
+        { names: ['text'], replies: COLOURS.map((colour) => `${colour[0]!.toUpperCase()}${colour.slice(1)} {name}.`) },
+      ],
+    },
   },
   reasonsWithoutTemplateSwitch: true,
 }

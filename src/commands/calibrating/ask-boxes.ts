@@ -32,7 +32,7 @@ export function isListed({ evidence }: Pick<FoundBox, 'evidence'>): boolean {
 }
 
 /** Boxes that overlap what is there by less are wrong. */
-const LEAST_IOU = 0.5
+export const LEAST_IOU = 0.5
 
 /**
  * Searches each picture for its categories, where the engine can read with one box more of each, and with all that speaks

@@ -1,5 +1,3 @@
-import type { DecisionForms } from '../../families/decision-forms.ts'
-
 /** More replies than this to one question cannot be read at once. */
 export const MOST_REPLIES = 1000
 
@@ -12,7 +10,10 @@ export function lettersFor(count: number): readonly string[] {
 }
 
 /** The replies that mean each name. With many names, each has fewer replies. */
-export function repliesFor(names: readonly string[], { replies }: DecisionForms): readonly (readonly string[])[] {
+export function repliesFor(
+  names: readonly string[],
+  { replies }: { readonly replies: readonly string[] },
+): readonly (readonly string[])[] {
   const each = Math.max(1, Math.floor(MOST_REPLIES / names.length))
   return names.map((name) => [...new Set(replies.map((form) => written(form, name)))].slice(0, each))
 }

@@ -1,7 +1,12 @@
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
+import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import type { TextEvent } from '../../inference/contract/generation.ts'
+import { evidenceIn } from '../../grounding/evidence.ts'
+import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { sumOf } from '../../lib/sum.ts'
+import type { DetectionFit } from '../../models/detection-schema.ts'
+import { boxConfidence, listComplete } from '../detecting/confidence.ts'
+import { extentOf } from '../detecting/rated-list.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 import type { FindKind } from '../request/decision-request.ts'
 import type { Answer } from './decision-reply.ts'
@@ -10,6 +15,8 @@ interface PlaceSearchParts extends SearchParts {
   readonly kind: FindKind
   /** The media that the place may be in. */
   readonly assets: Assets
+  /** By what the place is rated, and the form of the answer; null for the mean of its tokens. */
+  readonly rating: { readonly fit: DetectionFit; readonly form: AnswerForm } | null
 }
 
 /** Reads one completion until its first place. */
@@ -18,18 +25,35 @@ export class PlaceSearch extends AnnotationSearch {
   readonly #assets: Assets
   /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
   #logProbs: number[] | null = []
+  readonly #rating: PlaceSearchParts['rating']
+  readonly #tokens: TokenLogProb[] = []
+  #end: TokenLogProb | null = null
   #place: Leaf | Clip | null = null
   #failure: { readonly error: unknown } | null = null
 
-  constructor({ kind, assets, ...parts }: PlaceSearchParts) {
+  constructor({ kind, assets, rating, ...parts }: PlaceSearchParts) {
     super(parts)
     this.#kind = KINDS[kind]
     this.#assets = assets
+    this.#rating = rating
   }
 
   get answer(): Answer {
     if (this.#failure !== null) return { type: 'none', error: this.#failure.error }
-    return { type: 'found', place: this.#place, confidence: meanProbability(this.#logProbs) }
+    return { type: 'found', place: this.#place, confidence: this.#rated() ?? meanProbability(this.#logProbs) }
+  }
+
+  /** As the card's fit has it; null where there is none, or the evidence is missing. */
+  #rated(): number | null {
+    if (this.#rating === null) return null
+    const { fit, form } = this.#rating
+    const {
+      places: [first],
+      more,
+    } = evidenceIn(this.#tokens, this.#end, form)
+    if (this.#place === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
+    if (first === undefined || this.#place.kind === 'clip') return null
+    return boxConfidence({ ...first, ...extentOf(this.#place, []), rank: 1, listLength: 1, read: null }, fit)
   }
 
   protected get isSatisfied(): boolean {
@@ -38,6 +62,15 @@ export class PlaceSearch extends AnnotationSearch {
 
   fail(error: unknown): void {
     if (!this.isOver) this.#failure = { error }
+  }
+
+  override take(event: TextEvent | FinishEvent): void {
+    if (event.type === 'finish') this.#end = event.end ?? null
+    super.take(event)
+  }
+
+  protected override rate(tokens: readonly TokenLogProb[]): void {
+    this.#tokens.push(...tokens)
   }
 
   protected override note({ logProbs }: TextEvent): void {

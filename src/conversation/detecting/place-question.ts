@@ -15,7 +15,7 @@ export interface PlaceQuestion {
 export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string): PlaceQuestion {
   const massOf = (logProbs: readonly number[]) => sumOf(logProbs, Math.exp)
   if (forms.places !== undefined) {
-    const [replies] = repliesFor([leaf.mention!], forms)
+    const [replies] = repliesFor([leaf.mention!], { replies: repliesOf(leaf.mention!, forms) })
     return {
       text: filled(leaf, forms.places),
       replies: replies!,
@@ -31,6 +31,11 @@ export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string)
       return right + wrong === 0 ? 0 : right / (right + wrong)
     },
   }
+}
+
+/** Those that mean a thing of this name. */
+function repliesOf(name: string, { replies, places }: DecisionForms): readonly string[] {
+  return places!.kinds.find(({ names }) => names.includes(name))?.replies ?? replies
 }
 
 function filled({ kind, points: [from, to] }: Leaf, { box, point }: NonNullable<DecisionForms['places']>): string {

@@ -43,16 +43,19 @@ export function rateList(
   // It begins where the list has ended.
   if (further !== null) found.push({ leaf: further.leaf, place: { ...further.place, begin: more ?? 0 } })
   const objects = found.map(({ leaf, place }, index): RatedObject => {
-    const box = leaf.kind === 'point_box' ? { overlap: overlapAmong(leaf, listed), size: sizeOf(leaf) } : NO_BOX
-    const evidence = { ...place, ...box, rank: index + 1, listLength, read: reads.get(leaf) ?? null }
+    const evidence = { ...place, ...extentOf(leaf, listed), rank: index + 1, listLength, read: reads.get(leaf) ?? null }
     return { leaf, confidence: boxConfidence(evidence, fit), evidence }
   })
   const complete = more === null ? null : listComplete({ more, listLength }, fit)
   return { labels, objects, complete, more }
 }
 
-/** Points overlap nothing and have no size. */
-const NO_BOX = { overlap: 0, size: 0 }
+/** Points overlap nothing and have no size. @param listed the boxes and points that the model wrote. */
+export function extentOf(leaf: Leaf, listed: readonly Leaf[]): Pick<BoxEvidence, 'overlap' | 'size'> {
+  return leaf.kind === 'point_box'
+    ? { overlap: overlapAmong(leaf, listed), size: sizeOf(leaf) }
+    : { overlap: 0, size: 0 }
+}
 
 function overlapAmong(leaf: Leaf, leaves: readonly Leaf[]): number {
   const others = leaves.filter((other) => other !== leaf && other.kind === 'point_box')

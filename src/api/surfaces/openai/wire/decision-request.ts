@@ -149,7 +149,9 @@ export const decisionRequest = requests.strictObject('DecisionRequest', {
   x_calibrated: z
     .boolean()
     .nullish()
-    .describe("Whether to apply the temperatures of the model's card. True by default; false is for fitting them."),
+    .describe(
+      "Whether to apply the temperatures and the fit of detection of the model's card. True by default; false is for fitting them.",
+    ),
   prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
   prompt_cache_options: requests
     .strictObject('DecisionCacheOptions', {
