@@ -5,7 +5,7 @@ import type { Branch, Work } from '../src/inference/contract/work.ts'
 import { modelOverloaded } from '../src/lib/errors.ts'
 import { sumOf } from '../src/lib/sum.ts'
 import type { RgbImage } from '../src/media/pixels.ts'
-import { changedCard } from './support/changed-card.ts'
+import { changedCard, type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type BranchScript, FakeEngine } from './support/fake-engine.ts'
 import { until } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
@@ -137,13 +137,18 @@ async function drawn({ width, height }: { width: number; height: number }, thing
 
 let engine: SeeingEngine
 let server: TestServer
+let card: TemporaryCard
 let url: string
 beforeAll(async () => {
   url = await drawn(SIZE)
   engine = new SeeingEngine()
-  server = await startTestServer({ engine })
+  card = await uncalibratedCard()
+  server = await startTestServer({ engine, environment: { LOOKOUT_MODEL_CARD: card.path } })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
 beforeEach(() => {
   const fresh = new SeeingEngine()
   ;[engine.before, engine.pace, engine.seen] = [fresh.before, fresh.pace, fresh.seen]
@@ -187,13 +192,15 @@ function found({ detections }: Answer): number[] {
     .sort((one, other) => one - other)
 }
 const ALL = [...THINGS.keys()]
+/** All but the largest thing, which several tiles show beside much else. */
+const LOOKS = THINGS.length - 1
 
 test('finds each thing once, however large it is and wherever the tiles are cut, and looks at each again', async () => {
   const answer = await detect({ tiles: 'auto' })
   expect(found(answer)).toEqual(ALL)
-  expect(answer).toMatchObject({ finish_reason: 'complete', tiles: GRIDS, looks: THINGS.length })
+  expect(answer).toMatchObject({ finish_reason: 'complete', tiles: GRIDS, looks: LOOKS })
   expect(answer).not.toHaveProperty('tiles_left')
-  expect(engine.works).toHaveLength(TILES + THINGS.length)
+  expect(engine.works).toHaveLength(TILES + LOOKS)
   // A look asks for one label alone.
   expect(engine.works.slice(0, TILES).every(({ branches }) => branches.length === 2)).toBe(true)
   expect(engine.works.slice(TILES).every(({ branches }) => branches.length === 1)).toBe(true)
@@ -211,8 +218,8 @@ test('categories keep their order, and points are the centres of boxes', async (
 
 test.each([
   ['none', 0],
-  // All but one are whole in a tile of the finest grid.
-  ['coarse', 1],
+  // All others are whole in a tile of the finest grid.
+  ['coarse', 0],
 ])('looks: %s', async (looks, count) => {
   const answer = await detect({ tiles: 'auto', looks })
   expect(found(answer)).toEqual(ALL)
@@ -228,6 +235,29 @@ test('what a second look does not find again is left out', async () => {
   expect(found(kept)).toEqual(ALL)
   expect(kept.looks).toBeGreaterThan(ALL.length)
   expect(found(await detect({ tiles: 'auto', looks: 'none' }))).toContain(-1)
+})
+
+test('with a fit: where a list may lack something, the quarters of the tile are searched', async () => {
+  const fitted = await changedCard(({ detection, ...shipped }) => {
+    const { thorough: _thorough, ...fit } = detection!
+    return { ...shipped, detection: fit }
+  })
+  const own = new SeeingEngine()
+  const other = await startTestServer({ engine: own, environment: { LOOKOUT_MODEL_CARD: fitted.path } })
+  try {
+    // The small blue things show in closer crops alone; where there are any, the model would rather go on than end at once.
+    own.seen = ({ branches }, label, boxes) =>
+      branches.length === 2 && label === 'blue block' ? boxes.filter(([left, , right]) => right - left > 150) : boxes
+    const goesOn = (work: Work) => areasOf(imageOf(work), COLOURS['blue block']).length > 0
+    own.pace = (work) => ({
+      alternatives: (text, before) => (text + before === '' && goesOn(work) ? [{ text: '<', mass: 0.9 }] : []),
+    })
+    expect(found(await detect({ tiles: 'auto' }, {}, other))).toEqual(ALL)
+    expect(found(await detect({ tiles: 'auto', looks: 'coarse' }, {}, other))).not.toEqual(ALL)
+  } finally {
+    await other.close()
+    await fitted.remove()
+  }
 })
 
 test('a picture that is no larger than a tile is searched as without tiles', async () => {

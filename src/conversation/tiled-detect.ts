@@ -1,22 +1,25 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Leaf } from '../grounding/annotation.ts'
 import type { Generation } from '../inference/contract/generation.ts'
 import type { Work } from '../inference/contract/work.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
 import type { DecodedImage } from '../media/decoding/protocol.ts'
 import type { RgbImage, Size } from '../media/pixels.ts'
-import { fittingGrid, MOST_TILES, partsToCut, planTiles, type TileGrid } from '../media/tile-plan.ts'
+import { fittingGrid, MOST_TILES, partsToCut, planTiles, quartersOf, type TileGrid } from '../media/tile-plan.ts'
 import type { ImageLimits } from '../models/card.ts'
 import type { Call } from './call.ts'
 import { checkDetect } from './capability-checks.ts'
-import { type DetectReply, searchPicture } from './detect.ts'
+import { type DetectReply, type Searched, searchPicture } from './detect.ts'
 import { toDetection } from './detecting/detection.ts'
 import { imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
 import {
+  type Again,
   type Found,
   foundAgain,
   foundIn,
+  isAgreed,
   LOOK_SHARES,
   lookAt,
   mergeFinds,
@@ -24,8 +27,10 @@ import {
   type Thing,
   withoutRepeats,
 } from './detecting/ladder.ts'
+import { likelyLeaves, openLabels, ratingsOf, type TileRatings } from './detecting/tile-ratings.ts'
+import { rateSearches } from './detection-ratings.ts'
 import { loadCuts, loadPictures } from './prompt/media-parts.ts'
-import type { DetectRequest } from './request/detect-request.ts'
+import type { ConfidenceRequest, DetectRequest } from './request/detect-request.ts'
 
 export type TiledRequest = DetectRequest & { readonly tiles: NonNullable<DetectRequest['tiles']> }
 
@@ -35,6 +40,8 @@ export function isTiled(request: DetectRequest): request is TiledRequest {
 
 /** The most second looks: things beyond them are kept without one. */
 export const MOST_LOOKS = 256
+/** The most of them at quarters of tiles. */
+const MOST_QUARTERS = 128
 /** Branches and tiles that the engine has at a time. */
 const BRANCHES_AT_ONCE = 64
 const TILES_AT_ONCE = 16
@@ -44,9 +51,17 @@ const PAUSE_MS = 250
 /** A part of the picture, as the model gets it. */
 type Cut = readonly [part: PixelRegion, image: RgbImage]
 
+/** How parts of the picture are searched. */
+interface PartSearch {
+  readonly labelsFor: (part: PixelRegion) => readonly string[] | null
+  readonly finds: Map<PixelRegion, Found[]>
+  readonly ratings?: TileRatings
+}
+
 /**
- * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Then it looks at things again, in
- * parts of the picture that show them large, and keeps those that it finds again.
+ * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Where the list of a label may lack
+ * something, it searches the quarters of the tile for that label. Then it looks at things again, in parts of the picture that
+ * show them large, and keeps those that it finds again.
  */
 export function answerInTiles(request: TiledRequest, call: Call): Promise<DetectReply> {
   return new TiledSearch(request, call).answer()
@@ -77,6 +92,8 @@ class TiledSearch {
   /** Whether the engine has admitted any of the work. */
   #isAdmitted = false
   #isComplete = true
+  /** Labels of which a tile may show more; null for any. */
+  readonly #open = new Map<PixelRegion, readonly (string | null)[]>()
   /** The deadline's error once it has passed. */
   #late: unknown = null
 
@@ -96,10 +113,18 @@ class TiledSearch {
     if (grids.length === 1) return this.#answerWhole(whole)
     const finds = new Map<PixelRegion, Found[]>()
     const last: Cut = [grids.at(-1)!.tiles[0]!, whole.image]
-    await this.#searchAll(this.#cuts(partsToCut(grids), whole.cuts, last), () => this.#labels, finds)
+    const [finest, ...coarser] = grids as [TileGrid, ...TileGrid[]]
+    const ratings = tiles.looks === 'all' ? ratingsOf(grids, this.#call.model.card.detection) : new Map()
+    await this.#searchAll(this.#cuts(partsToCut(grids), whole.cuts, last), {
+      labelsFor: () => this.#labels,
+      finds,
+      ratings,
+    })
     if (finds.size === 0) throw this.#late
-    const { things, looks } = await this.#lookAgain(mergeFinds(original, grids, finds), original)
     const tilesLeft = grids.reduce((sum, grid) => sum + grid.tiles.length, -finds.size)
+    const quarters = await this.#searchQuarters(finest.tiles, finds)
+    const merged = mergeFinds(original, [{ ...finest, tiles: [...finest.tiles, ...quarters] }, ...coarser], finds)
+    const { things, looks } = await this.#lookAgain(merged, original, quarters.length)
     return {
       detections: this.#sorted(things).map((thing) => toDetection(onGrid(thing, original), output, original)),
       finishReason: this.#isComplete && this.#late === null ? 'complete' : 'length',
@@ -145,21 +170,23 @@ class TiledSearch {
   /** Searches the parts, several at a time, until the deadline. */
   async #searchAll(
     cuts: AsyncGenerator<Cut, void, void>,
-    labelsFor: (part: PixelRegion) => readonly string[] | null,
-    finds: Map<PixelRegion, Found[]>,
+    { labelsFor, finds, ratings = new Map() }: PartSearch,
   ): Promise<void> {
     const search = async () => {
       try {
         // All searches share one iterator.
         for await (const [part, image] of cuts) {
-          const asked = { request: this.#request, labels: labelsFor(part), kind: 'box' } as const
+          const confidence = ratings.get(part) ?? null
+          const request = { ...this.#request, confidence }
+          const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
-          const { leaves, isComplete } = await searchPicture(asked, images, this.#call, this.#admit)
+          const searched = await searchPicture(asked, images, this.#call, this.#admit)
+          const leaves = await this.#leavesOf(part, searched, confidence)
           finds.set(
             part,
             leaves.map((leaf) => foundIn(leaf, part)),
           )
-          this.#isComplete &&= isComplete
+          this.#isComplete &&= searched.isComplete
         }
       } catch (error) {
         if (!this.#call.deadline.caused(error)) throw error
@@ -168,6 +195,34 @@ class TiledSearch {
     }
     const atOnce = Math.max(1, Math.min(TILES_AT_ONCE, Math.floor(BRANCHES_AT_ONCE / groupsOf(this.#labels).length)))
     await Promise.all(Array.from({ length: atOnce }, search))
+  }
+
+  async #leavesOf(
+    part: PixelRegion,
+    { searches, asking, prefix, leaves }: Searched,
+    confidence: ConfidenceRequest | null,
+  ): Promise<readonly Leaf[]> {
+    // Some engines do not tell how sure the model is.
+    if (confidence === null || !searches.every(({ isRated }) => isRated)) return leaves
+    const searched = { ...asking, searches, prefix, shared: await asking.withoutThought() }
+    const lists = await this.#patiently(() => rateSearches(searched, confidence, this.#call))
+    if (confidence.isThorough) return likelyLeaves(lists)
+    this.#open.set(part, openLabels(lists))
+    return leaves
+  }
+
+  /** @returns the quarters that were searched. */
+  async #searchQuarters(tiles: readonly PixelRegion[], finds: Map<PixelRegion, Found[]>): Promise<PixelRegion[]> {
+    const quarters = tiles.flatMap((tile) =>
+      (this.#open.get(tile) ?? []).flatMap((label) => quartersOf(tile).map((part) => [part, label] as const)),
+    )
+    const labels = new Map(quarters.slice(0, MOST_QUARTERS))
+    const labelsFor = (part: PixelRegion) => {
+      const label = labels.get(part)!
+      return label === null ? null : [label]
+    }
+    await this.#searchAll(this.#cuts([...labels.keys()]), { labelsFor, finds })
+    return [...labels.keys()].filter((part) => finds.has(part))
   }
 
   readonly #admit = (work: Work): Promise<Generation> =>
@@ -190,22 +245,28 @@ class TiledSearch {
     }
   }
 
-  /** Things that are not found again at one share of a crop are looked at once more at the next. */
+  /**
+   * Things that are not found again at one share of a crop are looked at once more at the next.
+   * @param before how many looks there were.
+   */
   async #lookAgain(
     things: readonly Thing[],
     picture: Size,
+    before: number,
   ): Promise<{ readonly things: Thing[]; readonly looks: number }> {
     const { looks } = this.#request.tiles
     const isDue = ({ isCoarse, mention }: Thing) =>
       (looks === 'all' || (looks === 'coarse' && isCoarse)) && mention !== ''
     const others = new Set(things.filter(({ isDoubtful }) => !isDoubtful))
-    const again = new Map<Thing, Thing>()
-    let due = things.filter(isDue)
-    let count = 0
+    const agreed = looks === 'none' ? [] : things.filter(isAgreed)
+    const again = new Map<Thing, Again>(agreed.map((thing) => [thing, { ...thing, isAlone: true }]))
+    for (const thing of agreed) others.delete(thing)
+    let due = things.filter((thing) => isDue(thing) && !again.has(thing))
+    let count = before
     for (const share of LOOK_SHARES) {
       const crops = new Map(due.slice(0, MOST_LOOKS - count).map((thing) => [lookAt(thing, picture, share), thing]))
       const finds = new Map<PixelRegion, Found[]>()
-      await this.#searchAll(this.#cuts([...crops.keys()]), (part) => [crops.get(part)!.mention], finds)
+      await this.#searchAll(this.#cuts([...crops.keys()]), { labelsFor: (part) => [crops.get(part)!.mention], finds })
       count += finds.size
       due = []
       for (const [part, thing] of crops) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Size } from './pixels.ts'
-import { fittingGrid, type Grid, MOST_TILES, planTiles, type TileGrid } from './tile-plan.ts'
+import { fittingGrid, type Grid, MOST_TILES, planTiles, quartersOf, type TileGrid } from './tile-plan.ts'
 
 /** Of the shipped model: 452 pixels a side. */
 const limits = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
@@ -46,14 +46,33 @@ test('a thing no larger than the overlap lies whole in a tile, wherever it is', 
   )
 })
 
-test('tiles of a grid have one size, lie within the picture and overlap by about a fifth', () => {
+test('what is whole in a tile, and no larger than a quarter of its sides, is whole in one of its quarters', () => {
+  const share = fc.double({ min: 0, max: 1, noNaN: true })
+  fc.assert(
+    fc.property(picture, fc.tuple(share, share), ({ width, height }, [x, y]) => {
+      const tile = { left: 7, top: 5, width, height }
+      const [left, top] = [7 + x * 0.75 * width, 5 + y * 0.75 * height]
+      const holds = quartersOf(tile).some(
+        (part) =>
+          left >= part.left &&
+          top >= part.top &&
+          left + width / 4 <= part.left + part.width + 1e-6 &&
+          top + height / 4 <= part.top + part.height + 1e-6,
+      )
+      expect(holds).toBe(true)
+    }),
+  )
+})
+
+test('tiles of a grid have one size, lie within the picture and overlap by a fifth, the coarsest ones by two thirds', () => {
   fc.assert(
     fc.property(picture, grid, (size, wanted) => {
       const plan = planTiles(size, { grid: wanted, smallest: null }, limits)!
       expect(plan[0]!.grid).toEqual(wanted)
       expect(gridsOf(plan)!.at(-1)).toEqual([1, 1])
-      for (const { grid, overlap, tiles } of plan) {
+      for (const [level, { grid, overlap, tiles }] of plan.entries()) {
         const { width, height } = tiles[0]!
+        const share = level > 0 && Math.max(...grid) === 2 ? 2 / 3 : 1 / 5
         expect(tiles).toHaveLength(grid[0] * grid[1])
         for (const tile of tiles) {
           expect(tile).toMatchObject({ width, height })
@@ -61,8 +80,8 @@ test('tiles of a grid have one size, lie within the picture and overlap by about
           expect(tile.top + height).toBeLessThanOrEqual(size.height)
           expect(Math.min(tile.left, tile.top)).toBeGreaterThanOrEqual(0)
         }
-        if (grid[0] > 1) expect(Math.abs(overlap.width - width / 5)).toBeLessThan(2)
-        if (grid[1] > 1) expect(Math.abs(overlap.height - height / 5)).toBeLessThan(2)
+        if (grid[0] > 1) expect(Math.abs(overlap.width - width * share)).toBeLessThan(2)
+        if (grid[1] > 1) expect(Math.abs(overlap.height - height * share)).toBeLessThan(2)
       }
     }),
   )

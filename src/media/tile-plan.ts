@@ -25,10 +25,14 @@ export interface TileGrid {
 export const MOST_TILES = 128
 /** The share of its side that a tile has in common with its neighbour. */
 const OVERLAP = 0.2
+/** Of the coarsest grid that is cut: larger tiles show large things whole, and more than once. */
+const COARSE_OVERLAP = 2 / 3
 /** A model finds things whose sides are at least this share of the picture's. */
-export const SMALLEST_SHARE = 1 / 13
+const SMALLEST_SHARE = 1 / 13
 /** Without a smallest thing, a tile has at most this many times the pixels that the model gets of it. */
 const MOST_SHRUNK = 2
+/** The share of a tile's sides that each of its four parts has. */
+const QUARTER_SIDE = 0.625
 /** How much coarser the next grid is that is tried, until one fits. */
 const COARSER = 1.02
 
@@ -39,7 +43,9 @@ const COARSER = 1.02
  */
 export function planTiles(picture: Size, wish: TileWish, limits: ImageLimits): TileGrid[] | null {
   const ladder = ladderOf(finestGrid(picture, wish, limits))
-  return countOf(ladder) > MOST_TILES ? null : ladder.map((grid) => gridOver(picture, grid))
+  return countOf(ladder) > MOST_TILES
+    ? null
+    : ladder.map((grid, level) => gridOver(picture, grid, overlapOf(grid, level)))
 }
 
 function finestGrid(picture: Size, { grid, smallest }: TileWish, limits: ImageLimits): Grid {
@@ -55,6 +61,14 @@ export function partsToCut(grids: readonly TileGrid[]): PixelRegion[] {
     .slice(0, -1)
     .reverse()
     .flatMap(({ tiles }) => tiles)
+}
+
+/** Four parts of a tile that show it larger. What is whole in the tile, and no larger than a quarter of it, is whole in one. */
+export function quartersOf({ left, top, width, height }: PixelRegion): PixelRegion[] {
+  const size = { width: Math.ceil(width * QUARTER_SIDE), height: Math.ceil(height * QUARTER_SIDE) }
+  return [top, top + height - size.height].flatMap((top) =>
+    [left, left + width - size.width].map((left) => ({ left, top, ...size })),
+  )
 }
 
 /** The finest grid like a client's whose tiles are not too many. */
@@ -93,8 +107,12 @@ function gridOf({ width, height }: Size, side: number): Grid {
   return [count(width), count(height)]
 }
 
-function gridOver(picture: Size, grid: Grid): TileGrid {
-  const [across, down] = [spansOf(picture.width, grid[0]), spansOf(picture.height, grid[1])]
+function overlapOf([columns, rows]: Grid, level: number): number {
+  return level > 0 && Math.max(columns, rows) === 2 ? COARSE_OVERLAP : OVERLAP
+}
+
+function gridOver(picture: Size, grid: Grid, overlap: number): TileGrid {
+  const [across, down] = [spansOf(picture.width, grid[0], overlap), spansOf(picture.height, grid[1], overlap)]
   return {
     grid,
     overlap: { width: across.overlap, height: down.overlap },
@@ -111,8 +129,8 @@ interface Spans {
 }
 
 /** Equal spans over `total` pixels, from the first to the last of them. */
-function spansOf(total: number, count: number): Spans {
-  const length = Math.ceil(total / (count - (count - 1) * OVERLAP))
+function spansOf(total: number, count: number, share: number): Spans {
+  const length = Math.ceil(total / (count - (count - 1) * share))
   if (count === 1) return { starts: [0], length, overlap: length }
   const step = (total - length) / (count - 1)
   const starts = Array.from({ length: count }, (_, index) => Math.round(index * step))

@@ -76,15 +76,19 @@ test('a box around several finds of its label is doubtful, one around finds of o
   const large = named('a', box(900, 900, 400))
   const finds = new Map([
     ...grids[0]!.tiles.map((tile) => [tile, seenIn(tile, small)] as const),
-    [grids.at(-1)!.tiles[0]!, [around, large]],
+    [grids[2]!.tiles[0]!, [around, large]],
   ])
   const things = mergeFinds(PICTURE, grids, finds)
   const sure = things.filter(({ isDoubtful }) => !isDoubtful)
   expect(sure.map(({ box }) => box)).toEqual([...small, large].map(({ box }) => box))
   expect(things.filter(({ isDoubtful }) => isDoubtful).map(({ box }) => box)).toEqual([around.box])
   // Parts of one large thing are not found again, several small things are.
-  expect(withoutRepeats([around, small[0]!], [])).toContain(around)
-  expect(withoutRepeats([around, ...small], [])).not.toContain(around)
+  const found = (things: readonly Found[], isAlone = false) => things.map((thing) => ({ ...thing, isAlone }))
+  const boxes = (things: readonly Found[]) => things.map(({ box }) => box)
+  expect(boxes(withoutRepeats<Found>(found([around, small[0]!]), []))).toContain(around.box)
+  expect(boxes(withoutRepeats<Found>(found([around, ...small]), []))).toEqual(boxes(small))
+  // What its own look does not show is a part of it.
+  expect(boxes(withoutRepeats<Found>(found([around, ...small], true), []))).toEqual(boxes([around, small[2]!]))
 })
 
 test('what one answer tells apart stays apart, and what neighbours both find is one thing', () => {
@@ -100,12 +104,15 @@ test('what one answer tells apart stays apart, and what neighbours both find is 
   expect(mergeFinds(PICTURE, [grid!], finds).map(({ seen }) => seen.size)).toEqual([2, 2])
 })
 
-test('a coarser grid answers for nothing that the finer one sees whole', () => {
+test('what a coarser grid sees of things that the finer one ought to see whole is doubtful', () => {
   const grids = gridsOf(PICTURE, [8, 6])
   const [coarse] = grids[1]!.tiles as [PixelRegion]
   const found = [named('a', box(200, 200, 80)), named('a', box(500, 500, 200))]
   const things = mergeFinds(PICTURE, grids, new Map([[coarse, found]]))
-  expect(things.map(({ box, isCoarse }) => ({ box, isCoarse }))).toEqual([{ box: found[1]!.box, isCoarse: true }])
+  expect(things).toMatchObject([
+    { box: found[0]!.box, isCoarse: true, isDoubtful: true },
+    { box: found[1]!.box, isCoarse: true, isDoubtful: false },
+  ])
 })
 
 test('a second look lies within the picture and holds the thing, which takes at least a third of its side', () => {
@@ -134,7 +141,9 @@ test('a thing is kept when a look finds it again, with the box that has the most
   const thing = named('a', box(100, 100, 80))
   const near = named('a', box(104, 98, 80))
   const looks = [named('a', box(130, 100, 80)), near, named('b', box(100, 100, 80))]
-  expect(foundAgain(thing, looks)?.box).toEqual(near.box)
+  expect(foundAgain(thing, looks)).toEqual({ ...near, isAlone: true })
+  const parts = [named('a', box(110, 110, 20)), named('a', box(140, 140, 20))]
+  expect(foundAgain(thing, [near, ...parts])?.isAlone).toBe(false)
   expect(foundAgain(thing, [named('a', box(150, 100, 80))])).toBeNull()
   expect(foundAgain(thing, [])).toBeNull()
 })
@@ -143,6 +152,7 @@ test('looks that find the same thing count once, and touching things stay two', 
   const [one, touching] = [named('a', box(100, 100, 80)), named('a', box(180, 100, 80))]
   const repeat = named('a', box(102, 101, 80))
   const other = named('b', one.box)
-  expect(withoutRepeats([one, touching, repeat, other], [])).toEqual([one, touching, other])
-  expect(withoutRepeats([repeat, touching], [one, other])).toEqual([one, other, touching])
+  const found = (...things: Found[]) => things.map((thing) => ({ ...thing, isAlone: true }))
+  expect(withoutRepeats<Found>(found(one, touching, repeat, other), [])).toEqual(found(one, touching, other))
+  expect(withoutRepeats<Found>(found(repeat, touching), found(one, other))).toEqual(found(one, other, touching))
 })

@@ -2,7 +2,7 @@ import type { Leaf } from '../../grounding/annotation.ts'
 import { areaOf, iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { GRID, type PixelRegion } from '../../media/coordinates.ts'
 import type { Size } from '../../media/pixels.ts'
-import { SMALLEST_SHARE, type TileGrid } from '../../media/tile-plan.ts'
+import type { TileGrid } from '../../media/tile-plan.ts'
 
 export interface Found {
   readonly mention: string
@@ -20,6 +20,12 @@ export interface Thing extends Found {
   readonly isDoubtful: boolean
 }
 
+/** What a second look has found again. */
+export type Again<Kind extends Found = Thing> = Kind & {
+  /** Whether the look shows none of its label within it. */
+  readonly isAlone: boolean
+}
+
 /** Boxes of two tiles, or of two looks, with more intersection over union than this are of the same thing. */
 const SAME = 0.5
 /** A second look finds a thing again when its box has more intersection over union than this. */
@@ -34,8 +40,8 @@ export const LOOK_SHARES = [1 / 3, 1 / 4]
 
 /**
  * Merges what was found in the tiles of all grids. A box that a tile's edge may cut is left out: a thing that is no larger than
- * the overlap is whole in another tile. So a coarser grid answers for larger things; what it says of smaller ones, and of boxes
- * around several finds, is doubtful: those may be parts of one large thing.
+ * the overlap is whole in another tile. So a coarser grid answers for larger things; what it says of smaller ones, and of large
+ * boxes around several finds, is doubtful: those may be parts of one large thing.
  * @param grids the finest first.
  */
 export function mergeFinds(
@@ -52,7 +58,7 @@ export function mergeFinds(
         if (isCut(found.box, tile, picture)) continue
         const isLarge = finer === undefined || isLarger(found.box, clearOf(finer))
         const isGroup = isAround(found, known)
-        if (!isLarge && (isGroup || !isLarger(found.box, smallestIn(tile)))) continue
+        if (!isLarge && isGroup) continue
         const same = sameAs(
           found,
           things.filter(({ seen }) => !seen.has(tile)),
@@ -91,18 +97,25 @@ export function lookAt({ box }: Found, picture: Size, share: number): PixelRegio
 }
 
 /** The thing with the box of a second look; null where it does not find it again. */
-export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Found[]): Kind | null {
+export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Found[]): Again<Kind> | null {
   const again = sameAs(thing, finds, AGAIN)
-  return again === null ? null : { ...thing, box: again.box }
+  return again === null ? null : { ...thing, box: again.box, isAlone: !finds.some((other) => holds(again, other)) }
+}
+
+/** Whether it needs no second look: several tiles show it, which see much else beside it. */
+export function isAgreed({ isCoarse, isDoubtful, seen }: Thing): boolean {
+  return isCoarse && !isDoubtful && seen.size > 1
 }
 
 /**
- * The things that second looks have found again, without boxes around several of them, beside those that were not looked at.
- * Looks at two boxes may find the same thing.
+ * The things that second looks have found again, beside those that were not looked at. What lies within a thing whose look
+ * shows it alone is a part of it; other boxes around several things do not count. Looks at two boxes may find the same thing.
  */
-export function withoutRepeats<Kind extends Found>(again: readonly Kind[], others: readonly Kind[]): Kind[] {
+export function withoutRepeats<Kind extends Found>(again: readonly Again<Kind>[], others: readonly Kind[]): Kind[] {
+  const wholes = again.filter(({ isAlone }) => isAlone)
+  const things = again.filter((thing) => !wholes.some((whole) => holds(whole, thing)))
   const kept = [...others]
-  for (const thing of again) if (sameAs(thing, kept) === null && !isAround(thing, again)) kept.push(thing)
+  for (const thing of things) if (sameAs(thing, kept) === null && !isAround(thing, things)) kept.push(thing)
   return kept
 }
 
@@ -125,11 +138,6 @@ function isLarger({ left, top, right, bottom }: Rectangle, { width, height }: Si
 /** What is no larger is whole, and clear of the edges, in some tile of the grid. */
 function clearOf({ overlap, tiles: [tile] }: TileGrid): Size {
   return { width: overlap.width - 2 * MARGIN * tile!.width, height: overlap.height - 2 * MARGIN * tile!.height }
-}
-
-/** What a model sees in a tile is not much smaller. */
-function smallestIn({ width, height }: Size): Size {
-  return { width: width * SMALLEST_SHARE, height: height * SMALLEST_SHARE }
 }
 
 /** Whether it holds several things that lie apart: parts of one thing overlap. */
