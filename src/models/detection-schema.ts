@@ -10,7 +10,11 @@ export const BOX_FEATURES = [
 export type BoxFeature = (typeof BOX_FEATURES)[number]
 
 /** What the probability that nothing is missing from a list is computed from. */
-export const LIST_FEATURES = ['more', 'length'] as const
+export const LIST_FEATURES = [
+  ...(['more', 'length'] as const),
+  // Of lists without any object, whose end says more.
+  ...(['empty', 'emptyMore'] as const),
+] as const
 export type ListFeature = (typeof LIST_FEATURES)[number]
 
 const share = z.number().min(0).max(1)

@@ -60,8 +60,10 @@ export function boxFeatures({ listLength, ...box }: BoxEvidence): Readonly<Recor
   }
 }
 
-export function listFeatures({ more, listLength }: ListEvidence): Readonly<Record<ListFeature, number>> {
-  return { more: logit(more), length: Math.log(listLength + 1) }
+export function listFeatures({ more: share, listLength }: ListEvidence): Readonly<Record<ListFeature, number>> {
+  const more = logit(share)
+  const empty = Number(listLength === 0)
+  return { more, length: Math.log(listLength + 1), empty, emptyMore: empty * more }
 }
 
 /** The probability of a logistic curve over features, corrected by its steps. */
