@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -21,7 +21,7 @@ const { values, positionals } = parseArgs({
     idle: { type: 'string', default: '5' },
     busy: { type: 'string', default: '5' },
     often: { type: 'string', default: '4' },
-    results: { type: 'string', default: 'out/test-repeat.jsonl' },
+    results: { type: 'string', default: 'test/repeats.jsonl' },
   },
 })
 
@@ -32,13 +32,20 @@ interface TestFile {
   readonly risky: boolean
 }
 
-/** One run of one file; a line of the results. */
+/** One run of one file. */
 interface Run {
   readonly file: string
-  readonly busy: boolean
-  readonly seconds: number
-  /** The first test that failed, with its message; null where all passed. */
+  /** The first test that failed, with the first line of its message; null where all passed. */
   readonly failure: string | null
+}
+
+/** The runs of one file by one call of this command; a line of the results. Lines of several machines add up. */
+interface Runs {
+  readonly commit: string
+  readonly file: string
+  idle: number
+  busy: number
+  readonly failures: string[]
 }
 
 const OTHERS = /'node:(?:child_process|cluster|dgram|http|https|net|tls|worker_threads)'/
@@ -69,10 +76,20 @@ function testFiles(): TestFile[] {
   })
 }
 
-function pastRuns(): Run[] {
+const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
+
+/** The lines so far whose test file has not changed since. */
+function pastRuns(): Runs[] {
   if (!existsSync(values.results)) return []
   const lines = readFileSync(values.results, 'utf8').split('\n').filter(Boolean)
-  return lines.map((line) => JSON.parse(line) as Run)
+  const runs = lines.map((line) => JSON.parse(line) as Runs)
+  const changed = new Map(
+    [...new Set(runs.map(({ commit }) => commit))].map((commit) => [
+      commit,
+      new Set(git('diff', '--name-only', commit).split('\n')),
+    ]),
+  )
+  return runs.filter(({ commit, file }) => !changed.get(commit)!.has(file))
 }
 
 /** Runs the files together, once, as `npm test` would. */
@@ -93,19 +110,14 @@ async function runFiles(files: readonly TestFile[], busy: boolean): Promise<Run[
     const report = existsSync(output) ? (JSON.parse(readFileSync(output, 'utf8')) as Report) : { testResults: [] }
     const runs = files.map(({ path }): Run => {
       const result = report.testResults.find(({ name }) => name === resolve(path))
-      if (result === undefined)
-        return { file: path, busy, seconds: 0, failure: `no result: Vitest exited with ${code}` }
+      if (result === undefined) return { file: path, failure: `no result: Vitest exited with ${code}` }
       const test = result.assertionResults.find(({ status }) => status === 'failed')
       const failure = test ? `${test.fullName}: ${test.failureMessages?.[0]}` : result.message
-      const seconds = Math.round((result.endTime - result.startTime) / 1000)
-      return { file: path, busy, seconds, failure: result.status === 'failed' ? failure.slice(0, 2000) : null }
+      return { file: path, failure: result.status === 'failed' ? failure.split('\n', 1)[0]! : null }
     })
     const unexplained = code !== 0 && runs.every(({ failure }) => failure === null)
     if (!unexplained) return runs
-    return [
-      ...runs,
-      { file: files[0]!.project, busy, seconds: 0, failure: `Vitest exited with ${code}; no test failed` },
-    ]
+    return [...runs, { file: files[0]!.project, failure: `Vitest exited with ${code}; no test failed` }]
   } finally {
     for (const program of programs) program.kill()
     rmSync(directory, { recursive: true })
@@ -113,9 +125,25 @@ async function runFiles(files: readonly TestFile[], busy: boolean): Promise<Run[
 }
 
 const files = testFiles()
-const runs = pastRuns()
-const countOf = (path: string, busy: boolean) => runs.filter((run) => run.file === path && run.busy === busy).length
-mkdirSync(dirname(values.results), { recursive: true })
+const commit = git('rev-parse', '--short=10', 'HEAD')
+const past = pastRuns()
+const own = new Map<string, Runs>()
+const runsOf = (path: string) => [...past, ...own.values()].filter(({ file }) => file === path)
+const countOf = (path: string, busy: boolean) =>
+  runsOf(path).reduce((sum, runs) => sum + (busy ? runs.busy : runs.idle), 0)
+const failuresOf = (path: string) => runsOf(path).flatMap(({ failures }) => failures)
+
+/** Adds a run, and writes the lines of this call behind the past ones. */
+function add({ file, failure }: Run, busy: boolean): void {
+  const runs = own.get(file) ?? { commit, file, idle: 0, busy: 0, failures: [] }
+  own.set(file, runs)
+  if (busy) runs.busy++
+  else runs.idle++
+  if (failure !== null) runs.failures.push(failure.replaceAll(process.cwd(), '.').slice(0, 300))
+  const lines = [...past, ...own.values()].map((line) => JSON.stringify(line))
+  writeFileSync(values.results, `${lines.join('\n')}\n`)
+}
+
 for (const project of PROJECTS) {
   for (const busy of [false, true]) {
     const times = Number(busy ? values.busy : values.idle)
@@ -125,25 +153,22 @@ for (const project of PROJECTS) {
           file.project === project && countOf(file.path, busy) < times * (file.risky ? Number(values.often) : 1),
       )
       if (due.length === 0) break
-      for (const run of await runFiles(due, busy)) {
-        runs.push(run)
-        appendFileSync(values.results, `${JSON.stringify(run)}\n`)
-      }
+      for (const run of await runFiles(due, busy)) add(run, busy)
     }
   }
 }
 
 /** Files that never failed share a row. */
 const rows = new Map<string, number>()
-const unexplained = PROJECTS.filter((name) => runs.some(({ file }) => file === name))
+const unexplained = PROJECTS.filter((name) => runsOf(name).length > 0)
 for (const { path, project, risky } of [
   ...files,
   ...unexplained.map((name) => ({ path: name, project: name, risky: false })),
 ]) {
   const counts = `${countOf(path, false)} | ${countOf(path, true)}`
-  const failures = runs.filter((run) => run.file === path && run.failure !== null)
+  const failures = failuresOf(path)
   const file = failures.length > 0 ? `\`${path}\`` : `${project}${risky ? ', with processes, sockets or clocks' : ''}`
-  const test = (failures[0]?.failure ?? '').split('\n', 1)[0]!.replaceAll('|', '\\|')
+  const test = (failures[0] ?? '').replaceAll('|', '\\|')
   const row = `${file} | ${counts} | ${failures.length} | ${test} |`
   rows.set(row, (rows.get(row) ?? 0) + 1)
 }

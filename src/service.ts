@@ -8,6 +8,7 @@ import type { ModelCatalog } from './inference/catalog/model-catalog.ts'
 import type { Engine } from './inference/contract/engine.ts'
 import { type EngineOptions, startEngine } from './inference/engines/engines.ts'
 import { openLog } from './lib/log-output.ts'
+import type { DecoderPool } from './media/decoding/decoder-pool.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { serveMetrics } from './metrics/metrics-server.ts'
@@ -27,6 +28,8 @@ export interface ServiceParts {
   readonly keepFirstKey?: (key: string) => Promise<void>
   readonly startEngine?: (card: ModelCard, options: EngineOptions) => Promise<Engine>
   readonly media?: Media
+  /** Shared with other services. */
+  readonly decoders?: DecoderPool
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
@@ -106,7 +109,10 @@ export class Service {
       .then(() => import('./state.ts'))
       .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded }))
     starting.defer(async () => (await opening.catch(() => null))?.close())
-    const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
+    const { decoders } = parts
+    const openingMedia = parts.media
+      ? Promise.resolve(parts.media)
+      : openMedia(config, { opening, metrics, logger, decoders })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
     const [registry, state, media, code] = await Promise.all([loading, opening, openingMedia, launched.then(loadCode)])
     metrics?.watch(() => pool.engines)

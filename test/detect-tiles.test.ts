@@ -14,6 +14,8 @@ const PATH = '/v1/detect'
 const COLOURS = { 'red block': [220, 30, 30], 'blue block': [30, 60, 220] } as const
 type Label = keyof typeof COLOURS
 const LABELS = Object.keys(COLOURS) as Label[]
+/** Gray. */
+const BACKGROUND = 240
 /** The least tiles of the picture's size: four grids. */
 const GRIDS = [[5, 4], [3, 2], [2, 1], [1, 1]] // biome-ignore format: one list
 const TILES = 29
@@ -87,6 +89,7 @@ const written = (label: Label, [left, top, right, bottom]: Corners) =>
 function areasOf({ width, height, data }: RgbImage, [red, green, blue]: readonly [number, number, number]): Corners[] {
   const isOf = new Uint8Array(width * height)
   for (let i = 0; i < isOf.length; i++) {
+    if (data[i * 3 + 2] === BACKGROUND) continue
     const [r, g, b] = [data[i * 3]! - red, data[i * 3 + 1]! - green, data[i * 3 + 2]! - blue]
     isOf[i] = Math.abs(r) + Math.abs(g) + Math.abs(b) < 150 ? 1 : 0
   }
@@ -130,7 +133,7 @@ async function drawn({ width, height }: { width: number; height: number }, thing
     ({ label, at: [left, top, right, bottom] }) =>
       `<rect x="${left}" y="${top}" width="${right - left}" height="${bottom - top}" fill="rgb(${COLOURS[label].join(',')})"/>`,
   )
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><rect width="100%" height="100%" fill="#f0f0f0"/>${rectangles.join('')}</svg>`
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><rect width="100%" height="100%" fill="rgb(${BACKGROUND},${BACKGROUND},${BACKGROUND})"/>${rectangles.join('')}</svg>`
   const png = await sharp(Buffer.from(svg)).png().toBuffer()
   return `data:image/png;base64,${png.toString('base64')}`
 }
@@ -267,7 +270,10 @@ test('a picture that is no larger than a tile is searched as without tiles', asy
     expect({ tiles, looks }).toEqual({ tiles: [[1, 1]], looks: 0 })
     expect(answer).toEqual(await detect({ output }, small))
     const [own, plain] = engine.works.slice(-2)
-    expect(own).toEqual(plain)
+    // Vitest compares pixels one by one, which takes seconds.
+    expect(Buffer.compare(imageOf(own!).data, imageOf(plain!).data)).toBe(0)
+    const withoutPixels = ({ prefix, ...rest }: Work) => ({ ...rest, prefix: prefix.slice(0, -1) })
+    expect(withoutPixels(own!)).toEqual(withoutPixels(plain!))
   }
 })
 

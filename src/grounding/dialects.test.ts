@@ -94,7 +94,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
         }
         parseMarkup(markupOf(read))
       }),
-      { numRuns: 200 },
+      { numRuns: 60 },
     )
   })
 
@@ -132,7 +132,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
           expect(() => parseMarkup(markupOf(whole))).not.toThrow()
         },
       ),
-      { numRuns: 1500 },
+      { numRuns: 300 },
     )
   })
 

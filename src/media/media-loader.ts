@@ -46,6 +46,8 @@ export interface MediaLoaderOptions {
   readonly fetches?: number
   /** Whether decoders are confined; where the system can, by default. */
   readonly sandbox?: SandboxMode | undefined
+  /** Decoders of the caller, which closes them; its own by default. */
+  readonly decoders?: DecoderPool | undefined
 }
 
 const FETCH_TIMEOUT_MS = 30_000
@@ -64,10 +66,12 @@ export class MediaLoader {
   /** What all requests share. */
   readonly #parts: Omit<LoadingParts, 'measure' | 'note'>
   readonly #meter: MediaMeter | undefined
+  readonly #ownDecoders: DecoderPool | null
 
   /** @throws Error when a sandbox is required and the system has none. */
   constructor(options: MediaLoaderOptions = {}) {
-    const decoders = new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
+    const decoders = options.decoders ?? new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
+    this.#ownDecoders = options.decoders === undefined ? decoders : null
     const { allowedHosts = [], fetchTimeoutMs: timeoutMs = FETCH_TIMEOUT_MS, resolve } = options
     const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
     this.#meter = options.meter
@@ -141,8 +145,8 @@ export class MediaLoader {
   }
 
   async close(): Promise<void> {
-    const { fetcher, decoders, spool } = this.#parts
-    await Promise.all([fetcher.close(), decoders.close()])
+    const { fetcher, spool } = this.#parts
+    await Promise.all([fetcher.close(), this.#ownDecoders?.close()])
     await spool.close()
   }
 }

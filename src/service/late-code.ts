@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts'
 import type { TracingVariables } from '../config/tracing.ts'
 import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import { version } from '../lib/version.ts'
+import type { DecoderPool } from '../media/decoding/decoder-pool.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { State } from '../state.ts'
@@ -42,13 +43,15 @@ interface MediaParts {
   readonly opening: Promise<State>
   readonly metrics: Metrics | null
   readonly logger: Logger
+  readonly decoders: DecoderPool | undefined
 }
 
 /** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
-export async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
+export async function openMedia(config: Config, { opening, metrics, logger, decoders }: MediaParts): Promise<Media> {
   const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('../media/media-loader.ts')])
   const media = new MediaLoader({
     sandbox: config.decoderSandbox,
+    decoders,
     allowedHosts: config.mediaHosts,
     files,
     meter: metrics ?? undefined,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { inject } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import type { ErrorBody } from '../../src/lib/errors.ts'
+import { DecoderPool } from '../../src/media/decoding/decoder-pool.ts'
 import { Service, type ServiceParts } from '../../src/service.ts'
 import { FakeEngine } from './fake-engine.ts'
 
@@ -26,6 +27,9 @@ export interface TestServerOptions extends ServiceParts {
   readonly environment?: Record<string, string>
 }
 
+/** Those of all servers of this process, one file after another: to start a decoder takes longer than to start a server. */
+const sharedDecoders = new DecoderPool()
+
 /** Starts the real service on a free port, with a fake engine unless `startEngine` is given. */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-test-'))
@@ -46,6 +50,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   })
   const service = await Service.start(config, {
     startEngine: async () => engine,
+    decoders: sharedDecoders,
     logs: { write: (line) => void logs.push(line) },
     graceMs: 200,
     // No test measures, which would take seconds.

@@ -244,9 +244,9 @@ describe('JSON schemas', () => {
         const valid = schemaValidator(schema)
         expect([text, valid(JSON.parse(text)), valid.errors]).toEqual([text, true, null])
       }),
-      { numRuns: 200 },
+      { numRuns: 80 },
     )
-    expect(finished).toBeGreaterThan(100)
+    expect(finished).toBeGreaterThan(40)
   })
 
   /** The value with one change, small or large, somewhere in it. */
@@ -293,7 +293,7 @@ describe('JSON schemas', () => {
           expect([value, someForm(value, (form) => accepts(grammar, form))]).toEqual([value, expected])
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 80 },
     )
     expect(seen.through).toBeGreaterThan(50)
     expect(seen.kept).toBeGreaterThan(50)

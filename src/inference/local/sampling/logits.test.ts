@@ -157,9 +157,9 @@ test('branches over a picture, and requests in one batch', () => {
 test('a completion that was preempted and computed again', () => {
   const works = Array.from({ length: 6 }, (_, i) => ({
     prefix: [user, picture(192, 192, i), untrusted(`Number ${i}?`), assistant],
-    branches: [branch({ maxTokens: 80, sampling: REPEATING })],
+    branches: [branch({ maxTokens: 30, sampling: REPEATING })],
   }))
-  const small = load(512)
+  const small = load(256)
   try {
     const scheduler = createScheduler(small)
     const interrupted = logitsOf(scheduler, works)

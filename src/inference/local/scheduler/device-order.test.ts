@@ -372,6 +372,6 @@ test('with arrivals, failures and aborts, each request gets the same messages as
     },
   )
   // Until each kind of end has occurred.
-  do await fc.assert(property, { numRuns: 10, examples: [[BUSY, [30, 3], 2, false]] })
+  do await fc.assert(property, { numRuns: 4, examples: [[BUSY, [30, 3], 2, false]] })
   while (Object.values(total).includes(0))
 })

@@ -76,9 +76,14 @@ afterEach(async () => {
   await loaded.close()
 })
 
-function createScheduler({ takesMs = SLOW_COPY_MS, maxTokens = 8, disk = null as SchedulerDisk | null } = {}) {
+function createScheduler({
+  takesMs = SLOW_COPY_MS,
+  maxTokens = 8,
+  idleCellMs = IDLE_CELL_MS,
+  disk = null as SchedulerDisk | null,
+} = {}) {
   const sent: FromEngine[] = []
-  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, ROW_MS, IDLE_CELL_MS)
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, ROW_MS, idleCellMs)
   const settings = { maxWaiting: 10, prefixCacheBytes: 64 * 2 ** 20, speculation: false, seed: 1 }
   const created = new Scheduler(loaded, splitter, settings, (message) => sent.push(message), { disk })
   scheduler = created
@@ -172,7 +177,7 @@ test('copies wait until the engine has been idle for a while, and the cells stay
 })
 
 test('beside a stream, ended work is released soon unless it is continued', () => {
-  const { scheduler, ask, submit } = createScheduler()
+  const { scheduler, ask, submit } = createScheduler({ idleCellMs: 4 * IDLE_CELL_MS })
   submit(0, user(words(4, 'stream')), 1200)
   const stepsUntilGone = () => {
     let steps = 0

@@ -145,8 +145,8 @@ describe('work in the background', () => {
 
   test('yields its cells to other work, which no preemption delays', () => {
     const { scheduler, sent } = createScheduler()
-    scheduler.submit(1, work(900, 200))
-    scheduler.submit(2, work(901, 200))
+    scheduler.submit(1, work(900, 60))
+    scheduler.submit(2, work(901, 60))
     for (let step = 0; step < 40; step++) scheduler.step()
     expect(scheduler.stats.running).toBe(2)
     // More cells than are left.
@@ -157,7 +157,7 @@ describe('work in the background', () => {
       scheduler.step()
     }
     while (scheduler.step());
-    expect([tokensOf(sent, 1), tokensOf(sent, 2)]).toEqual([200, 200])
+    expect([tokensOf(sent, 1), tokensOf(sent, 2)]).toEqual([60, 60])
   })
 
   test('gets a small part of the time while other work runs, and all of it afterwards', () => {
@@ -165,13 +165,13 @@ describe('work in the background', () => {
     let now = 0
     vi.spyOn(performance, 'now').mockImplementation(() => now++)
     const { scheduler, sent } = createScheduler()
-    scheduler.submit(1, work(3, 400))
-    scheduler.submit(2, work(4, 200, { isBackground: false }))
+    scheduler.submit(1, work(3, 40))
+    scheduler.submit(2, work(4, 160, { isBackground: false }))
     for (let step = 0; step < 150; step++) scheduler.step()
     const [background, other] = [tokensOf(sent, 1), tokensOf(sent, 2)]
     expect(background / (background + other)).toBeGreaterThan(0.01)
     expect(background / (background + other)).toBeLessThan(0.06)
     while (scheduler.step());
-    expect(tokensOf(sent, 1)).toBe(400)
+    expect(tokensOf(sent, 1)).toBe(40)
   })
 })

@@ -201,7 +201,7 @@ test('large work gets all cells without running work, regardless of retained seq
     finish(id)
   }
   expect(scheduler.stats.retainedCells).toBeGreaterThan(500)
-  ask(10, 1200, 700)
+  ask(10, 1700, 200)
   finish(10)
   expect(scheduler.stats).toMatchObject({ preemptions: 0, running: 0, usedCells: 0 })
   while (scheduler.step());
