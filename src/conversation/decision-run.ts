@@ -3,9 +3,10 @@ import { internalError } from '../lib/errors.ts'
 import { nameOf, within } from '../lib/param.ts'
 import { branchOf, type Call } from './call.ts'
 import type { Answer, DecisionUsage, FoundAnswer } from './decisions/decision-reply.ts'
-import { PlaceSearch } from './decisions/place-search.ts'
+import { type PlaceRating, PlaceSearch } from './decisions/place-search.ts'
 import { distributionOf } from './decisions/probabilities.ts'
 import type { ReadableQuestion, Wording } from './decisions/wording.ts'
+import { ratePlace } from './detecting/rated-list.ts'
 import { ALTERNATIVES } from './detection-ratings.ts'
 import type { LoadedMedia } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
@@ -130,7 +131,13 @@ export class DecisionRun {
         : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [instructions], scene), advisory: true } as const)
     const spec = new ReplySpec({ bound: { ...constraint, param: nameOf(param)! } }, model)
     const fit = kind === 'clip' || !this.#request.calibrated ? undefined : model.card.detection
-    const rating = fit === undefined || kind === 'clip' ? null : { fit, form: dialect.detection.form(kind, scene) }
+    const rating: PlaceRating | null =
+      fit === undefined || kind === 'clip'
+        ? null
+        : {
+            form: dialect.detection.form(kind, scene),
+            confidence: (place, evidence) => ratePlace(place, evidence, fit),
+          }
     const rated = { ...AS_MANY_AS_FIT, topLogProbs: rating === null ? 0 : ALTERNATIVES }
     const branch = await branchOf({ param, prefix, suffix, spec, asked: rated }, this.#call)
     const reply = spec.createReader()

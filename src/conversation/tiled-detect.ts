@@ -204,8 +204,9 @@ class TiledSearch {
   ): Promise<readonly Leaf[]> {
     // Some engines do not tell how sure the model is.
     if (confidence === null || !searches.every(({ isRated }) => isRated)) return leaves
-    const searched = { ...asking, searches, prefix, shared: await asking.withoutThought() }
-    const lists = await this.#patiently(() => rateSearches(searched, confidence, this.#call))
+    const searched = { ...asking, searches, prefix, plain: await asking.plain() }
+    const { lists, isComplete } = await this.#patiently(() => rateSearches(searched, confidence, this.#call))
+    this.#isComplete &&= isComplete
     if (confidence.isThorough) return likelyLeaves(lists)
     this.#open.set(part, openLabels(lists))
     return leaves

@@ -27,7 +27,7 @@ export interface TestServerOptions extends ServiceParts {
   readonly environment?: Record<string, string>
 }
 
-/** Those of all servers of this process, one file after another: to start a decoder takes longer than to start a server. */
+/** Those of all servers of this process: with one of its own, a server would take a third more work to start and stop. */
 const sharedDecoders = new DecoderPool()
 
 /** Starts the real service on a free port, with a fake engine unless `startEngine` is given. */

@@ -1,12 +1,9 @@
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import { evidenceIn } from '../../grounding/evidence.ts'
+import { type AnswerEvidence, evidenceIn } from '../../grounding/evidence.ts'
 import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { sumOf } from '../../lib/sum.ts'
-import type { DetectionFit } from '../../models/detection-schema.ts'
-import { boxConfidence, listComplete } from '../detecting/confidence.ts'
-import { extentOf } from '../detecting/rated-list.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 import type { FindKind } from '../request/decision-request.ts'
 import type { Answer } from './decision-reply.ts'
@@ -15,8 +12,15 @@ interface PlaceSearchParts extends SearchParts {
   readonly kind: FindKind
   /** The media that the place may be in. */
   readonly assets: Assets
-  /** By what the place is rated, and the form of the answer; null for the mean of its tokens. */
-  readonly rating: { readonly fit: DetectionFit; readonly form: AnswerForm } | null
+  /** How the place is rated; null for the mean of its tokens. */
+  readonly rating: PlaceRating | null
+}
+
+export interface PlaceRating {
+  /** Of the answer. */
+  readonly form: AnswerForm
+  /** @returns how likely the place is to be right, or null to be the answer; null where the evidence is missing. */
+  confidence(place: Leaf | null, evidence: AnswerEvidence): number | null
 }
 
 /** Reads one completion until its first place. */
@@ -25,7 +29,7 @@ export class PlaceSearch extends AnnotationSearch {
   readonly #assets: Assets
   /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
   #logProbs: number[] | null = []
-  readonly #rating: PlaceSearchParts['rating']
+  readonly #rating: PlaceRating | null
   readonly #tokens: TokenLogProb[] = []
   #end: TokenLogProb | null = null
   #place: Leaf | Clip | null = null
@@ -45,15 +49,8 @@ export class PlaceSearch extends AnnotationSearch {
 
   /** As the card's fit has it; null where there is none, or the evidence is missing. */
   #rated(): number | null {
-    if (this.#rating === null) return null
-    const { fit, form } = this.#rating
-    const {
-      places: [first],
-      more,
-    } = evidenceIn(this.#tokens, this.#end, form)
-    if (this.#place === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
-    if (first === undefined || this.#place.kind === 'clip') return null
-    return boxConfidence({ ...first, ...extentOf(this.#place, []), rank: 1, listLength: 1, read: null }, fit)
+    if (this.#rating === null || this.#place?.kind === 'clip') return null
+    return this.#rating.confidence(this.#place, evidenceIn(this.#tokens, this.#end, this.#rating.form))
   }
 
   protected get isSatisfied(): boolean {

@@ -1,5 +1,6 @@
 import type { Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
+import type { AnswerEvidence } from '../../grounding/evidence.ts'
 import { GRID } from '../../media/coordinates.ts'
 import type { DetectionFit } from '../../models/detection-schema.ts'
 import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
@@ -50,8 +51,19 @@ export function rateList(
   return { labels, objects, complete, more }
 }
 
+/** @param place what was searched for alone; null for the answer that there is none. @returns null where the evidence is missing. */
+export function ratePlace(
+  place: Leaf | null,
+  { places: [first], more }: AnswerEvidence,
+  fit: DetectionFit,
+): number | null {
+  if (place === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
+  if (first === undefined) return null
+  return boxConfidence({ ...first, ...extentOf(place, []), rank: 1, listLength: 1, read: null }, fit)
+}
+
 /** Points overlap nothing and have no size. @param listed the boxes and points that the model wrote. */
-export function extentOf(leaf: Leaf, listed: readonly Leaf[]): Pick<BoxEvidence, 'overlap' | 'size'> {
+function extentOf(leaf: Leaf, listed: readonly Leaf[]): Pick<BoxEvidence, 'overlap' | 'size'> {
   return leaf.kind === 'point_box'
     ? { overlap: overlapAmong(leaf, listed), size: sizeOf(leaf) }
     : { overlap: 0, size: 0 }
