@@ -49,18 +49,18 @@ const ROOMS = {
       'metrics',
       'tracing',
     ],
-    ...['catalogue', 'doctor', 'batches', 'accounts', 'responses', 'files', 'storage', 'setup', ...BASICS],
+    ...['catalogue', 'doctor', 'batches', 'watches', 'accounts', 'responses', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
     ...['openai', 'responses', 'anthropic', 'ollama', 'typesafe', '*'].map((name) => `api/surfaces/${name}`),
     ...['api/pages', 'api/native', 'api/openai', 'api/http'],
-    ...['conversation/*', 'inference/catalog', 'inference/contract', 'batches', 'accounts', 'responses', 'files'],
-    ...['hub', 'catalogue', 'metrics', 'tracing', ...BASICS],
+    ...['conversation/*', 'inference/catalog', 'inference/contract', 'batches', 'watches', 'accounts', 'responses'],
+    ...['files', 'media', 'hub', 'catalogue', 'metrics', 'tracing', ...BASICS],
   ],
   'api/native': [
     ...['api/surfaces/openai', 'api/surfaces/*', 'api/http'],
-    ...[...CONVERSATION, 'inference/catalog', 'inference/contract', 'hub', 'catalogue', ...BASICS],
+    ...[...CONVERSATION, 'inference/catalog', 'inference/contract', 'watches', 'media', 'hub', 'catalogue', ...BASICS],
   ],
   'api/surfaces/responses': [
     ...['api/surfaces/openai', 'api/surfaces/*', 'api/http', ...CONVERSATION, 'inference/contract', 'media'],
@@ -198,6 +198,7 @@ const ROOMS = {
 
   responses: ['files', 'accounts', 'storage', ...BASICS],
   batches: ['files', 'accounts', 'storage', ...BASICS],
+  watches: ['files', 'media', 'accounts', 'storage', ...BASICS],
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['catalogue', 'models', 'families', ...BASICS],

@@ -18,6 +18,7 @@ export const API_PAGES: readonly ApiPage[] = [
   { name: 'messages', title: 'Messages', paths: ['/v1/messages'] },
   { name: 'models', title: 'Models', paths: ['/v1/models'] },
   { name: 'files', title: 'Files', paths: ['/v1/files'] },
+  { name: 'watches', title: 'Watches', paths: ['/v1/watches'] },
   { name: 'batches', title: 'Batches', paths: ['/v1/batches'] },
   { name: 'ollama', title: 'Ollama', paths: ['/api'] },
   { name: 'server', title: 'Server', paths: ['/v1/server', '/', '/healthz', '/readyz', '/openapi.json'] },

@@ -32,6 +32,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'answer typed questions about images, with probabilities',
     load: async () => (await import('./commands/decide.ts')).decide,
   },
+  watch: {
+    summary: 'push the pictures of a folder to standing questions, and print events',
+    load: async () => (await import('./commands/watch.ts')).watch,
+  },
   mcp: {
     summary: 'give agents eyes: a Model Context Protocol server',
     load: async () => (await import('./commands/mcp.ts')).mcp,

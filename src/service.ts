@@ -41,6 +41,8 @@ export interface ServiceParts {
   readonly graceMs?: number
   /** How quickly batches go over to other servers. */
   readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
+  /** How quickly watches go over to other servers, and find that no frames come. */
+  readonly watches?: { readonly leaseMs?: number; readonly beatMs?: number; readonly silenceMs?: number }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
   /** Measures how fast this machine computes; null where that is not known. */
@@ -134,20 +136,25 @@ export class Service {
             parallel: config.batchLines,
             ...parts.batches,
           })
+    const looker = config.watches === 0 ? null : code.watchLooker(apiParts)
+    const watchRunner =
+      looker && state.createWatchRunner({ look: looker.look, media, most: config.watches, ...parts.watches })
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
-    const app = code.createApi({ ...apiParts, ...times, onBatch: () => runner?.wake() })
+    const app = code.createApi({ ...apiParts, ...times, watchRunner, onBatch: () => runner?.wake() })
     const scraped = metrics && config.metrics ? await serveMetrics(metrics, config.metrics) : null
     starting.defer(async () => scraped?.close())
     starting.defer(async () => {
       const graceMs = parts.graceMs ?? config.drainSeconds * 1000
       const end = performance.now() + graceMs
       // Lines of batches run again elsewhere or later. The time is for those who wait.
-      await Promise.all([runner?.close(), closing.close(app, graceMs)])
+      await Promise.all([runner?.close(), watchRunner?.close(), closing.close(app, graceMs)])
+      looker?.close()
       await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
     })
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
+    watchRunner?.start()
     examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
     const address = app.server.address() as AddressInfo
     warnIfOpen(address, logger)

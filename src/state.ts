@@ -20,6 +20,8 @@ import { Database, type DatabaseOptions } from './storage/database.ts'
 import { openDrafts } from './storage/draft-folder.ts'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 import { sharedSecret } from './storage/secrets.ts'
+import { WatchRunner, type WatchRunnerOptions } from './watches/watch-runner.ts'
+import { Watches } from './watches/watches.ts'
 
 /** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
 export interface State {
@@ -27,6 +29,7 @@ export interface State {
   readonly files: Files
   readonly responses: Responses
   readonly batches: Batches
+  readonly watches: Watches
   readonly ledger: UsageLedger
   readonly budgets: Budgets
   /** A secret that all servers on the database share. @throws ApiError 503 when the database is unavailable. */
@@ -47,6 +50,10 @@ export interface State {
   createBatchRunner(
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
   ): BatchRunner
+  /** Makes what runs watches; as above. */
+  createWatchRunner(
+    options: Pick<WatchRunnerOptions, 'look' | 'media' | 'most' | 'leaseMs' | 'beatMs' | 'silenceMs'>,
+  ): WatchRunner
   close(): Promise<void>
 }
 
@@ -102,6 +109,9 @@ export async function openState(
     responses,
     secret: sharedSecret(database, 'seals'),
     batches: new Batches(database, files),
+    // At least one, where there are any.
+    watches: new Watches(database, files, Math.ceil(config.watches / 2)),
+    createWatchRunner: (options) => new WatchRunner({ ...options, database, files, keys, place, logger }),
     createBatchRunner: (options) => new BatchRunner({ ...options, database, files, keys, place, logger }),
     ledger,
     budgets: new Budgets(database),

@@ -75,11 +75,17 @@ describe('organisations and keys', () => {
     expect(await status(key)).toBe(200)
     const listed = await lookout('keys', 'list', '--org', organisation)
     expect(listed.stdout).toMatch(
-      new RegExp(`^${id} +${organisation} +${key.slice(0, 9)}\\.\\.\\. +laptop +inference,files +active`, 'm'),
+      new RegExp(`^${id} +${organisation} +${key.slice(0, 9)}\\.\\.\\. +laptop +inference,files,watch +active`, 'm'),
     )
     expect(listed.stdout).not.toContain(key)
     const [asJson] = JSON.parse((await lookout('keys', 'list', '--org', organisation, '--json')).stdout)
-    expect(asJson).toMatchObject({ id, organisation, name: 'laptop', scopes: ['inference', 'files'], state: 'active' })
+    expect(asJson).toMatchObject({
+      id,
+      organisation,
+      name: 'laptop',
+      scopes: ['inference', 'files', 'watch'],
+      state: 'active',
+    })
     expect(JSON.stringify(asJson)).not.toContain(key)
     const organisations = JSON.parse((await lookout('orgs', 'list', '--json')).stdout)
     expect(organisations.find((one: { id: string }) => one.id === organisation)).toMatchObject({
@@ -145,7 +151,7 @@ test.each([
   [['orgs', 'limit', 'nobody', '--storage', '1'], /Organisation 'nobody' does not exist/],
   [['orgs', 'create', 'a', '--requests', 'constructor=1'], /--requests: expected CLASS=N/],
   [['keys', 'create', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
-  [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, admin, not 'all'/],
+  [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, watch, admin, not 'all'/],
   [
     ['keys', 'create', '--expires', 'soon'],
     /--expires: expected a duration such as 90d or 12h, or a date such as 2027-01-31, not 'soon'/,

@@ -25,6 +25,7 @@ let picture: string
 let fileId: string
 let batchId: string
 let responseId: string
+let watchId: string
 
 beforeAll(async () => {
   hub = await startFakeHub()
@@ -39,7 +40,7 @@ beforeAll(async () => {
     engine,
     // The model that is pulled has an engine of its own, which its examination closes in the end.
     startEngine: async ({ serves }) => (serves.some(({ id }) => id.startsWith(REPOSITORY)) ? new FakeEngine() : engine),
-    environment: { LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on' },
+    environment: { LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on', LOOKOUT_WATCHES: '40' },
   })
   document = await jsonOf<OpenApi & Record<string, unknown>>(await fetch(`${server.url}/openapi.json`))
   validator = new Ajv2020({ strict: false, allErrors: true })
@@ -52,6 +53,7 @@ beforeAll(async () => {
     server.post('/v1/batches', { input_file_id: input, endpoint: line.url, completion_window: '24h' }),
   )
   responseId = await idOf(server.post('/v1/responses', { model: MODEL, input: 'Hi' }))
+  watchId = await newWatch()
 })
 afterAll(async () => {
   await server?.close()
@@ -101,6 +103,42 @@ async function idOf(answer: Promise<Response>): Promise<string> {
   expect(response.status, await response.clone().text()).toBe(200)
   return (await jsonOf<{ id: string }>(response)).id
 }
+
+const standing = {
+  name: 'lamp',
+  type: 'predicate',
+  instructions: 'Is it on?',
+  event: { above: 0.4, below: 0.1, for_seconds: 0 },
+}
+const watch = { model: MODEL, source: { type: 'push' }, questions: [standing] }
+
+async function newWatch(): Promise<string> {
+  return (await jsonOf<{ id: string }>(await server.post('/v1/watches', watch))).id
+}
+
+async function pushed(id: string, query: string, bytes?: Buffer): Promise<Response> {
+  const frame = bytes ?? (await readFile('docs/pictures/shapes.png'))
+  return server.post(`/v1/watches/${id}/frames${query}`, new Uint8Array(frame), { 'content-type': 'image/png' })
+}
+
+/** All events of a watch, which ends when it is deleted. */
+async function streamed(): Promise<Response> {
+  const id = await newWatch()
+  const stream = await server.get(`/v1/watches/${id}/stream?looks=true`)
+  // By default, all replies together are not likely enough to count.
+  server.engine.script = { read: ({ replies }) => replies.map(() => Math.log(0.9 / replies.length)) }
+  await pushed(id, '?wait=true')
+  server.engine.script = {}
+  // It must have been sent before the watch is gone.
+  const [mine, theirs] = stream.body!.tee()
+  const reader = mine.getReader()
+  for (let text = ''; !text.includes('watch.event.started'); ) text += Buffer.from((await reader.read()).value!)
+  await remove(id)
+  return new Response(theirs, stream)
+}
+
+const remove = (id: string) =>
+  fetch(`${server.url}/v1/watches/${id}`, { method: 'DELETE', headers: { authorization: `Bearer ${KEY}` } })
 
 interface Call {
   readonly status: number
@@ -243,6 +281,43 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   cancelBatch: [
     { status: 200, id: () => batchId },
     { status: 404, id: () => 'batch_none' },
+  ],
+  createWatch: [
+    { status: 201, body: watch },
+    { status: 400, body: { ...watch, fps: 0 } },
+  ],
+  listWatches: [{ status: 200 }, { status: 400, query: '?limit=0' }],
+  retrieveWatch: [
+    { status: 200, id: () => watchId },
+    { status: 404, id: () => 'watch_none' },
+  ],
+  changeWatch: [
+    { status: 200, id: () => watchId, body: { fps: 10, name: 'dock', metadata: { line: '1' } } },
+    { status: 400, id: () => watchId, body: { source: {} } },
+  ],
+  pushWatchFrame: [
+    { status: 200, send: () => pushed(watchId, '?wait=true') },
+    { status: 202, send: async () => pushed(await newWatch(), '') },
+    { status: 400, send: async () => pushed(await newWatch(), '', Buffer.from('no picture')) },
+    { status: 404, send: () => pushed('watch_none', '') },
+  ],
+  listWatchEvents: [
+    { status: 200, id: () => watchId },
+    { status: 400, id: () => watchId, query: '?after=x' },
+  ],
+  streamWatch: [
+    { status: 200, send: streamed },
+    { status: 404, id: () => 'watch_none' },
+  ],
+  retrieveWatchFrame: [
+    { status: 200, id: () => watchId },
+    { status: 404, id: () => 'watch_none' },
+  ],
+  pauseWatch: [{ status: 200, id: () => watchId }],
+  resumeWatch: [{ status: 200, id: () => watchId }],
+  deleteWatch: [
+    { status: 200, id: () => watchId },
+    { status: 404, id: () => watchId },
   ],
   deleteResponse: [
     { status: 200, id: () => responseId },

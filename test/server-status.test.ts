@@ -99,9 +99,9 @@ describe('a busy server', () => {
       seen.push(await jsonOf<Status & Record<string, unknown>>(response))
     }
     expect(seen.map(({ scopes }) => scopes)).toEqual([
-      ['inference', 'files'],
+      ['inference', 'files', 'watch'],
       ['files'],
-      ['inference', 'files', 'admin'],
+      ['inference', 'files', 'watch', 'admin'],
     ])
     for (const status of seen) {
       expect(status).toMatchObject({ running: 4, queued: 7, cached_share: 0.25 })

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 
 /** What a key permits. `admin` is for the operator's own tools and includes the others. */
-export const SCOPES = ['inference', 'files', 'admin'] as const
+export const SCOPES = ['inference', 'files', 'watch', 'admin'] as const
 export type Scope = (typeof SCOPES)[number]
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -30,6 +30,7 @@ import { addExaminations } from './native/examinations.ts'
 import { addModelCatalogue, type ModelCatalogueOptions } from './native/model-catalogue.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
+import { addWatches, type WatchesApiOptions } from './native/watches.ts'
 import { addBatches, type BatchesApiOptions } from './openai/batches.ts'
 import { addFiles } from './openai/files.ts'
 import { addModels } from './openai/models.ts'
@@ -48,6 +49,7 @@ import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 export interface ApiOptions
   extends Omit<ResponsesApiOptions, 'shutdown'>,
     BatchesApiOptions,
+    Pick<WatchesApiOptions, 'watches' | 'watchRunner'>,
     LingeringOptions,
     Pick<StudioFetchOptions, 'media'>,
     Pick<ModelCatalogueOptions, 'machine'> {
@@ -137,6 +139,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addExaminations(app, options)
   addFiles(app, serving)
   addBatches(app, options)
+  addWatches(app, { ...options, draining })
   addRoot(app, {
     hasStudio: options.studio !== null,
     hasReference: options.reference !== null,

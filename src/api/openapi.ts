@@ -5,6 +5,7 @@ import { schemasOf } from './http/wire/component-schemas.ts'
 import { HEADERS, PARAMETERS, TAGS } from './http/wire/describe.ts'
 import { SERVER_PATHS } from './http/wire/paths.ts'
 import { NATIVE_PATHS } from './native/wire/paths.ts'
+import { WATCH_PATHS } from './native/wire/watch-paths.ts'
 import { OPENAI_PATHS } from './openai/wire/paths.ts'
 import { ANTHROPIC_PATHS } from './surfaces/anthropic/wire/paths.ts'
 import { OLLAMA_PATHS } from './surfaces/ollama/wire/paths.ts'
@@ -42,6 +43,7 @@ export function openApiDocument({ ollama }: OpenApiOptions): Record<string, unkn
     ...CHAT_PATHS,
     ...OPENAI_PATHS,
     ...NATIVE_PATHS,
+    ...WATCH_PATHS,
     ...RESPONSE_PATHS,
     ...TYPESAFE_PATHS,
     ...ANTHROPIC_PATHS,

@@ -95,3 +95,16 @@ export type DecisionAnswer = { readonly name: string | null } & (
     }
   | { readonly type: 'refusal' }
 )
+
+/** What a watch has told. */
+export interface WatchEvent {
+  readonly type: string
+  readonly data: {
+    readonly seq: number
+    readonly question?: string
+    readonly reason?: string | null
+    readonly probability?: number | null
+    readonly started_at?: string
+    readonly ended_at?: string | null
+  }
+}

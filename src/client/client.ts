@@ -1,5 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { DecisionAnswer, Detections, EngineEntry, FinishedReply, ModelEntry, ReplyPiece } from './answers.ts'
+import type {
+  DecisionAnswer,
+  Detections,
+  EngineEntry,
+  FinishedReply,
+  ModelEntry,
+  ReplyPiece,
+  WatchEvent,
+} from './answers.ts'
 import { readReply } from './reply-stream.ts'
 import { type RawAnswer, ServerError } from './server-error.ts'
 
@@ -123,6 +131,22 @@ export class LookoutClient {
   async decide(body: object, signal?: AbortSignal): Promise<readonly DecisionAnswer[]> {
     const { answers } = await this.#json<{ answers: readonly DecisionAnswer[] }>('/v1/decisions', posted(body, signal))
     return answers
+  }
+
+  /** Registers a watch. @returns its id. */
+  async createWatch(body: object): Promise<string> {
+    return (await this.#json<{ id: string }>('/v1/watches', posted(body, undefined))).id
+  }
+
+  /** Sends a frame to a watch, and waits for the look. @returns the events that the server has told since. */
+  async pushFrame(watch: string, frame: Blob, since: number): Promise<readonly WatchEvent[]> {
+    const path = `/v1/watches/${encodeURIComponent(watch)}`
+    await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
+    return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}`)).data
+  }
+
+  async deleteWatch(watch: string): Promise<void> {
+    await this.#json(`/v1/watches/${encodeURIComponent(watch)}`, { method: 'DELETE' })
   }
 
   /**

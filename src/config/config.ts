@@ -110,6 +110,8 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     responseDays: settings.response_days,
     /** Lines of batches that run at the same time; 0 leaves them to other servers. */
     batchLines: settings.batch_lines,
+    /** Watches that this server runs; 0 for a server that knows none. */
+    watches: settings.watches,
     /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
     mediaHosts: settings.media_hosts,
     /** Whether decoders give up their rights before they decode. */

@@ -13,6 +13,7 @@ export const REQUESTS_PER_MINUTE = {
   file_content: 30,
   file_delete: 100,
   batches: 60,
+  watches: 60,
   media_fetch: 60,
 } as const
 export type Bucket = keyof typeof REQUESTS_PER_MINUTE

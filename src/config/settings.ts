@@ -87,6 +87,9 @@ export const settingsSchema = z.object({
   batch_lines: number('a number of lines from 0 to 999', { max: 999, whole: true }).default(8).register(ABOUT, {
     help: 'lines of batches that the server runs at the same time, with lower priority than requests; 0 leaves batches to other servers',
   }),
+  watches: number('a number of watches from 0 to 999', { max: 999, whole: true }).default(16).register(ABOUT, {
+    help: 'watches that the server runs; one organisation may have half of them. 0 answers requests about watches with 503',
+  }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',

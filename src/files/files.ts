@@ -5,7 +5,7 @@ import type { StoredFiles } from '../media/fetching/stored-files.ts'
 import type { MediaType } from '../media/media-type.ts'
 import type { BlobStore, ByteRange, Draft } from '../storage/blob-store.ts'
 import type { Database, Transaction } from '../storage/database.ts'
-import { and, asc, desc, eq, gt, inArray, isNull, lt, or, type SQL, sql } from '../storage/drizzle.ts'
+import { and, asc, desc, eq, gt, inArray, isNull, lt, ne, or, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
 import type { JSON_LINES } from './content-type.ts'
 import { blobName, isFileId, SortedIds } from './file-id.ts'
@@ -16,7 +16,7 @@ const { files, organisations } = tables
 
 /** What clients may upload files for. */
 export const UPLOAD_PURPOSES = ['vision', 'user_data', 'batch'] as const
-export const PURPOSES = [...UPLOAD_PURPOSES, 'batch_output'] as const
+export const PURPOSES = [...UPLOAD_PURPOSES, 'batch_output', 'watch'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
 /** The contract's limits. */
@@ -197,7 +197,8 @@ export class Files implements StoredFiles {
   async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
     const ascending = query.order === 'asc'
     const conditions: SQL[] = [eq(files.organisationId, organisation), isNull(files.hash), isCurrent]
-    if (query.purpose !== null) conditions.push(eq(files.purpose, query.purpose))
+    // Frames of watches are many, and no client has uploaded them.
+    conditions.push(query.purpose === null ? ne(files.purpose, 'watch') : eq(files.purpose, query.purpose))
     if (query.after !== null) conditions.push((ascending ? gt : lt)(files.id, query.after))
     const rows = await this.#database.use((queries) =>
       queries

@@ -14,18 +14,20 @@ export type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
 
 /** The rest of the code. Loading it takes all of this process's time. */
 export async function loadCode() {
-  const [{ createApi }, { lineCaller }, { readPage }, { BodyReader }, { ByteBudget }, ...others] = await Promise.all([
-    import('../api/api.ts'),
-    import('../api/batch-lines.ts'),
-    import('../api/pages/page-files.ts'),
-    import('../api/http/body/body-reader.ts'),
-    import('../api/http/body/byte-budget.ts'),
-    import('../conversation/conversations.ts'),
-    import('../hub/model-pulls.ts'),
-    import('../doctor/examiner.ts'),
-  ])
+  const [{ createApi }, { lineCaller }, { watchLooker }, { readPage }, { BodyReader }, { ByteBudget }, ...others] =
+    await Promise.all([
+      import('../api/api.ts'),
+      import('../api/batch-lines.ts'),
+      import('../api/watch-looks.ts'),
+      import('../api/pages/page-files.ts'),
+      import('../api/http/body/body-reader.ts'),
+      import('../api/http/body/byte-budget.ts'),
+      import('../conversation/conversations.ts'),
+      import('../hub/model-pulls.ts'),
+      import('../doctor/examiner.ts'),
+    ])
   const [{ Conversations }, { ModelPulls }, { Examiner }] = others
-  return { createApi, lineCaller, readPage, BodyReader, ByteBudget, Conversations, ModelPulls, Examiner }
+  return { createApi, lineCaller, readPage, BodyReader, ByteBudget, Conversations, ModelPulls, Examiner, watchLooker }
 }
 
 export async function openMetrics(): Promise<Metrics> {

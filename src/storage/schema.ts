@@ -61,7 +61,7 @@ export const files = pgTable(
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
     createdAt: moment('created_at').notNull(),
     filename: text('filename').notNull(),
-    purpose: text('purpose').$type<'vision' | 'user_data' | 'batch' | 'batch_output'>().notNull(),
+    purpose: text('purpose').$type<'vision' | 'user_data' | 'batch' | 'batch_output' | 'watch'>().notNull(),
     contentType: text('content_type').notNull(),
     /** SHA-256 of a file that responses share, in hexadecimal; null for an upload. */
     hash: text('hash'),
@@ -238,6 +238,49 @@ const batchLines = pgTable(
   (table) => [primaryKey({ columns: [table.batchId, table.position] })],
 )
 
+export const watches = pgTable(
+  'watches',
+  {
+    organisationId: text('organisation_id').notNull(),
+    /** Sorts by creation time when compared byte by byte. */
+    id: text('id').primaryKey(),
+    /** The key that its looks are charged to. */
+    keyId: text('key_id').notNull(),
+    /** What the client has registered, as JSON. As text, because `jsonb` rejects some strings of JSON. */
+    settings: text('settings').notNull(),
+    /** Of the settings: each change makes it one more. */
+    version: integer('version').notNull().default(1),
+    paused: boolean('paused').notNull().default(false),
+    createdAt: moment('created_at').notNull(),
+    /** Of its last event. */
+    seq: bigint('seq', { mode: 'number' }).notNull().default(0),
+    /** What its events have come to, as JSON; null before the first frame. */
+    memory: text('memory'),
+    /** When a frame was last seen; null before the first one. */
+    seenAt: moment('seen_at'),
+    /** The server that runs it, until when. */
+    lease: text('lease'),
+    leasedUntil: moment('leased_until'),
+  },
+  (table) => [index('watches_by_organisation').on(table.organisationId, table.id)],
+)
+
+export const watchEvents = pgTable(
+  'watch_events',
+  {
+    watchId: text('watch_id').notNull(),
+    /** From 1, without gaps. */
+    seq: bigint('seq', { mode: 'number' }).notNull(),
+    id: text('id').notNull().unique(),
+    /** What clients get, as JSON. */
+    body: text('body').notNull(),
+    /** The frame that it shows. */
+    fileId: text('file_id'),
+    expiresAt: moment('expires_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.watchId, table.seq] }), index('watch_events_by_expiry').on(table.expiresAt)],
+)
+
 /** Random texts that all servers on this database share. */
 export const secrets = pgTable('secrets', {
   name: text('name').primaryKey(),
@@ -253,6 +296,8 @@ export const TABLES = {
   responseFiles,
   batches,
   batchLines,
+  watches,
+  watchEvents,
   usage,
   spending,
   secrets,

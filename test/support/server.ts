@@ -46,6 +46,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     LOOKOUT_RATE_LIMITS: 'off',
     // Servers of other tests share the database.
     LOOKOUT_BATCH_LINES: '0',
+    LOOKOUT_WATCHES: '0',
     ...options.environment,
   })
   const service = await Service.start(config, {

@@ -4,7 +4,7 @@ import type { Bucket } from '../../config/rate-limits.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import type { Convention } from './conventions.ts'
 
-type Method = 'GET' | 'POST' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export interface Endpoint {
   readonly url: string

@@ -17,7 +17,7 @@ A running server notices changes within seconds. A key is shown only once, when 
 
   --org      organisation [${FIRST_ORGANISATION}]
   --name     a note for you
-  --scopes   what the key may be used for, comma-separated: ${SCOPES.join(', ')} [inference,files]
+  --scopes   what the key may be used for, comma-separated: ${SCOPES.join(', ')} [inference,files,watch]
   --expires  when the key expires: 90d, 12h or 2027-01-31 [never]
   --json     a JSON array instead of a table
 

@@ -3,7 +3,7 @@ import { FINGERPRINT, IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from '../record/r
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
-  'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
+  'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
   'access-control-max-age': '7200',
 }
 /** Allowed when a preflight request names no headers. */

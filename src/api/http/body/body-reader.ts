@@ -81,6 +81,14 @@ export class BodyReader {
     return { ...withInlineMedia(parsed, lease, bytes.length - held), parts: media }
   }
 
+  /**
+   * Reads a body that is no JSON. Its bytes may outlive the response.
+   * @throws ApiError 413 when it is too large, 503 when the budget has no room in time.
+   */
+  async readBytes(call: ApiCall): Promise<Buffer> {
+    return (await this.#admit(call)).bytes
+  }
+
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
   async #admit(call: ApiCall) {
     const declared = declaredLength(call)

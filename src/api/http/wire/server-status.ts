@@ -63,7 +63,9 @@ export const serverStatus = responses.object('ServerStatus', {
   version: z.string(),
   started_at: z.int(),
   uptime_seconds: count,
-  scopes: z.array(z.enum(['inference', 'files', 'admin'])).describe('The scopes of the key that made the request.'),
+  scopes: z
+    .array(z.enum(['inference', 'files', 'watch', 'admin']))
+    .describe('The scopes of the key that made the request.'),
   running: count,
   queued: count,
   tokens_per_second: rate,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { page, requestSchemas, requests, responseSchemas, responses } from '../../http/wire/components.ts'
+import { metadataPairs } from '../../http/wire/metadata.ts'
 
 /** The endpoints whose requests may be lines of a batch. */
 export const BATCH_ENDPOINTS = [
@@ -28,15 +29,7 @@ const outputExpiry = requests.object('BatchOutputExpiry', {
   seconds: z.int().min(3_600).max(2_592_000),
 })
 
-const MOST_PAIRS = 16
-/** Text that a database can store. */
-const storable = z
-  .string()
-  .refine((text) => text.isWellFormed() && !text.includes('\0'), 'expected text without NUL and half characters')
-const metadata = z
-  .record(storable.max(64), storable.max(512))
-  .refine((pairs) => Object.keys(pairs).length <= MOST_PAIRS, `expected at most ${MOST_PAIRS} pairs`)
-  .register(requestSchemas, { id: 'BatchMetadata' })
+const metadata = metadataPairs().register(requestSchemas, { id: 'BatchMetadata' })
 
 const batchRequest = requests.object('BatchRequest', {
   input_file_id: z.string().describe('A file of purpose `batch`.'),

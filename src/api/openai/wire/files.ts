@@ -9,7 +9,7 @@ export const file = responses.object('File', {
   created_at: z.int(),
   filename: z.string(),
   purpose: z.enum(PURPOSES),
-  expires_at: z.int().optional().describe('When an output file of a batch is deleted.'),
+  expires_at: z.int().optional().describe('When a file that the server has made is deleted.'),
   status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
 })
 

@@ -1,5 +1,5 @@
 import type { Content, DecisionRequest, Question } from '../../../conversation/request/decision-request.ts'
-import type { ContentPart, Message, PlacedMessage, ToolCall } from '../../../conversation/request/message.ts'
+import type { ContentPart, MediaUrl, Message, PlacedMessage, ToolCall } from '../../../conversation/request/message.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Names, Path } from '../../../lib/param.ts'
 import type {
@@ -24,6 +24,15 @@ export function toDecisionRequest(body: DecisionRequestBody): DecisionRequest {
     calibrated: x_calibrated ?? true,
     names: paramNames(body),
   }
+}
+
+/** Questions about one picture, which were checked before. */
+export function aboutPicture(
+  url: MediaUrl,
+  { model, questions }: { readonly model: string; readonly questions: readonly object[] },
+): DecisionRequest {
+  const input: DecisionRequestBody['input'] = [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
+  return toDecisionRequest({ model, input, questions: questions as DecisionQuestionBody[] })
 }
 
 function userText(content: string): PlacedMessage {

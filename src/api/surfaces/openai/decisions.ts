@@ -7,7 +7,7 @@ import { addCalls } from '../../http/client-call.ts'
 import { logServerError, toApiError } from '../../http/error-handler.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
 import { toDecisionRequest } from './decision-request.ts'
-import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
+import { type DecisionQuestionBody, decisionBody } from './wire/decision-request.ts'
 import type { DecisionAnswerBody, DecisionResponseBody } from './wire/decision-response.ts'
 
 const READING = bodiesOf('decisions', decisionBody)
@@ -21,19 +21,20 @@ export async function decide(call: ApiCall, serving: Serving): Promise<DecisionR
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const decided = await serving.conversations.decide(toDecisionRequest(read.value), caller, signal)
   metered.finish('stop')
-  return toResponse(decided, read.value, call)
+  const { model, questions } = read.value
+  return { answers: toAnswers(decided, questions, call), model, usage: toUsage(decided.usage) }
 }
 
-function toResponse({ answers, usage }: DecisionReply, body: DecisionRequestBody, call: ApiCall) {
-  return {
-    answers: answers.map((answer, index) => {
-      // Only this question failed. The client learns that it has no answer, the operator learns why.
-      if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), call)
-      return toAnswer(answer, body.questions[index]!)
-    }),
-    model: body.model,
-    usage: toUsage(usage),
-  }
+export function toAnswers(
+  { answers }: DecisionReply,
+  questions: readonly DecisionQuestionBody[],
+  call: Pick<ApiCall, 'id' | 'logger'>,
+): DecisionAnswerBody[] {
+  return answers.map((answer, index) => {
+    // Only this question failed. The client learns that it has no answer, the operator learns why.
+    if (answer.type === 'none' && answer.error !== null) logServerError(toApiError(answer.error), call)
+    return toAnswer(answer, questions[index]!)
+  })
 }
 
 function toAnswer(answer: Answer, question: DecisionQuestionBody): DecisionAnswerBody {

@@ -94,10 +94,14 @@ const instructions = z.union([z.string().min(1), parts])
 const name = z.string().max(LONGEST_NAME).nullish()
 const description = z.string().nullish()
 
-const predicate = requests.strictObject('PredicateQuestion', { type: z.literal('predicate'), instructions, name })
+export const predicate = requests.strictObject('PredicateQuestion', {
+  type: z.literal('predicate'),
+  instructions,
+  name,
+})
 
 const value = z.union([z.string().refine(isNotBlank, 'expected a name'), z.boolean()])
-const choice = requests.strictObject('ChoiceQuestion', {
+export const choice = requests.strictObject('ChoiceQuestion', {
   type: z.literal('choice'),
   instructions,
   name,
@@ -113,7 +117,7 @@ const choice = requests.strictObject('ChoiceQuestion', {
 })
 
 const label = z.string().refine(isNotBlank, 'expected a label')
-const score = requests.strictObject('ScoreQuestion', {
+export const score = requests.strictObject('ScoreQuestion', {
   type: z.literal('score'),
   instructions,
   name,
@@ -127,7 +131,7 @@ const score = requests.strictObject('ScoreQuestion', {
     }),
 })
 
-const count = requests.strictObject('CountQuestion', {
+export const count = requests.strictObject('CountQuestion', {
   type: z.literal('x_count'),
   instructions,
   name,

@@ -58,7 +58,7 @@ const asset_index = z
   .describe(
     'Index of the medium that it is in, from 0; present if something was found and the input has several media.',
   )
-const edges = responses.object('BoxEdges', { top: share, bottom: share, left: share, right: share })
+export const edges = responses.object('BoxEdges', { top: share, bottom: share, left: share, right: share })
 const box = responses.object('BoxAnswer', {
   type: z.literal('x_box'),
   name,
@@ -85,7 +85,16 @@ const clip = responses.object('ClipAnswer', {
 
 const refusal = responses.object('RefusedAnswer', { type: z.literal('refusal'), name })
 
-const answer = responses.union('DecisionAnswer', 'type', [predicate, choice, score, count, box, point, clip, refusal])
+export const answer = responses.union('DecisionAnswer', 'type', [
+  predicate,
+  choice,
+  score,
+  count,
+  box,
+  point,
+  clip,
+  refusal,
+])
 
 const inputDetails = responses.object('DecisionInputTokensDetails', {
   cached_tokens: tokens.describe('The part of input_tokens that this request computed once and reused.'),

@@ -1,0 +1,95 @@
+import type { FastifyRequest } from 'fastify'
+import { invalidRequest, say } from '../../lib/errors.ts'
+import { withTimeout } from '../../lib/with-timeout.ts'
+import type { WatchRunner } from '../../watches/watch-runner.ts'
+import type { Watch, Watches } from '../../watches/watches.ts'
+import type { ApiCall } from '../http/api-call.ts'
+import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
+import { queryBoolean } from '../http/query.ts'
+
+export interface WatchStreamOptions {
+  readonly watches: Watches
+  readonly watchRunner: WatchRunner
+  /** Fires when new requests are no longer accepted. Clients connect again, perhaps elsewhere. */
+  readonly draining: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+/** Events with numbers, by which clients that connect again say what they have. */
+const NUMBERED: Framing = {
+  ...EVENTS,
+  frame: (data, seq) => (seq === undefined ? `data: ${data}\n\n` : `id: ${seq}\ndata: ${data}\n\n`),
+}
+const EVENTS_AT_ONCE = 100
+/** How long it takes to notice what other servers have told. */
+const POLL_MS = 5_000
+const LAST_EVENT = 'last-event-id'
+
+/** Sends the events of a watch as they are stored, in the order of their numbers, until the client leaves. */
+export async function streamEvents(
+  { id, seq }: Watch,
+  request: FastifyRequest,
+  call: ApiCall,
+  { watches, watchRunner, draining, keepAliveMs }: WatchStreamOptions,
+): Promise<undefined> {
+  const numbers = { min: 0, max: Number.MAX_SAFE_INTEGER }
+  const looks = queryBoolean(request.query, 'looks')
+  const after = queryNumber(request.query, 'after', numbers)
+  let last = queryNumber(request.headers, LAST_EVENT, numbers) ?? after ?? seq
+  const over = AbortSignal.any([call.closed, draining])
+  const stream = call.openStream(NUMBERED, keepAliveMs)
+  let woken = Promise.withResolvers<void>()
+  const unfollow = watchRunner.follow(id, {
+    onTold: () => woken.resolve(),
+    // Dropped while the client does not read.
+    onLook: (look) => {
+      if (looks && stream.full === null) stream.send(JSON.stringify({ object: 'look', watch: id, ...look }))
+    },
+  })
+  over.addEventListener('abort', () => woken.resolve())
+  try {
+    while (!over.aborted) {
+      woken = Promise.withResolvers()
+      const sent = await sendAfter(last)
+      if (sent === null) break
+      last = sent.last
+      if (!sent.isFull) await withTimeout(POLL_MS, woken.promise, undefined)
+    }
+  } finally {
+    unfollow()
+    stream.end()
+  }
+  return undefined
+
+  async function sendAfter(after: number): Promise<{ last: number; isFull: boolean } | null> {
+    // The database may be away for a while: the stream waits for it.
+    const rows = await watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => [])
+    for (const { seq, body } of rows) await sendWhole(stream, body, String(seq))
+    const isThere = rows.length > 0 || (await isKnown())
+    return isThere ? { last: rows.at(-1)?.seq ?? after, isFull: rows.length === EVENTS_AT_ONCE } : null
+  }
+
+  async function isKnown(): Promise<boolean> {
+    const found = await watches.find(call.principal.organisation, id).catch(() => undefined)
+    return found !== null
+  }
+}
+
+async function sendWhole(stream: ResponseStream, data: string, name: string): Promise<void> {
+  stream.send(data, name)
+  await stream.full
+}
+
+/** Reads a whole number of a query or a header; null where there is none. @throws ApiError 400 */
+export function queryNumber(
+  given: unknown,
+  name: string,
+  { min, max }: { readonly min: number; readonly max: number },
+): number | null {
+  const text = (given as Record<string, unknown>)[name]
+  if (text === undefined) return null
+  const value = typeof text === 'string' && /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= min && value <= max) return value
+  const expected = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `between ${min} and ${max}`
+  throw invalidRequest(say`Invalid '${[name]}': expected an integer ${expected}`, name)
+}

@@ -1,0 +1,231 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { checkDecisions } from '../../conversation/capability-checks.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
+import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
+import type { WatchReport } from '../../watches/look-counts.ts'
+import { WAITING, type WatchRunner } from '../../watches/watch-runner.ts'
+import { askedOf, type WatchSettings } from '../../watches/watch-settings.ts'
+import { isWatchId, type Watch } from '../../watches/watches.ts'
+import { principalOf } from '../http/access/auth.ts'
+import type { ApiCall } from '../http/api-call.ts'
+import { callOf } from '../http/client-call.ts'
+import { namedModel } from '../http/named-model.ts'
+import { toPage } from '../http/page.ts'
+import { queryBoolean } from '../http/query.ts'
+import { addEndpoint } from '../http/routes.ts'
+import type { Serving } from '../surfaces/admission.ts'
+import { aboutPicture } from '../surfaces/openai/decision-request.ts'
+import { queryNumber, streamEvents, type WatchStreamOptions } from './watch-stream.ts'
+import { type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
+
+export interface WatchesApiOptions extends Pick<Serving, 'bodies' | 'models'>, Omit<WatchStreamOptions, 'watchRunner'> {
+  /** Null where this server runs no watches. */
+  readonly watchRunner: WatchRunner | null
+}
+
+type Running = WatchesApiOptions & WatchStreamOptions
+
+const MAX_PAGE = 100
+const DEFAULT_PAGE = 20
+const MAX_EVENTS = 1_000
+const DEFAULT_EVENTS = 100
+const RETRY_SECONDS = 60
+const FRAME_TIME = 'x-frame-time'
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
+
+/** `/v1/watches` and what is below. The contract has no such paths. */
+export function addWatches(app: FastifyInstance, options: WatchesApiOptions): void {
+  const { watchRunner } = options
+  const served =
+    (handle: (request: FastifyRequest, reply: FastifyReply, running: Running) => Promise<unknown>) =>
+    async (request: FastifyRequest, reply: FastifyReply) => {
+      if (watchRunner !== null) return handle(request, reply, { ...options, watchRunner })
+      request.raw.resume()
+      throw serviceUnavailable('This server runs no watches: LOOKOUT_WATCHES is 0', RETRY_SECONDS)
+    }
+  const shared = { scope: 'watch', bucket: 'watches' } as const
+  const unlimited = { scope: 'watch' } as const
+  const at = '/v1/watches/:watch_id'
+  addEndpoint(app, {
+    ...{ ...shared, url: '/v1/watches' },
+    handlers: {
+      POST: served(async (request, reply, running) => {
+        const watch = await create(callOf(request, reply), running)
+        reply.code(201)
+        return watch
+      }),
+      GET: served((request, _, running) => list(request, running)),
+    },
+  })
+  addEndpoint(app, {
+    ...{ ...shared, url: at, bucket: { PATCH: 'watches', DELETE: 'watches' } },
+    handlers: {
+      GET: served(async (request, _, running) => toBody(await foundWatch(request, running), running)),
+      PATCH: served((request, reply, running) => change(callOf(request, reply), request, running)),
+      DELETE: served((request, _, running) => remove(request, running)),
+    },
+  })
+  for (const [action, paused] of [
+    ['pause', true],
+    ['resume', false],
+  ] as const) {
+    const handle = served(async (request, _, running) => {
+      request.raw.resume()
+      const watch = found(await running.watches.pause(...keyOf(request), paused), request)
+      await running.watchRunner.refresh()
+      return toBody(watch, running)
+    })
+    addEndpoint(app, { ...shared, url: `${at}/${action}`, handlers: { POST: handle } })
+  }
+  addEndpoint(app, {
+    ...{ ...unlimited, url: `${at}/events` },
+    handlers: { GET: served((request, _, running) => events(request, running)) },
+  })
+  addEndpoint(app, {
+    ...{ ...unlimited, url: `${at}/stream` },
+    handlers: {
+      GET: served(async (request, reply, running) => {
+        const watch = await foundWatch(request, running)
+        return streamEvents(watch, request, callOf(request, reply), running)
+      }),
+    },
+  })
+  addEndpoint(app, {
+    ...{ ...unlimited, url: `${at}/frame` },
+    handlers: { GET: served((request, reply, running) => newestFrame(request, reply, running)) },
+  })
+  // A separate context without body parsers: frames are bytes.
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    addEndpoint(scope, {
+      ...{ ...unlimited, url: `${at}/frames` },
+      handlers: { POST: served((request, reply, running) => push(request, reply, running)) },
+    })
+  })
+}
+
+async function create(call: ApiCall, running: Running): Promise<WatchBody> {
+  const { value: settings } = await running.bodies.read(call, watchBody)
+  await checkModel(settings, running)
+  const watch = await running.watches.create(call.principal, settings)
+  await running.watchRunner.refresh()
+  return toBody(watch, running)
+}
+
+async function list(request: FastifyRequest, running: Running): Promise<WatchListBody> {
+  const { after } = request.query as Record<string, unknown>
+  if (after !== undefined && !(typeof after === 'string' && isWatchId(after))) {
+    throw invalidRequest("Invalid 'after': expected the id of a watch", 'after')
+  }
+  const limit = queryNumber(request.query, 'limit', { min: 1, max: MAX_PAGE }) ?? DEFAULT_PAGE
+  const page = await running.watches.list(principalOf(request).organisation, { after: after ?? null, limit })
+  return toPage(
+    page.watches.map((watch) => toBody(watch, running)),
+    page.hasMore,
+    null,
+  )
+}
+
+async function change(call: ApiCall, request: FastifyRequest, running: Running): Promise<WatchBody> {
+  const { value: body } = await running.bodies.read(call, watchChangeBody)
+  const { settings } = await foundWatch(request, running)
+  await checkModel({ ...settings, ...body } as WatchSettings, running)
+  const changed = await running.watches.change(...keyOf(request), (known) => ({ ...known, ...body }) as WatchSettings)
+  const watch = found(changed, request)
+  await running.watchRunner.refresh()
+  return toBody(watch, running)
+}
+
+async function remove(request: FastifyRequest, running: Running) {
+  const [organisation, id] = keyOf(request)
+  if (!(await running.watches.delete(organisation, id))) throw noSuchWatch(id)
+  await running.watchRunner.refresh()
+  return { id, object: 'watch', deleted: true }
+}
+
+/** @throws ApiError 400 naming `model` when it cannot answer the questions. */
+async function checkModel({ model: id, questions }: WatchSettings, { models }: Running): Promise<void> {
+  const model = await namedModel(models, id)
+  const asked = questions.flatMap((question) => [askedOf(question), question.evidence ?? []].flat())
+  try {
+    checkDecisions(aboutPicture('data:,', { model: id, questions: asked }), [], model)
+  } catch (error) {
+    throw error instanceof ApiError ? error.at('model') : error
+  }
+}
+
+async function events(request: FastifyRequest, running: Running) {
+  const { id } = await foundWatch(request, running)
+  const after = queryNumber(request.query, 'after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0
+  const limit = queryNumber(request.query, 'limit', { min: 1, max: MAX_EVENTS }) ?? DEFAULT_EVENTS
+  const rows = await running.watches.events(id, { after, limit: limit + 1 })
+  const data = rows.slice(0, limit).map(({ body }) => JSON.parse(body) as object)
+  return { object: 'list', data, has_more: rows.length > limit }
+}
+
+async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {
+  const { id } = await foundWatch(request, running)
+  const newest = running.watchRunner.newest(id)
+  if (newest === null) {
+    throw invalidRequest('The watch has no frame yet, or its newest one was too large to keep', null, { status: 404 })
+  }
+  reply.type(newest.contentType).header('cache-control', 'no-store')
+  return Buffer.from(newest.bytes)
+}
+
+async function push(request: FastifyRequest, reply: FastifyReply, running: Running) {
+  const waits = queryBoolean(request.query, 'wait')
+  const cameraTime = frameTime(request.headers[FRAME_TIME])
+  const [organisation, id] = keyOf(request)
+  // Frames are many: most of them need no query.
+  if (!running.watchRunner.runs(organisation, id) && (await foundWatch(request, running)).paused) {
+    throw invalidRequest('The watch is paused; resume it first', null, { status: 409 })
+  }
+  const bytes = await running.bodies.readBytes(callOf(request, reply))
+  // Other bytes are refused when they are decoded.
+  const contentType = mediaType(bytes.subarray(0, HEAD_BYTES)) ?? 'image/jpeg'
+  const pushed = await running.watchRunner.push(id, { bytes, contentType, cameraTime }, waits)
+  reply.code(pushed.answers === undefined ? 202 : 200)
+  return pushed
+}
+
+function frameTime(header: string | string[] | undefined): Date | null {
+  if (header === undefined) return null
+  const time = typeof header === 'string' && DATE_TIME.test(header) ? Date.parse(header) : Number.NaN
+  if (!Number.isNaN(time)) return new Date(time)
+  throw invalidRequest(`Invalid '${FRAME_TIME}': expected a time such as 2027-01-31T12:00:00.5Z`, FRAME_TIME)
+}
+
+function keyOf(request: FastifyRequest): [organisation: string, id: string] {
+  return [principalOf(request).organisation, (request.params as { watch_id: string }).watch_id]
+}
+
+async function foundWatch(request: FastifyRequest, { watches }: Running): Promise<Watch> {
+  return found(await watches.find(...keyOf(request)), request)
+}
+
+function found(watch: Watch | null, request: FastifyRequest): Watch {
+  if (watch !== null) return watch
+  throw noSuchWatch(keyOf(request)[1])
+}
+
+function noSuchWatch(id: string): ApiError {
+  return invalidRequest(`No such watch: ${id.slice(0, 200)}`, 'watch_id', { status: 404, code: 'watch_not_found' })
+}
+
+const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
+
+function toBody({ id, createdAt, settings, paused, seq }: Watch, { watchRunner }: Running): WatchBody {
+  const report: Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'> = paused
+    ? { ...NOT_RUNNING, status: 'paused', reason: null }
+    : (watchRunner.report(id) ?? { ...NOT_RUNNING, status: 'waiting', reason: WAITING })
+  const { model, name, source, fps, motion, questions, record, keep_days, metadata } = settings
+  return {
+    ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
+    ...{ model, name, source, fps, motion, questions: questions as unknown as WatchBody['questions'] },
+    ...{ record, keep_days, metadata: metadata as WatchBody['metadata'] },
+    ...report,
+    last_seq: seq,
+  }
+}

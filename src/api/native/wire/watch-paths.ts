@@ -1,0 +1,149 @@
+import './watch.ts'
+import { inPath, json, ok, operation, type Paths, paging, query, ref, stream } from '../../http/wire/describe.ts'
+
+const WATCH_ID = inPath('watch_id', 'The id of the watch, which begins with `watch_`.')
+const PICTURE = { schema: ref('WatchPicture') }
+const OF_ONE = [401, 403, 404, 429, 503]
+const WITH_BODY = [400, 401, 403, 408, 413, 415, 429, 503]
+const FRAME_TIME = {
+  name: 'x-frame-time',
+  in: 'header',
+  description: 'When the frame was taken. Events repeat it, and nothing depends on it.',
+  schema: { type: 'string', format: 'date-time' },
+}
+const LAST_EVENT = {
+  name: 'last-event-id',
+  in: 'header',
+  description: 'Start after the event with this number. Clients send it when they connect again.',
+  schema: { type: 'integer', minimum: 0 },
+}
+
+export const WATCH_PATHS: Paths = {
+  '/v1/watches': {
+    post: operation({
+      id: 'createWatch',
+      tag: 'watches',
+      summary: 'Register standing questions; needs a key of scope `watch`',
+      body: json('WatchRequest'),
+      replies: { 201: { description: 'The watch, which waits for frames.', content: json('Watch') } },
+      errors: WITH_BODY,
+    }),
+    get: operation({
+      id: 'listWatches',
+      tag: 'watches',
+      summary: 'The watches of the organisation, newest first',
+      parameters: paging('watch', { most: 100, usual: 20 }),
+      replies: ok('A page of watches.', json('WatchList')),
+      errors: [400, 401, 403, 429, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}': {
+    get: operation({
+      id: 'retrieveWatch',
+      tag: 'watches',
+      summary: 'One watch, and how it goes',
+      limited: false,
+      parameters: [WATCH_ID],
+      replies: ok('The watch.', json('Watch')),
+      errors: [401, 403, 404, 503],
+    }),
+    patch: operation({
+      id: 'changeWatch',
+      tag: 'watches',
+      summary: 'Change a watch from its next look on; questions that stay the same keep their events',
+      parameters: [WATCH_ID],
+      body: json('WatchChange'),
+      replies: ok('The watch.', json('Watch')),
+      errors: [...WITH_BODY, 404],
+    }),
+    delete: operation({
+      id: 'deleteWatch',
+      tag: 'watches',
+      summary: 'Delete a watch with its events and their frames',
+      parameters: [WATCH_ID],
+      replies: ok('The watch is deleted.', json('DeletedWatch')),
+      errors: OF_ONE,
+    }),
+  },
+  '/v1/watches/{watch_id}/pause': {
+    post: operation({
+      id: 'pauseWatch',
+      tag: 'watches',
+      summary: 'Look no longer',
+      parameters: [WATCH_ID],
+      replies: ok('The watch.', json('Watch')),
+      errors: OF_ONE,
+    }),
+  },
+  '/v1/watches/{watch_id}/resume': {
+    post: operation({
+      id: 'resumeWatch',
+      tag: 'watches',
+      summary: 'Look again',
+      parameters: [WATCH_ID],
+      replies: ok('The watch.', json('Watch')),
+      errors: OF_ONE,
+    }),
+  },
+  '/v1/watches/{watch_id}/events': {
+    get: operation({
+      id: 'listWatchEvents',
+      tag: 'watches',
+      summary: 'The events of a watch that are kept, in order',
+      limited: false,
+      parameters: [
+        WATCH_ID,
+        query('after', 'Start after the event with this number.', { type: 'integer', minimum: 0, default: 0 }),
+        query('limit', 'Maximum number in a page.', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+      ],
+      replies: ok('A page of events.', json('WatchEventList')),
+      errors: [400, 401, 403, 404, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}/stream': {
+    get: operation({
+      id: 'streamWatch',
+      tag: 'watches',
+      summary: 'Events as they happen; the number of each is its `id`',
+      limited: false,
+      parameters: [
+        WATCH_ID,
+        LAST_EVENT,
+        query('after', 'The same, for the first connection.', { type: 'integer', minimum: 0 }),
+        query('looks', 'Whether to send every look too.', { type: 'boolean', default: false }),
+      ],
+      replies: ok('Events, until the client leaves or the watch is deleted.', stream('WatchStreamEvent')),
+      errors: [400, 401, 403, 404, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}/frame': {
+    get: operation({
+      id: 'retrieveWatchFrame',
+      tag: 'watches',
+      summary: 'The newest frame that was looked at, as it was sent',
+      limited: false,
+      parameters: [WATCH_ID],
+      replies: ok('The frame.', { 'image/jpeg': PICTURE, 'image/png': PICTURE, 'image/webp': PICTURE }),
+      errors: [401, 403, 404, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}/frames': {
+    post: operation({
+      id: 'pushWatchFrame',
+      tag: 'watches',
+      summary: 'Send a frame: a JPEG, PNG or WebP of at most 20 MB',
+      limited: false,
+      parameters: [
+        WATCH_ID,
+        FRAME_TIME,
+        query('wait', 'Whether to wait for the look.', { type: 'boolean', default: false }),
+      ],
+      body: { 'application/octet-stream': PICTURE, 'image/jpeg': PICTURE, 'image/png': PICTURE, 'image/webp': PICTURE },
+      replies: {
+        200: { description: 'The answers of the look.', content: json('WatchFrame') },
+        202: { description: 'The frame is being looked at, or was dropped.', content: json('WatchFrame') },
+      },
+      errors: [400, 401, 403, 404, 408, 409, 413, 415, 500, 503, 504],
+    }),
+  },
+}

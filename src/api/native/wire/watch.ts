@@ -1,0 +1,241 @@
+import { z } from 'zod'
+import { EVENT_TYPES } from '../../../watches/watch-events.ts'
+import { bodyFormat } from '../../http/body/body-format.ts'
+import { page, requestSchemas, requests, responseSchemas, responses } from '../../http/wire/components.ts'
+import { metadataPairs } from '../../http/wire/metadata.ts'
+import { choice, count, predicate, score } from '../../surfaces/openai/wire/decision-request.ts'
+import { answer, edges } from '../../surfaces/openai/wire/decision-response.ts'
+
+const MOST_QUESTIONS = 64
+const LONGEST_INSTRUCTIONS = 4_000
+const MOST_COUNTED = 20
+const LONGEST_SECONDS = 3_600
+const DAY_SECONDS = 86_400
+
+const share = z.number().min(0).max(1)
+const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
+const rule = {
+  above: share.default(RULE.above).describe('An event starts when the value has been at least this.'),
+  below: share.default(RULE.below).describe('An event ends when the value has been less than this.'),
+  for_seconds: z.number().min(0).max(LONGEST_SECONDS).default(RULE.for_seconds),
+  clear_seconds: z.number().min(0).max(LONGEST_SECONDS).default(RULE.clear_seconds),
+  cooldown_seconds: z
+    .number()
+    .min(0)
+    .max(DAY_SECONDS)
+    .default(RULE.cooldown_seconds)
+    .describe('How long after the end of an event no other starts.'),
+}
+const evidence = requests
+  .strictObject('WatchEvidence', {
+    type: z.literal('x_box'),
+    instructions: z.string().min(1).max(400).describe('What to look for in the first frame of an event.'),
+  })
+  .nullable()
+  .default(null)
+const asked = {
+  name: z.string().min(1).max(256),
+  instructions: z.string().min(1).max(LONGEST_INSTRUCTIONS),
+  evidence,
+}
+
+const event = requests.strictObject('WatchEventRule', rule)
+const eventOfChoice = requests.strictObject('WatchChoiceEventRule', {
+  ...rule,
+  values: z
+    .array(z.union([z.string(), z.boolean()]))
+    .min(1)
+    .describe('The choices whose probabilities are added up.'),
+})
+const eventOfNumber = requests.strictObject('WatchNumberEventRule', {
+  ...rule,
+  at_least: z.int().min(1).describe('The probability counts that the number, or the level from 0, is at least this.'),
+})
+const question = requests.union('WatchQuestion', 'type', [
+  requests.strictObject('WatchPredicate', { ...predicate.shape, ...asked, event: event.nullable().default(RULE) }),
+  requests.strictObject('WatchChoice', { ...choice.shape, ...asked, event: eventOfChoice.nullable().default(null) }),
+  requests.strictObject('WatchScore', { ...score.shape, ...asked, event: eventOfNumber.nullable().default(null) }),
+  requests.strictObject('WatchCount', { ...count.shape, ...asked, event: eventOfNumber.nullable().default(null) }),
+])
+type QuestionBody = z.output<typeof question>
+
+const questions = z
+  .array(question)
+  .min(1)
+  .max(MOST_QUESTIONS)
+  .superRefine((questions, context) => {
+    const names = new Set<string>()
+    for (const [i, one] of questions.entries()) {
+      const [path, message] = faultOf(one, names) ?? []
+      if (path !== undefined) context.addIssue({ code: 'custom', path: [i, ...path], message: message! })
+      names.add(one.name)
+    }
+  })
+
+/** What is wrong with a question as a whole: where, and what; null for nothing. */
+function faultOf(one: QuestionBody, names: ReadonlySet<string>): [path: (string | number)[], message: string] | null {
+  if (names.has(one.name)) return [['name'], 'another question has this name']
+  const { event } = one
+  if (event === null) return null
+  if (event.below >= event.above) return [['event', 'below'], `expected less than 'above', which is ${event.above}`]
+  if (one.type === 'choice') {
+    const known = new Set(one.choices.map(({ value }) => value))
+    const unknown = one.event!.values.findIndex((value) => !known.has(value))
+    return unknown === -1 ? null : [['event', 'values', unknown], 'expected one of the choices']
+  }
+  const most = one.type === 'score' ? one.levels.length - 1 : one.type === 'x_count' ? (one.max ?? MOST_COUNTED) : null
+  if (most === null || !('at_least' in event) || event.at_least <= most) return null
+  return [['event', 'at_least'], `expected at most ${most}`]
+}
+
+const source = requests.strictObject('WatchSource', {
+  type: z.literal('push', {
+    error: "expected 'push': clients send frames to /v1/watches/{watch_id}/frames. Other sources are not offered",
+  }),
+})
+const name = z.string().max(256).nullable()
+const fps = z.number().min(0.05).max(10)
+const motion = requests
+  .strictObject('WatchMotion', {
+    share: share.default(0.01).describe('The share of the picture that must have changed.'),
+    at_least_every_seconds: z.number().min(0).max(DAY_SECONDS).default(60),
+  })
+  .nullable()
+const record = requests.strictObject('WatchRecord', {
+  frame: z.boolean().default(true).describe('Whether the first frame of an event becomes a file.'),
+})
+const metadata = metadataPairs().register(requestSchemas, { id: 'WatchMetadata' }).nullable()
+const keepDays = z.int().min(1).max(365)
+
+/** Body of `POST /v1/watches`. Unknown keys are rejected. */
+export const watchRequest = requests.strictObject('WatchRequest', {
+  model: z.string(),
+  name: name.default(null),
+  source,
+  fps: fps.default(1).describe('Looks in a second, at most.'),
+  motion: motion
+    .default({ share: 0.01, at_least_every_seconds: 60 })
+    .describe('Frames in which nothing has moved are not looked at. Null: all are.'),
+  questions,
+  record: record.default({ frame: true }),
+  keep_days: keepDays.default(7).describe('How long events and their frames are kept.'),
+  metadata: metadata.default(null),
+})
+export const watchBody = bodyFormat(import.meta.url, 'watchRequest', watchRequest)
+
+/** Body of `PATCH /v1/watches/{watch_id}`: what is to change. */
+export const watchChange = requests.strictObject('WatchChange', {
+  model: z.string().optional(),
+  name: name.optional(),
+  fps: fps.optional(),
+  motion: motion.optional(),
+  questions: questions.optional(),
+  record: record.optional(),
+  keep_days: keepDays.optional(),
+  metadata: metadata.optional(),
+})
+export const watchChangeBody = bodyFormat(import.meta.url, 'watchChange', watchChange)
+
+/** Body of `POST /v1/watches/{watch_id}/frames`, for `openapi.json` only. */
+export const watchPicture = z.string().meta({ format: 'binary' }).register(requestSchemas, { id: 'WatchPicture' })
+
+const number = z.int().min(0)
+const dropped = responses.object('WatchDropped', { busy: number, rate: number, still: number })
+const counts = responses.object('WatchCounts', {
+  frames: number,
+  looks: number,
+  failed: number,
+  suppressed: number.describe('Events that were not told, because a question had 60 in an hour.'),
+  dropped,
+})
+const givenQuestion = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'GivenWatchQuestion' })
+const givenMetadata = z.record(z.string(), z.string()).register(responseSchemas, { id: 'GivenWatchMetadata' })
+
+export const watch = responses.object('Watch', {
+  id: z.string(),
+  object: z.literal('watch'),
+  created_at: z.int(),
+  model: z.string(),
+  name: z.string().nullable(),
+  source: responses.object('GivenWatchSource', { type: z.literal('push') }),
+  fps: z.number(),
+  motion: responses.object('GivenWatchMotion', { share, at_least_every_seconds: z.number() }).nullable(),
+  questions: z.array(givenQuestion).describe('As they were sent, with all defaults.'),
+  record: responses.object('GivenWatchRecord', { frame: z.boolean() }),
+  keep_days: z.int(),
+  metadata: givenMetadata.nullable(),
+  status: z.enum(['starting', 'running', 'paused', 'offline', 'waiting']),
+  reason: z.string().nullable().describe('Why it does not run.'),
+  last_seq: number.describe('The number of its last event; 0 before the first one.'),
+  counts: counts.nullable().describe('Since the server started to run it; null while it does not.'),
+  looked_fps: z.number().min(0),
+  lag_ms: z.int().nullable().describe('From the arrival of the last frame to the end of its look.'),
+})
+export const watchList = responses.object('WatchList', page(watch, z.string().nullable()))
+export const deletedWatch = responses.object('DeletedWatch', {
+  id: z.string(),
+  object: z.literal('watch'),
+  deleted: z.literal(true),
+})
+
+const moment = z.string().meta({ format: 'date-time' })
+const frameAbout = {
+  number,
+  time: moment.describe('When it arrived, by the server’s clock.'),
+  camera_time: moment.nullable().describe('What `x-frame-time` said.'),
+  width: number,
+  height: number,
+}
+const eventFrame = responses.object('WatchEventFrame', { ...frameAbout, file_id: z.string().nullable() })
+const gap = responses.object('WatchGap', { from: moment, to: moment })
+const ofEvents = 'Only of events that start or end.'
+const eventData = responses.object('WatchEventData', {
+  watch: z.string(),
+  name: z.string().nullable(),
+  seq: number.describe('From 1, without gaps.'),
+  happening: z.string().optional().describe(`The same for the start and the end of one event. ${ofEvents}`),
+  question: z.string().optional(),
+  reason: z.string().nullable().optional(),
+  probability: share.nullable().optional().describe('Of the look; null if it was unsure, or if there was none.'),
+  answer: answer.nullable().optional(),
+  started_at: moment.optional(),
+  ended_at: moment.nullable().optional(),
+  peak_probability: share.optional(),
+  gaps: z.array(gap).optional().describe(`Times in which nothing was seen. ${ofEvents}`),
+  frame: eventFrame.nullable().optional(),
+  box: edges.nullable().optional().describe('Where the evidence is, as fractions of the picture’s sides.'),
+  from: moment.optional().describe('When frames were last seen.'),
+  to: moment.optional(),
+})
+export const watchEvent = responses.object('WatchEvent', {
+  id: z.string(),
+  object: z.literal('event'),
+  type: z.enum(EVENT_TYPES),
+  created_at: z.int(),
+  data: eventData,
+})
+export const watchEventList = responses.object('WatchEventList', {
+  object: z.literal('list'),
+  data: z.array(watchEvent),
+  has_more: z.boolean(),
+})
+
+const answers = z.array(answer)
+/** An event of a stream that is a look. It has no number, and is not kept. */
+export const watchLook = responses.object('WatchLook', {
+  object: z.literal('look'),
+  watch: z.string(),
+  still: z.boolean().describe('Whether nothing had moved, so that the answers are those of the look before.'),
+  frame: responses.object('WatchLookFrame', frameAbout),
+  answers,
+})
+export const watchStreamEvent = z.union([watchEvent, watchLook]).register(responseSchemas, { id: 'WatchStreamEvent' })
+
+export const watchFrame = responses.object('WatchFrame', {
+  frame: number.describe('The number of the frame, from 1 since the server started to run the watch.'),
+  dropped: z.enum(['busy', 'rate', 'still']).optional().describe('Why it is not looked at.'),
+  answers: answers.optional().describe('With `wait`.'),
+})
+
+export type WatchBody = z.output<typeof watch>
+export type WatchListBody = z.output<typeof watchList>

@@ -1,0 +1,217 @@
+import { SortedIds } from '../files/file-id.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
+import { bridge, type Gap, IDLE, type Moment, tick } from './event-state.ts'
+import { type LookAnswer, probabilityIn } from './question-value.ts'
+import type { HeldWatch, Progress, Told, WatchDesk } from './watch-desk.ts'
+import {
+  type EventDraft,
+  endedEvent,
+  type FrameAbout,
+  gapEvent,
+  offlineEvent,
+  onlineEvent,
+  startedEvent,
+  suppressedEvent,
+} from './watch-events.ts'
+import { readMemory, storedMemory, type Tracked, type WatchMemory, withQuestions } from './watch-memory.ts'
+import { ruleOf, silenceOf } from './watch-settings.ts'
+
+/** What a look, or a frame in which nothing has moved, says. */
+interface Finding {
+  readonly moment: Moment
+  readonly about: FrameAbout
+  /** In the order of the questions. */
+  readonly answers: readonly LookAnswer[]
+  /** Asks further questions about the frame. */
+  evidence(questions: readonly object[]): Promise<readonly (LookAnswer | null)[]>
+  /** The frame to keep, where something starts; null where there is no room for it. */
+  picture(): Promise<Told['picture']>
+  /** Why nothing was seen before, if that was long. */
+  readonly after: 'silent' | 'waiting'
+}
+
+export interface EventTrackerOptions {
+  readonly desk: WatchDesk
+  /** The shortest time without frames that counts as silence. */
+  readonly silenceMs: number
+  readonly onTold: (id: string) => void
+}
+
+/** More starts of one question's events are not told. */
+const MOST_STARTS = 60
+const STARTS_MS = 3_600_000
+
+/**
+ * Knows the events of one watch, and tells their changes. It knows only what has been stored: after a failure that leaves
+ * open whether that has happened, it reads what is stored.
+ */
+export class EventTracker {
+  readonly #options: EventTrackerOptions
+  readonly #ids = new SortedIds('wev_')
+  #memory: WatchMemory
+  #seq: number
+  #lastTick: Moment | null
+  /** Whether the watch was stopped since the last tick. */
+  #wasStopped: boolean
+  /** Whether what is stored may differ from what is known. */
+  #isUnsure = false
+  /** Whether the next events are told without their picture, which could not be stored. */
+  #isPictureless = false
+  suppressed = 0
+
+  constructor(watch: HeldWatch, now: Moment, options: EventTrackerOptions) {
+    this.#options = options
+    this.#memory = readMemory(watch.memory, watch.settings.questions, now)
+    this.#seq = watch.seq
+    this.#lastTick = momentOf(watch.seenAt, now)
+    this.#wasStopped = watch.seenAt !== null
+  }
+
+  get isOffline(): boolean {
+    return this.#memory.isOffline
+  }
+
+  progress(now: Moment): Progress {
+    return { seq: this.#seq, memory: storedMemory(this.#memory, now), seenAt: this.#lastTick?.time ?? null }
+  }
+
+  async settle(watch: HeldWatch, finding: Finding): Promise<void> {
+    await this.#makeSure(watch, finding.moment)
+    const { moment, answers } = finding
+    const gap = this.#gapBefore(watch, moment)
+    const events: EventDraft[] = []
+    if (this.isOffline) events.push(onlineEvent({ from: this.#lastTick?.time ?? moment.time, to: moment.time }))
+    if (gap !== null && (this.#wasStopped || !this.isOffline)) {
+      events.push(gapEvent(gap, this.#wasStopped ? 'stopped' : finding.after))
+    }
+    const steps = this.#memory.tracked.map((tracked, i) => this.#stepOf(tracked, answers[i]!, gap, moment))
+    const boxes = await this.#boxesFor(steps, finding)
+    for (const { before, next, seen, ended } of steps) {
+      for (const one of ended) events.push(endedEvent(before, one.isBefore ? NOTHING : seen, one))
+      if (next.happening !== null && next.happening !== before.happening) {
+        events.push(startedEvent(next, seen, boxes.get(next) ?? null))
+      }
+      if (next.isSuppressed && !before.isSuppressed) events.push(suppressedEvent(next, seen))
+    }
+    const memory = { isOffline: false, tracked: steps.map(({ next }) => next) }
+    if (events.length > 0) await this.#tell(watch, events, memory, finding)
+    this.suppressed += steps.filter(({ next, before }) => next.isSuppressed && !before.isSuppressed).length
+    this.#memory = memory
+    this.#lastTick = moment
+    this.#wasStopped = false
+  }
+
+  /** Null where frames have come as usual. */
+  #gapBefore({ settings }: HeldWatch, now: Moment): Gap | null {
+    const last = this.#lastTick
+    if (last === null) return null
+    const isLong = now.at - last.at > silenceOf(settings, this.#options.silenceMs)
+    return isLong || this.#wasStopped ? { from: last.time, to: now.time } : null
+  }
+
+  #stepOf(before: Tracked, answer: LookAnswer, gap: Gap | null, now: Moment) {
+    const { question } = before
+    const probability = probabilityIn(question, answer)
+    const seen = { probability, answer }
+    if (question.event === null) return { before, next: before, seen, ended: [] }
+    const bridged = gap === null ? null : bridge(before.state, gap)
+    const rule = ruleOf(question.event)
+    const { state, change } = tick(bridged?.state ?? before.state, rule, probability, now)
+    const overGap = bridged?.change ?? null
+    const ended = [
+      ...(overGap === null || overGap === 'started' ? [] : [{ ...overGap, isBefore: true }]),
+      ...(change === null || change === 'started' ? [] : [{ ...change, isBefore: false }]),
+    ]
+    const starts = before.starts.filter((at) => now.at - at < STARTS_MS)
+    const next = { question, state, happening: state.on ? before.happening : null, starts, isSuppressed: false }
+    const isFull = starts.length >= MOST_STARTS
+    if (change !== 'started') {
+      return { before, next: { ...next, isSuppressed: before.isSuppressed && isFull }, seen, ended }
+    }
+    if (isFull) {
+      const blocked = { ...IDLE, blockedUntil: starts[0]! + STARTS_MS }
+      return { before, next: { ...next, state: blocked, isSuppressed: true }, seen, ended }
+    }
+    return { before, next: { ...next, happening: this.#ids.next().id, starts: [...starts, now.at] }, seen, ended }
+  }
+
+  /** The places of what has started, for questions that have something to look for. */
+  async #boxesFor(
+    steps: readonly { readonly before: Tracked; readonly next: Tracked }[],
+    { evidence }: Finding,
+  ): Promise<ReadonlyMap<Tracked, object | null>> {
+    const wanted = steps.flatMap(({ before, next }) =>
+      next.happening !== null && next.happening !== before.happening && next.question.evidence !== null ? [next] : [],
+    )
+    if (wanted.length === 0) return new Map()
+    const found = await evidence(wanted.map(({ question }) => question.evidence!))
+    return new Map(wanted.map((tracked, i) => [tracked, found[i]?.box ?? null]))
+  }
+
+  /** Tells that no frames come. @param last when the last one came. */
+  async tellSilence(watch: HeldWatch, last: Moment): Promise<void> {
+    await this.#makeSure(watch, last)
+    const memory = { ...this.#memory, isOffline: true }
+    await this.#tell(watch, [offlineEvent(this.#lastTick ?? last)], memory, null)
+    this.#memory = memory
+  }
+
+  /** Takes over other settings. Events of questions that have changed end. */
+  async change(watch: HeldWatch, now: Moment): Promise<void> {
+    await this.#makeSure(watch, now)
+    const { memory, ended } = withQuestions(this.#memory, watch.settings.questions)
+    const events = ended.map((one) => endedEvent(one, NOTHING, { endedAt: now.time, reason: 'changed' }))
+    if (events.length > 0) await this.#tell(watch, events, memory, null)
+    this.#memory = memory
+  }
+
+  async #tell(
+    watch: HeldWatch,
+    events: readonly EventDraft[],
+    memory: WatchMemory,
+    finding: Finding | null,
+  ): Promise<void> {
+    const now = finding?.moment ?? this.#lastTick
+    const hasStarted = events.some(({ type }) => type === 'watch.event.started')
+    const picture = (hasStarted && !this.#isPictureless && (await finding?.picture())) || null
+    const told = {
+      ...{ events, picture, frame: finding?.about ?? null },
+      memory: storedMemory(memory, now ?? { at: performance.now(), time: Date.now() }),
+      seenAt: now?.time ?? Date.now(),
+    }
+    try {
+      const seq = await this.#options.desk.tell(watch, told)
+      if (seq === null) throw serviceUnavailable('Another server runs the watch', 5)
+      this.#seq = seq
+      this.#isPictureless = false
+    } catch (error) {
+      this.#isUnsure = true
+      this.#isPictureless = picture !== null
+      throw error
+    }
+    this.#options.onTold(watch.id)
+  }
+
+  /** Reads what is stored, where that may differ from what is known. @throws ApiError 503 */
+  async #makeSure(watch: HeldWatch, now: Moment): Promise<void> {
+    if (!this.#isUnsure) return
+    const stored = await this.#options.desk.take(watch.id)
+    if (stored === null) throw serviceUnavailable('Another server runs the watch', 5)
+    if (stored.seq !== this.#seq) {
+      this.#memory = readMemory(stored.memory, watch.settings.questions, now)
+      this.#seq = stored.seq
+      this.#lastTick = momentOf(stored.seenAt, now)
+      this.#wasStopped = false
+      this.#options.onTold(watch.id)
+    }
+    this.#isUnsure = false
+  }
+}
+
+/** A time that was stored, by the clock of this process. */
+function momentOf(seenAt: Date | null, now: Moment): Moment | null {
+  const time = seenAt?.getTime()
+  return time === undefined ? null : { at: now.at - now.time + time, time }
+}
+
+const NOTHING = { probability: null, answer: null }

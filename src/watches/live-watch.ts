@@ -1,0 +1,275 @@
+import type { KeyOwners } from '../accounts/authenticator.ts'
+import type { Principal } from '../accounts/principal.ts'
+import type { Files } from '../files/files.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import { InlineMedia } from '../media/inline-media.ts'
+import type { MediaLoader } from '../media/media-loader.ts'
+import type { Size } from '../media/pixels.ts'
+import type { Moment } from './event-state.ts'
+import { EventTracker } from './event-tracker.ts'
+import type { Look, LookReport, Pushed, PushedFrame } from './look.ts'
+import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
+import { COMPARED, greyOf, motionBetween } from './motion.ts'
+import type { LookAnswer } from './question-value.ts'
+import type { HeldWatch, Progress, WatchDesk } from './watch-desk.ts'
+import { type FrameAbout, isoTime } from './watch-events.ts'
+import { askedOf, silenceOf } from './watch-settings.ts'
+
+export interface LiveWatchOptions {
+  readonly desk: WatchDesk
+  readonly keys: KeyOwners
+  readonly files: Pick<Files, 'checkStorage'>
+  readonly media: Pick<MediaLoader, 'open'>
+  readonly look: Look
+  /** The shortest time without frames that counts as silence. */
+  readonly silenceMs: number
+  /** Called when events have been told. */
+  readonly onTold: (id: string) => void
+  /** Called with every look, which may have been one at a frame in which nothing moved. */
+  readonly onLook: (id: string, look: LookReport) => void
+}
+
+/** A frame may come this much of the usual distance too early. */
+const TOLERANCE = 1 / 4
+/** The newest frame is kept for clients up to this size. */
+const MOST_KEPT_BYTES = 4 * 2 ** 20
+/** How long the owner of a key is known. */
+const OWNER_MS = 5_000
+
+interface Frame extends PushedFrame {
+  readonly about: FrameAbout
+  readonly moment: Moment
+}
+
+/** Runs one watch on this server: it takes frames, looks at some of them, and tells what has changed. */
+export class LiveWatch {
+  #watch: HeldWatch
+  readonly #options: LiveWatchOptions
+  readonly #events: EventTracker
+  readonly #stop = new AbortController()
+  readonly #counts = new LookCounts()
+  /** When the last frame that was not too early should have come. */
+  #slot = Number.NEGATIVE_INFINITY
+  /** When the last frame came; null before the first one. */
+  #lastFrame: Moment | null
+  /** Why the last look failed; null after one that did not. */
+  #failure: string | null = null
+  #newest: PushedFrame | null = null
+  /** The last look; null where the next frame must be looked at. */
+  #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
+  #owner: { readonly principal: Principal; readonly until: number } | null = null
+  /** Work on a frame, or on what is told without one; null while there is none. */
+  #work: Promise<unknown> | null = null
+  #changed: HeldWatch | null = null
+
+  constructor(watch: HeldWatch, options: LiveWatchOptions) {
+    this.#watch = watch
+    this.#options = options
+    const now = momentNow()
+    this.#events = new EventTracker(watch, now, options)
+    this.#lastFrame = watch.seenAt === null ? null : now
+  }
+
+  get organisation(): string {
+    return this.#watch.organisationId
+  }
+
+  get version(): number {
+    return (this.#changed ?? this.#watch).version
+  }
+
+  get newest(): PushedFrame | null {
+    return this.#newest
+  }
+
+  get progress(): Progress {
+    return this.#events.progress(momentNow())
+  }
+
+  report(): WatchReport {
+    const { isOffline, suppressed } = this.#events
+    const reason = isOffline ? 'No frames come' : this.#failure
+    const status = isOffline
+      ? 'offline'
+      : reason !== null
+        ? 'waiting'
+        : this.#counts.looks === 0
+          ? 'starting'
+          : 'running'
+    return { status, reason, ...this.#counts.report(suppressed) }
+  }
+
+  /**
+   * Takes a frame, unless it is dropped. Nothing queues: while a frame is looked at, others are dropped.
+   * @param waits whether to resolve only after the look.
+   * @throws ApiError 400 for bytes that are no picture; where it waits, also the errors of the look.
+   */
+  async push(pushed: PushedFrame, waits: boolean): Promise<Pushed> {
+    const moment = momentNow()
+    const number = ++this.#counts.frames
+    this.#lastFrame = moment
+    const dropped = this.#work !== null ? 'busy' : this.#isEarly(moment) ? 'rate' : null
+    if (dropped !== null) return this.#drop(number, dropped)
+    const opened = Promise.withResolvers<'still' | null>()
+    const work = this.#run(async () => {
+      try {
+        await this.#applyChange()
+        const { grey, original } = await this.#open(pushed.bytes)
+        const about = {
+          ...{ number, time: isoTime(moment.time), camera_time: pushed.cameraTime?.toISOString() ?? null },
+          ...original,
+        }
+        const frame = { ...pushed, about, moment }
+        const still = this.#stillAnswers(grey, moment)
+        opened.resolve(still === null ? null : 'still')
+        return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
+      } catch (error) {
+        this.#noteFailure(error)
+        opened.reject(error)
+        throw error
+      }
+    })
+    if ((await opened.promise) === 'still') return this.#drop(number, 'still')
+    return waits ? { frame: number, answers: await work } : { frame: number }
+  }
+
+  /** A frame that is no picture is the client's mistake. */
+  #noteFailure(error: unknown): void {
+    if (error instanceof ApiError && error.path !== null) return
+    this.#failure = error instanceof ApiError ? error.message : 'Internal error'
+    this.#counts.failed++
+  }
+
+  #drop(frame: number, dropped: DropReason): Pushed {
+    this.#counts.dropped[dropped]++
+    return { frame, dropped }
+  }
+
+  #isEarly({ at }: Moment): boolean {
+    const distance = 1000 / this.#watch.settings.fps
+    if (at < this.#slot + distance * (1 - TOLERANCE)) return true
+    this.#slot = Math.max(this.#slot + distance, at)
+    return false
+  }
+
+  /** Decodes a frame at the size at which frames are compared. @throws ApiError 400 */
+  async #open(bytes: Uint8Array): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
+    const { signal } = this.#stop
+    using media = this.#options.media.open(this.#watch.organisationId, signal)
+    const reference = { type: 'inline', media: new InlineMedia(bytes) } as const
+    const { image, original } = await media.image({ reference, param: 'frame', signal }, COMPARED)
+    return { grey: greyOf(image), original }
+  }
+
+  /** The answers of the last look, if nothing has moved since; else null. */
+  #stillAnswers(grey: Uint8Array, { at }: Moment): readonly LookAnswer[] | null {
+    const { motion } = this.#watch.settings
+    const last = this.#last
+    if (motion === null || last === null || at - last.at >= motion.at_least_every_seconds * 1000) return null
+    return motionBetween(grey, last.grey) > motion.share ? null : last.answers
+  }
+
+  async #look(frame: Frame, grey: Uint8Array): Promise<readonly LookAnswer[]> {
+    const { model, questions } = this.#watch.settings
+    const answers = await this.#ask(model, questions.map(askedOf), frame)
+    await this.#settle(frame, answers, false)
+    this.#last = { grey, at: frame.moment.at, answers }
+    return answers
+  }
+
+  async #ask(model: string, questions: readonly object[], { bytes }: Frame): Promise<readonly LookAnswer[]> {
+    const principal = await this.#principal()
+    const { signal } = this.#stop
+    return this.#options.look({ watch: this.#watch.id, principal, model, questions, frame: bytes, signal })
+  }
+
+  /** Tells what the answers change. Only what has been stored counts. */
+  async #settle(frame: Frame, answers: readonly LookAnswer[], still: boolean): Promise<readonly LookAnswer[]> {
+    const { id, settings } = this.#watch
+    if (frame.bytes.byteLength <= MOST_KEPT_BYTES) this.#newest = frame
+    const { about, bytes, contentType, moment } = frame
+    const evidence = async (questions: readonly object[]) =>
+      this.#ask(settings.model, questions, frame).catch(() => questions.map(() => null))
+    const picture = async () =>
+      settings.record.frame && (await this.#hasRoom(bytes.byteLength)) ? { bytes, contentType } : null
+    await this.#events.settle(this.#watch, {
+      ...{ moment, about, answers, evidence, picture },
+      after: this.#failure === null ? 'silent' : 'waiting',
+    })
+    this.#failure = null
+    this.#counts.settled(moment.at, still)
+    this.#options.onLook(id, { frame: about, still, answers })
+    return answers
+  }
+
+  async #hasRoom(bytes: number): Promise<boolean> {
+    try {
+      await this.#options.files.checkStorage(await this.#principal(), bytes)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async #principal(): Promise<Principal> {
+    const now = performance.now()
+    if (this.#owner !== null && now < this.#owner.until) return this.#owner.principal
+    const { keyId, organisationId } = this.#watch
+    const principal = await this.#options.keys.ownerOf(keyId, organisationId)
+    if (principal === 'elsewhere')
+      throw serviceUnavailable('The key that registered the watch is not this server’s', 30)
+    if (principal === null) {
+      throw invalidRequest('The key that registered the watch is revoked or has expired; register it again', null, {
+        status: 403,
+      })
+    }
+    this.#owner = { principal, until: now + OWNER_MS }
+    return principal
+  }
+
+  /** Changes take effect at the next look. */
+  change(watch: HeldWatch): void {
+    this.#changed = watch
+  }
+
+  /** Tells of silence, and of changes that no frame has come for. */
+  async check(): Promise<void> {
+    if (this.#work !== null) return
+    if (this.#changed !== null) await this.#run(() => this.#applyChange())
+    const last = this.#lastFrame
+    const silence = silenceOf(this.#watch.settings, this.#options.silenceMs)
+    if (last === null || this.#events.isOffline || momentNow().at - last.at <= silence) return
+    await this.#run(() => this.#events.tellSilence(this.#watch, last))
+  }
+
+  async #applyChange(): Promise<void> {
+    const watch = this.#changed
+    if (watch === null) return
+    await this.#events.change(watch, momentNow())
+    this.#watch = watch
+    this.#last = null
+    if (this.#changed === watch) this.#changed = null
+  }
+
+  /** One work at a time. */
+  #run<Result>(work: () => Promise<Result>): Promise<Result> {
+    const running = work()
+    const ended = running
+      .catch(() => {})
+      .then(() => {
+        if (this.#work === ended) this.#work = null
+      })
+    this.#work = ended
+    return running
+  }
+
+  /** Aborts a look that runs, and waits for its end. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#work
+  }
+}
+
+function momentNow(): Moment {
+  return { at: performance.now(), time: Date.now() }
+}

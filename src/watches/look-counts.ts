@@ -1,0 +1,54 @@
+/** Why a frame is not looked at. */
+export type DropReason = 'busy' | 'rate' | 'still'
+
+/** What clients are told of a watch that runs. */
+export interface WatchReport extends Measured {
+  readonly status: 'starting' | 'running' | 'offline' | 'waiting'
+  readonly reason: string | null
+}
+
+interface Measured {
+  readonly counts: {
+    readonly frames: number
+    readonly looks: number
+    readonly failed: number
+    readonly suppressed: number
+    readonly dropped: Readonly<Record<DropReason, number>>
+  }
+  readonly looked_fps: number
+  readonly lag_ms: number | null
+}
+
+/** Looks by which their rate is measured. */
+const MEASURED = 10
+
+/** Counts what becomes of the frames of one watch. */
+export class LookCounts {
+  readonly dropped: Record<DropReason, number> = { busy: 0, rate: 0, still: 0 }
+  frames = 0
+  looks = 0
+  failed = 0
+  #lagMs: number | null = null
+  /** When the latest looks ended. */
+  #endedAt: readonly number[] = []
+
+  /** @param since when the frame came. */
+  settled(since: number, still: boolean): void {
+    const now = performance.now()
+    this.#lagMs = Math.round(now - since)
+    if (still) return
+    this.looks++
+    this.#endedAt = [...this.#endedAt, now].slice(-MEASURED)
+  }
+
+  report(suppressed: number): Measured {
+    const { frames, looks, failed, dropped } = this
+    const ended = this.#endedAt
+    const seconds = (ended.at(-1)! - ended[0]!) / 1000
+    return {
+      counts: { frames, looks, failed, suppressed, dropped: { ...dropped } },
+      looked_fps: ended.length < 2 ? 0 : Math.round(((ended.length - 1) / seconds) * 100) / 100,
+      lag_ms: this.#lagMs,
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import { sumOf } from '../lib/sum.ts'
+import type { WatchQuestion } from './watch-settings.ts'
+
+/** An answer as decisions give it, as far as a watch reads it. */
+export interface LookAnswer {
+  readonly type: string
+  readonly probability?: number
+  readonly probabilities?: readonly { readonly value: string | boolean | number; readonly probability: number }[]
+  readonly x_label_mass?: number
+  readonly box?: object | null
+}
+
+/** With less, the model would rather have said something else. */
+const LEAST_LABEL_MASS = 0.5
+
+/** How likely it is that what a question is about is there, from 0 to 1; null where the look is unsure or refused. */
+export function probabilityIn({ event }: WatchQuestion, answer: LookAnswer): number | null {
+  const { probability, probabilities, x_label_mass: labelMass = 0 } = answer
+  if (labelMass < LEAST_LABEL_MASS) return null
+  if (probabilities === undefined) return probability ?? null
+  const { values, at_least: least = 0 } = event ?? {}
+  const counts = (value: string | boolean | number) =>
+    values === undefined ? Number(value) >= least : values.some((one) => one === value)
+  return Math.min(
+    1,
+    sumOf(probabilities, (option) => (counts(option.value) ? option.probability : 0)),
+  )
+}

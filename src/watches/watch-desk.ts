@@ -1,0 +1,197 @@
+import { SortedIds } from '../files/file-id.ts'
+import type { Files, NewFile } from '../files/files.ts'
+import type { Draft } from '../storage/blob-store.ts'
+import type { Database, Transaction } from '../storage/database.ts'
+import { and, eq, sql } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
+import type { EventDraft, FrameAbout } from './watch-events.ts'
+import type { WatchSettings } from './watch-settings.ts'
+
+const { watches, watchEvents } = tables
+
+/** A watch that this server runs. */
+export interface HeldWatch {
+  readonly id: string
+  readonly organisationId: string
+  readonly keyId: string
+  readonly settings: WatchSettings
+  readonly version: number
+  readonly seq: number
+  readonly memory: string | null
+  readonly seenAt: Date | null
+}
+
+/** What is stored of a watch while it runs. */
+export interface Progress {
+  /** Of the last event that the memory knows. */
+  readonly seq: number
+  readonly memory: string
+  /** When the last frame was looked at, in Unix milliseconds; null before the first one. */
+  readonly seenAt: number | null
+}
+
+/** What a look has found. */
+export interface Told {
+  readonly events: readonly EventDraft[]
+  readonly memory: string
+  readonly seenAt: number
+  /** The frame of the look; null where there was none. */
+  readonly frame: FrameAbout | null
+  /** The bytes to keep of it, for events that start; null to keep none. */
+  readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | null
+}
+
+const EXPIRED_AT_ONCE = 1_000
+
+/**
+ * What running watches reads and writes in the database, as one server among others. A server *leases* a watch and must
+ * renew the lease; what a server that has died held is free when it ends. Every write names the lease that it relies on.
+ * An event, the number that it gets and what the watch then knows are one transaction, which comes before anything is sent.
+ */
+export class WatchDesk {
+  readonly #database: Database
+  readonly #files: Pick<Files, 'draft' | 'keepOutputs'>
+  readonly #owner: string
+  readonly #leaseSeconds: number
+  readonly #ids = new SortedIds('evt_')
+
+  /** @param owner names this server, for as long as it runs. */
+  constructor(
+    database: Database,
+    files: Pick<Files, 'draft' | 'keepOutputs'>,
+    { owner, leaseMs }: { readonly owner: string; readonly leaseMs: number },
+  ) {
+    this.#database = database
+    this.#files = files
+    this.#owner = owner
+    this.#leaseSeconds = leaseMs / 1000
+  }
+
+  /** The watches that this server may run, oldest first. */
+  open(): Promise<{ id: string; version: number }[]> {
+    return this.#database.execute(sql`
+      select id, version from watches
+      where not paused and (lease is null or lease = ${this.#owner} or leased_until <= now()) order by id`)
+  }
+
+  /** Leases a watch, unless another server has it. */
+  async take(id: string): Promise<HeldWatch | null> {
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .update(watches)
+        .set({ lease: this.#owner, leasedUntil: this.#leaseEnd })
+        .where(
+          and(
+            eq(watches.id, id),
+            sql`not paused and (lease is null or lease = ${this.#owner} or leased_until <= now())`,
+          ),
+        )
+        .returning(),
+    )
+    return row === undefined ? null : { ...row, settings: JSON.parse(row.settings) }
+  }
+
+  /**
+   * Renews a lease and stores what the watch knows, unless an event has been told since.
+   * @returns false when the lease is lost.
+   */
+  async renew(id: string, progress: Progress): Promise<boolean> {
+    return this.#store(id, progress, sql`leased_until = ${this.#leaseEnd}`)
+  }
+
+  async leave(id: string, progress: Progress): Promise<void> {
+    await this.#store(id, progress, sql`lease = null, leased_until = null`)
+  }
+
+  async #store(id: string, { seq, memory, seenAt }: Progress, lease: unknown): Promise<boolean> {
+    const rows = await this.#database.execute(sql`
+      update watches set ${lease}, memory = case when seq = ${seq} then ${memory} else memory end,
+        seen_at = coalesce(${seenAt === null ? null : new Date(seenAt).toISOString()}::timestamptz, seen_at)
+      where id = ${id} and lease = ${this.#owner} returning id`)
+    return rows.length === 1
+  }
+
+  /** Ends the leases of servers that run no longer, whose names begin with this. */
+  async forget(prefix: string): Promise<void> {
+    await this.#database.execute(
+      sql`update watches set lease = null, leased_until = null where starts_with(lease, ${prefix})`,
+    )
+  }
+
+  /**
+   * Stores events, all or nothing.
+   * @returns the number of the last one; null when the lease is lost.
+   */
+  async tell({ id, organisationId, settings }: HeldWatch, told: Told): Promise<number | null> {
+    let last: number | null = null
+    const expiresAt = new Date(Date.now() + settings.keep_days * 86_400_000)
+    const add = async (transaction: Transaction, files: readonly string[]) => {
+      const [row] = await transaction
+        .select({ seq: watches.seq })
+        .from(watches)
+        .where(and(eq(watches.id, id), eq(watches.lease, this.#owner)))
+        .for('update')
+      if (row === undefined) return false
+      const about = { id, name: settings.name, frame: told.frame, fileId: files[0] ?? null }
+      const rows = told.events.map((event, i) => this.#rowOf(event, row.seq + 1 + i, { ...about, expiresAt }))
+      await transaction.insert(watchEvents).values(rows)
+      last = row.seq + rows.length
+      await transaction
+        .update(watches)
+        .set({ seq: last, memory: told.memory, seenAt: new Date(told.seenAt) })
+        .where(eq(watches.id, id))
+      return true
+    }
+    if (told.picture === null) {
+      await this.#database.transaction((transaction) => add(transaction, []))
+      return last
+    }
+    const { bytes, contentType } = told.picture
+    const draft = await this.#written(bytes)
+    const file = { purpose: 'watch', filename: null, contentType, bytes: bytes.byteLength } as const
+    await this.#files.keepOutputs(organisationId, [{ draft, file }], expiresAt, add)
+    return last
+  }
+
+  async #written(bytes: Uint8Array): Promise<Draft> {
+    const draft = await this.#files.draft()
+    try {
+      await draft.write(bytes)
+      return draft
+    } catch (error) {
+      await draft.discard()
+      throw error
+    }
+  }
+
+  #rowOf(
+    { type, data, hasFrame }: EventDraft,
+    seq: number,
+    about: {
+      readonly id: string
+      readonly name: string | null
+      readonly frame: FrameAbout | null
+      readonly fileId: string | null
+      readonly expiresAt: Date
+    },
+  ): typeof watchEvents.$inferInsert {
+    const { id, createdAt } = this.#ids.next()
+    const fileId = type === 'watch.event.started' ? about.fileId : null
+    const shown = hasFrame ? { frame: about.frame && { ...about.frame, file_id: fileId } } : {}
+    const body = {
+      ...{ id, object: 'event', type, created_at: Math.floor(createdAt.getTime() / 1000) },
+      data: { watch: about.id, name: about.name, seq, ...data, ...shown },
+    }
+    return { watchId: about.id, seq, id, body: JSON.stringify(body), fileId, expiresAt: about.expiresAt }
+  }
+
+  async deleteExpired(): Promise<void> {
+    await this.#database.execute(sql`
+      delete from watch_events where (watch_id, seq) in
+        (select watch_id, seq from watch_events where expires_at < now() limit ${EXPIRED_AT_ONCE})`)
+  }
+
+  get #leaseEnd() {
+    return sql<Date>`now() + make_interval(secs => ${this.#leaseSeconds})`
+  }
+}

@@ -1,0 +1,93 @@
+import { hash } from 'node:crypto'
+import { type EventState, IDLE, type Moment } from './event-state.ts'
+import type { WatchQuestion } from './watch-settings.ts'
+
+/** What a watch knows between two looks. */
+export interface WatchMemory {
+  /** Whether clients have been told that no frames come. */
+  readonly isOffline: boolean
+  /** In the order of the questions. */
+  readonly tracked: readonly Tracked[]
+}
+
+/** A question, and what its event has come to. */
+export interface Tracked {
+  readonly question: WatchQuestion
+  readonly state: EventState
+  /** The id of the event that goes on; null while none does. */
+  readonly happening: string | null
+  /** When events have started lately, by the clock that never jumps. */
+  readonly starts: readonly number[]
+  /** Whether an event that would have started has not, because there were too many. */
+  readonly isSuppressed: boolean
+}
+
+/** The stored form, by the names of questions. */
+interface Stored {
+  readonly isOffline: boolean
+  readonly questions: Readonly<Record<string, StoredQuestion>>
+}
+
+interface StoredQuestion {
+  /** Of the question: an event goes on only while its question stays the same. */
+  readonly hash: string
+  readonly state: EventState
+  readonly happening: string | null
+  /** Unix milliseconds before which no event starts; null for any time. */
+  readonly blockedUntil: number | null
+}
+
+function newlyTracked(question: WatchQuestion): Tracked {
+  return { question, state: IDLE, happening: null, starts: [], isSuppressed: false }
+}
+
+export function storedMemory({ isOffline, tracked }: WatchMemory, now: Moment): string {
+  const questions = tracked.map(({ question, state, happening }): [string, StoredQuestion] => {
+    const blocked = state.on ? Number.NEGATIVE_INFINITY : state.blockedUntil - now.at + now.time
+    return [
+      question.name,
+      {
+        hash: hashOf(question),
+        state,
+        happening,
+        blockedUntil: Number.isFinite(blocked) ? blocked : null,
+      },
+    ]
+  })
+  return JSON.stringify({ isOffline, questions: Object.fromEntries(questions) } satisfies Stored)
+}
+
+/**
+ * Reads what was stored, perhaps by a process whose clock was another one. Events that were about to start are forgotten.
+ * @param text null for a watch that has seen nothing.
+ */
+export function readMemory(text: string | null, questions: readonly WatchQuestion[], now: Moment): WatchMemory {
+  const stored = text === null ? null : (JSON.parse(text) as Stored)
+  const clock = now.at - now.time
+  const moment = ({ time }: Moment): Moment => ({ at: time + clock, time })
+  const tracked = questions.map((question) => {
+    const known = stored !== null && Object.hasOwn(stored.questions, question.name) && stored.questions[question.name]
+    if (!known || known.hash !== hashOf(question)) return newlyTracked(question)
+    const { state, happening, blockedUntil } = known
+    const kept: EventState = state.on
+      ? { ...state, seen: moment(state.seen), falling: state.falling && moment(state.falling) }
+      : { ...IDLE, ...(blockedUntil !== null && { blockedUntil: blockedUntil + clock }) }
+    return { ...newlyTracked(question), state: kept, happening }
+  })
+  return { isOffline: stored?.isOffline ?? false, tracked }
+}
+
+/** @returns the memory with other questions, and the questions with events that their change ends. */
+export function withQuestions(
+  { tracked, ...others }: WatchMemory,
+  questions: readonly WatchQuestion[],
+): { readonly memory: WatchMemory; readonly ended: readonly Tracked[] } {
+  const known = new Map(tracked.map((one) => [hashOf(one.question), one]))
+  const next = questions.map((question) => known.get(hashOf(question)) ?? newlyTracked(question))
+  const ended = tracked.filter((one) => one.happening !== null && !next.includes(one))
+  return { memory: { ...others, tracked: next }, ended }
+}
+
+function hashOf(question: WatchQuestion): string {
+  return hash('sha256', JSON.stringify(question), 'base64')
+}

@@ -1,0 +1,204 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Files } from '../files/files.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import type { Database } from '../storage/database.ts'
+import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
+import type { LookReport, Pushed, PushedFrame } from './look.ts'
+import type { WatchReport } from './look-counts.ts'
+import { WatchDesk } from './watch-desk.ts'
+
+export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look'> {
+  readonly database: Database
+  readonly files: Files
+  /** Names the leases of servers that run in one place, and says whether no other runs there now. */
+  readonly place: { readonly id: string; readonly alone: boolean }
+  readonly logger: Pick<Logger, 'warn'>
+  /** Watches that it runs at a time. */
+  readonly most: number
+  /** How long a lease lasts that is not renewed. */
+  readonly leaseMs?: number | undefined
+  /** Between looks for silence. */
+  readonly beatMs?: number | undefined
+  /** The shortest time without frames that counts as silence. */
+  readonly silenceMs?: number | undefined
+}
+
+/** Is told of a watch as it happens. */
+export interface WatchListener {
+  /** There are new events, or the watch has changed. */
+  onTold(): void
+  onLook(look: LookReport): void
+}
+
+const LEASE_MS = 15_000
+const BEAT_MS = 1_000
+/** Beats between looks at what other servers have changed. */
+const REFRESH_BEATS = 5
+const SILENCE_MS = 10_000
+/** Between renewals of leases, as a part of their time. */
+const RENEWAL_SHARE = 1 / 4
+const SWEEP_MS = 60_000
+const RETRY_SECONDS = 2
+
+/** Runs watches, as one of any number of servers on one database. */
+export class WatchRunner {
+  readonly #options: WatchRunnerOptions
+  readonly #desk: WatchDesk
+  readonly #held = new Map<string, LiveWatch>()
+  readonly #listeners = new Map<string, Set<WatchListener>>()
+  readonly #stopping = new AbortController()
+  #ended: Promise<unknown> = Promise.resolve()
+  #looking: Promise<void> = Promise.resolve()
+  #isFailing = false
+  /** Whether the leases of servers that ran in this place before are free. */
+  #isAlone = false
+
+  constructor(options: WatchRunnerOptions) {
+    const { database, files, place, leaseMs = LEASE_MS } = options
+    this.#options = options
+    this.#desk = new WatchDesk(database, files, { owner: `${place.id}-${randomBytes(8).toString('hex')}`, leaseMs })
+  }
+
+  start(): void {
+    this.#ended = this.#run()
+  }
+
+  /** Ends all looks, and leaves the watches to other servers, or to the next one here. */
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    await this.#ended
+    await this.#looking
+    for (const [id, watch] of this.#held) {
+      await watch.close()
+      await this.#guarded(() => this.#desk.leave(id, watch.progress))
+    }
+    this.#held.clear()
+  }
+
+  async #run(): Promise<void> {
+    const { beatMs = BEAT_MS, leaseMs = LEASE_MS } = this.#options
+    const { signal } = this.#stopping
+    let renewedAt = performance.now()
+    let sweptAt = renewedAt
+    for (let beat = 0; !signal.aborted; beat++) {
+      if (beat % REFRESH_BEATS === 0) await this.refresh()
+      if (performance.now() - renewedAt > leaseMs * RENEWAL_SHARE) {
+        renewedAt = performance.now()
+        await this.#guarded(() => this.#renew())
+      }
+      if (performance.now() - sweptAt > SWEEP_MS) {
+        sweptAt = performance.now()
+        await this.#guarded(async () => {
+          await this.#desk.deleteExpired()
+          await this.#options.files.deleteExpired()
+        })
+      }
+      for (const watch of this.#held.values()) await this.#guarded(() => watch.check())
+      await delay(beatMs, undefined, { signal, ref: false }).catch(() => {})
+    }
+  }
+
+  /** While the database is away, watches wait for it. */
+  async #guarded(work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+      this.#isFailing = false
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return
+      const isAway = error instanceof ApiError && error.status === 503
+      if (!this.#isFailing || !isAway)
+        this.#options.logger.warn({ err: error }, 'Watches wait: something they need failed')
+      this.#isFailing = true
+    }
+  }
+
+  /** Looks at what has changed. Call it when a watch has been made, changed or deleted here. */
+  refresh(): Promise<void> {
+    this.#looking = this.#looking.then(() => this.#guarded(() => this.#look()))
+    return this.#looking
+  }
+
+  async #look(): Promise<void> {
+    const { place, most } = this.#options
+    if (place.alone && !this.#isAlone) await this.#desk.forget(`${place.id}-`)
+    this.#isAlone = true
+    const open = new Map((await this.#desk.open()).map(({ id, version }) => [id, version]))
+    for (const [id, watch] of this.#held) {
+      if (open.has(id)) continue
+      // Paused, deleted, or lost to another server.
+      this.#held.delete(id)
+      await watch.close()
+      await this.#desk.leave(id, watch.progress)
+      this.#tell(id)
+    }
+    for (const [id, version] of open) {
+      if (this.#stopping.signal.aborted) return
+      const known = this.#held.get(id)
+      if (known === undefined ? this.#held.size >= most : known.version === version) continue
+      const watch = await this.#desk.take(id)
+      if (watch === null) continue
+      if (known !== undefined) known.change(watch)
+      else this.#held.set(id, new LiveWatch(watch, this.#optionsOfWatches))
+    }
+  }
+
+  get #optionsOfWatches(): LiveWatchOptions {
+    const { keys, files, media, look, silenceMs = SILENCE_MS } = this.#options
+    return {
+      ...{ desk: this.#desk, keys, files, media, look, silenceMs },
+      onTold: (id) => this.#tell(id),
+      onLook: (id, look) => {
+        for (const listener of this.#listeners.get(id) ?? []) listener.onLook(look)
+      },
+    }
+  }
+
+  async #renew(): Promise<void> {
+    for (const [id, watch] of this.#held) {
+      if (await this.#desk.renew(id, watch.progress)) continue
+      this.#held.delete(id)
+      await watch.close()
+    }
+  }
+
+  /** Whether this server runs the watch for the organisation. */
+  runs(organisation: string, id: string): boolean {
+    return this.#held.get(id)?.organisation === organisation
+  }
+
+  /** @throws ApiError 503 where this server does not run the watch; else as `LiveWatch.push` does. */
+  push(id: string, frame: PushedFrame, waits: boolean): Promise<Pushed> {
+    const watch = this.#held.get(id)
+    if (watch !== undefined) return watch.push(frame, waits)
+    throw serviceUnavailable(WAITING, RETRY_SECONDS)
+  }
+
+  /** How a watch goes; null where this server does not run it. */
+  report(id: string): WatchReport | null {
+    return this.#held.get(id)?.report() ?? null
+  }
+
+  /** The newest frame; null where none was kept. */
+  newest(id: string): PushedFrame | null {
+    return this.#held.get(id)?.newest ?? null
+  }
+
+  /** @returns what ends it. */
+  follow(id: string, listener: WatchListener): () => void {
+    const listeners = this.#listeners.get(id) ?? new Set()
+    this.#listeners.set(id, listeners.add(listener))
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size === 0) this.#listeners.delete(id)
+    }
+  }
+
+  #tell(id: string): void {
+    for (const listener of this.#listeners.get(id) ?? []) listener.onTold()
+  }
+}
+
+/** Said of a watch that no server, or another one, runs. */
+export const WAITING = 'This server does not run the watch: another one does, or all places are taken'

@@ -1,0 +1,67 @@
+import type { EventRule } from './event-state.ts'
+
+/** A watch as a client has registered it. It is stored as it is, so the names are those of the API. */
+export interface WatchSettings {
+  readonly model: string
+  readonly name: string | null
+  readonly source: { readonly type: 'push' }
+  /** Looks in a second, at most. */
+  readonly fps: number
+  /** Null to look at every frame. */
+  readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
+  readonly questions: readonly WatchQuestion[]
+  readonly record: { readonly frame: boolean }
+  readonly keep_days: number
+  readonly metadata: Readonly<Record<string, string>> | null
+}
+
+/** A question of the kind that decisions take, with the rule of its event. */
+export interface WatchQuestion {
+  readonly type: 'predicate' | 'choice' | 'score' | 'x_count'
+  readonly name: string
+  readonly instructions: string
+  /** Null for a question that is only answered. */
+  readonly event: EventSettings | null
+  readonly evidence: Evidence | null
+  readonly choices?: readonly { readonly value: string | boolean }[]
+  readonly levels?: readonly object[]
+  readonly max?: number | null | undefined
+}
+
+export interface EventSettings {
+  readonly above: number
+  readonly below: number
+  readonly for_seconds: number
+  readonly clear_seconds: number
+  readonly cooldown_seconds: number
+  /** Of a choice: those that count as on. */
+  readonly values?: readonly (string | boolean)[] | undefined
+  /** Of a count or a score: the least that counts as on. */
+  readonly at_least?: number | undefined
+}
+
+/** What is asked of the first frame of an event. */
+interface Evidence {
+  readonly type: 'x_box'
+  readonly instructions: string
+}
+
+/** The part of a question that decisions take. */
+export function askedOf({ event, evidence, ...asked }: WatchQuestion): object {
+  return asked
+}
+
+export function ruleOf(event: EventSettings): EventRule {
+  return {
+    above: event.above,
+    below: event.below,
+    forMs: event.for_seconds * 1000,
+    clearMs: event.clear_seconds * 1000,
+    cooldownMs: event.cooldown_seconds * 1000,
+  }
+}
+
+/** How long no frame may come, in milliseconds: three times the usual distance, and at least this. */
+export function silenceOf({ fps }: WatchSettings, leastMs: number): number {
+  return Math.max(leastMs, 3_000 / fps)
+}

@@ -1,0 +1,369 @@
+import { randomBytes } from 'node:crypto'
+import sharp from 'sharp'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
+import type { Scope } from '../src/accounts/api-key.ts'
+import { readEvents } from '../src/client/event-stream.ts'
+import type { ReadQuestion } from '../src/inference/contract/work.ts'
+import { Database } from '../src/storage/database.ts'
+import { eq } from '../src/storage/drizzle.ts'
+import * as tables from '../src/storage/schema.ts'
+import { changedCard, type TemporaryCard } from './support/changed-card.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+const MODEL = 'service-mk1.5'
+/** No durations: each look decides. */
+const AT_ONCE = { for_seconds: 0, clear_seconds: 0 }
+const LAMP = { name: 'lamp', type: 'predicate', instructions: 'Is the lamp on?', event: AT_ONCE }
+const LAMPS = {
+  name: 'lamps',
+  type: 'x_count',
+  instructions: 'How many lamps?',
+  max: 3,
+  event: { ...AT_ONCE, at_least: 2 },
+}
+const WATCH = { model: MODEL, source: { type: 'push' }, fps: 10, motion: null, questions: [LAMP] }
+
+let server: TestServer
+let card: TemporaryCard
+let database: Database
+let bright: Buffer
+let dark: Buffer
+beforeAll(async () => {
+  const solid = (background: string) => sharp({ create: { width: 96, height: 54, channels: 3, background } })
+  bright = await solid('white').png().toBuffer()
+  dark = await solid('black').jpeg().toBuffer()
+  // Probabilities as the engine gives them.
+  card = await changedCard(({ decision: _decision, ...card }) => card)
+  server = await startTestServer({
+    // A database of its own: servers of other tests are not to run its watches.
+    environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+    watches: { beatMs: 20, silenceMs: 2_000 },
+  })
+  database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
+})
+afterAll(async () => {
+  await database?.close()
+  await server?.close()
+  await card?.remove()
+})
+beforeEach(() => answer({ 'Yes.': 0.1, 'No.': 0.9 }))
+/** Deletes the watches of the test, whose places others need. */
+const made: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const remove of made.splice(0)) await remove()
+})
+
+/** Gives replies these probabilities. */
+function answer(odds: Readonly<Record<string, number>>) {
+  server.engine.script = {
+    read: ({ replies }: ReadQuestion) => replies.map((reply) => Math.log(odds[reply] ?? 1e-9)),
+    texts: ['<point_box mention="lamp"> (100,200) (300,400) </point_box>'],
+  }
+}
+
+interface Watch {
+  readonly id: string
+  readonly status: string
+  readonly [field: string]: unknown
+}
+
+interface WatchEvent {
+  readonly id: string
+  readonly type: string
+  readonly data: { readonly seq: number; readonly [field: string]: unknown }
+}
+
+interface Counted extends Record<string, unknown> {
+  readonly counts: object
+}
+
+/** A client of one organisation. */
+class Client {
+  readonly #headers: Record<string, string>
+
+  constructor(key: string) {
+    this.#headers = { authorization: `Bearer ${key}` }
+  }
+
+  ask(method: string, path: string, body?: object, headers = {}): Promise<Response> {
+    const isBytes = body instanceof Uint8Array
+    return fetch(`${server.url}/v1/watches${path}`, {
+      method,
+      headers: { ...this.#headers, ...(body && !isBytes && { 'content-type': 'application/json' }), ...headers },
+      ...(body && { body: isBytes ? new Uint8Array(body) : JSON.stringify(body) }),
+    })
+  }
+
+  async made(changes: object = {}): Promise<Watch> {
+    const response = await this.ask('POST', '', { ...WATCH, ...changes })
+    expect(response.status, await response.clone().text()).toBe(201)
+    const watch = await jsonOf<Watch & Record<string, unknown>>(response)
+    made.push(() => this.ask('DELETE', `/${watch.id}`))
+    return watch
+  }
+
+  /** What has started and ended. A machine that stands still makes gaps, which are told too. */
+  async changes(id: string): Promise<readonly WatchEvent[]> {
+    return (await this.events(id)).filter(({ type }) => type.startsWith('watch.event.'))
+  }
+
+  async events(id: string): Promise<readonly WatchEvent[]> {
+    const page = await jsonOf<{ data: WatchEvent[] }>(await this.ask('GET', `/${id}/events`))
+    return page.data
+  }
+
+  /** Pushes a frame until the rate allows it, and waits for the look. */
+  async look(id: string, picture: Buffer = bright, headers = {}): Promise<unknown> {
+    let looked: unknown
+    const push = async () => {
+      const response = await this.ask('POST', `/${id}/frames?wait=true`, picture, headers)
+      looked = await response.json()
+      return response.status
+    }
+    await expect.poll(push, { interval: 20 }).toBe(200)
+    return looked
+  }
+
+  /** Reads a stream until it has `count` events. */
+  async stream(id: string, count: number, query = '', headers = {}): Promise<Record<string, unknown>[]> {
+    const response = await this.ask('GET', `/${id}/stream${query}`, undefined, headers)
+    const events = []
+    for await (const event of readEvents(response.body!)) {
+      events.push(JSON.parse(event))
+      if (events.length === count) break
+    }
+    return events
+  }
+}
+
+async function newKey(scopes?: readonly Scope[]): Promise<{ organisation: string; key: string }> {
+  const accounts = new Accounts(database)
+  const organisation = `test-${randomBytes(6).toString('hex')}`
+  await accounts.createOrganisation(organisation, {})
+  const { key } = await accounts.createKey({ organisation, ...(scopes && { scopes }) })
+  return { organisation, key }
+}
+
+async function newClient(): Promise<Client> {
+  return new Client((await newKey()).key)
+}
+
+const briefly = ({ type, data }: WatchEvent) => `${type} ${data.question ?? data.reason}`
+
+describe('events', () => {
+  test('begin and end, are told on the stream, and show their frame', async () => {
+    const client = await newClient()
+    const evidence = { type: 'x_box', instructions: 'lamp' }
+    const { id } = await client.made({ name: 'dock', questions: [{ ...LAMP, evidence }, LAMPS] })
+    const told = client.stream(id, 2, '?after=0')
+    await client.look(id)
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const time = '2027-01-31T12:00:00.500Z'
+    const looked = await client.look(id, dark, { 'x-frame-time': time })
+    expect(looked).toMatchObject({ answers: [{ probability: expect.closeTo(0.9, 6) }, {}] })
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await client.look(id)
+
+    const changes = await client.changes(id)
+    expect(changes.map(briefly)).toEqual(['watch.event.started lamp', 'watch.event.ended lamp'])
+    const [started, ended] = changes
+    expect(started!.data).toMatchObject({
+      ...{ watch: id, name: 'dock', probability: expect.closeTo(0.9, 6), ended_at: null },
+      answer: { type: 'predicate', name: 'lamp' },
+      frame: { camera_time: time, width: 96, height: 54, file_id: expect.stringMatching(/^file-/) },
+      box: { left: 0.1, top: 0.2, right: 0.3, bottom: 0.4 },
+    })
+    expect(ended!.data).toMatchObject({
+      ...{ happening: started!.data.happening, reason: 'cleared', peak_probability: expect.closeTo(0.9, 6) },
+      frame: { file_id: null },
+    })
+    const events = await client.events(id)
+    expect(events.map(({ data }) => data.seq)).toEqual(events.map((_, i) => i + 1))
+    expect(await told).toEqual(events.slice(0, 2))
+    expect(await client.stream(id, 1, '', { 'last-event-id': String(started!.data.seq) })).toEqual([
+      events[started!.data.seq],
+    ])
+    const frame = await client.ask('GET', `/${id}/frame`)
+    expect([frame.headers.get('content-type'), Buffer.from(await frame.arrayBuffer())]).toEqual(['image/png', bright])
+  })
+
+  test('wait for as long as the rule says, and for values that are counted', async () => {
+    const client = await newClient()
+    const rule = { for_seconds: 0.2, clear_seconds: 3_600 }
+    const { id } = await client.made({ questions: [{ ...LAMP, event: rule }, LAMPS] })
+    answer({ 'Yes.': 0.9, 'No.': 0.1, 0: 0.1, 1: 0.1, 2: 0.5, 3: 0.3 })
+    await client.look(id)
+    expect((await client.changes(id)).map(briefly)).toEqual(['watch.event.started lamps'])
+    await expect
+      .poll(async () => {
+        await client.look(id)
+        return (await client.changes(id)).map(briefly)
+      })
+      .toContain('watch.event.started lamp')
+    // The model would rather say something else: nothing changes.
+    answer({ 'Yes.': 0.01, 'No.': 0.2, 0: 0.01 })
+    await client.look(id)
+    expect(await client.changes(id)).toHaveLength(2)
+  })
+
+  test('frames in which nothing moves are not looked at, and their time counts', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const event = { for_seconds: 0.2, clear_seconds: 0 }
+    const { id } = await client.made({ motion: {}, questions: [{ ...LAMP, event }] })
+    await client.look(id, dark)
+    const looks = server.engine.readWorks.length
+    await expect
+      .poll(async () => {
+        await client.ask('POST', `/${id}/frames?wait=true`, dark)
+        return (await client.changes(id)).map(briefly)
+      })
+      .toEqual(['watch.event.started lamp'])
+    expect(server.engine.readWorks).toHaveLength(looks)
+    expect((await jsonOf<Counted>(await client.ask('GET', `/${id}`))).counts).toMatchObject({ looks: 1 })
+    await client.look(id, bright)
+    expect(server.engine.readWorks).toHaveLength(looks + 1)
+  })
+
+  test('while a look is made, and before the next is due, frames are dropped', async () => {
+    const client = await newClient()
+    const { id } = await client.made({ fps: 0.05 })
+    server.engine.script = { delayMs: 200 }
+    const answers = await Promise.all([1, 2].map(async () => jsonOf(await client.ask('POST', `/${id}/frames`, bright))))
+    expect(answers).toContainEqual({ frame: 2, dropped: 'busy' })
+    await expect
+      .poll(async () => (await jsonOf<Counted>(await client.ask('GET', `/${id}`))).counts, { interval: 20 })
+      .toMatchObject({ frames: 2, looks: 1, dropped: { busy: 1 } })
+    expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 3, dropped: 'rate' })
+  })
+
+  test('tell of silence, and of pauses, over which they go on', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { id } = await client.made()
+    await client.look(id)
+    await expect.poll(async () => (await client.events(id)).at(-1)!.type).toBe('watch.offline')
+    expect(await jsonOf(await client.ask('GET', `/${id}`))).toMatchObject({ status: 'offline' })
+    await client.look(id)
+    expect(await jsonOf(await client.ask('POST', `/${id}/pause`))).toMatchObject({ status: 'paused' })
+    expect((await client.ask('POST', `/${id}/frames`, bright)).status).toBe(409)
+    expect(await jsonOf(await client.ask('POST', `/${id}/resume`))).toMatchObject({ status: 'starting' })
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await client.look(id)
+    const told = (await client.events(id)).map(briefly)
+    expect(told).toContain('watch.online undefined')
+    expect(told).toContain('watch.gap stopped')
+    expect((await client.changes(id)).at(-1)!.data).toMatchObject({ reason: 'gap', gaps: [{}] })
+  })
+
+  test('end when their question changes, and looks are sent where they are asked for', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { id } = await client.made()
+    const looks = client.stream(id, 2, '?looks=true')
+    await client.look(id)
+    expect((await looks).find(({ object }) => object === 'look')).toMatchObject({
+      ...{ watch: id, still: false, answers: [{ name: 'lamp', probability: expect.closeTo(0.9, 6) }] },
+    })
+    const questions = [{ ...LAMP, instructions: 'Is it on?' }]
+    expect(await jsonOf(await client.ask('PATCH', `/${id}`, { questions }))).toMatchObject({ fps: 10 })
+    await expect
+      .poll(async () => (await client.events(id)).map(({ data }) => data.reason), { interval: 20 })
+      .toContain('changed')
+  })
+})
+
+describe('watches', () => {
+  test('belong to one organisation, which may have half of the places', async () => {
+    const [client, other] = [await newClient(), await newClient()]
+    const { id } = await client.made()
+    for (const [method, path] of [
+      ...(['', '/events', '/stream', '/frame'] as const).map((path) => ['GET', path] as const),
+      ...(['/pause', '/resume', '/frames'] as const).map((path) => ['POST', path] as const),
+      ['DELETE', ''] as const,
+    ]) {
+      const response = await other.ask(method, `/${id}${path}`)
+      expect([path, response.status, (await errorOf(response)).code]).toEqual([path, 404, 'watch_not_found'])
+    }
+    for (let count = 1; count < 4; count++) await client.made()
+    const response = await client.ask('POST', '', WATCH)
+    expect([response.status, (await errorOf(response)).code]).toEqual([429, 'watch_limit_exceeded'])
+    expect(await jsonOf(await client.ask('GET', '?limit=2'))).toMatchObject({ has_more: true, data: [{}, {}] })
+    expect(await jsonOf(await other.ask('GET', ''))).toMatchObject({ data: [] })
+    expect(await jsonOf(await client.ask('DELETE', `/${id}`))).toEqual({ id, object: 'watch', deleted: true })
+    expect((await client.ask('GET', `/${id}`)).status).toBe(404)
+  })
+
+  test('frames of events are files that lists leave out, and go with the watch', async () => {
+    const { key, organisation } = await newKey()
+    const client = new Client(key)
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { id } = await client.made()
+    await client.look(id)
+    const files = async (query: string) => {
+      const response = await server.get(`/v1/files${query}`, { authorization: `Bearer ${key}` })
+      return (await jsonOf<{ data: { id: string }[] }>(response)).data
+    }
+    const kept = await files('?purpose=watch')
+    expect(kept).toEqual([expect.objectContaining({ purpose: 'watch', expires_at: expect.any(Number) })])
+    expect(await files('')).toEqual([])
+    await client.ask('DELETE', `/${id}`)
+    expect([organisation, await files('?purpose=watch')]).toEqual([organisation, []])
+  })
+
+  test.each([
+    [{ source: { type: 'rtsp', url: 'rtsp://camera' } }, 'source.type', /expected 'push'.*frames/],
+    [{ questions: [LAMP, LAMPS, { ...LAMP, name: 'b', event: { below: 0.7 } }] }, 'questions[2].event.below', /0.7/],
+    [{ questions: [LAMP, LAMP] }, 'questions[1].name', /another/],
+    [{ questions: [{ ...LAMPS, event: { at_least: 4 } }] }, 'questions[0].event.at_least', /at most 3/],
+    [{ questions: [{ type: 'x_box', name: 'a', instructions: 'lamp' }] }, 'questions[0].type', /expected/],
+    [{ questions: [{ ...LAMP, name: undefined }] }, 'questions[0].name', /required/],
+    [{ fps: 11 }, 'fps', /at most 10/],
+    [{ webhook: { url: 'https://example.org' } }, 'webhook', /no such field/],
+  ])('%j is refused, by the name of the parameter', async (changes, param, message) => {
+    const client = await newClient()
+    const error = await errorOf(await client.ask('POST', '', { ...WATCH, ...changes }))
+    expect(error).toMatchObject({ param, message: expect.stringMatching(message) })
+  })
+
+  test('frames that are no pictures are refused, and times that are none', async () => {
+    const client = await newClient()
+    const { id } = await client.made()
+    const noPicture = await client.ask('POST', `/${id}/frames`, Buffer.from('not a picture'))
+    expect([noPicture.status, (await errorOf(noPicture)).param]).toEqual([400, 'frame'])
+    const noTime = await client.ask('POST', `/${id}/frames`, bright, { 'x-frame-time': 'noon' })
+    expect([noTime.status, (await errorOf(noTime)).param]).toEqual([400, 'x-frame-time'])
+    const noNumber = await client.ask('GET', `/${id}/stream`, undefined, { 'last-event-id': 'x' })
+    expect([noNumber.status, (await errorOf(noNumber)).param]).toEqual([400, 'last-event-id'])
+  })
+
+  test('need the scope `watch`, and a server that runs them', async () => {
+    const { key } = await newKey(['inference'])
+    const response = await new Client(key).ask('POST', '', WATCH)
+    expect([response.status, (await errorOf(response)).code]).toEqual([403, 'insufficient_scope'])
+    const without = await startTestServer()
+    try {
+      expect((await without.get('/v1/watches')).status).toBe(503)
+    } finally {
+      await without.close()
+    }
+  })
+
+  test('looks cost what decisions cost, in one row for each minute', async () => {
+    const { key, organisation } = await newKey()
+    const client = new Client(key)
+    const { id } = await client.made()
+    for (let looks = 0; looks < 3; looks++) await client.look(id)
+    await client.ask('DELETE', `/${id}`)
+    made.length = 0
+    // What was not written yet is written when the server stops.
+    await server.service.close()
+    const rows = await database.use((queries) =>
+      queries.select().from(tables.usage).where(eq(tables.usage.organisationId, organisation)),
+    )
+    const [{ promptTokens }] = rows as [(typeof rows)[0]]
+    expect(rows).toEqual([expect.objectContaining({ endpoint: 'watches', model: MODEL, status: 200 })])
+    expect(promptTokens).toBeGreaterThan(3 * 64)
+  })
+})
