@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import type { Scope } from '../src/accounts/api-key.ts'
 import { readEvents } from '../src/client/event-stream.ts'
@@ -9,6 +12,7 @@ import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
 import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const MODEL = 'service-mk1.5'
@@ -229,9 +233,9 @@ describe('events', () => {
   test('while a look is made, and before the next is due, frames are dropped', async () => {
     const client = await newClient()
     const { id } = await client.made({ fps: 0.05 })
-    server.engine.script = { delayMs: 200 }
-    const answers = await Promise.all([1, 2].map(async () => jsonOf(await client.ask('POST', `/${id}/frames`, bright))))
-    expect(answers).toContainEqual({ frame: 2, dropped: 'busy' })
+    server.engine.script = { delayMs: 1_000 }
+    expect((await client.ask('POST', `/${id}/frames`, bright)).status).toBe(202)
+    expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 2, dropped: 'busy' })
     await expect
       .poll(async () => (await jsonOf<Counted>(await client.ask('GET', `/${id}`))).counts, { interval: 20 })
       .toMatchObject({ frames: 2, looks: 1, dropped: { busy: 1 } })
@@ -348,6 +352,29 @@ describe('watches', () => {
     } finally {
       await without.close()
     }
+  })
+
+  test('`lookout watch` pushes the pictures of a folder, prints events, and deletes its watch', async () => {
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { key } = await newKey()
+    const folder = await mkdtemp(join(tmpdir(), 'lookout-frames-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    await writeFile(join(folder, '1.jpg'), dark)
+    await writeFile(join(folder, '2.png'), bright)
+    const run = async (questions: string) => {
+      await writeFile(join(folder, 'questions.yaml'), questions)
+      const connection = ['--server', server.url, '--key', key, '--fps', '10', '--folder', folder]
+      return outcomeOf(startLookout(['watch', ...connection, join(folder, 'questions.yaml')]))
+    }
+    const { stdout, stderr, code } = await run('lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/^2 pictures, \d events?$/m)])
+    expect(stdout).toContain(`event.started  lamp  0.900  ${join(folder, '1.jpg')}\n`)
+    expect(await jsonOf(await new Client(key).ask('GET', ''))).toMatchObject({ data: [] })
+    const wrong = await run('lamp: {instructions: Is it on?, event: {above: 0.3}}')
+    expect([wrong.code, wrong.stderr]).toEqual([
+      1,
+      expect.stringMatching(/questions\.yaml:1:.*'questions\[0\]\.event\.below'/),
+    ])
   })
 
   test('looks cost what decisions cost, in one row for each minute', async () => {

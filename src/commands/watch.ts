@@ -103,7 +103,7 @@ async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal 
       await print(json ? `${JSON.stringify(event)}\n` : `${words.filter(Boolean).join('  ')}\n`)
     }
   }
-  note(`${pictures.length} pictures, ${last} events`)
+  note(`${pictures.length} pictures, ${last} ${last === 1 ? 'event' : 'events'}`)
 }
 
 /** A question in a list may have no name; a watch needs one. */

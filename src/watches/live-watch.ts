@@ -101,7 +101,7 @@ export class LiveWatch {
 
   /**
    * Takes a frame, unless it is dropped. Nothing queues: while a frame is looked at, others are dropped.
-   * @param waits whether to resolve only after the look.
+   * @param waits whether to resolve only when the look has ended, and its events are stored.
    * @throws ApiError 400 for bytes that are no picture; where it waits, also the errors of the look.
    */
   async push(pushed: PushedFrame, waits: boolean): Promise<Pushed> {
@@ -129,8 +129,10 @@ export class LiveWatch {
         throw error
       }
     })
-    if ((await opened.promise) === 'still') return this.#drop(number, 'still')
-    return waits ? { frame: number, answers: await work } : { frame: number }
+    const isStill = (await opened.promise) === 'still'
+    const answers = waits ? await work : undefined
+    if (isStill) return this.#drop(number, 'still')
+    return { frame: number, ...(answers && { answers }) }
   }
 
   /** A frame that is no picture is the client's mistake. */

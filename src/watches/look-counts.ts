@@ -34,9 +34,9 @@ export class LookCounts {
 
   /** @param since when the frame came. */
   settled(since: number, still: boolean): void {
+    if (still) return
     const now = performance.now()
     this.#lagMs = Math.round(now - since)
-    if (still) return
     this.looks++
     this.#endedAt = [...this.#endedAt, now].slice(-MEASURED)
   }
