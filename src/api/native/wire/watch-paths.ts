@@ -2,14 +2,15 @@ import './watch.ts'
 import { inPath, json, ok, operation, type Paths, paging, query, ref, stream } from '../../http/wire/describe.ts'
 
 const WATCH_ID = inPath('watch_id', 'The id of the watch, which begins with `watch_`.')
-const PICTURE = { schema: ref('WatchPicture') }
+const BYTES = { schema: ref('WatchPicture') }
+const PICTURE = { 'application/octet-stream': BYTES, '*/*': BYTES }
 const OF_ONE = [401, 403, 404, 429, 503]
 const WITH_BODY = [400, 401, 403, 408, 413, 415, 429, 503]
 const FRAME_TIME = {
   name: 'x-frame-time',
   in: 'header',
-  description: 'When the frame was taken. Events repeat it, and nothing depends on it.',
-  schema: { type: 'string', format: 'date-time' },
+  description: 'When the frame was taken, such as 2027-01-31T12:00:00.5Z. Events repeat it, and nothing depends on it.',
+  schema: { type: 'string' },
 }
 const LAST_EVENT = {
   name: 'last-event-id',
@@ -123,7 +124,7 @@ export const WATCH_PATHS: Paths = {
       summary: 'The newest frame that was looked at, as it was sent',
       limited: false,
       parameters: [WATCH_ID],
-      replies: ok('The frame.', { 'image/jpeg': PICTURE, 'image/png': PICTURE, 'image/webp': PICTURE }),
+      replies: ok('The frame.', PICTURE),
       errors: [401, 403, 404, 503],
     }),
   },
@@ -138,7 +139,7 @@ export const WATCH_PATHS: Paths = {
         FRAME_TIME,
         query('wait', 'Whether to wait for the look.', { type: 'boolean', default: false }),
       ],
-      body: { 'application/octet-stream': PICTURE, 'image/jpeg': PICTURE, 'image/png': PICTURE, 'image/webp': PICTURE },
+      body: { 'application/octet-stream': BYTES },
       replies: {
         200: { description: 'The answers of the look.', content: json('WatchFrame') },
         202: { description: 'The frame is being looked at, or was dropped.', content: json('WatchFrame') },

@@ -40,6 +40,11 @@ const asked = {
 }
 
 const event = requests.strictObject('WatchEventRule', rule)
+// Generators of clients take no default of null or an object: the schema leaves it out.
+const ruleOrNull = event
+  .nullable()
+  .default(RULE)
+  .meta({ default: undefined, description: 'Null: no events. Left out: a rule of defaults.' })
 const eventOfChoice = requests.strictObject('WatchChoiceEventRule', {
   ...rule,
   values: z
@@ -52,7 +57,7 @@ const eventOfNumber = requests.strictObject('WatchNumberEventRule', {
   at_least: z.int().min(1).describe('The probability counts that the number, or the level from 0, is at least this.'),
 })
 const question = requests.union('WatchQuestion', 'type', [
-  requests.strictObject('WatchPredicate', { ...predicate.shape, ...asked, event: event.nullable().default(RULE) }),
+  requests.strictObject('WatchPredicate', { ...predicate.shape, ...asked, event: ruleOrNull }),
   requests.strictObject('WatchChoice', { ...choice.shape, ...asked, event: eventOfChoice.nullable().default(null) }),
   requests.strictObject('WatchScore', { ...score.shape, ...asked, event: eventOfNumber.nullable().default(null) }),
   requests.strictObject('WatchCount', { ...count.shape, ...asked, event: eventOfNumber.nullable().default(null) }),
@@ -113,9 +118,10 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   name: name.default(null),
   source,
   fps: fps.default(1).describe('Looks in a second, at most.'),
-  motion: motion
-    .default({ share: 0.01, at_least_every_seconds: 60 })
-    .describe('Frames in which nothing has moved are not looked at. Null: all are.'),
+  motion: motion.default({ share: 0.01, at_least_every_seconds: 60 }).meta({
+    default: undefined,
+    description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
+  }),
   questions,
   record: record.default({ frame: true }),
   keep_days: keepDays.default(7).describe('How long events and their frames are kept.'),
