@@ -12,6 +12,8 @@ const small = () =>
   sharp({ create: { width: 64, height: 64, channels: 3, background: '#ff0000' } })
     .png()
     .toBuffer()
+/** For a process to start and decode a small picture: on a busy machine, five times 600 ms were too little. */
+const AMPLE_MS = 3000
 /** Takes long enough to decode that a test can act meanwhile. */
 let large: Buffer
 
@@ -70,35 +72,35 @@ it('other inputs are not affected', async () => {
 })
 
 it('time in which the server is too busy to receive the result does not count', async () => {
-  pool = new DecoderPool({ size: 1, timeoutMs: 1000 })
+  pool = new DecoderPool({ size: 1, timeoutMs: AMPLE_MS })
   const good = decode(await small())
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AMPLE_MS + 500)
   expect((await good).original.width).toBe(64)
 })
 
 it.runIf(process.platform === 'linux')('time in which other processes have the processor does not count', async () => {
-  pool = new DecoderPool({ size: 1, timeoutMs: 600 })
+  pool = new DecoderPool({ size: 1, timeoutMs: AMPLE_MS })
   await decode(await small())
   const [pid] = pool.pids
   process.kill(pid!, 'SIGSTOP')
   const good = decode(await small())
-  setTimeout(() => process.kill(pid!, 'SIGCONT'), 1000)
+  setTimeout(() => process.kill(pid!, 'SIGCONT'), AMPLE_MS + 500)
   expect((await good).original.width).toBe(64)
   expect(pool.pids).toEqual([pid])
 })
 
 it.runIf(process.platform === 'linux')('large images are decoded one at a time', async () => {
-  pool = new DecoderPool({ size: 4 })
+  pool = new DecoderPool({ size: 3 })
   // All pixels of a progressive JPEG are in memory at once: 190 MiB of these.
   const jpeg = await sharp({ create: { width: 7000, height: 7000, channels: 3, background: '#00ff00' } })
     .jpeg({ progressive: true })
     .toBuffer()
   await decode(await small())
   await using memory = await ResidentMemory.watch()
-  const all = await Promise.all(Array.from({ length: 4 }, () => decode(jpeg)))
-  expect(all.map(({ original }) => original.width)).toEqual([7000, 7000, 7000, 7000])
+  const all = await Promise.all(Array.from({ length: 3 }, () => decode(jpeg)))
+  expect(all.map(({ original }) => original.width)).toEqual([7000, 7000, 7000])
   // The four processes themselves take 70 MiB each.
-  expect(memory.growth / 2 ** 20).toBeLessThan(190 + 4 * 110)
+  expect(memory.growth / 2 ** 20).toBeLessThan(190 + 3 * 110)
 })
 
 describe('the queue', () => {
@@ -244,7 +246,12 @@ describe('parts of an image', () => {
     const wish = { grid: [3, 3], smallest: null } as const
     const parts = partsToCut(planTiles({ width: 900, height: 700 }, wish, target)!)
     expect(parts).toHaveLength(13)
-    expect((await cut(bytes, wish)).cuts).toEqual((await cut(bytes, parts)).cuts)
+    const [wished, explicit] = [await cut(bytes, wish), await cut(bytes, parts)].map(({ cuts }) => cuts!)
+    expect(wished!.map(({ width, height }) => [width, height])).toEqual(
+      explicit!.map(({ width, height }) => [width, height]),
+    )
+    // Vitest compares pixels one by one, which takes seconds.
+    for (const [index, { data }] of wished!.entries()) expect(Buffer.compare(data, explicit![index]!.data)).toBe(0)
   })
 
   it('are none of more tiles than there may be, and of an image that is one tile', async () => {
@@ -258,7 +265,7 @@ describe('parts of an image', () => {
     pool = new DecoderPool({ size: 1 })
     const parts = Array.from({ length: 9 }, (_, index) => ({ left: index, top: 0, width: 50, height: 50 }))
     expect((await cut(await small(), parts, { width: 2048, height: 2048 })).cuts).toHaveLength(5)
-    expect((await cut(await small(), parts, { width: 6000, height: 6000 })).cuts).toHaveLength(1)
+    expect((await cut(await small(), parts, { width: 4800, height: 4800 })).cuts).toHaveLength(1)
   })
 
   it('of a damaged image: a 400 that names it', async () => {
