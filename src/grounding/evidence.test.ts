@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parsePattern } from '../inference/constraints/regex/anchors.ts'
 import { PatternMatcher } from '../inference/constraints/regex/matcher.ts'
+import { getOrMake } from '../lib/get-or-make.ts'
 import type { Leaf } from './annotation.ts'
 import type { NumberForm } from './answer-form.ts'
 import type { DetectionKind, Dialect, Scene } from './dialect.ts'
@@ -159,7 +160,7 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
           leaves.map((_, index) => (index === 0 ? { near } : {})),
         )
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     )
   })
 
@@ -203,8 +204,14 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
   })
 })
 
+const writtenTexts = new Map<string, readonly string[]>()
+
 /** All texts that a coordinate can have. */
-function writtenBy({ most, digits = 0, decimals = 0 }: NumberForm): readonly string[] {
+function writtenBy(form: NumberForm): readonly string[] {
+  return getOrMake(writtenTexts, JSON.stringify(form), () => textsOf(form))
+}
+
+function textsOf({ most, digits = 0, decimals = 0 }: NumberForm): readonly string[] {
   const scale = 10 ** decimals
   const values = Array.from({ length: most * scale + 1 }, (_, index) => index / scale)
   return values.flatMap((value) =>

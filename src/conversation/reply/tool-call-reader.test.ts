@@ -128,7 +128,7 @@ describe.each(Object.entries(TOOL_SYNTAXES).filter(([, { answer }]) => !answer))
           expect(read(syntax, [...written])).toEqual(whole)
         },
       ),
-      { numRuns: 100 },
+      { numRuns: 40 },
     )
   })
 
@@ -165,7 +165,7 @@ describe.each(Object.entries(TOOL_SYNTAXES).filter(([, { answer }]) => !answer))
         expect(read(syntax, [...written])).toEqual(whole)
         if (whole.calls.length === 0) expect(whole.text).toBe(withoutAround(syntax, written))
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     )
   })
 

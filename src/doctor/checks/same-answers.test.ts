@@ -1,10 +1,11 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { FakeEngine } from '../../../test/support/fake-engine.ts'
 import { CARD } from '../../../test/support/local-engine.ts'
 import type { Engine, Numerics } from '../../inference/contract/engine.ts'
 import type { EngineEvent, Generation } from '../../inference/contract/generation.ts'
 import type { Work } from '../../inference/contract/work.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import { MediaLoader } from '../../media/media-loader.ts'
 import { loadCard } from '../../models/card.ts'
 import { examine } from '../examination.ts'
 import type { Finding } from '../finding.ts'
@@ -54,11 +55,16 @@ class FaultyEngine extends FakeEngine {
   }
 }
 
+/** For all examinations: each would start decoders of its own. */
+const media = new MediaLoader()
+afterAll(() => media.close())
+
 async function findingOf(engine: Engine): Promise<Finding> {
   const card = await loadCard(CARD)
   const served = { ...card.serves[0]!, modalities: ['text' as const] }
   const findings: Finding[] = []
-  for await (const one of examine({ card, served, engine, images: 6, checks: ['same answers'] })) findings.push(one)
+  for await (const one of examine({ card, served, engine, media, images: 6, checks: ['same answers'] }))
+    findings.push(one)
   expect(findings).toHaveLength(1)
   return findings[0]!
 }
