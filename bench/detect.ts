@@ -6,6 +6,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LookoutClient } from '../src/client/client.ts'
+import { openPicture, sendMedia } from '../src/commands/asking/media.ts'
 import { askBoxes, type FoundList, LEAST_IOU } from '../src/commands/calibrating/ask-boxes.ts'
 import { type BoxExample, toBoxExample } from '../src/commands/calibrating/box-examples.ts'
 import { crossFitted, type Depth, rateBoxes, rateLists } from '../src/commands/calibrating/box-fit.ts'
@@ -141,9 +142,11 @@ async function askSingle(
   client: LookoutClient,
   model: string,
 ) {
-  const png = await readFile(file)
-  const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)]
-  const image_url = `data:image/png;base64,${png.toString('base64')}`
+  await using uploads = new AsyncDisposableStack()
+  const picture = await openPicture(file)
+  const { width, height } = picture.size
+  const [sent] = await sendMedia([picture], client, uploads)
+  const image_url = sent!.url
   const input = [{ role: 'user', content: [{ type: 'input_image', image_url }] }]
   const questions = categories.map((instructions) => ({ type: 'x_box', instructions }))
   const answers = await client.decide({ model, input, questions, x_calibrated })

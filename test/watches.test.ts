@@ -233,16 +233,18 @@ describe('events', () => {
   test('while a look is made, and before the next is due, frames are dropped', async () => {
     const client = await newClient()
     const { id } = await client.made({ fps: 0.05 })
-    server.engine.script = { delayMs: 1_000 }
+    const looked = Promise.withResolvers<void>()
+    server.engine.script = { read: ({ replies }) => looked.promise.then(() => replies.map(() => -1)) }
     expect((await client.ask('POST', `/${id}/frames`, bright)).status).toBe(202)
     expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 2, dropped: 'busy' })
+    looked.resolve()
     await expect
       .poll(async () => (await jsonOf<Counted>(await client.ask('GET', `/${id}`))).counts, { interval: 20 })
       .toMatchObject({ frames: 2, looks: 1, dropped: { busy: 1 } })
     expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 3, dropped: 'rate' })
   })
 
-  test('tell of silence, and of pauses, over which they go on', async () => {
+  test('a watch tells of silence and of pauses, and its events go on over them', async () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()
@@ -331,7 +333,7 @@ describe('watches', () => {
     expect(error).toMatchObject({ param, message: expect.stringMatching(message) })
   })
 
-  test('frames that are no pictures are refused, and times that are none', async () => {
+  test('a frame that is not a picture is refused, and so is an invalid time', async () => {
     const client = await newClient()
     const { id } = await client.made()
     const noPicture = await client.ask('POST', `/${id}/frames`, Buffer.from('not a picture'))

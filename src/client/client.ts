@@ -142,7 +142,7 @@ export class LookoutClient {
   async pushFrame(watch: string, frame: Blob, since: number): Promise<readonly WatchEvent[]> {
     const path = `/v1/watches/${encodeURIComponent(watch)}`
     await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
-    return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}`)).data
+    return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}&limit=1000`)).data
   }
 
   async deleteWatch(watch: string): Promise<void> {

@@ -130,14 +130,12 @@ export class DecisionRun {
         ? tagsConstraint('clip', dialect, scene)
         : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [instructions], scene), advisory: true } as const)
     const spec = new ReplySpec({ bound: { ...constraint, param: nameOf(param)! } }, model)
-    const fit = kind === 'clip' || !this.#request.calibrated ? undefined : model.card.detection
-    const rating: PlaceRating | null =
-      fit === undefined || kind === 'clip'
-        ? null
-        : {
-            form: dialect.detection.form(kind, scene),
-            confidence: (place, evidence) => ratePlace(place, evidence, fit),
-          }
+    const fit = this.#request.calibrated ? model.card.detection : undefined
+    let rating: PlaceRating | null = null
+    if (fit !== undefined && kind !== 'clip') {
+      const form = dialect.detection.form(kind, scene)
+      rating = { form, confidence: (place, evidence) => ratePlace(place, evidence, fit) }
+    }
     const rated = { ...AS_MANY_AS_FIT, topLogProbs: rating === null ? 0 : ALTERNATIVES }
     const branch = await branchOf({ param, prefix, suffix, spec, asked: rated }, this.#call)
     const reply = spec.createReader()

@@ -62,20 +62,19 @@ export async function rateSearches(searched: Searched, { isThorough }: Confidenc
   if (!searches.every(({ isRated }) => isRated)) {
     throw invalidRequest(`${named(model)} gives no log-probabilities`, CONFIDENCE)
   }
-  let second: SecondLook | null = NO_SECOND_LOOK
+  let [{ further, reads }, isComplete] = [NO_SECOND_LOOK, true]
   try {
-    if (isThorough) second = await lookAgain(searched, call)
+    if (isThorough) ({ further, reads } = await lookAgain(searched, call))
   } catch (error) {
     // What has been found counts, with what is known of it.
     if (!deadline.caused(error)) throw error
-    second = null
+    isComplete = false
   }
-  const { further, reads } = second ?? NO_SECOND_LOOK
   const lists = searches.map((search) => {
     const evidence = { further: further.get(search) ?? null, reads }
     return rateList(search, formOf(search, searched, call), evidence, model.card.detection ?? null)
   })
-  return { lists, isComplete: second !== null }
+  return { lists, isComplete }
 }
 
 async function lookAgain(searched: Searched, call: Call): Promise<SecondLook> {

@@ -31,10 +31,12 @@ export interface Script extends BranchScript {
    * Log-probabilities of the replies to a question, or an error that fails it alone; by default every reply is as likely as
    * the others, and they take a half together.
    */
-  readonly read?: (question: ReadQuestion, index: number) => readonly number[] | Error
+  readonly read?: (question: ReadQuestion, index: number) => ReadResult | Promise<ReadResult>
   /** Overrides for a branch. */
   readonly branch?: (branch: Branch, index: number) => BranchScript
 }
+
+type ReadResult = readonly number[] | Error
 
 export interface BranchScript {
   /** Texts that come at once, as one event; 1 by default. */
@@ -132,7 +134,7 @@ export class FakeEngine implements Engine {
       if (delayMs !== undefined) await delay(delayMs, null, { signal }).catch(() => {})
       signal.throwIfAborted()
       if (failure) throw failure
-      const logProbs = read(asked, question)
+      const logProbs = await read(asked, question)
       yield logProbs instanceof Error ? { question, error: logProbs } : { question, logProbs }
     }
   }

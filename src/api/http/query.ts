@@ -9,3 +9,17 @@ export function queryBoolean(query: unknown, name: string): boolean {
   if (value !== null) return value
   throw invalidRequest(say`Invalid '${[name]}': expected true or false (also 1 or 0, yes or no, on or off)`, name)
 }
+
+/** Reads a whole number of a query or a header; null where there is none. @throws ApiError 400 */
+export function queryNumber(
+  given: unknown,
+  name: string,
+  { min, max }: { readonly min: number; readonly max: number },
+): number | null {
+  const text = (given as Record<string, unknown>)[name]
+  if (text === undefined) return null
+  const value = typeof text === 'string' && /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= min && value <= max) return value
+  const expected = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `between ${min} and ${max}`
+  throw invalidRequest(say`Invalid '${[name]}': expected an integer ${expected}`, name)
+}

@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify'
-import { invalidRequest, say } from '../../lib/errors.ts'
 import { withTimeout } from '../../lib/with-timeout.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
-import { queryBoolean } from '../http/query.ts'
+import { queryBoolean, queryNumber } from '../http/query.ts'
 
 export interface WatchStreamOptions {
   readonly watches: Watches
@@ -78,18 +77,4 @@ export async function streamEvents(
 async function sendWhole(stream: ResponseStream, data: string, name: string): Promise<void> {
   stream.send(data, name)
   await stream.full
-}
-
-/** Reads a whole number of a query or a header; null where there is none. @throws ApiError 400 */
-export function queryNumber(
-  given: unknown,
-  name: string,
-  { min, max }: { readonly min: number; readonly max: number },
-): number | null {
-  const text = (given as Record<string, unknown>)[name]
-  if (text === undefined) return null
-  const value = typeof text === 'string' && /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
-  if (value >= min && value <= max) return value
-  const expected = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `between ${min} and ${max}`
-  throw invalidRequest(say`Invalid '${[name]}': expected an integer ${expected}`, name)
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { checkDecisions } from '../../conversation/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
@@ -11,11 +12,11 @@ import type { ApiCall } from '../http/api-call.ts'
 import { callOf } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
 import { toPage } from '../http/page.ts'
-import { queryBoolean } from '../http/query.ts'
+import { queryBoolean, queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { aboutPicture } from '../surfaces/openai/decision-request.ts'
-import { queryNumber, streamEvents, type WatchStreamOptions } from './watch-stream.ts'
+import { streamEvents, type WatchStreamOptions } from './watch-stream.ts'
 import { type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
 
 export interface WatchesApiOptions extends Pick<Serving, 'bodies' | 'models'>, Omit<WatchStreamOptions, 'watchRunner'> {
@@ -31,7 +32,7 @@ const MAX_EVENTS = 1_000
 const DEFAULT_EVENTS = 100
 const RETRY_SECONDS = 60
 const FRAME_TIME = 'x-frame-time'
-const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
+const dateTime = z.iso.datetime({ offset: true })
 
 /** `/v1/watches` and what is below. The contract has no such paths. */
 export function addWatches(app: FastifyInstance, options: WatchesApiOptions): void {
@@ -192,8 +193,8 @@ async function push(request: FastifyRequest, reply: FastifyReply, running: Runni
 
 function frameTime(header: string | string[] | undefined): Date | null {
   if (header === undefined) return null
-  const time = typeof header === 'string' && DATE_TIME.test(header) ? Date.parse(header) : Number.NaN
-  if (!Number.isNaN(time)) return new Date(time)
+  const time = dateTime.safeParse(header)
+  if (time.success) return new Date(time.data)
   throw invalidRequest(`Invalid '${FRAME_TIME}': expected a time such as 2027-01-31T12:00:00.5Z`, FRAME_TIME)
 }
 

@@ -6,6 +6,7 @@ import type { ApiCall } from '../http/api-call.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { callOf } from '../http/client-call.ts'
 import { toPage } from '../http/page.ts'
+import { queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'
 
@@ -68,15 +69,12 @@ async function create(call: ApiCall, options: BatchesApiOptions): Promise<BatchB
 }
 
 async function list(request: FastifyRequest, batches: Batches): Promise<BatchListBody> {
-  const { after, limit } = request.query as Record<string, unknown>
+  const { after } = request.query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isBatchId(after))) {
     throw invalidRequest("Invalid 'after': expected the id of a batch", 'after')
   }
-  const count = limit === undefined ? DEFAULT_PAGE : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0
-  if (count < 1 || count > MAX_PAGE) {
-    throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MAX_PAGE}`, 'limit')
-  }
-  const page = await batches.list(principalOf(request).organisation, { after: after ?? null, limit: count })
+  const limit = queryNumber(request.query, 'limit', { min: 1, max: MAX_PAGE }) ?? DEFAULT_PAGE
+  const page = await batches.list(principalOf(request).organisation, { after: after ?? null, limit })
   return toPage(page.batches.map(toBody), page.hasMore, null)
 }
 

@@ -8,6 +8,7 @@ import { principalOf } from '../http/access/auth.ts'
 import { ClientDisconnected, closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
 import { requestedRange } from '../http/content-range.ts'
 import { toPage } from '../http/page.ts'
+import { queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
 import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
@@ -86,14 +87,11 @@ async function list(request: FastifyRequest, { files, compatibility }: FilesApiO
 }
 
 function readQuery(query: unknown): FileQuery {
-  const { after, limit, order, purpose } = query as Record<string, unknown>
+  const { after, order, purpose } = query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
     throw invalidRequest("Invalid 'after': expected the id of a file", 'after')
   }
-  const count = limit === undefined ? MAX_PAGE : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0
-  if (count < 1 || count > MAX_PAGE) {
-    throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MAX_PAGE}`, 'limit')
-  }
+  const limit = queryNumber(query, 'limit', { min: 1, max: MAX_PAGE }) ?? MAX_PAGE
   if (order !== undefined && order !== 'asc' && order !== 'desc') {
     throw invalidRequest("Invalid 'order': expected 'asc' or 'desc'", 'order')
   }
@@ -101,7 +99,7 @@ function readQuery(query: unknown): FileQuery {
   if (purpose !== undefined && wanted === null) {
     throw invalidRequest(`Invalid 'purpose': expected ${PURPOSES.map((known) => `'${known}'`).join(' or ')}`, 'purpose')
   }
-  return { after: after ?? null, limit: count, order: order ?? 'desc', purpose: wanted }
+  return { after: after ?? null, limit, order: order ?? 'desc', purpose: wanted }
 }
 
 async function remove(request: FastifyRequest, files: Files): Promise<DeletedFileBody> {

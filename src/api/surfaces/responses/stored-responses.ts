@@ -3,7 +3,7 @@ import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { principalOf } from '../../http/access/auth.ts'
 import { toPage } from '../../http/page.ts'
-import { queryBoolean } from '../../http/query.ts'
+import { queryBoolean, queryNumber } from '../../http/query.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import { itemsOf } from './response-source.ts'
 import type { InputItemListBody } from './wire/input-items.ts'
@@ -74,18 +74,15 @@ async function list(request: FastifyRequest, responses: Responses): Promise<Inpu
 }
 
 function readQuery(query: unknown) {
-  const { after, limit, order } = query as Record<string, unknown>
+  const { after, order } = query as Record<string, unknown>
   if (after !== undefined && typeof after !== 'string') {
     throw invalidRequest("Invalid 'after': expected the id of an item", 'after')
   }
-  const count = limit === undefined ? LISTED : /^\d{1,4}$/.test(String(limit)) ? Number(limit) : 0
-  if (count < 1 || count > MOST_LISTED) {
-    throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MOST_LISTED}`, 'limit')
-  }
+  const limit = queryNumber(query, 'limit', { min: 1, max: MOST_LISTED }) ?? LISTED
   if (order !== undefined && order !== 'asc' && order !== 'desc') {
     throw invalidRequest("Invalid 'order': expected 'asc' or 'desc'", 'order')
   }
-  return { after: after ?? null, limit: count, order: order ?? 'desc' } as const
+  return { after: after ?? null, limit, order: order ?? 'desc' } as const
 }
 
 /** Adds the fields that clients expect in every part. */
