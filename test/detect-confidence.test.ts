@@ -203,14 +203,13 @@ describe('thorough', () => {
     })
     // Told to detect, the model would answer with boxes.
     const [read] = server.engine.readWorks
-    expect(read!.prefix.at(-2)).toEqual(list!.prefix.at(-1))
-    expect(read!.prefix.at(-1)).toMatchObject({ text: 'What is in the box (' })
+    expect(read!.prefix.at(-1)).toEqual(list!.prefix.at(-1))
     expect([list!, read!].map(({ prefix }) => JSON.stringify(prefix[0]).includes('<hint>'))).toEqual([true, false])
     const asked = read!.questions.map(({ suffix }) =>
       suffix.map((part) => (part.type === 'text' ? part.text : '')).join(''),
     )
-    expect(asked[0]).toMatch(/^100,200\) \(500,600\)\?/)
-    expect(asked[1]).toMatch(/^600,200\) \(900,600\)\?/)
+    expect(asked[0]).toContain('What is in the box (100,200) (500,600)?')
+    expect(asked[1]).toContain('What is in the box (600,200) (900,600)?')
     expect(read!.questions[0]!.replies).toContain('A cat.')
   })
 
@@ -240,7 +239,8 @@ describe('thorough', () => {
     expect(circle).toHaveLength(11)
     expect(circle).toEqual(expect.arrayContaining(['A red circle.', 'An orange circle.']))
     expect(text).toContain('Red text.')
-    expect([redCircle, cat]).toEqual([['A red circle.'], ['A cat.']])
+    expect(redCircle).toContain('A red circle.')
+    expect(cat).toContain('A cat.')
   })
 
   test('an object that it has is none more, and a list that was cut off has none', async () => {

@@ -5,7 +5,7 @@ import type { PromptPart } from '../inference/contract/parts.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import { branchOf, type Call } from './call.ts'
 import { named } from './capability-checks.ts'
-import { type PlaceQuestion, placeQuestion } from './detecting/place-question.ts'
+import { placeQuestion } from './detecting/place-question.ts'
 import { type RatedList, rateList } from './detecting/rated-list.ts'
 import { type DetectionSearch, type FurtherObject, same } from './detecting/search.ts'
 import { untrusted } from './prompt/placeholders.ts'
@@ -134,13 +134,10 @@ async function readPlaces(
   const { detection } = dialectOf(model.card)
   const asked = labelled.map((leaf) => placeQuestion(leaf, model.card.decision, detection.answer([leaf], scene)))
   const image: PromptPart = parts.at(-1)!
-  // What all questions begin with is computed once.
-  const [{ lead: first }] = asked as [PlaceQuestion]
-  const lead = asked.every(({ lead }) => lead === first) ? first : ''
-  const prefix = new MeasuredPrompt([...plain.prefix, image, ...untrusted(lead)], call)
+  const prefix = new MeasuredPrompt([...plain.prefix, image], call)
   const questions = []
   for (const { text, replies } of asked) {
-    const [, ...suffix] = plain.suffix([image, ...untrusted(text.slice(lead.length))])
+    const [, ...suffix] = plain.suffix([image, ...untrusted(text)])
     await outputBudget([prefix, new MeasuredPrompt(suffix, call)], ROOM_TO_READ, model, param)
     questions.push({ param, suffix, replies })
   }

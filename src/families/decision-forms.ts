@@ -28,14 +28,9 @@ export const decisionSchema = z.strictObject({
       box: z.string(),
       /** With `{x}` and `{y}`. */
       point: z.string(),
-      /** Its answers, where `replies` are not: the first that are for a name, or for any. */
+      /** Names that the model never answers with alone, and its answers that mean any thing of that kind. */
       kinds: z
-        .array(
-          z.strictObject({
-            names: z.array(z.string().min(1)).min(1).optional(),
-            replies: z.array(replyForm).min(1).max(64),
-          }),
-        )
+        .array(z.strictObject({ names: z.array(z.string().min(1)).min(1), replies: z.array(replyForm).min(1).max(64) }))
         .default([]),
     })
     .optional(),

@@ -34,8 +34,6 @@ export const lookout: Family = {
           replies: COLOURS.map((colour) => `${/^[aeiou]/.test(colour) ? 'An' : 'A'} ${colour} {name}.`),
         },
         { names: ['text'], replies: COLOURS.map((colour) => `${colour[0]!.toUpperCase()}${colour.slice(1)} {name}.`) },
-        { names: COLOURS.map((colour) => `${colour} text`), replies: ['{Name}.'] },
-        { replies: ['{A name}.'] },
       ],
     },
   },
