@@ -99,7 +99,7 @@ const config = z
       .union([z.boolean(), z.literal('thorough')])
       .nullish()
       .describe(
-        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about 2.5 times as slow.',
+        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about twice as slow.',
       ),
     min_confidence: share
       .nullish()
