@@ -19,8 +19,8 @@ export const decisionSchema = z.strictObject({
    */
   replies: z.array(replyForm).min(1).max(8),
   /**
-   * How the model is asked what is at a place on the grid of 0..1000, to which `replies` are its answers. Left out: it is asked
-   * whether an answer of its own that names the place is right.
+   * How the model is asked what is at a place on the grid of 0..1000. Left out: it is asked whether an answer of its own that
+   * names the place is right.
    */
   places: z
     .strictObject({
@@ -28,10 +28,14 @@ export const decisionSchema = z.strictObject({
       box: z.string(),
       /** With `{x}` and `{y}`. */
       point: z.string(),
+      /** Its answers. Left out: `replies` of decisions. */
+      replies: z.array(replyForm).min(1).max(8).optional(),
       /** Names that the model never answers with alone, and its answers that mean any thing of that kind. */
       kinds: z
         .array(z.strictObject({ names: z.array(z.string().min(1)).min(1), replies: z.array(replyForm).min(1).max(64) }))
         .default([]),
+      /** Whether what follows these answers does not matter, so that they are shorter. */
+      goesOn: z.boolean().default(false),
     })
     .optional(),
   /** Log-probabilities are divided by these before they become probabilities: above 1 the model claims less. */

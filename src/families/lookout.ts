@@ -28,12 +28,16 @@ export const lookout: Family = {
     places: {
       box: 'What is in the box ({left},{top}) ({right},{bottom})?',
       point: 'What is at ({x},{y})?',
+      // Of its answers that name the thing, more than .99 are of this form.
+      replies: ['{A name}'],
+      goesOn: true,
       kinds: [
         {
           names: SHAPES,
-          replies: COLOURS.map((colour) => `${/^[aeiou]/.test(colour) ? 'An' : 'A'} ${colour} {name}.`),
+          replies: COLOURS.map((colour) => `${/^[aeiou]/.test(colour) ? 'An' : 'A'} ${colour} {name}`),
         },
-        { names: ['text'], replies: COLOURS.map((colour) => `${colour[0]!.toUpperCase()}${colour.slice(1)} {name}.`) },
+        { names: COLOURS.map((colour) => `${colour} text`), replies: ['{Name}'] },
+        { names: ['text'], replies: COLOURS.map((colour) => `${colour[0]!.toUpperCase()}${colour.slice(1)} {name}`) },
       ],
     },
   },

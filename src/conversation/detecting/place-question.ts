@@ -7,6 +7,8 @@ import { repliesFor } from '../decisions/option-names.ts'
 export interface PlaceQuestion {
   readonly text: string
   readonly replies: readonly string[]
+  /** Whether the replies count however the model would go on after them. */
+  readonly goesOn: boolean
   /** How likely the object is there, from 0 to 1. @param logProbs of the replies. */
   chanceOf(logProbs: readonly number[]): number
 }
@@ -19,6 +21,7 @@ export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string)
     return {
       text: filled(leaf, forms.places),
       replies: replies!,
+      goesOn: forms.places.goesOn,
       chanceOf: (logProbs) => Math.min(1, massOf(logProbs)),
     }
   }
@@ -26,6 +29,7 @@ export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string)
   return {
     text: `${written}\n\nIs this right? Answer yes or no only.`,
     replies: [...yes, ...no],
+    goesOn: false,
     chanceOf: (logProbs) => {
       const [right, wrong] = [massOf(logProbs.slice(0, yes.length)), massOf(logProbs.slice(yes.length))]
       return right + wrong === 0 ? 0 : right / (right + wrong)
@@ -35,7 +39,7 @@ export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string)
 
 /** Those that mean a thing of this name. */
 function repliesOf(name: string, { replies, places }: DecisionForms): readonly string[] {
-  return places!.kinds.find(({ names }) => names.includes(name))?.replies ?? replies
+  return places!.kinds.find(({ names }) => names.includes(name))?.replies ?? places!.replies ?? replies
 }
 
 function filled({ kind, points: [from, to] }: Leaf, { box, point }: NonNullable<DecisionForms['places']>): string {

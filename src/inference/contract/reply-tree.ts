@@ -14,8 +14,16 @@ interface ReplyNode {
 export interface ReplyTree {
   readonly nodes: readonly ReplyNode[]
   readonly leaves: number
-  /** Where each reply ends. */
-  readonly ends: readonly { readonly reply: number; readonly node: number }[]
+  readonly ends: readonly ReplyEnd[]
+}
+
+/** What a reply ends with. */
+interface ReplyEnd {
+  readonly reply: number
+  /** Index of the node before its end; -1 where the question's last token is before it. */
+  readonly node: number
+  /** Its last token; null where that is the end of the turn. */
+  readonly token: number | null
 }
 
 export interface TreeLimits {
@@ -25,15 +33,20 @@ export interface TreeLimits {
 
 interface SortedReply {
   readonly reply: number
+  /** Those that are nodes. */
   readonly tokens: Int32Array
+  readonly token: number | null
 }
 
 /**
  * Puts replies into as few trees as the limits allow. Which ones share a tree depends on the replies alone.
  * @param replies of one token or more each, none with more than `limits.nodes`.
+ * @param goesOn whether each may go on: then its last token needs no node, because what follows it does not matter.
  */
-export function growTrees(replies: readonly Int32Array[], limits: TreeLimits): ReplyTree[] {
-  const sorted = replies.map((tokens, reply): SortedReply => ({ reply, tokens })).sort(inOrder)
+export function growTrees(replies: readonly Int32Array[], limits: TreeLimits, goesOn = false): ReplyTree[] {
+  const toSorted = (tokens: Int32Array, reply: number): SortedReply =>
+    goesOn ? { reply, tokens: tokens.subarray(0, -1), token: tokens.at(-1)! } : { reply, tokens, token: null }
+  const sorted = replies.map(toSorted).sort(inOrder)
   const trees: ReplyTree[] = []
   let group: SortedReply[] = []
   let nodes = 0
@@ -62,11 +75,11 @@ export function growTrees(replies: readonly Int32Array[], limits: TreeLimits): R
 /** @param replies in order, so that each shares most with the one before it. */
 function growTree(replies: readonly SortedReply[]): ReplyTree {
   const nodes: { token: number; parent: number; depth: number; firstLeaf: number; endLeaf: number }[] = []
-  const ends: { reply: number; node: number }[] = []
+  const ends: ReplyEnd[] = []
   /** The nodes of the last reply. */
   let path: number[] = []
   let leaves = 0
-  for (const [index, { reply, tokens }] of replies.entries()) {
+  for (const [index, { reply, tokens, token: last }] of replies.entries()) {
     const before = replies[index - 1]?.tokens ?? new Int32Array(0)
     path = path.slice(0, sharedTokens(before, tokens))
     const continues = index > 0 && path.length === before.length
@@ -76,7 +89,7 @@ function growTree(replies: readonly SortedReply[]): ReplyTree {
       path.push(nodes.push({ token, parent: path.at(-1) ?? -1, depth, firstLeaf: leaves - 1, endLeaf: leaves }) - 1)
     }
     for (const node of path) nodes[node]!.endLeaf = leaves
-    ends.push({ reply, node: path.at(-1)! })
+    ends.push({ reply, node: path.at(-1) ?? -1, token: last })
   }
   return { nodes, leaves, ends }
 }

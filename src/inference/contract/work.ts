@@ -33,6 +33,8 @@ export interface Branch {
    * for the chosen token alone. Absent where they are not wanted.
    */
   readonly topLogProbs?: number
+  /** Whether other work may soon continue its completion: an engine can keep what it has computed of it for a moment. */
+  readonly isContinued?: boolean
 }
 
 /**
@@ -80,4 +82,6 @@ export interface ReadQuestion {
   readonly suffix: readonly PromptPart[]
   /** From 1 to 1,000 different whole replies. None is empty. */
   readonly replies: readonly string[]
+  /** Whether the replies count however the model would go on after them. */
+  readonly goesOn?: boolean
 }

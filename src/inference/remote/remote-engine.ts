@@ -118,10 +118,10 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       signal.throwIfAborted()
       if (replies === null)
         throw invalidRequest('The replies take too long to tokenise.', questions[0]?.param ?? DEFAULT_PARAM)
-      trees = replies.map((tokens) => growTrees(tokens, NO_LIMITS)[0]!)
-      const branches = questions.map(({ replies: _, ...question }, index) => {
+      trees = replies.map((tokens, index) => growTrees(tokens, NO_LIMITS, questions[index]!.goesOn)[0]!)
+      const branches = questions.map(({ replies: _, goesOn: _goesOn, ...question }, index) => {
         const { nodes } = trees[index]!
-        const maxTokens = nodes.reduce((most, { depth }) => Math.max(most, depth + 1), 0)
+        const maxTokens = nodes.reduce((most, { depth }) => Math.max(most, depth + 1), 1)
         return { ...question, n: 1 + nodes.length, maxTokens, sampling: GREEDY }
       })
       return this.#admit({ organisation, prefix, branches }, signal)

@@ -69,8 +69,8 @@ export class TokenRater implements ReplyRater<RemotePrompt> {
     const paths = [0]
     for (const { token, parent } of tree.nodes) paths.push(paths[parent + 1]! + rated[parent + 1]!.get(token)!)
     const logProbs: number[] = []
-    for (const { reply, node } of tree.ends) {
-      const end = logSum(stopTokens.map((token) => rated[node + 1]!.get(token)!))
+    for (const { reply, node, token: last } of tree.ends) {
+      const end = logSum((last === null ? stopTokens : [last]).map((token) => rated[node + 1]!.get(token)!))
       // Rounding may add up to a little more than certainty.
       logProbs[reply] = Math.min(0, paths[node + 1]! + end)
     }
@@ -156,7 +156,9 @@ function placesOf({ nodes, ends }: ReplyTree, stopTokens: readonly number[]): Pl
     written.push([...written[parent + 1]!, token])
     wanted[parent + 1]!.add(token)
   }
-  for (const { node } of ends) for (const token of stopTokens) wanted[node + 1]!.add(token)
+  for (const { node, token: last } of ends) {
+    for (const token of last === null ? stopTokens : [last]) wanted[node + 1]!.add(token)
+  }
   return written.map((tokens, place) => ({ written: tokens, wanted: [...wanted[place]!] }))
 }
 

@@ -28,6 +28,8 @@ export interface AdmittedQuestion {
   readonly tail: Int32Array
   /** Tokens of each reply, at least one. */
   readonly replies: readonly Int32Array[]
+  /** Whether the replies count however the model would go on after them. */
+  readonly goesOn: boolean
 }
 
 /** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
@@ -67,7 +69,8 @@ export async function admitScoring(
       usage.push(usageOf(prefix, suffix, index === 0 ? 0 : prefix.tokens))
       // A question without a suffix takes the last token of the prefix, so its prefix is shorter.
       const [own, chunks] = splitPrefix(suffix.chunks, param)
-      admitted.push({ index, prefix: own, ...cutTail(chunks, tokens, limits, param), replies: tokens })
+      const { goesOn = false } = question
+      admitted.push({ index, prefix: own, ...cutTail(chunks, tokens, limits, param), replies: tokens, goesOn })
     }
     return { questions: admitted, usage, close: () => prompts.close() }
   } catch (error) {

@@ -39,6 +39,7 @@ const QUESTIONS: readonly ReadQuestion[] = [
   ask(`Say whether this is so: ${'it is there or it is not. '.repeat(40)}`, 'true', 'false'),
   { suffix: [], replies: ['Yes', 'No'] },
   ask('Is it green?', 'Yes', 'No'),
+  { ...ask('Which number is it?', 'number 1', 'number 2', 'no'), goesOn: true },
 ]
 const all = QUESTIONS.map((_, index) => index)
 
@@ -92,6 +93,21 @@ describe('the probabilities of replies', () => {
     const differences = ends.map((_, at) => whole![at]! - rest![at]!)
     for (const difference of differences) expect(difference).toBeCloseTo(differences[0]!, 1)
     expect(differences[0]).toBeLessThan(0)
+  })
+
+  test('are those of beginnings where the reply may go on', async () => {
+    const texts = ['2', '20', '27', '295', '7']
+    const question = ask('How many?', ...texts)
+    const [[...begun], [...whole]] = [
+      (await readAll(engine, PREFIX, [{ ...question, goesOn: true }]))[0]!,
+      (await readAll(engine, PREFIX, [question]))[0]!,
+    ]
+    // What begins with "2" goes on with a digit or ends there.
+    expect(Math.exp(begun[0]!)).toBeGreaterThan(sum([whole[0]!, begun[1]!, begun[2]!, begun[3]!]) - 1e-6)
+    for (const [at, logProb] of begun.entries()) expect(logProb).toBeGreaterThan(whole[at]!)
+    const rest = { suffix: [untrusted('2')], replies: ['0', '7', '95'], goesOn: true }
+    const [after] = await readAll(engine, [...PREFIX, untrusted('How many?'), OPEN_TURN], [rest])
+    for (const [at, logProb] of after!.entries()) expect(begun[0]! + logProb).toBeCloseTo(begun[at + 1]!, 1)
   })
 
   test('are those of texts: control tokens in a reply are characters', async () => {

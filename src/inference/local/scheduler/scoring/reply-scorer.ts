@@ -298,7 +298,7 @@ export class ReplyScorer {
     const want = (row: number, tokens: readonly number[]) =>
       wanted.set(row, new Set([...(wanted.get(row) ?? []), ...tokens]))
     for (const { token, parent } of nodes) want(rowOf(parent), [token])
-    for (const { node } of ends) want(rowOf(node), endTokens)
+    for (const { node, token } of ends) want(rowOf(node), token === null ? endTokens : [token])
     const read = context.read(wanted)
     /** Log-probabilities of the paths from the root through each node. */
     const paths: number[] = []
@@ -306,11 +306,11 @@ export class ReplyScorer {
       const { logits, logSum: sum } = read.get(rowOf(parent))!
       paths.push((parent < 0 ? 0 : paths[parent]!) + logits.get(token)! - sum)
     }
-    return ends.map(({ node }) => {
+    return ends.map(({ node, token: last }) => {
       const { logits, logSum: sum } = read.get(rowOf(node))!
-      const end = logSum(endTokens.map((token) => logits.get(token)!)) - sum
+      const end = logSum((last === null ? endTokens : [last]).map((token) => logits.get(token)!)) - sum
       // Rounding may add up to slightly more than probability 1.
-      return Math.min(0, paths[node]! + end)
+      return Math.min(0, (paths[node] ?? 0) + end)
     })
   }
 

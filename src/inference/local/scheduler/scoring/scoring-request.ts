@@ -17,7 +17,7 @@ export class OpenQuestion {
   constructor(question: AdmittedQuestion, limits: ScoringLimits) {
     this.question = question
     const nodes = Math.min(limits.nodes, limits.rows - question.tail.length)
-    this.trees = growTrees(question.replies, { nodes, leaves: limits.leaves })
+    this.trees = growTrees(question.replies, { nodes, leaves: limits.leaves }, question.goesOn)
     this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
   }
 
