@@ -47,7 +47,9 @@ interface BranchSource {
   readonly prefix?: MeasuredPrompt
   readonly suffix: readonly PromptPart[]
   readonly spec: ReplySpec
-  readonly asked: AskedTokens & Partial<Pick<ReplyOptions, 'sampling' | 'topLogProbs'>> & { readonly n?: number }
+  readonly asked: AskedTokens &
+    Partial<Pick<ReplyOptions, 'sampling' | 'topLogProbs'>> &
+    Partial<Pick<Branch, 'n' | 'isContinued'>>
 }
 
 /**
@@ -61,7 +63,7 @@ export async function branchOf(
   const own = new MeasuredPrompt(suffix, call)
   const maxTokens = await outputBudget(prefix === undefined ? [own] : [prefix, own], asked, call.model, param)
   call.signal.throwIfAborted()
-  const { n = 1, sampling = GREEDY, topLogProbs = null } = asked
-  const rated = topLogProbs === null ? {} : { topLogProbs }
-  return { param: nameOf(pathOf(param))!, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens), maxTokens }
+  const { n = 1, sampling = GREEDY, topLogProbs = null, isContinued } = asked
+  const further = { ...(topLogProbs === null ? {} : { topLogProbs }), ...(isContinued ? { isContinued } : {}) }
+  return { param: nameOf(pathOf(param))!, suffix, n, sampling, ...further, ...spec.bounds(maxTokens), maxTokens }
 }

@@ -24,7 +24,7 @@ import { dialectOf } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { sharedPromptUsage } from './reply/usage.ts'
 import type { Deadline } from './request/deadline.ts'
-import type { DetectRequest, Targets } from './request/detect-request.ts'
+import type { ConfidenceRequest, DetectRequest, Targets } from './request/detect-request.ts'
 
 export interface DetectReply {
   readonly detections: readonly (Detection & Partial<Sureness>)[]
@@ -154,8 +154,8 @@ export async function measurePicture(
 async function prepare(asked: Asked, images: readonly DecodedImage[], call: Call): Promise<Prepared> {
   const asking = await askingOf(asked, images, call)
   const groups = groupsOf(asked.labels)
-  const isRated = asked.request.confidence !== null
-  const { prefix, searches } = await searchesIn(images.at(-1)!, groups, { ...asking, isRated }, call)
+  const { confidence } = asked.request
+  const { prefix, searches } = await searchesIn(images.at(-1)!, groups, { ...asking, confidence }, call)
   const branches = searches.map(({ branch }) => branch)
   return {
     asking,
@@ -175,8 +175,8 @@ export interface Asking extends Pick<SharedPrompt, 'suffix'> {
   readonly scene: Scene
   /** Tokens of the thought; null without one. */
   readonly budget: number | null
-  /** Whether the engine is to say how likely each token was. */
-  readonly isRated?: boolean
+  /** How sure the model is to say it is; null or absent where it is not. */
+  readonly confidence?: ConfidenceRequest | null
   /** The prompt for questions that are answered at once and in words. */
   plain(): Promise<SharedPrompt>
 }
@@ -203,7 +203,7 @@ export async function askingOf(
 export async function searchesIn(
   { image: picture }: DecodedImage,
   groups: readonly (readonly string[] | null)[],
-  { kind, opening, suffix: rest, param, budget, isRated = false, ...asking }: Asking,
+  { kind, opening, suffix: rest, param, budget, confidence = null, ...asking }: Asking,
   call: Call,
 ): Promise<{ readonly prefix: MeasuredPrompt; readonly searches: readonly DetectionSearch[] }> {
   const { model } = call
@@ -217,7 +217,8 @@ export async function searchesIn(
     const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = rest([image, ...untrusted(detection.question(kind, group))])
-    const asked = { ...AS_MANY_AS_FIT, topLogProbs: isRated ? ALTERNATIVES : null }
+    const rated = confidence !== null && { topLogProbs: ALTERNATIVES, isContinued: confidence.isThorough }
+    const asked = { ...AS_MANY_AS_FIT, ...rated }
     const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
     searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))

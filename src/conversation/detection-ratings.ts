@@ -110,9 +110,12 @@ async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<
     const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     further.push(search.continued({ branch, reply: spec.createReader(), reader: reader(scene), begun: answer }))
   }
-  const branches = further.map(({ branch }) => branch)
-  const work = { organisation, prefix: prefix.parts, branches, whole: true }
-  await followSearches(further, await model.engine.generate(work, signal))
+  // Each by itself, so that an engine which has kept the answers goes on from them.
+  const ask = async (search: DetectionSearch) => {
+    const work = { organisation, prefix: prefix.parts, branches: [search.branch], whole: true }
+    await followSearches([search], await model.engine.generate(work, signal))
+  }
+  await Promise.all(further.map(ask))
   return new Map(
     further.flatMap((search, index) => {
       const object = search.newest(detection.form(kind, scene))
@@ -136,10 +139,10 @@ async function readPlaces(
   const image: PromptPart = parts.at(-1)!
   const prefix = new MeasuredPrompt([...plain.prefix, image], call)
   const questions = []
-  for (const { text, replies } of asked) {
+  for (const { text, replies, goesOn } of asked) {
     const [, ...suffix] = plain.suffix([image, ...untrusted(text)])
     await outputBudget([prefix, new MeasuredPrompt(suffix, call)], ROOM_TO_READ, model, param)
-    questions.push({ param, suffix, replies })
+    questions.push({ param, suffix, replies, goesOn })
   }
   const reads = new Map<Leaf, number>()
   try {

@@ -39,6 +39,10 @@ export class RetainedSequences {
     return this.#items.items()
   }
 
+  has(item: RetainedSequence): boolean {
+    return this.#items.has(item)
+  }
+
   /** Cells that would become free by releasing all, or all but one. */
   cells(except: RetainedSequence | null = null): number {
     const items = [...this.#items.items()].filter((item) => item !== except)

@@ -29,6 +29,7 @@ export interface AdmittedBranch {
   readonly thought: Thought | null
   /** Number of top log-probabilities per token; null if the request asks for no log-probabilities. */
   readonly topLogProbs: number | null
+  readonly isContinued: boolean
 }
 
 /** The input that errors name when the caller gives none. */
@@ -69,6 +70,7 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
         constraint: branch.constraint === undefined ? null : loaded.constraints.prepared(branch.constraint),
         thought: branch.thought ?? null,
         topLogProbs: branch.topLogProbs ?? null,
+        isContinued: branch.isContinued ?? false,
       }
     })
     return { prefix: shared?.rest ?? prefix.chunks, branches, usage, close: () => prompts.close() }

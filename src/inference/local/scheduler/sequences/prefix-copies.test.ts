@@ -3,6 +3,7 @@ import { branch, REPEATING, trusted, untrusted } from '../../../../../test/suppo
 import { shippedSettings } from '../../../../../test/support/shipped-settings.ts'
 import type { EngineEvent } from '../../../contract/generation.ts'
 import type { PromptPart } from '../../../contract/parts.ts'
+import type { Branch } from '../../../contract/work.ts'
 import { loadNativeLibraries } from '../../native/libraries.ts'
 import { locateNativeLibraries } from '../../native/native-paths.ts'
 import type { FromEngine } from '../../protocol.ts'
@@ -101,6 +102,40 @@ test('ended work stays in the KV cache, and a prompt with the same prefix copies
   // The same again is retained once.
   expect(scheduler.stats).toMatchObject({ retainedSequences: 1, retainedCells })
   scheduler.abort(1)
+  while (scheduler.step());
+})
+
+test('completions that other work may continue stay for some steps, and are not copied', () => {
+  const { scheduler, eventsOf, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
+  const suffixes = ['red', 'blue'].map((name) => [untrusted(`Where is the ${name} one? `.repeat(4))])
+  const branches = suffixes.map((suffix) => branch({ suffix, maxTokens: 8, sampling: REPEATING, isContinued: true }))
+  const submit = (id: number, prefix: readonly PromptPart[], asked: readonly Branch[]) =>
+    scheduler.submit(id, { organisation: 'test', prefix, branches: asked })
+  const askBoth = (id: number) => {
+    submit(id, prompt(100), branches)
+    while (eventsOf(id).filter(({ type }) => type === 'finish').length < 2) scheduler.step()
+  }
+  askBoth(1)
+  const { prefilledTokens, retainedSequences } = scheduler.stats
+  expect(retainedSequences).toBe(3)
+  for (const [index, suffix] of suffixes.entries()) {
+    const text = textOf(eventsOf(1).filter((event) => event.branch === index))
+    submit(10 + index, [...prompt(100), ...suffix, trusted(text)], [branch({ maxTokens: 4, sampling: REPEATING })])
+    expect(cachedTokensOf(10 + index)).toBeGreaterThan(130)
+    finish(10 + index)
+  }
+  expect(scheduler.stats.prefilledTokens - prefilledTokens).toBeLessThan(20)
+  while (scheduler.step());
+  const before = scheduler.stats
+  const { length } = copies
+  askBoth(2)
+  expect(scheduler.stats.retainedSequences).toBe(before.retainedSequences + 2)
+  // Steps of other work, whose prompt is too short to be kept.
+  ask(3, 4, 100)
+  finish(3)
+  expect(scheduler.stats.retainedSequences).toBeLessThanOrEqual(before.retainedSequences)
+  expect(scheduler.stats.cachedCells).toBe(before.cachedCells)
+  expect(copies).toHaveLength(length)
   while (scheduler.step());
 })
 

@@ -4,12 +4,13 @@ import type { LocalStats } from '../../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import { pieceAt } from '../../cache/piece.ts'
 import { type CachedPrefix, type CopyOptions, PrefixCache } from '../../cache/prefix-cache.ts'
-import type { PrefixKey } from '../../cache/prefix-key.ts'
+import { PrefixKey } from '../../cache/prefix-key.ts'
 import { type PrefixMatch, SHORTEST_MATCH } from '../../cache/prefix-match.ts'
 import { type RetainedSequence, RetainedSequences } from '../../cache/retained-sequences.ts'
 import { Returns } from '../../cache/returns.ts'
 import type { DiskPrefixes, DiskRead } from '../../disk/disk-prefixes.ts'
 import { type Keeping, PrefixCopies } from './prefix-copies.ts'
+import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
 export type ReuseStats = Pick<
@@ -53,6 +54,8 @@ type Match = PrefixMatch<Source>
 const LEAST_CELLS_READ = 64
 /** Maximum time that a prompt waits for the disk, in ms. */
 const MOST_READ_MS = 30_000
+/** Steps for which a completion is kept that other work may continue. */
+const BRIEF_STEPS = 64
 const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
 
 /**
@@ -65,6 +68,11 @@ export class PrefixReuse {
   readonly #isOn: boolean
   readonly #cache: PrefixCache
   readonly #retained: RetainedSequences
+  /** Completions that other work may soon continue. They are not copied, and go before all others. */
+  readonly #brief: RetainedSequences
+  /** The last step for which each of them is kept; soonest first. */
+  readonly #briefUntil = new Map<RetainedSequence, number>()
+  #steps = 0
   readonly #copies: PrefixCopies
   readonly #disk: DiskPrefixes | null
   /** Null if cells are not kept. */
@@ -97,14 +105,15 @@ export class PrefixReuse {
     const kept = keeping === null ? null : { ...keeping, returns: this.#returns! }
     this.#copies = new PrefixCopies(kv, this.#cache, copiedRowMs, kept)
     this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
+    this.#brief = new RetainedSequences(kv, (item) => this.#briefUntil.delete(item))
   }
 
   get stats(): ReuseStats {
     return {
       cachedCells: this.#cache.cells,
       cachedSequences: this.#cache.entries,
-      retainedCells: this.#retained.cells(),
-      retainedSequences: this.#retained.count,
+      retainedCells: this.#kv.cellsFreedBy([...this.#retained.items(), ...this.#brief.items()].map(sequenceOf)),
+      retainedSequences: this.#retained.count + this.#brief.count,
       reusedTokens: this.#reusedTokens,
       prefixHits: this.#hits,
       prefixMisses: this.#misses,
@@ -189,9 +198,12 @@ export class PrefixReuse {
     this.count(match.cut.cells)
     if (isCached(match)) return this.#restore(match)
     if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
-    this.#retained.touch(match.source)
-    this.#copies.touch(match.source)
-    return this.#kv.fork(match.source.sequence, match.cut)
+    const { source, cut } = match
+    this.#retained.touch(source)
+    this.#copies.touch(source)
+    const forked = this.#kv.fork(source.sequence, cut)
+    if (this.#brief.has(source)) this.#brief.release(source)
+    return forked
   }
 
   #learnReturn({ organisation, key }: SequenceGroup, match: Match | null): void {
@@ -210,14 +222,29 @@ export class PrefixReuse {
     if (kvSequence === null || !this.#isOn) return
     const held = (generated.length === 0 ? key : key.concat(generated)).slice(kvSequence.cells)
     if (held === null || held.length < SHORTEST_MATCH) return
-    if (this.#kv.freeSequences === 0) this.#release(this.#retained.next())
+    if (this.#kv.freeSequences === 0) this.reclaim()
     if (this.#kv.freeSequences === 0) this.#copies.copyNow(organisation, held, kvSequence)
     const retained = this.#retained.add(organisation, held, kvSequence)
     if (retained !== null) this.#copies.add(retained)
   }
 
+  /** Keeps the cells of a completion for some steps, if a sequence is free: other work may continue it. */
+  keepBriefly(organisation: string, { prompt, branch, tokens, kvSequence }: Sequence): void {
+    if (kvSequence === null || !this.#isOn) return
+    const key = PrefixKey.of(prompt)
+      .concat([branch.lastToken, ...tokens])
+      .slice(kvSequence.cells)
+    const kept = key === null ? null : this.#brief.add(organisation, key, kvSequence)
+    if (kept !== null) this.#briefUntil.set(kept, this.#steps + BRIEF_STEPS)
+  }
+
   /** Ends a step: copies some of the due sequences. */
   endStep(copyMs: number, rows: number): void {
+    this.#steps++
+    for (const [kept, until] of this.#briefUntil) {
+      if (until > this.#steps) break
+      this.#brief.release(kept)
+    }
     for (const retained of this.#copies.endStep(copyMs, rows)) this.#giveUp(retained)
   }
 
@@ -276,7 +303,13 @@ export class PrefixReuse {
 
   /** Releases one of the retained sequences. @returns whether there was one. */
   reclaim(): boolean {
-    return this.#release(this.#retained.next())
+    return this.#releaseBrief() || this.#release(this.#retained.next())
+  }
+
+  #releaseBrief(except: RetainedSequence | null = null): boolean {
+    const kept = this.#brief.next(except)
+    if (kept !== null) this.#brief.release(kept)
+    return kept !== null
   }
 
   /** Releases retained sequences until `cells` are free, or none is left. */
@@ -293,6 +326,11 @@ export class PrefixReuse {
   makeRoomFor(group: SequenceGroup, running: readonly RunningSequence[], missing: Room): boolean {
     const match = this.find(group, running)
     const own = match !== null && isRetained(match) ? match : null
+    if (this.#releaseBrief(own?.source)) return true
+    if (own !== null && this.#brief.has(own.source)) {
+      const isEnough = this.#retained.cells() >= missing.cells && this.#retained.count >= missing.sequences
+      return isEnough ? this.#release(this.#retained.next()) : this.#releaseBrief()
+    }
     if (own !== null) {
       const isEnough = this.#retained.cells(own.source) >= missing.cells && this.#retained.count > missing.sequences
       if (isEnough) return this.#release(this.#retained.next(own.source))
@@ -305,7 +343,7 @@ export class PrefixReuse {
 
   /** @returns false, and releases nothing, if `cells` cannot become free. */
   #provideAll(cells: number): boolean {
-    if (this.#kv.freeCells + this.#retained.cells() < cells) return false
+    if (this.#kv.freeCells + this.#retained.cells() + this.#brief.cells() < cells) return false
     this.provide(cells)
     return true
   }
@@ -323,13 +361,17 @@ export class PrefixReuse {
   }
 
   #findEnded(organisation: string, key: PrefixKey): Match | null {
-    // Both versions only grow, so the sum is unique.
-    const version = this.#cache.version + this.#retained.version
+    // All versions only grow, so the sum is unique.
+    const version = this.#cache.version + this.#retained.version + this.#brief.version
     let found = this.#found.get(key)
     if (found?.version !== version) {
       const cached = this.#cache.find(organisation, key)
-      const retained = this.#retained.find(organisation, key)
-      found = { version, match: retained !== null && isBetter(retained.cut, cached) ? retained : cached }
+      const retained = [this.#retained.find(organisation, key), this.#brief.find(organisation, key)]
+      const match = retained.reduce<Match | null>(
+        (best, one) => (one !== null && isBetter(one.cut, best) ? one : best),
+        cached,
+      )
+      found = { version, match }
       this.#found.set(key, found)
     }
     return found.match
@@ -361,6 +403,8 @@ export class PrefixReuse {
 function isBetter(cut: Cut, than: Match | null): boolean {
   return cut.cells >= (than?.cut.cells ?? 0)
 }
+
+const sequenceOf = ({ sequence }: RetainedSequence) => sequence
 
 function isCached(match: Match): match is PrefixMatch<CachedPrefix> {
   return 'saved' in match.source

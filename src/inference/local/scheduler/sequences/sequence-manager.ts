@@ -203,7 +203,9 @@ export class SequenceManager {
   }
 
   #close({ group, sequence }: RunningSequence, keep: boolean): void {
-    if (keep && group.root === sequence) this.reuse.keep(group, [sequence.branch.lastToken, ...sequence.tokens])
+    const { branch, tokens } = sequence
+    if (keep && group.root === sequence) this.reuse.keep(group, [branch.lastToken, ...tokens])
+    else if (keep && branch.isContinued) this.reuse.keepBriefly(group.organisation, sequence)
     sequence.close(this.#loaded.kv)
   }
 

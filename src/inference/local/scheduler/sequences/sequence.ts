@@ -99,6 +99,13 @@ export class Sequence extends KvHolder {
     return [...this.#prompt, { type: 'text', tokens }]
   }
 
+  /** All of the prompt but its last token. */
+  get prompt(): readonly PromptChunk[] {
+    const parts: (readonly PromptChunk[])[] = [this.#prompt]
+    for (let prefix = this.parent; prefix !== null; prefix = prefix.parent) parts.unshift(prefix.chunks)
+    return parts.flat()
+  }
+
   get cells(): number {
     return this.#promptCells + this.#tokens.length
   }
@@ -227,9 +234,7 @@ export class Sequence extends KvHolder {
 
   #createDrafter(): Drafter {
     const drafter = new Drafter()
-    const parts: (readonly PromptChunk[])[] = [this.#prompt]
-    for (let prefix = this.parent; prefix !== null; prefix = prefix.parent) parts.unshift(prefix.chunks)
-    for (const chunks of parts) drafter.read(chunks)
+    drafter.read(this.prompt)
     drafter.read([{ type: 'text', tokens: Int32Array.of(this.branch.lastToken) }])
     return drafter
   }
