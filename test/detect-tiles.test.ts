@@ -207,6 +207,10 @@ test('finds each thing once, however large it is and wherever the tiles are cut,
   // A look asks for one label alone.
   expect(engine.works.slice(0, TILES).every(({ branches }) => branches.length === 2)).toBe(true)
   expect(engine.works.slice(TILES).every(({ branches }) => branches.length === 1)).toBe(true)
+  // It shows one thing large, so it needs a quarter of a tile's tokens.
+  const tokens = engine.works.map((work) => (imageOf(work).width * imageOf(work).height) / 32 ** 2)
+  expect(Math.min(...tokens.slice(0, TILES))).toBeGreaterThanOrEqual(160)
+  expect(Math.max(...tokens.slice(TILES))).toBeLessThanOrEqual(50)
 })
 
 test('categories keep their order, and points are the centres of boxes', async () => {

@@ -4,7 +4,8 @@ import type { Generation } from '../inference/contract/generation.ts'
 import type { Work } from '../inference/contract/work.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
-import type { DecodedImage } from '../media/decoding/protocol.ts'
+import type { Cuts, DecodedImage } from '../media/decoding/protocol.ts'
+import { closeTarget } from '../media/image-detail.ts'
 import type { RgbImage, Size } from '../media/pixels.ts'
 import { fittingGrid, MOST_TILES, partsToCut, planTiles, quartersOf, type TileGrid } from '../media/tile-plan.ts'
 import type { ImageLimits } from '../models/card.ts'
@@ -115,7 +116,8 @@ class TiledSearch {
     const last: Cut = [grids.at(-1)!.tiles[0]!, whole.image]
     const [finest, ...coarser] = grids as [TileGrid, ...TileGrid[]]
     const ratings = tiles.looks === 'all' ? ratingsOf(grids, this.#call.model.card.detection) : new Map()
-    await this.#searchAll(this.#cuts(partsToCut(grids), whole.cuts, last), {
+    const known = { before: [last], first: whole.cuts ?? [] }
+    await this.#searchAll(this.#cuts(partsToCut(grids), this.#limits, known), {
       labelsFor: () => this.#labels,
       finds,
       ratings,
@@ -136,9 +138,9 @@ class TiledSearch {
     return this.#call.model.card.image!
   }
 
-  #load(cuts: Parameters<typeof loadCuts>[1]['cuts']): Promise<DecodedImage> {
+  #load(cuts: Cuts, target = this.#limits): Promise<DecodedImage> {
     const picture = imageUrlsOf(this.#request).at(-1)!
-    return this.#patiently(() => loadCuts(picture, { target: this.#limits, cuts }, this.#call))
+    return this.#patiently(() => loadCuts(picture, { target, cuts }, this.#call))
   }
 
   /** A picture that is no larger than a tile is searched as it would be without tiles. */
@@ -154,15 +156,18 @@ class TiledSearch {
     }
   }
 
-  /** Parts of the picture, as many at a time as one task of a decoder returns. @param cuts the first of them. */
+  /**
+   * Parts of the picture, as many at a time as one task of a decoder returns.
+   * @param known those that are loaded already: some that come before the parts, and the first of the parts.
+   */
   async *#cuts(
     parts: readonly PixelRegion[],
-    cuts: readonly RgbImage[] = [],
-    ...before: readonly Cut[]
+    target = this.#limits,
+    { before = [], first = [] }: { readonly before?: readonly Cut[]; readonly first?: readonly RgbImage[] } = {},
   ): AsyncGenerator<Cut, void, void> {
     yield* before
-    for (let done = 0; done < parts.length; cuts = []) {
-      const next = cuts.length > 0 ? cuts : (await this.#load(parts.slice(done))).cuts!
+    for (let done = 0, cuts = first; done < parts.length; cuts = []) {
+      const next = cuts.length > 0 ? cuts : (await this.#load(parts.slice(done), target)).cuts!
       for (const image of next) yield [parts[done++]!, image]
     }
   }
@@ -264,10 +269,13 @@ class TiledSearch {
     for (const thing of agreed) others.delete(thing)
     let due = things.filter((thing) => isDue(thing) && !again.has(thing))
     let count = before
+    const { card } = this.#call.model
+    const target = closeTarget(card.image!, card.video)
     for (const share of LOOK_SHARES) {
       const crops = new Map(due.slice(0, MOST_LOOKS - count).map((thing) => [lookAt(thing, picture, share), thing]))
       const finds = new Map<PixelRegion, Found[]>()
-      await this.#searchAll(this.#cuts([...crops.keys()]), { labelsFor: (part) => [crops.get(part)!.mention], finds })
+      const cuts = this.#cuts([...crops.keys()], target)
+      await this.#searchAll(cuts, { labelsFor: (part) => [crops.get(part)!.mention], finds })
       count += finds.size
       due = []
       for (const [part, thing] of crops) {

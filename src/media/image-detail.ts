@@ -1,4 +1,4 @@
-import type { ImageLimits } from '../models/card.ts'
+import type { ImageLimits, VideoLimits } from '../models/card.ts'
 
 /** How closely a client wants an image to be looked at. */
 export const IMAGE_DETAILS = ['low', 'high', 'auto', 'original'] as const
@@ -27,6 +27,19 @@ export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): Im
     return { ...limits, maxTokens: minTokens + Math.floor((auto.maxTokens - minTokens) * LOW_SHARE) }
   const detailed = { ...limits, minTokens: auto.minTokens, maxTokens }
   return detail === 'original' ? { ...detailed, roundUp: true } : detailed
+}
+
+/** A thing that takes a third of a picture's side shows as well in a quarter of the tokens. */
+const CLOSE_SHARE = 1 / 4
+
+/**
+ * Limits for a picture that shows one thing large. A model that sees videos also knows pictures of the size of their frames.
+ * @param limits of the model's images, and `video` of the frames of its videos.
+ */
+export function closeTarget(limits: ImageLimits, video: VideoLimits | undefined): ImageLimits {
+  if (limits.square || limits.fills || limits.tiles) return limits
+  const minTokens = Math.min(limits.minTokens, video?.maxTokens ?? limits.minTokens)
+  return { ...limits, minTokens, maxTokens: Math.max(minTokens, Math.round(limits.maxTokens * CLOSE_SHARE)) }
 }
 
 /** Within the model's limits, which a card may have narrowed. */

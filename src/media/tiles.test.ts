@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import type { ImageLimits } from '../models/card.ts'
-import { targetFor } from './image-detail.ts'
+import { closeTarget, targetFor } from './image-detail.ts'
 import { isPrepared, targetSize } from './resize.ts'
 import { fewestTiles } from './tiles.ts'
 
@@ -214,4 +214,19 @@ describe('with sizes of its own for auto', () => {
     expect(tokens([2000, 1500], 'auto', { ...limits, maxTokens: 200 })).toBeLessThanOrEqual(200)
     expect(tokens([100, 100], 'auto', { ...limits, minTokens: 300 })).toBeGreaterThanOrEqual(300)
   })
+})
+
+test('a picture of one thing takes a quarter of the tokens, where a model knows pictures of that size', () => {
+  const range = { pixelsPerToken: 28, minTokens: 64, maxTokens: 1280 }
+  expect(closeTarget(range, undefined)).toEqual({ ...range, maxTokens: 320 })
+  const narrow = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
+  const video = { pixelsPerToken: 32, minTokens: 16, maxTokens: 36, framesPerSecond: 2, maxFrames: 128 }
+  expect(closeTarget(narrow, video)).toEqual({ ...narrow, minTokens: 36, maxTokens: 50 })
+  expect(closeTarget(narrow, undefined)).toEqual({ ...narrow, maxTokens: 160 })
+  for (const one of [
+    { ...range, square: true },
+    { ...range, fills: true },
+  ]) {
+    expect(closeTarget(one, undefined)).toEqual(one)
+  }
 })
