@@ -92,6 +92,8 @@ export async function openState(
   opened.defer(async () => rateLimits?.close())
 
   const files = new Files({ database, blobs, logger })
+  files.start()
+  opened.defer(() => files.close())
   const place = await openBatchPlace(join(config.dataDirectory, 'batches'))
   opened.defer(async () => place[Symbol.dispose]())
   const sweeping = files

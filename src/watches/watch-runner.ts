@@ -90,10 +90,7 @@ export class WatchRunner {
       }
       if (performance.now() - sweptAt > SWEEP_MS) {
         sweptAt = performance.now()
-        await this.#guarded(async () => {
-          await this.#desk.deleteExpired()
-          await this.#options.files.deleteExpired()
-        })
+        await this.#guarded(() => this.#desk.deleteExpired())
       }
       for (const watch of this.#held.values()) await this.#guarded(() => watch.check())
       await delay(beatMs, undefined, { signal, ref: false }).catch(() => {})
