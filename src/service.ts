@@ -42,7 +42,12 @@ export interface ServiceParts {
   /** How quickly batches go over to other servers. */
   readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
   /** How quickly watches go over to other servers, and find that no frames come. */
-  readonly watches?: { readonly leaseMs?: number; readonly beatMs?: number; readonly silenceMs?: number }
+  readonly watches?: {
+    readonly leaseMs?: number
+    readonly beatMs?: number
+    readonly silenceMs?: number
+    readonly lagMs?: number
+  }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
   /** Measures how fast this machine computes; null where that is not known. */

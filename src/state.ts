@@ -51,9 +51,7 @@ export interface State {
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
   ): BatchRunner
   /** Makes what runs watches; as above. */
-  createWatchRunner(
-    options: Pick<WatchRunnerOptions, 'look' | 'media' | 'most' | 'leaseMs' | 'beatMs' | 'silenceMs'>,
-  ): WatchRunner
+  createWatchRunner(options: Omit<WatchRunnerOptions, 'database' | 'files' | 'keys' | 'place' | 'logger'>): WatchRunner
   close(): Promise<void>
 }
 

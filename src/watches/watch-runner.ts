@@ -23,6 +23,8 @@ export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'med
   readonly beatMs?: number | undefined
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs?: number | undefined
+  /** The time over which it is counted whether looks are made in time. */
+  readonly lagMs?: number | undefined
 }
 
 /** Is told of a watch as it happens. */
@@ -37,6 +39,7 @@ const BEAT_MS = 1_000
 /** Beats between looks at what other servers have changed. */
 const REFRESH_BEATS = 5
 const SILENCE_MS = 10_000
+const LAG_MS = 60_000
 /** Between renewals of leases, as a part of their time. */
 const RENEWAL_SHARE = 1 / 4
 const SWEEP_MS = 60_000
@@ -142,9 +145,9 @@ export class WatchRunner {
   }
 
   get #optionsOfWatches(): LiveWatchOptions {
-    const { keys, files, media, look, silenceMs = SILENCE_MS } = this.#options
+    const { keys, files, media, look, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
     return {
-      ...{ desk: this.#desk, keys, files, media, look, silenceMs },
+      ...{ desk: this.#desk, keys, files, media, look, silenceMs, lagMs },
       onTold: (id) => this.#tell(id),
       onLook: (id, look) => {
         for (const listener of this.#listeners.get(id) ?? []) listener.onLook(look)

@@ -202,6 +202,8 @@ const eventData = responses.object('WatchEventData', {
   happening: z.string().optional().describe(`The same for the start and the end of one event. ${ofEvents}`),
   question: z.string().optional(),
   reason: z.string().nullable().optional(),
+  message: z.string().optional().describe('Of the error for which looks fail.'),
+  looked_fps: z.number().optional().describe('Looks in a second that were made, where they lag.'),
   probability: share.nullable().optional().describe('Of the look; null if it was unsure, or if there was none.'),
   answer: answer.nullable().optional(),
   started_at: moment.optional(),
