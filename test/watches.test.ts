@@ -311,6 +311,47 @@ describe('watches', () => {
     }
   })
 
+  test('get their frames on one server; another takes over when none come there', async () => {
+    const second = await startTestServer({
+      environment: {
+        ...{ DATABASE_URL: '', LOOKOUT_DATA_DIR: server.directory },
+        ...{ LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+      },
+      watches: { beatMs: 20, silenceMs: 2_000 },
+    })
+    onTestFinished(() => second.close())
+    second.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(reply === 'Yes.' ? 0.9 : 0.05)) }
+    const { key } = await newKey(database)
+    const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
+    const { id } = await here.made()
+    let refused: Response
+    const push = async () => {
+      await here.ask('POST', `/${id}/frames`, bright)
+      refused = await there.ask('POST', `/${id}/frames`, bright)
+      return refused.status
+    }
+    await expect.poll(push, { interval: 20 }).toBe(503)
+    expect(refused!.headers.get('retry-after')).toBe('2')
+    expect(await errorOf(refused!)).toMatchObject({
+      code: 'watch_elsewhere',
+      message: expect.stringMatching(/another/i),
+    })
+    expect(await there.find(id)).toMatchObject({
+      status: 'running',
+      reason: expect.stringMatching(/another server/i),
+      counts: null,
+    })
+    // A stream on either server has all events.
+    const streamed = here.stream(id, 1, '?after=0')
+    await there.look(id, bright)
+    await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).toBeNull()
+    await expect.poll(async () => (await here.ask('POST', `/${id}/frames`, bright)).status).toBe(503)
+    const told = await there.events(id)
+    expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))
+    expect(told.map(briefly)).toContain('watch.gap stopped')
+    expect(await streamed).toEqual(told.slice(0, 1))
+  })
+
   test('keep their streams for clients that stop reading for a while', async () => {
     const client = await newClient()
     const questions = Array.from({ length: 64 }, (_, i) => ({ ...LAMP, name: `lamp ${i}` }))

@@ -12,7 +12,7 @@ import type { Look, LookReport, Pushed, PushedFrame } from './look.ts'
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
-import type { HeldWatch, Progress, WatchDesk } from './watch-desk.ts'
+import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
 import { type FrameAbout, isoTime } from './watch-events.ts'
 import { askedOf, silenceOf } from './watch-settings.ts'
 
@@ -56,6 +56,8 @@ export class LiveWatch {
   #slot = Number.NEGATIVE_INFINITY
   /** When the last frame came; null before the first one. */
   #lastFrame: Moment | null
+  /** When the last frame came to this server. */
+  #fedAt: number | null = null
   readonly #lag: LagMeter
   /** Why the last look failed, and since when looks do; null after one that did not. */
   #failure: { readonly message: string; readonly since: Moment } | null = null
@@ -88,8 +90,21 @@ export class LiveWatch {
     return this.#newest
   }
 
-  get progress(): Progress {
-    return this.#events.progress(momentNow())
+  get progress(): HeldProgress {
+    return { ...this.#events.progress(momentNow()), fedMs: this.#fedMs }
+  }
+
+  /** Notes that a frame has come. @returns whether it has counted on one. */
+  feed(): boolean {
+    const wasFed = (this.#fedMs ?? 0) > 0
+    this.#fedAt = performance.now()
+    return wasFed
+  }
+
+  get #fedMs(): number | null {
+    if (this.#fedAt === null) return null
+    // A look may take long.
+    return this.#silence - (this.#work === null ? performance.now() - this.#fedAt : 0)
   }
 
   /** How long no frame may come. */
