@@ -236,7 +236,7 @@ function noSuchWatch(id: string): ApiError {
 }
 
 const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
-const NO_PLACE = 'No server has a free place for the watch (LOOKOUT_WATCHES)'
+const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
 const ELSEWHERE = 'Another server runs it, and counts its frames'
 
 type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'>
@@ -244,7 +244,7 @@ type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' 
 /** What is known of a watch that this server does not run. */
 function reportOf({ paused, isHeld, isOffline }: Watch): Report {
   if (paused) return { ...NOT_RUNNING, status: 'paused', reason: null }
-  if (!isHeld) return { ...NOT_RUNNING, status: 'waiting', reason: NO_PLACE }
+  if (!isHeld) return { ...NOT_RUNNING, status: 'waiting', reason: NO_SERVER }
   return { ...NOT_RUNNING, status: isOffline ? 'offline' : 'running', reason: ELSEWHERE }
 }
 
