@@ -42,7 +42,14 @@ export interface ServiceParts {
   /** How quickly batches go over to other servers. */
   readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
   /** How quickly watches go over to other servers, and find that no frames come. */
-  readonly watches?: { readonly leaseMs?: number; readonly beatMs?: number; readonly silenceMs?: number }
+  readonly watches?: {
+    readonly leaseMs?: number
+    readonly beatMs?: number
+    readonly silenceMs?: number
+    readonly lagMs?: number
+    /** How quickly webhooks are sent again. */
+    readonly webhooks?: { readonly timeoutMs?: number; readonly retriesMs?: readonly number[] }
+  }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
   /** Measures how fast this machine computes; null where that is not known. */
@@ -137,8 +144,9 @@ export class Service {
             ...parts.batches,
           })
     const looker = config.watches === 0 ? null : code.watchLooker(apiParts)
+    const webhooks = { hosts: config.webhookHosts, meter: metrics, ...parts.watches?.webhooks }
     const watchRunner =
-      looker && state.createWatchRunner({ look: looker.look, media, most: config.watches, ...parts.watches })
+      looker && state.createWatchRunner({ look: looker.look, media, most: config.watches, ...parts.watches, webhooks })
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
     const app = code.createApi({ ...apiParts, ...times, watchRunner, onBatch: () => runner?.wake() })

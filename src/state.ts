@@ -51,9 +51,7 @@ export interface State {
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
   ): BatchRunner
   /** Makes what runs watches; as above. */
-  createWatchRunner(
-    options: Pick<WatchRunnerOptions, 'look' | 'media' | 'most' | 'leaseMs' | 'beatMs' | 'silenceMs'>,
-  ): WatchRunner
+  createWatchRunner(options: Omit<WatchRunnerOptions, 'database' | 'files' | 'keys' | 'place' | 'logger'>): WatchRunner
   close(): Promise<void>
 }
 
@@ -92,6 +90,8 @@ export async function openState(
   opened.defer(async () => rateLimits?.close())
 
   const files = new Files({ database, blobs, logger })
+  files.start()
+  opened.defer(() => files.close())
   const place = await openBatchPlace(join(config.dataDirectory, 'batches'))
   opened.defer(async () => place[Symbol.dispose]())
   const sweeping = files

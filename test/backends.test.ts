@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readdir, readFile } from 'node:fs/promises'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
@@ -193,3 +194,38 @@ test('queries use exactly the columns that the migrations create', async () => {
 function plainType(type: string): string {
   return type.replace(/^numeric.*/, 'numeric')
 }
+
+test.skipIf(postgres === null)('an upgrade gives older keys the scope that new ones have without asking', async () => {
+  const older = (await createTestDatabase())!
+  onTestFinished(() => older.drop())
+  const client = new pg.Client(older.url)
+  await client.connect()
+  await client.query('create table lookout_migrations (name text primary key, at timestamptz default now())')
+  const folder = new URL('../src/storage/migrations/', import.meta.url)
+  for (const name of (await readdir(folder)).sort().filter((name) => name < '0007')) {
+    await client.query(await readFile(new URL(name, folder), 'utf8'))
+    await client.query('insert into lookout_migrations (name) values ($1)', [name])
+  }
+  await client.query("insert into organisations (id) values ('acme')")
+  const keys = {
+    usual: 'inference,files',
+    less: 'inference',
+    all: 'inference,files,admin',
+    watches: 'watch,inference,files',
+  }
+  for (const [id, scopes] of Object.entries(keys)) {
+    const row = [id, 'acme', '', 'lk-', id, scopes.split(',')]
+    await client.query(
+      'insert into api_keys (id, organisation_id, name, prefix, hash, scopes) values ($1, $2, $3, $4, $5, $6)',
+      row,
+    )
+  }
+  await client.end()
+  const database = await Database.open({ url: older.url, directory: '', cacheDirectory: '' })
+  const upgraded = await new Accounts(database).listKeys('acme')
+  await database.close()
+  expect(Object.fromEntries(upgraded.map(({ id, scopes }) => [id, scopes.join()]))).toEqual({
+    ...keys,
+    usual: 'inference,files,watch',
+  })
+})

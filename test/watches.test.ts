@@ -1,24 +1,20 @@
-import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { Accounts } from '../src/accounts/accounts.ts'
-import type { Scope } from '../src/accounts/api-key.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { readEvents } from '../src/client/event-stream.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
+import { modelOverloaded } from '../src/lib/errors.ts'
 import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
 import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { AT_ONCE, LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 const MODEL = 'service-mk1.5'
-/** No durations: each look decides. */
-const AT_ONCE = { for_seconds: 0, clear_seconds: 0 }
-const LAMP = { name: 'lamp', type: 'predicate', instructions: 'Is the lamp on?', event: AT_ONCE }
 const LAMPS = {
   name: 'lamps',
   type: 'x_count',
@@ -26,7 +22,6 @@ const LAMPS = {
   max: 3,
   event: { ...AT_ONCE, at_least: 2 },
 }
-const WATCH = { model: MODEL, source: { type: 'push' }, fps: 10, motion: null, questions: [LAMP] }
 
 let server: TestServer
 let card: TemporaryCard
@@ -42,7 +37,7 @@ beforeAll(async () => {
   server = await startTestServer({
     // A database of its own: servers of other tests are not to run its watches.
     environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
-    watches: { beatMs: 20, silenceMs: 2_000 },
+    watches: { beatMs: 20, silenceMs: 2_000, lagMs: 500 },
   })
   database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
 })
@@ -52,12 +47,6 @@ afterAll(async () => {
   await card?.remove()
 })
 beforeEach(() => answer({ 'Yes.': 0.1, 'No.': 0.9 }))
-/** Deletes the watches of the test, whose places others need. */
-const made: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const remove of made.splice(0)) await remove()
-})
-
 /** Gives replies these probabilities. */
 function answer(odds: Readonly<Record<string, number>>) {
   server.engine.script = {
@@ -66,91 +55,16 @@ function answer(odds: Readonly<Record<string, number>>) {
   }
 }
 
-interface Watch {
-  readonly id: string
-  readonly status: string
-  readonly [field: string]: unknown
-}
-
-interface WatchEvent {
-  readonly id: string
-  readonly type: string
-  readonly data: { readonly seq: number; readonly [field: string]: unknown }
+interface Busy {
+  readonly counts: { readonly dropped: { readonly busy: number } }
 }
 
 interface Counted extends Record<string, unknown> {
   readonly counts: object
 }
 
-/** A client of one organisation. */
-class Client {
-  readonly #headers: Record<string, string>
-
-  constructor(key: string) {
-    this.#headers = { authorization: `Bearer ${key}` }
-  }
-
-  ask(method: string, path: string, body?: object, headers = {}): Promise<Response> {
-    const isBytes = body instanceof Uint8Array
-    return fetch(`${server.url}/v1/watches${path}`, {
-      method,
-      headers: { ...this.#headers, ...(body && !isBytes && { 'content-type': 'application/json' }), ...headers },
-      ...(body && { body: isBytes ? new Uint8Array(body) : JSON.stringify(body) }),
-    })
-  }
-
-  async made(changes: object = {}): Promise<Watch> {
-    const response = await this.ask('POST', '', { ...WATCH, ...changes })
-    expect(response.status, await response.clone().text()).toBe(201)
-    const watch = await jsonOf<Watch & Record<string, unknown>>(response)
-    made.push(() => this.ask('DELETE', `/${watch.id}`))
-    return watch
-  }
-
-  /** What has started and ended. A machine that stands still makes gaps, which are told too. */
-  async changes(id: string): Promise<readonly WatchEvent[]> {
-    return (await this.events(id)).filter(({ type }) => type.startsWith('watch.event.'))
-  }
-
-  async events(id: string): Promise<readonly WatchEvent[]> {
-    const page = await jsonOf<{ data: WatchEvent[] }>(await this.ask('GET', `/${id}/events`))
-    return page.data
-  }
-
-  /** Pushes a frame until the rate allows it, and waits for the look. */
-  async look(id: string, picture: Buffer = bright, headers = {}): Promise<unknown> {
-    let looked: unknown
-    const push = async () => {
-      const response = await this.ask('POST', `/${id}/frames?wait=true`, picture, headers)
-      looked = await response.json()
-      return response.status
-    }
-    await expect.poll(push, { interval: 20 }).toBe(200)
-    return looked
-  }
-
-  /** Reads a stream until it has `count` events. */
-  async stream(id: string, count: number, query = '', headers = {}): Promise<Record<string, unknown>[]> {
-    const response = await this.ask('GET', `/${id}/stream${query}`, undefined, headers)
-    const events = []
-    for await (const event of readEvents(response.body!)) {
-      events.push(JSON.parse(event))
-      if (events.length === count) break
-    }
-    return events
-  }
-}
-
-async function newKey(scopes?: readonly Scope[]): Promise<{ organisation: string; key: string }> {
-  const accounts = new Accounts(database)
-  const organisation = `test-${randomBytes(6).toString('hex')}`
-  await accounts.createOrganisation(organisation, {})
-  const { key } = await accounts.createKey({ organisation, ...(scopes && { scopes }) })
-  return { organisation, key }
-}
-
-async function newClient(): Promise<Client> {
-  return new Client((await newKey()).key)
+async function newClient(): Promise<WatchClient> {
+  return new WatchClient(server, (await newKey(database)).key)
 }
 
 const briefly = ({ type, data }: WatchEvent) => `${type} ${data.question ?? data.reason}`
@@ -161,13 +75,13 @@ describe('events', () => {
     const evidence = { type: 'x_box', instructions: 'lamp' }
     const { id } = await client.made({ name: 'dock', questions: [{ ...LAMP, evidence }, LAMPS] })
     const told = client.stream(id, 2, '?after=0')
-    await client.look(id)
+    await client.look(id, bright)
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const time = '2027-01-31T12:00:00.500Z'
     const looked = await client.look(id, dark, { 'x-frame-time': time })
     expect(looked).toMatchObject({ answers: [{ probability: expect.closeTo(0.9, 6) }, {}] })
     answer({ 'Yes.': 0.1, 'No.': 0.9 })
-    await client.look(id)
+    await client.look(id, bright)
 
     const changes = await client.changes(id)
     expect(changes.map(briefly)).toEqual(['watch.event.started lamp', 'watch.event.ended lamp'])
@@ -197,17 +111,17 @@ describe('events', () => {
     const rule = { for_seconds: 0.2, clear_seconds: 3_600 }
     const { id } = await client.made({ questions: [{ ...LAMP, event: rule }, LAMPS] })
     answer({ 'Yes.': 0.9, 'No.': 0.1, 0: 0.1, 1: 0.1, 2: 0.5, 3: 0.3 })
-    await client.look(id)
+    await client.look(id, bright)
     expect((await client.changes(id)).map(briefly)).toEqual(['watch.event.started lamps'])
     await expect
       .poll(async () => {
-        await client.look(id)
+        await client.look(id, bright)
         return (await client.changes(id)).map(briefly)
       })
       .toContain('watch.event.started lamp')
     // The model would rather say something else: nothing changes.
     answer({ 'Yes.': 0.01, 'No.': 0.2, 0: 0.01 })
-    await client.look(id)
+    await client.look(id, bright)
     expect(await client.changes(id)).toHaveLength(2)
   })
 
@@ -248,19 +162,60 @@ describe('events', () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()
-    await client.look(id)
+    await client.look(id, bright)
     await expect.poll(async () => (await client.events(id)).at(-1)!.type).toBe('watch.offline')
     expect(await jsonOf(await client.ask('GET', `/${id}`))).toMatchObject({ status: 'offline' })
-    await client.look(id)
+    await client.look(id, bright)
     expect(await jsonOf(await client.ask('POST', `/${id}/pause`))).toMatchObject({ status: 'paused' })
     expect((await client.ask('POST', `/${id}/frames`, bright)).status).toBe(409)
     expect(await jsonOf(await client.ask('POST', `/${id}/resume`))).toMatchObject({ status: 'starting' })
     answer({ 'Yes.': 0.1, 'No.': 0.9 })
-    await client.look(id)
+    await client.look(id, bright)
     const told = (await client.events(id)).map(briefly)
     expect(told).toContain('watch.online undefined')
     expect(told).toContain('watch.gap stopped')
     expect((await client.changes(id)).at(-1)!.data).toMatchObject({ reason: 'gap', gaps: [{}] })
+  })
+
+  test('a watch tells once that its looks fail, and of the gap when they succeed again', async () => {
+    const client = await newClient()
+    const poor = new WatchClient(server, (await newKey(database, { limits: { monthlyCredits: 0 } })).key)
+    const [{ id }, { id: other }] = [await client.made(), await poor.made()]
+    await client.look(id, bright)
+    server.engine.script = { readRefusal: modelOverloaded('No room', 1) }
+    const failures = async (one: WatchClient, of: string) => {
+      await Promise.all([client.ask('POST', `/${id}/frames`, bright), poor.ask('POST', `/${other}/frames`, bright)])
+      return (await one.events(of)).filter(({ type }) => type === 'watch.failed').map(({ data }) => data)
+    }
+    const failed = { reason: 'error', message: 'No room', from: expect.any(String) }
+    await expect.poll(() => failures(client, id)).toEqual([expect.objectContaining(failed)])
+    expect(await client.find(id)).toMatchObject({ status: 'waiting', reason: 'No room' })
+    const spent = { reason: 'budget', message: expect.stringMatching(/budget/) }
+    await expect.poll(() => failures(poor, other)).toEqual([expect.objectContaining(spent)])
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await client.look(id, bright)
+    expect((await client.events(id)).map(briefly)).toContain('watch.gap waiting')
+    expect(await failures(client, id)).toHaveLength(1)
+  })
+
+  test('a watch tells once that its looks take too long', async () => {
+    const client = await newClient()
+    const { id } = await client.made()
+    const looked = Promise.withResolvers<void>()
+    server.engine.script = { read: ({ replies }) => looked.promise.then(() => replies.map(() => -1)) }
+    await client.ask('POST', `/${id}/frames`, bright)
+    const busy = async () => {
+      await client.ask('POST', `/${id}/frames`, bright)
+      return ((await client.find(id)) as unknown as Busy).counts.dropped.busy
+    }
+    // For longer than is counted: it takes 20 ms and more between two of them.
+    await expect.poll(busy, { interval: 20 }).toBeGreaterThan(30)
+    looked.resolve()
+    const lagging = async () => (await client.events(id)).filter(({ type }) => type === 'watch.lagging')
+    await expect.poll(lagging, { interval: 20 }).toHaveLength(1)
+    expect((await lagging())[0]!.data).toMatchObject({ from: expect.any(String), looked_fps: expect.any(Number) })
+    await client.look(id, bright)
+    expect(await lagging()).toHaveLength(1)
   })
 
   test('end when their question changes, and looks are sent where they are asked for', async () => {
@@ -268,7 +223,7 @@ describe('events', () => {
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()
     const looks = client.stream(id, 2, '?looks=true')
-    await client.look(id)
+    await client.look(id, bright)
     expect((await looks).find(({ object }) => object === 'look')).toMatchObject({
       ...{ watch: id, still: false, answers: [{ name: 'lamp', probability: expect.closeTo(0.9, 6) }] },
     })
@@ -302,11 +257,11 @@ describe('watches', () => {
   })
 
   test('frames of events are files that lists leave out, and go with the watch', async () => {
-    const { key, organisation } = await newKey()
-    const client = new Client(key)
+    const { key, organisation } = await newKey(database)
+    const client = new WatchClient(server, key)
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()
-    await client.look(id)
+    await client.look(id, bright)
     const files = async (query: string) => {
       const response = await server.get(`/v1/files${query}`, { authorization: `Bearer ${key}` })
       return (await jsonOf<{ data: { id: string }[] }>(response)).data
@@ -326,7 +281,7 @@ describe('watches', () => {
     [{ questions: [{ type: 'x_box', name: 'a', instructions: 'lamp' }] }, 'questions[0].type', /expected/],
     [{ questions: [{ ...LAMP, name: undefined }] }, 'questions[0].name', /required/],
     [{ fps: 11 }, 'fps', /at most 10/],
-    [{ webhook: { url: 'https://example.org' } }, 'webhook', /no such field/],
+    [{ region: null }, 'region', /no such field/],
   ])('%j is refused, by the name of the parameter', async (changes, param, message) => {
     const client = await newClient()
     const error = await errorOf(await client.ask('POST', '', { ...WATCH, ...changes }))
@@ -345,8 +300,8 @@ describe('watches', () => {
   })
 
   test('need the scope `watch`, and a server that runs them', async () => {
-    const { key } = await newKey(['inference'])
-    const response = await new Client(key).ask('POST', '', WATCH)
+    const { key } = await newKey(database, { scopes: ['inference'] })
+    const response = await new WatchClient(server, key).ask('POST', '', WATCH)
     expect([response.status, (await errorOf(response)).code]).toEqual([403, 'insufficient_scope'])
     const without = await startTestServer()
     try {
@@ -356,9 +311,69 @@ describe('watches', () => {
     }
   })
 
+  test('get their frames on one server; another takes over when none come there', async () => {
+    const second = await startTestServer({
+      environment: {
+        ...{ DATABASE_URL: '', LOOKOUT_DATA_DIR: server.directory },
+        ...{ LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+      },
+      watches: { beatMs: 20, silenceMs: 2_000 },
+    })
+    onTestFinished(() => second.close())
+    second.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(reply === 'Yes.' ? 0.9 : 0.05)) }
+    const { key } = await newKey(database)
+    const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
+    const { id } = await here.made()
+    let refused: Response
+    const push = async () => {
+      await here.ask('POST', `/${id}/frames`, bright)
+      refused = await there.ask('POST', `/${id}/frames`, bright)
+      return refused.status
+    }
+    await expect.poll(push, { interval: 20 }).toBe(503)
+    expect(refused!.headers.get('retry-after')).toBe('2')
+    expect(await errorOf(refused!)).toMatchObject({
+      code: 'watch_elsewhere',
+      message: expect.stringMatching(/another/i),
+    })
+    expect(await there.find(id)).toMatchObject({
+      status: 'running',
+      reason: expect.stringMatching(/another server/i),
+      counts: null,
+    })
+    // A stream on either server has all events.
+    const streamed = here.stream(id, 1, '?after=0')
+    await there.look(id, bright)
+    await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).toBeNull()
+    await expect.poll(async () => (await here.ask('POST', `/${id}/frames`, bright)).status).toBe(503)
+    const told = await there.events(id)
+    expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))
+    expect(told.map(briefly)).toContain('watch.gap stopped')
+    expect(await streamed).toEqual(told.slice(0, 1))
+  })
+
+  test('keep their streams for clients that stop reading for a while', async () => {
+    const client = await newClient()
+    const questions = Array.from({ length: 64 }, (_, i) => ({ ...LAMP, name: `lamp ${i}` }))
+    const { id } = await client.made({ questions, record: { frame: false } })
+    const response = await client.ask('GET', `/${id}/stream?after=0`)
+    for (let flips = 0; flips < 8; flips++) {
+      answer(flips % 2 === 0 ? { 'Yes.': 0.9, 'No.': 0.1 } : { 'Yes.': 0.1, 'No.': 0.9 })
+      await client.look(id, bright)
+    }
+    const told = await client.events(id)
+    expect(told.length).toBeGreaterThanOrEqual(8 * 64)
+    const read: unknown[] = []
+    for await (const event of readEvents(response.body!)) {
+      read.push(JSON.parse(event))
+      if (read.length === told.length) break
+    }
+    expect(read).toEqual(told)
+  })
+
   test('`lookout watch` pushes the pictures of a folder, prints events, and deletes its watch', async () => {
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
-    const { key } = await newKey()
+    const { key } = await newKey(database)
     const folder = await mkdtemp(join(tmpdir(), 'lookout-frames-'))
     onTestFinished(() => rm(folder, { recursive: true }))
     await writeFile(join(folder, '1.jpg'), dark)
@@ -371,7 +386,7 @@ describe('watches', () => {
     const { stdout, stderr, code } = await run('lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
     expect([code, stderr]).toEqual([0, expect.stringMatching(/^2 pictures, \d events?$/m)])
     expect(stdout).toContain(`event.started  lamp  0.900  ${join(folder, '1.jpg')}\n`)
-    expect(await jsonOf(await new Client(key).ask('GET', ''))).toMatchObject({ data: [] })
+    expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
     const wrong = await run('lamp: {instructions: Is it on?, event: {above: 0.3}}')
     expect([wrong.code, wrong.stderr]).toEqual([
       1,
@@ -380,12 +395,11 @@ describe('watches', () => {
   })
 
   test('looks cost what decisions cost, in one row for each minute', async () => {
-    const { key, organisation } = await newKey()
-    const client = new Client(key)
+    const { key, organisation } = await newKey(database)
+    const client = new WatchClient(server, key)
     const { id } = await client.made()
-    for (let looks = 0; looks < 3; looks++) await client.look(id)
+    for (let looks = 0; looks < 3; looks++) await client.look(id, bright)
     await client.ask('DELETE', `/${id}`)
-    made.length = 0
     // What was not written yet is written when the server stops.
     await server.service.close()
     const rows = await database.use((queries) =>

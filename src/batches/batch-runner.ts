@@ -31,7 +31,6 @@ const IDLE_POLLS = 5
 const RENEWAL_SHARE = 1 / 4
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
-const EXPIRY_SWEEP_MS = 60_000
 /** Batches whose inputs are read or whose outputs are written at a time. Each takes memory for all its lines. */
 const MOST_BUSY = 4
 
@@ -52,7 +51,6 @@ export class BatchRunner {
   readonly #stopping = new AbortController()
   #woken = Promise.withResolvers<void>()
   #ended: Promise<unknown> = Promise.resolve()
-  #sweptAt = Number.NEGATIVE_INFINITY
   #isFailing = false
   /** Whether there was no open batch when it last looked. */
   #isIdle = false
@@ -141,11 +139,6 @@ export class BatchRunner {
   }
 
   async #look(): Promise<void> {
-    const { files } = this.#options
-    if (performance.now() - this.#sweptAt > EXPIRY_SWEEP_MS) {
-      this.#sweptAt = performance.now()
-      await files.deleteExpired()
-    }
     const running: OpenBatch[] = []
     const open = await this.#desk.open()
     this.#isIdle = open.length === 0

@@ -114,6 +114,8 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     watches: settings.watches,
     /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
     mediaHosts: settings.media_hosts,
+    /** Private hosts that webhooks may be sent to. */
+    webhookHosts: settings.webhook_hosts,
     /** Whether decoders give up their rights before they decode. */
     decoderSandbox: settings.decoder_sandbox,
     /** Most bytes of large request bodies that are held at a time. */

@@ -94,6 +94,10 @@ export const settingsSchema = z.object({
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',
   }),
+  webhook_hosts: list().default([]).register(ABOUT, {
+    help: 'private hosts (host or host:port) that webhooks of watches may be sent to',
+    default: 'none',
+  }),
   decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {
     help: 'whether processes that decode media give up files, network and programs: auto (where Linux has seccomp), require (the server does not start elsewhere) or off',
   }),

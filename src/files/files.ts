@@ -24,6 +24,7 @@ export const MAX_FILE_BYTES = 128 * 2 ** 20
 /** Of the input of a batch; at least as much as OpenAI allows. */
 export const MAX_BATCH_FILE_BYTES = 200 * 2 ** 20
 const EXPIRED_AT_ONCE = 100
+const EXPIRY_SWEEP_MS = 60_000
 
 export interface StoredFile {
   readonly id: string
@@ -69,6 +70,8 @@ export class Files implements StoredFiles {
   readonly #logger: Pick<Logger, 'warn' | 'info'>
   readonly #ids = new SortedIds('file-')
   readonly held: HeldFiles
+  #timer: NodeJS.Timeout | null = null
+  #expiring: Promise<void> = Promise.resolve()
 
   constructor({ database, blobs, logger }: FilesOptions) {
     this.#database = database
@@ -244,17 +247,39 @@ export class Files implements StoredFiles {
     return deleted
   }
 
-  /** Deletes files whose time is over. @returns the number of deleted files. */
-  async deleteExpired(): Promise<number> {
-    const over = await this.#database.use((queries) =>
-      queries
-        .select({ organisation: files.organisationId, id: files.id })
-        .from(files)
-        .where(lt(files.expiresAt, tables.now))
-        .limit(EXPIRED_AT_ONCE),
-    )
-    for (const { organisation, id } of over) await this.delete(organisation, id)
-    return over.length
+  /** Deletes files whose time is over, now and from time to time. */
+  start(): void {
+    this.#expire()
+    this.#timer = setInterval(() => this.#expire(), EXPIRY_SWEEP_MS)
+    this.#timer.unref()
+  }
+
+  #expire(): void {
+    this.#expiring = this.#expiring
+      .then(() => this.#deleteExpired())
+      .catch((error: unknown) => {
+        this.#logger.warn({ err: error }, 'Files that have expired could not be deleted yet')
+      })
+  }
+
+  async #deleteExpired(): Promise<void> {
+    for (;;) {
+      const over = await this.#database.use((queries) =>
+        queries
+          .select({ organisation: files.organisationId, id: files.id })
+          .from(files)
+          .where(and(lt(files.expiresAt, tables.now), isNull(files.hash)))
+          .limit(EXPIRED_AT_ONCE),
+      )
+      for (const { organisation, id } of over) await this.delete(organisation, id)
+      if (over.length < EXPIRED_AT_ONCE || this.#timer === null) return
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    await this.#expiring
   }
 
   /** Removes blobs that belong to no file. @returns the number of removed blobs. */

@@ -26,6 +26,7 @@ export const ERROR_CODES = [
   'unsupported_parameter',
   'unsupported_response_format',
   'unsupported_tools_combination',
+  'watch_elsewhere',
   'watch_limit_exceeded',
   'watch_not_found',
   // Of a batch, and of lines that did not run.

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { invalidRequest } from '../lib/errors.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
+import { hostSet } from '../lib/guarded-agent.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
 import { DecoderPool } from './decoding/decoder-pool.ts'
@@ -73,10 +74,9 @@ export class MediaLoader {
     const decoders = options.decoders ?? new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
     this.#ownDecoders = options.decoders === undefined ? decoders : null
     const { allowedHosts = [], fetchTimeoutMs: timeoutMs = FETCH_TIMEOUT_MS, resolve } = options
-    const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
     this.#meter = options.meter
     this.#parts = {
-      fetcher: new GuardedFetcher({ allowedHosts: hosts, timeoutMs, ...(resolve ? { resolve } : {}) }),
+      fetcher: new GuardedFetcher({ allowedHosts: hostSet(allowedHosts), timeoutMs, resolve }),
       decoders,
       spool: new Spool(options.spool),
       slots: new FairSlots(options.fetches ?? FETCHES),

@@ -90,6 +90,8 @@ export class Metrics implements PoolMeter {
   )
   readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended unexpectedly.', ['model'])
 
+  readonly #webhooks = this.#counter('webhook_deliveries_total', 'Attempts to send an event of a watch.', ['result'])
+
   readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
   readonly #exceptions = this.#counter('uncaught_exceptions_total', 'Uncaught exceptions: bugs.', [])
 
@@ -203,6 +205,10 @@ export class Metrics implements PoolMeter {
 
   ended(model: string, outcome: Outcome): void {
     this.#generations.inc({ model, outcome })
+  }
+
+  webhookSent(result: string): void {
+    this.#webhooks.inc({ result })
   }
 
   faulted(kind: 'rejection' | 'exception'): void {

@@ -261,6 +261,10 @@ export const watches = pgTable(
     /** The server that runs it, until when. */
     lease: text('lease'),
     leasedUntil: moment('leased_until'),
+    /** Until when that server counts on further frames. A server that gets frames after that takes the watch over. */
+    fedUntil: moment('fed_until'),
+    /** When it was deleted. It stays until those who follow it have been told. */
+    deletedAt: moment('deleted_at'),
   },
   (table) => [index('watches_by_organisation').on(table.organisationId, table.id)],
 )
@@ -281,6 +285,36 @@ export const watchEvents = pgTable(
   (table) => [primaryKey({ columns: [table.watchId, table.seq] }), index('watch_events_by_expiry').on(table.expiresAt)],
 )
 
+/** Where the events of a watch are sent. */
+export const watchWebhooks = pgTable('watch_webhooks', {
+  watchId: text('watch_id').primaryKey(),
+  url: text('url').notNull(),
+  /** Of the events that are sent. */
+  types: text('types').array().notNull(),
+  /** Signs what is sent, so it is kept as it is: `whsec_` and base64. */
+  secret: text('secret').notNull(),
+  /** When its receiver said that it wants no more. */
+  endedAt: moment('ended_at'),
+  /** Why the last attempt failed; null after one that did not. */
+  error: text('error'),
+  /** The server that sends, until when. */
+  lease: text('lease'),
+  leasedUntil: moment('leased_until'),
+})
+
+/** Events that are still to be sent. */
+export const watchDeliveries = pgTable(
+  'watch_deliveries',
+  {
+    watchId: text('watch_id').notNull(),
+    seq: bigint('seq', { mode: 'number' }).notNull(),
+    /** Attempts that have failed. */
+    tries: integer('tries').notNull().default(0),
+    nextAt: moment('next_at').notNull().defaultNow(),
+  },
+  (table) => [primaryKey({ columns: [table.watchId, table.seq] }), index('watch_deliveries_by_time').on(table.nextAt)],
+)
+
 /** Random texts that all servers on this database share. */
 export const secrets = pgTable('secrets', {
   name: text('name').primaryKey(),
@@ -298,6 +332,8 @@ export const TABLES = {
   batchLines,
   watches,
   watchEvents,
+  watchWebhooks,
+  watchDeliveries,
   usage,
   spending,
   secrets,

@@ -1,13 +1,18 @@
 import { SortedIds } from '../files/file-id.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import { bridge, type Gap, IDLE, type Moment, tick } from './event-state.ts'
+import type { Lag } from './lag-meter.ts'
 import { type LookAnswer, probabilityIn } from './question-value.ts'
 import type { HeldWatch, Progress, Told, WatchDesk } from './watch-desk.ts'
 import {
   type EventDraft,
   endedEvent,
+  type Failure,
   type FrameAbout,
+  failedEvent,
   gapEvent,
+  laggingEvent,
+  NOTHING_SEEN,
   offlineEvent,
   onlineEvent,
   startedEvent,
@@ -28,6 +33,8 @@ interface Finding {
   picture(): Promise<Told['picture']>
   /** Why nothing was seen before, if that was long. */
   readonly after: 'silent' | 'waiting'
+  /** Of the looks until now; null while they are made in time. */
+  readonly lag: Lag | null
 }
 
 export interface EventTrackerOptions {
@@ -87,13 +94,15 @@ export class EventTracker {
     const steps = this.#memory.tracked.map((tracked, i) => this.#stepOf(tracked, answers[i]!, gap, moment))
     const boxes = await this.#boxesFor(steps, finding)
     for (const { before, next, seen, ended } of steps) {
-      for (const one of ended) events.push(endedEvent(before, one.isBefore ? NOTHING : seen, one))
+      for (const one of ended) events.push(endedEvent(before, one.isBefore ? NOTHING_SEEN : seen, one))
       if (next.happening !== null && next.happening !== before.happening) {
         events.push(startedEvent(next, seen, boxes.get(next) ?? null))
       }
       if (next.isSuppressed && !before.isSuppressed) events.push(suppressedEvent(next, seen))
     }
-    const memory = { isOffline: false, tracked: steps.map(({ next }) => next) }
+    if (finding.lag !== null && !this.#memory.isLagging) events.push(laggingEvent(finding.lag))
+    const condition = { isOffline: false, isFailed: false, isLagging: finding.lag !== null }
+    const memory = { ...condition, tracked: steps.map(({ next }) => next) }
     if (events.length > 0) await this.#tell(watch, events, memory, finding)
     this.suppressed += steps.filter(({ next, before }) => next.isSuppressed && !before.isSuppressed).length
     this.#memory = memory
@@ -156,11 +165,20 @@ export class EventTracker {
     this.#memory = memory
   }
 
+  /** Tells that looks fail, once until one does not. */
+  async tellFailure(watch: HeldWatch, failure: Failure): Promise<void> {
+    if (this.#memory.isFailed) return
+    await this.#makeSure(watch, failure.since)
+    const memory = { ...this.#memory, isFailed: true }
+    await this.#tell(watch, [failedEvent(failure)], memory, null)
+    this.#memory = memory
+  }
+
   /** Takes over other settings. Events of questions that have changed end. */
   async change(watch: HeldWatch, now: Moment): Promise<void> {
     await this.#makeSure(watch, now)
     const { memory, ended } = withQuestions(this.#memory, watch.settings.questions)
-    const events = ended.map((one) => endedEvent(one, NOTHING, { endedAt: now.time, reason: 'changed' }))
+    const events = ended.map((one) => endedEvent(one, NOTHING_SEEN, { endedAt: now.time, reason: 'changed' }))
     if (events.length > 0) await this.#tell(watch, events, memory, null)
     this.#memory = memory
   }
@@ -213,5 +231,3 @@ function momentOf(seenAt: Date | null, now: Moment): Moment | null {
   const time = seenAt?.getTime()
   return time === undefined ? null : { at: now.at - now.time + time, time }
 }
-
-const NOTHING = { probability: null, answer: null }

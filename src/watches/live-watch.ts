@@ -7,11 +7,12 @@ import type { MediaLoader } from '../media/media-loader.ts'
 import type { Size } from '../media/pixels.ts'
 import type { Moment } from './event-state.ts'
 import { EventTracker } from './event-tracker.ts'
+import { LagMeter } from './lag-meter.ts'
 import type { Look, LookReport, Pushed, PushedFrame } from './look.ts'
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
-import type { HeldWatch, Progress, WatchDesk } from './watch-desk.ts'
+import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
 import { type FrameAbout, isoTime } from './watch-events.ts'
 import { askedOf, silenceOf } from './watch-settings.ts'
 
@@ -23,6 +24,8 @@ export interface LiveWatchOptions {
   readonly look: Look
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
+  /** The time over which it is counted whether looks are made in time. */
+  readonly lagMs: number
   /** Called when events have been told. */
   readonly onTold: (id: string) => void
   /** Called with every look, which may have been one at a frame in which nothing moved. */
@@ -33,6 +36,7 @@ export interface LiveWatchOptions {
 const TOLERANCE = 1 / 4
 /** The newest frame is kept for clients up to this size. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
+const FRAME = 'frame'
 /** How long the owner of a key is known. */
 const OWNER_MS = 5_000
 
@@ -52,8 +56,11 @@ export class LiveWatch {
   #slot = Number.NEGATIVE_INFINITY
   /** When the last frame came; null before the first one. */
   #lastFrame: Moment | null
-  /** Why the last look failed; null after one that did not. */
-  #failure: string | null = null
+  /** When the last frame came to this server. */
+  #fedAt: number | null = null
+  readonly #lag: LagMeter
+  /** Why the last look failed, and since when looks do; null after one that did not. */
+  #failure: { readonly message: string; readonly since: Moment } | null = null
   #newest: PushedFrame | null = null
   /** The last look; null where the next frame must be looked at. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
@@ -67,6 +74,7 @@ export class LiveWatch {
     this.#options = options
     const now = momentNow()
     this.#events = new EventTracker(watch, now, options)
+    this.#lag = new LagMeter(options.lagMs)
     this.#lastFrame = watch.seenAt === null ? null : now
   }
 
@@ -82,13 +90,31 @@ export class LiveWatch {
     return this.#newest
   }
 
-  get progress(): Progress {
-    return this.#events.progress(momentNow())
+  get progress(): HeldProgress {
+    return { ...this.#events.progress(momentNow()), fedMs: this.#fedMs }
+  }
+
+  /** Notes that a frame has come. @returns whether it has counted on one. */
+  feed(): boolean {
+    const wasFed = (this.#fedMs ?? 0) > 0
+    this.#fedAt = performance.now()
+    return wasFed
+  }
+
+  get #fedMs(): number | null {
+    if (this.#fedAt === null) return null
+    // A look may take long.
+    return this.#silence - (this.#work === null ? performance.now() - this.#fedAt : 0)
+  }
+
+  /** How long no frame may come. */
+  get #silence(): number {
+    return silenceOf(this.#watch.settings, this.#options.silenceMs)
   }
 
   report(): WatchReport {
     const { isOffline, suppressed } = this.#events
-    const reason = isOffline ? 'No frames come' : this.#failure
+    const reason = isOffline ? 'No frames come' : (this.#failure?.message ?? null)
     const status = isOffline
       ? 'offline'
       : reason !== null
@@ -108,8 +134,11 @@ export class LiveWatch {
     const moment = momentNow()
     const number = ++this.#counts.frames
     this.#lastFrame = moment
-    const dropped = this.#work !== null ? 'busy' : this.#isEarly(moment) ? 'rate' : null
+    const isDue = this.#isDue(moment)
+    const dropped = this.#work !== null ? 'busy' : isDue ? null : 'rate'
+    if (dropped === 'busy' && isDue) this.#lag.missed(moment, this.#distance)
     if (dropped !== null) return this.#drop(number, dropped)
+    this.#slot = Math.max(this.#slot + this.#distance, moment.at)
     const opened = Promise.withResolvers<'still' | null>()
     const work = this.#run(async () => {
       try {
@@ -124,8 +153,8 @@ export class LiveWatch {
         opened.resolve(still === null ? null : 'still')
         return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
       } catch (error) {
-        this.#noteFailure(error)
         opened.reject(error)
+        await this.#noteFailure(error, moment)
         throw error
       }
     })
@@ -135,11 +164,16 @@ export class LiveWatch {
     return { frame: number, ...(answers && { answers }) }
   }
 
-  /** A frame that is no picture is the client's mistake. */
-  #noteFailure(error: unknown): void {
-    if (error instanceof ApiError && error.path !== null) return
-    this.#failure = error instanceof ApiError ? error.message : 'Internal error'
+  /** Tells of looks that fail for as long as counts as silence. A frame that is no picture is the client's mistake. */
+  async #noteFailure(error: unknown, now: Moment): Promise<void> {
+    const known = error instanceof ApiError ? error : null
+    if (known?.param === FRAME || this.#stop.signal.aborted) return
     this.#counts.failed++
+    const failure = { message: known?.message ?? 'Internal error', since: this.#failure?.since ?? now }
+    this.#failure = failure
+    if (now.at - failure.since.at < this.#silence) return
+    // Where that fails too, the next failure is told.
+    await this.#events.tellFailure(this.#watch, { ...failure, status: known?.status }).catch(() => {})
   }
 
   #drop(frame: number, dropped: DropReason): Pushed {
@@ -147,11 +181,13 @@ export class LiveWatch {
     return { frame, dropped }
   }
 
-  #isEarly({ at }: Moment): boolean {
-    const distance = 1000 / this.#watch.settings.fps
-    if (at < this.#slot + distance * (1 - TOLERANCE)) return true
-    this.#slot = Math.max(this.#slot + distance, at)
-    return false
+  /** Milliseconds between looks. */
+  get #distance(): number {
+    return 1000 / this.#watch.settings.fps
+  }
+
+  #isDue({ at }: Moment): boolean {
+    return at >= this.#slot + this.#distance * (1 - TOLERANCE)
   }
 
   /** Decodes a frame at the size at which frames are compared. @throws ApiError 400 */
@@ -159,7 +195,7 @@ export class LiveWatch {
     const { signal } = this.#stop
     using media = this.#options.media.open(this.#watch.organisationId, signal)
     const reference = { type: 'inline', media: new InlineMedia(bytes) } as const
-    const { image, original } = await media.image({ reference, param: 'frame', signal }, COMPARED)
+    const { image, original } = await media.image({ reference, param: FRAME, signal }, COMPARED)
     return { grey: greyOf(image), original }
   }
 
@@ -194,9 +230,11 @@ export class LiveWatch {
       this.#ask(settings.model, questions, frame).catch(() => questions.map(() => null))
     const picture = async () =>
       settings.record.frame && (await this.#hasRoom(bytes.byteLength)) ? { bytes, contentType } : null
+    this.#lag.made(moment)
     await this.#events.settle(this.#watch, {
       ...{ moment, about, answers, evidence, picture },
       after: this.#failure === null ? 'silent' : 'waiting',
+      lag: this.#lag.lag,
     })
     this.#failure = null
     this.#counts.settled(moment.at, still)
@@ -239,8 +277,7 @@ export class LiveWatch {
     if (this.#work !== null) return
     if (this.#changed !== null) await this.#run(() => this.#applyChange())
     const last = this.#lastFrame
-    const silence = silenceOf(this.#watch.settings, this.#options.silenceMs)
-    if (last === null || this.#events.isOffline || momentNow().at - last.at <= silence) return
+    if (last === null || this.#events.isOffline || momentNow().at - last.at <= this.#silence) return
     await this.#run(() => this.#events.tellSilence(this.#watch, last))
   }
 

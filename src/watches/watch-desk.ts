@@ -1,13 +1,13 @@
-import { SortedIds } from '../files/file-id.ts'
 import type { Files, NewFile } from '../files/files.ts'
 import type { Draft } from '../storage/blob-store.ts'
 import type { Database, Transaction } from '../storage/database.ts'
-import { and, eq, sql } from '../storage/drizzle.ts'
+import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
+import { EventLog, expiryOf } from './event-log.ts'
 import type { EventDraft, FrameAbout } from './watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
-const { watches, watchEvents } = tables
+const { watches } = tables
 
 /** A watch that this server runs. */
 export interface HeldWatch {
@@ -30,6 +30,12 @@ export interface Progress {
   readonly seenAt: number | null
 }
 
+/** What is stored of a watch that another server may take over. */
+export interface HeldProgress extends Progress {
+  /** For how long this server counts on further frames; null where it has had none. */
+  readonly fedMs: number | null
+}
+
 /** What a look has found. */
 export interface Told {
   readonly events: readonly EventDraft[]
@@ -42,6 +48,8 @@ export interface Told {
 }
 
 const EXPIRED_AT_ONCE = 1_000
+/** Those who follow a watch read its last events within this time. */
+const FAREWELL_SECONDS = 60
 
 /**
  * What running watches reads and writes in the database, as one server among others. A server *leases* a watch and must
@@ -53,7 +61,7 @@ export class WatchDesk {
   readonly #files: Pick<Files, 'draft' | 'keepOutputs'>
   readonly #owner: string
   readonly #leaseSeconds: number
-  readonly #ids = new SortedIds('evt_')
+  readonly #log = new EventLog()
 
   /** @param owner names this server, for as long as it runs. */
   constructor(
@@ -71,21 +79,29 @@ export class WatchDesk {
   open(): Promise<{ id: string; version: number }[]> {
     return this.#database.execute(sql`
       select id, version from watches
-      where not paused and (lease is null or lease = ${this.#owner} or leased_until <= now()) order by id`)
+      where not paused and deleted_at is null and ${this.#isFree} order by id`)
   }
 
   /** Leases a watch, unless another server has it. */
-  async take(id: string): Promise<HeldWatch | null> {
+  take(id: string): Promise<HeldWatch | null> {
+    return this.#lease(id, this.#isFree)
+  }
+
+  /** Leases a watch that has a frame here, unless another server that has it counts on frames. */
+  takeOver(id: string): Promise<HeldWatch | null> {
+    return this.#lease(id, sql`(${this.#isFree} or fed_until is null or fed_until <= now())`)
+  }
+
+  get #isFree(): SQL {
+    return sql`(lease is null or lease = ${this.#owner} or leased_until <= now())`
+  }
+
+  async #lease(id: string, mayTake: SQL): Promise<HeldWatch | null> {
     const [row] = await this.#database.use((queries) =>
       queries
         .update(watches)
         .set({ lease: this.#owner, leasedUntil: this.#leaseEnd })
-        .where(
-          and(
-            eq(watches.id, id),
-            sql`not paused and (lease is null or lease = ${this.#owner} or leased_until <= now())`,
-          ),
-        )
+        .where(and(eq(watches.id, id), sql`not paused and deleted_at is null and ${mayTake}`))
         .returning(),
     )
     return row === undefined ? null : { ...row, settings: JSON.parse(row.settings) }
@@ -95,15 +111,16 @@ export class WatchDesk {
    * Renews a lease and stores what the watch knows, unless an event has been told since.
    * @returns false when the lease is lost.
    */
-  async renew(id: string, progress: Progress): Promise<boolean> {
-    return this.#store(id, progress, sql`leased_until = ${this.#leaseEnd}`)
+  renew(id: string, { fedMs, ...progress }: HeldProgress): Promise<boolean> {
+    const fed = fedMs === null ? sql`fed_until` : sql`now() + make_interval(secs => ${fedMs / 1000})`
+    return this.#store(id, progress, sql`leased_until = ${this.#leaseEnd}, fed_until = ${fed}`)
   }
 
   async leave(id: string, progress: Progress): Promise<void> {
-    await this.#store(id, progress, sql`lease = null, leased_until = null`)
+    await this.#store(id, progress, sql`lease = null, leased_until = null, fed_until = null`)
   }
 
-  async #store(id: string, { seq, memory, seenAt }: Progress, lease: unknown): Promise<boolean> {
+  async #store(id: string, { seq, memory, seenAt }: Progress, lease: SQL): Promise<boolean> {
     const rows = await this.#database.execute(sql`
       update watches set ${lease}, memory = case when seq = ${seq} then ${memory} else memory end,
         seen_at = coalesce(${seenAt === null ? null : new Date(seenAt).toISOString()}::timestamptz, seen_at)
@@ -114,7 +131,7 @@ export class WatchDesk {
   /** Ends the leases of servers that run no longer, whose names begin with this. */
   async forget(prefix: string): Promise<void> {
     await this.#database.execute(
-      sql`update watches set lease = null, leased_until = null where starts_with(lease, ${prefix})`,
+      sql`update watches set lease = null, leased_until = null, fed_until = null where starts_with(lease, ${prefix})`,
     )
   }
 
@@ -124,7 +141,6 @@ export class WatchDesk {
    */
   async tell({ id, organisationId, settings }: HeldWatch, told: Told): Promise<number | null> {
     let last: number | null = null
-    const expiresAt = new Date(Date.now() + settings.keep_days * 86_400_000)
     const add = async (transaction: Transaction, files: readonly string[]) => {
       const [row] = await transaction
         .select({ seq: watches.seq })
@@ -132,10 +148,8 @@ export class WatchDesk {
         .where(and(eq(watches.id, id), eq(watches.lease, this.#owner)))
         .for('update')
       if (row === undefined) return false
-      const about = { id, name: settings.name, frame: told.frame, fileId: files[0] ?? null }
-      const rows = told.events.map((event, i) => this.#rowOf(event, row.seq + 1 + i, { ...about, expiresAt }))
-      await transaction.insert(watchEvents).values(rows)
-      last = row.seq + rows.length
+      const shown = { frame: told.frame, fileId: files[0] ?? null }
+      last = await this.#log.append(transaction, { id, seq: row.seq, settings }, told.events, shown)
       await transaction
         .update(watches)
         .set({ seq: last, memory: told.memory, seenAt: new Date(told.seenAt) })
@@ -149,7 +163,7 @@ export class WatchDesk {
     const { bytes, contentType } = told.picture
     const draft = await this.#written(bytes)
     const file = { purpose: 'watch', filename: null, contentType, bytes: bytes.byteLength } as const
-    await this.#files.keepOutputs(organisationId, [{ draft, file }], expiresAt, add)
+    await this.#files.keepOutputs(organisationId, [{ draft, file }], expiryOf(settings), add)
     return last
   }
 
@@ -164,31 +178,16 @@ export class WatchDesk {
     }
   }
 
-  #rowOf(
-    { type, data, hasFrame }: EventDraft,
-    seq: number,
-    about: {
-      readonly id: string
-      readonly name: string | null
-      readonly frame: FrameAbout | null
-      readonly fileId: string | null
-      readonly expiresAt: Date
-    },
-  ): typeof watchEvents.$inferInsert {
-    const { id, createdAt } = this.#ids.next()
-    const fileId = type === 'watch.event.started' ? about.fileId : null
-    const shown = hasFrame ? { frame: about.frame && { ...about.frame, file_id: fileId } } : {}
-    const body = {
-      ...{ id, object: 'event', type, created_at: Math.floor(createdAt.getTime() / 1000) },
-      data: { watch: about.id, name: about.name, seq, ...data, ...shown },
-    }
-    return { watchId: about.id, seq, id, body: JSON.stringify(body), fileId, expiresAt: about.expiresAt }
-  }
-
+  /** Deletes events whose time is over, and deleted watches, but nothing that is still to be sent. */
   async deleteExpired(): Promise<void> {
     await this.#database.execute(sql`
-      delete from watch_events where (watch_id, seq) in
-        (select watch_id, seq from watch_events where expires_at < now() limit ${EXPIRED_AT_ONCE})`)
+      delete from watch_events where (watch_id, seq) in (
+        select watch_id, seq from watch_events events where expires_at < now()
+          and not exists (select from watch_deliveries sent where (sent.watch_id, sent.seq) = (events.watch_id, events.seq))
+        limit ${EXPIRED_AT_ONCE})`)
+    await this.#database.execute(sql`
+      delete from watches where deleted_at < now() - make_interval(secs => ${FAREWELL_SECONDS})
+        and not exists (select from watch_deliveries sent where sent.watch_id = watches.id)`)
   }
 
   get #leaseEnd() {

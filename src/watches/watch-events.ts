@@ -1,4 +1,5 @@
 import type { Ended, Gap, Happening, Moment } from './event-state.ts'
+import type { Lag } from './lag-meter.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { Tracked } from './watch-memory.ts'
 
@@ -6,14 +7,17 @@ export const EVENT_TYPES = [
   'watch.event.started',
   'watch.event.ended',
   'watch.event.suppressed',
+  'watch.failed',
   'watch.gap',
+  'watch.lagging',
   'watch.offline',
   'watch.online',
 ] as const
+export type EventType = (typeof EVENT_TYPES)[number]
 
 /** What is told, before it has a number. */
 export interface EventDraft {
-  readonly type: (typeof EVENT_TYPES)[number]
+  readonly type: EventType
   readonly data: object
   /** Whether it shows the frame. */
   readonly hasFrame: boolean
@@ -38,6 +42,9 @@ interface Seen {
   readonly answer: LookAnswer | null
 }
 
+/** Of a change that no look has found. */
+export const NOTHING_SEEN: Seen = { probability: null, answer: null }
+
 export function startedEvent({ question, happening, state }: Tracked, seen: Seen, box: object | null): EventDraft {
   const { startedAt, peak } = state as Happening
   const data = {
@@ -51,7 +58,7 @@ export function startedEvent({ question, happening, state }: Tracked, seen: Seen
 export function endedEvent(
   { question, happening, state }: Tracked,
   seen: Seen,
-  { endedAt, reason }: Pick<Ended, 'endedAt'> & { readonly reason: Ended['reason'] | 'changed' },
+  { endedAt, reason }: Pick<Ended, 'endedAt'> & { readonly reason: Ended['reason'] | 'changed' | 'deleted' },
 ): EventDraft {
   const { startedAt, peak, gaps } = state as Happening
   const data = {
@@ -77,6 +84,31 @@ export function offlineEvent(last: Moment): EventDraft {
 
 export function onlineEvent(gap: Gap): EventDraft {
   return { type: 'watch.online', data: spanOf(gap), hasFrame: false }
+}
+
+/** Looks that fail. */
+export interface Failure {
+  /** Of the last error; undefined for one that is no client's. */
+  readonly status: number | undefined
+  readonly message: string
+  /** When the first one failed. */
+  readonly since: Moment
+}
+
+/** The model is not there, the budget is spent, or the key is no longer valid. */
+const FAILURE_REASONS: ReadonlyMap<number | undefined, string> = new Map([
+  [403, 'key'],
+  [404, 'model'],
+  [429, 'budget'],
+])
+
+export function failedEvent({ status, message, since }: Failure): EventDraft {
+  const reason = FAILURE_REASONS.get(status) ?? 'error'
+  return { type: 'watch.failed', data: { reason, message, from: isoTime(since.time) }, hasFrame: false }
+}
+
+export function laggingEvent({ from, lookedFps }: Lag): EventDraft {
+  return { type: 'watch.lagging', data: { from: isoTime(from), looked_fps: lookedFps }, hasFrame: false }
 }
 
 function spanOf({ from, to }: Gap): { readonly from: string; readonly to: string } {

@@ -2,10 +2,18 @@ import { hash } from 'node:crypto'
 import { type EventState, IDLE, type Moment } from './event-state.ts'
 import type { WatchQuestion } from './watch-settings.ts'
 
-/** What a watch knows between two looks. */
-export interface WatchMemory {
-  /** Whether clients have been told that no frames come. */
+/** What clients have been told of the watch itself, and holds. */
+interface Condition {
+  /** No frames come. */
   readonly isOffline: boolean
+  /** Looks fail. */
+  readonly isFailed: boolean
+  /** Looks take too long. */
+  readonly isLagging: boolean
+}
+
+/** What a watch knows between two looks. */
+export interface WatchMemory extends Condition {
   /** In the order of the questions. */
   readonly tracked: readonly Tracked[]
 }
@@ -23,8 +31,7 @@ export interface Tracked {
 }
 
 /** The stored form, by the names of questions. */
-interface Stored {
-  readonly isOffline: boolean
+interface Stored extends Partial<Condition> {
   readonly questions: Readonly<Record<string, StoredQuestion>>
 }
 
@@ -41,7 +48,7 @@ function newlyTracked(question: WatchQuestion): Tracked {
   return { question, state: IDLE, happening: null, starts: [], isSuppressed: false }
 }
 
-export function storedMemory({ isOffline, tracked }: WatchMemory, now: Moment): string {
+export function storedMemory({ tracked, ...condition }: WatchMemory, now: Moment): string {
   const questions = tracked.map(({ question, state, happening }): [string, StoredQuestion] => {
     const blocked = state.on ? Number.NEGATIVE_INFINITY : state.blockedUntil - now.at + now.time
     return [
@@ -54,7 +61,7 @@ export function storedMemory({ isOffline, tracked }: WatchMemory, now: Moment): 
       },
     ]
   })
-  return JSON.stringify({ isOffline, questions: Object.fromEntries(questions) } satisfies Stored)
+  return JSON.stringify({ ...condition, questions: Object.fromEntries(questions) } satisfies Stored)
 }
 
 /**
@@ -74,7 +81,8 @@ export function readMemory(text: string | null, questions: readonly WatchQuestio
       : { ...IDLE, ...(blockedUntil !== null && { blockedUntil: blockedUntil + clock }) }
     return { ...newlyTracked(question), state: kept, happening }
   })
-  return { isOffline: stored?.isOffline ?? false, tracked }
+  const { isOffline = false, isFailed = false, isLagging = false } = stored ?? {}
+  return { isOffline, isFailed, isLagging, tracked }
 }
 
 /** @returns the memory with other questions, and the questions with events that their change ends. */

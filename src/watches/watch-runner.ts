@@ -3,11 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { GuardedAgent, hostSet, type Refusal } from '../lib/guarded-agent.ts'
 import type { Database } from '../storage/database.ts'
+import { DeliveryDesk } from './delivery-desk.ts'
 import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
 import type { LookReport, Pushed, PushedFrame } from './look.ts'
 import type { WatchReport } from './look-counts.ts'
-import { WatchDesk } from './watch-desk.ts'
+import { type HeldWatch, WatchDesk } from './watch-desk.ts'
+import { type DeliveryResult, WebhookSender } from './webhook-sender.ts'
 
 export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look'> {
   readonly database: Database
@@ -23,6 +26,19 @@ export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'med
   readonly beatMs?: number | undefined
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs?: number | undefined
+  /** The time over which it is counted whether looks are made in time. */
+  readonly lagMs?: number | undefined
+  readonly webhooks: WebhookOptions
+}
+
+interface WebhookOptions {
+  /** Private hosts that clients may name. */
+  readonly hosts: readonly string[]
+  readonly meter: { webhookSent(result: DeliveryResult): void } | null
+  /** For an answer. */
+  readonly timeoutMs?: number | undefined
+  /** Between attempts, about. */
+  readonly retriesMs?: readonly number[] | undefined
 }
 
 /** Is told of a watch as it happens. */
@@ -37,15 +53,20 @@ const BEAT_MS = 1_000
 /** Beats between looks at what other servers have changed. */
 const REFRESH_BEATS = 5
 const SILENCE_MS = 10_000
+const LAG_MS = 60_000
 /** Between renewals of leases, as a part of their time. */
 const RENEWAL_SHARE = 1 / 4
 const SWEEP_MS = 60_000
 const RETRY_SECONDS = 2
+const WEBHOOK_TIMEOUT_MS = 10_000
 
 /** Runs watches, as one of any number of servers on one database. */
 export class WatchRunner {
   readonly #options: WatchRunnerOptions
   readonly #desk: WatchDesk
+  readonly #deliveries: DeliveryDesk
+  readonly #agent: GuardedAgent
+  readonly #sender: WebhookSender
   readonly #held = new Map<string, LiveWatch>()
   readonly #listeners = new Map<string, Set<WatchListener>>()
   readonly #stopping = new AbortController()
@@ -56,19 +77,34 @@ export class WatchRunner {
   #isAlone = false
 
   constructor(options: WatchRunnerOptions) {
-    const { database, files, place, leaseMs = LEASE_MS } = options
+    const { database, files, place, leaseMs = LEASE_MS, webhooks } = options
+    const { hosts, meter, retriesMs, timeoutMs = WEBHOOK_TIMEOUT_MS } = webhooks
+    const owner = `${place.id}-${randomBytes(8).toString('hex')}`
     this.#options = options
-    this.#desk = new WatchDesk(database, files, { owner: `${place.id}-${randomBytes(8).toString('hex')}`, leaseMs })
+    this.#desk = new WatchDesk(database, files, { owner, leaseMs })
+    this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs })
+    this.#agent = new GuardedAgent({ allowedHosts: hostSet(hosts) })
+    this.#sender = new WebhookSender({
+      ...{ desk: this.#deliveries, agent: this.#agent, timeoutMs, retriesMs },
+      guarded: (work) => this.#guarded(work),
+      onResult: (result) => meter?.webhookSent(result),
+    })
   }
 
   start(): void {
     this.#ended = this.#run()
+    this.#sender.start()
+  }
+
+  /** What is wrong with the address of a webhook; null for nothing. */
+  refusalOf(url: URL): Refusal | null {
+    return this.#agent.refusalOf(url)
   }
 
   /** Ends all looks, and leaves the watches to other servers, or to the next one here. */
   async close(): Promise<void> {
     this.#stopping.abort()
-    await this.#ended
+    await Promise.all([this.#ended, this.#sender.close()])
     await this.#looking
     for (const [id, watch] of this.#held) {
       await watch.close()
@@ -90,10 +126,7 @@ export class WatchRunner {
       }
       if (performance.now() - sweptAt > SWEEP_MS) {
         sweptAt = performance.now()
-        await this.#guarded(async () => {
-          await this.#desk.deleteExpired()
-          await this.#options.files.deleteExpired()
-        })
+        await this.#guarded(() => this.#desk.deleteExpired())
       }
       for (const watch of this.#held.values()) await this.#guarded(() => watch.check())
       await delay(beatMs, undefined, { signal, ref: false }).catch(() => {})
@@ -115,14 +148,27 @@ export class WatchRunner {
   }
 
   /** Looks at what has changed. Call it when a watch has been made, changed or deleted here. */
-  refresh(): Promise<void> {
-    this.#looking = this.#looking.then(() => this.#guarded(() => this.#look()))
-    return this.#looking
+  async refresh(): Promise<void> {
+    await this.#inTurn(() => this.#guarded(() => this.#look()))
+    this.#sender.wake()
+  }
+
+  /** What is held changes by one work at a time. */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#looking.then(work)
+    this.#looking = done.then(
+      () => {},
+      () => {},
+    )
+    return done
   }
 
   async #look(): Promise<void> {
     const { place, most } = this.#options
-    if (place.alone && !this.#isAlone) await this.#desk.forget(`${place.id}-`)
+    if (place.alone && !this.#isAlone) {
+      await this.#desk.forget(`${place.id}-`)
+      await this.#deliveries.forget(`${place.id}-`)
+    }
     this.#isAlone = true
     const open = new Map((await this.#desk.open()).map(({ id, version }) => [id, version]))
     for (const [id, watch] of this.#held) {
@@ -140,14 +186,20 @@ export class WatchRunner {
       const watch = await this.#desk.take(id)
       if (watch === null) continue
       if (known !== undefined) known.change(watch)
-      else this.#held.set(id, new LiveWatch(watch, this.#optionsOfWatches))
+      else this.#hold(watch)
     }
   }
 
+  #hold(watch: HeldWatch): LiveWatch {
+    const live = new LiveWatch(watch, this.#optionsOfWatches)
+    this.#held.set(watch.id, live)
+    return live
+  }
+
   get #optionsOfWatches(): LiveWatchOptions {
-    const { keys, files, media, look, silenceMs = SILENCE_MS } = this.#options
+    const { keys, files, media, look, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
     return {
-      ...{ desk: this.#desk, keys, files, media, look, silenceMs },
+      ...{ desk: this.#desk, keys, files, media, look, silenceMs, lagMs },
       onTold: (id) => this.#tell(id),
       onLook: (id, look) => {
         for (const listener of this.#listeners.get(id) ?? []) listener.onLook(look)
@@ -156,11 +208,14 @@ export class WatchRunner {
   }
 
   async #renew(): Promise<void> {
-    for (const [id, watch] of this.#held) {
-      if (await this.#desk.renew(id, watch.progress)) continue
-      this.#held.delete(id)
-      await watch.close()
-    }
+    for (const [id, watch] of this.#held) await this.#isRenewed(id, watch)
+  }
+
+  async #isRenewed(id: string, watch: LiveWatch): Promise<boolean> {
+    if (await this.#desk.renew(id, watch.progress)) return true
+    if (this.#held.get(id) === watch) this.#held.delete(id)
+    await watch.close()
+    return false
   }
 
   /** Whether this server runs the watch for the organisation. */
@@ -168,11 +223,35 @@ export class WatchRunner {
     return this.#held.get(id)?.organisation === organisation
   }
 
-  /** @throws ApiError 503 where this server does not run the watch; else as `LiveWatch.push` does. */
-  push(id: string, frame: PushedFrame, waits: boolean): Promise<Pushed> {
-    const watch = this.#held.get(id)
-    if (watch !== undefined) return watch.push(frame, waits)
-    throw serviceUnavailable(WAITING, RETRY_SECONDS)
+  /**
+   * Gives a frame to a watch. One that gets no frames elsewhere is taken over.
+   * @throws ApiError 503 where another server gets its frames, or all places are taken; else as `LiveWatch.push` does.
+   */
+  async push(id: string, frame: PushedFrame, waits: boolean): Promise<Pushed> {
+    const known = this.#held.get(id)
+    // While no frames came, another server may have taken it.
+    const isHeld = known !== undefined && (known.feed() || (await this.#isRenewed(id, known)))
+    const watch = isHeld ? known : await this.#inTurn(() => this.#takeOver(id))
+    return watch.push(frame, waits)
+  }
+
+  async #takeOver(id: string): Promise<LiveWatch> {
+    const known = this.#held.get(id)
+    if (known !== undefined) return known
+    if (this.#stopping.signal.aborted) throw serviceUnavailable('The server shuts down', RETRY_SECONDS)
+    if (this.#held.size >= this.#options.most) {
+      throw serviceUnavailable('This server runs as many watches as it may (LOOKOUT_WATCHES)', RETRY_SECONDS)
+    }
+    const taken = await this.#desk.takeOver(id)
+    if (taken !== null) {
+      const watch = this.#hold(taken)
+      watch.feed()
+      if (await this.#isRenewed(id, watch)) return watch
+    }
+    throw new ApiError(
+      'Another server gets the frames of this watch. Send all of them to one: this server takes over when the other has had none for a while',
+      { status: 503, type: 'server_error', code: 'watch_elsewhere', retryAfter: RETRY_SECONDS },
+    )
   }
 
   /** How a watch goes; null where this server does not run it. */
@@ -196,9 +275,7 @@ export class WatchRunner {
   }
 
   #tell(id: string): void {
+    this.#sender.wake()
     for (const listener of this.#listeners.get(id) ?? []) listener.onTold()
   }
 }
-
-/** Said of a watch that no server, or another one, runs. */
-export const WAITING = 'This server does not run the watch: another one does, or all places are taken'

@@ -2,12 +2,16 @@ import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
 import type { Files } from '../files/files.ts'
 import { ApiError } from '../lib/errors.ts'
-import type { Database } from '../storage/database.ts'
-import { and, asc, count, desc, eq, gt, lt, type SQL, sql } from '../storage/drizzle.ts'
+import type { Database, Queries, Transaction } from '../storage/database.ts'
+import { and, asc, count, desc, eq, gt, isNull, lt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
+import { EventLog } from './event-log.ts'
+import { EVENT_TYPES, type EventType, endedEvent, NOTHING_SEEN } from './watch-events.ts'
+import { readMemory } from './watch-memory.ts'
 import type { WatchSettings } from './watch-settings.ts'
+import { newSecret, type WebhookReport, type WebhookSettings } from './webhook.ts'
 
-const { watches, watchEvents, organisations } = tables
+const { watches, watchDeliveries, watchEvents, watchWebhooks, organisations } = tables
 
 /** A watch as its organisation has it. */
 export interface Watch {
@@ -17,6 +21,18 @@ export interface Watch {
   readonly paused: boolean
   /** Of its last event; 0 before the first one. */
   readonly seq: number
+  readonly webhook: WebhookReport | null
+  /** Whether some server runs it. */
+  readonly isHeld: boolean
+  /** Whether clients have been told that no frames come. */
+  readonly isOffline: boolean
+}
+
+/** A watch that was just made or changed. */
+export interface MadeWatch {
+  readonly watch: Watch
+  /** The secret of its webhook, where it was made for it. It is shown once. */
+  readonly secret: string | null
 }
 
 export interface StoredEvent {
@@ -35,6 +51,7 @@ export class Watches {
   readonly #files: Pick<Files, 'delete'>
   readonly #most: number
   readonly #ids = new SortedIds('watch_')
+  readonly #log = new EventLog()
 
   /** @param most watches of one organisation. */
   constructor(database: Database, files: Pick<Files, 'delete'>, most: number) {
@@ -44,7 +61,11 @@ export class Watches {
   }
 
   /** @throws ApiError 429 for one more than an organisation may have. */
-  async create({ organisation, key }: Principal, settings: WatchSettings): Promise<Watch> {
+  async create(
+    { organisation, key }: Principal,
+    settings: WatchSettings,
+    webhook: WebhookSettings | null,
+  ): Promise<MadeWatch> {
     const { id, createdAt } = this.#ids.next()
     return this.#database.transaction(async (transaction) => {
       // Of requests at the same time, only one counts at a time.
@@ -53,27 +74,34 @@ export class Watches {
         .from(organisations)
         .where(eq(organisations.id, organisation))
         .for('update')
-      const [known] = await transaction
-        .select({ count: count() })
-        .from(watches)
-        .where(eq(watches.organisationId, organisation))
+      const [known] = await transaction.select({ count: count() }).from(watches).where(isOwned(organisation))
       if (known!.count >= this.#most) {
         throw new ApiError(`An organisation may have ${this.#most} watches here; delete one to make room`, {
           ...{ status: 429, type: 'rate_limit_error', code: 'watch_limit_exceeded' },
         })
       }
-      const [row] = await transaction
+      await transaction
         .insert(watches)
         .values({ organisationId: organisation, id, keyId: key, settings: JSON.stringify(settings), createdAt })
-        .returning()
-      return toWatch(row!)
+      return this.#made(transaction, organisation, id, webhook ?? undefined)
     })
+  }
+
+  async #made(
+    transaction: Transaction,
+    organisation: string,
+    id: string,
+    webhook: WebhookSettings | null | undefined,
+  ): Promise<MadeWatch> {
+    const secret = webhook === undefined ? null : await setWebhook(transaction, id, webhook)
+    const [row] = await shown(transaction).where(isWatch(organisation, id))
+    return { watch: toWatch(row!), secret }
   }
 
   /** Null when the organisation has no watch with this id. */
   async find(organisation: string, id: string): Promise<Watch | null> {
     if (!isWatchId(id)) return null
-    const [row] = await this.#database.use((queries) => queries.select().from(watches).where(isWatch(organisation, id)))
+    const [row] = await this.#database.use((queries) => shown(queries).where(isWatch(organisation, id)))
     return row === undefined ? null : toWatch(row)
   }
 
@@ -82,11 +110,9 @@ export class Watches {
     organisation: string,
     { after, limit }: { readonly after: string | null; readonly limit: number },
   ): Promise<{ watches: Watch[]; hasMore: boolean }> {
-    const owned = eq(watches.organisationId, organisation)
+    const owned = isOwned(organisation)
     const rows = await this.#database.use((queries) =>
-      queries
-        .select()
-        .from(watches)
+      shown(queries)
         .where(after === null ? owned : and(owned, lt(watches.id, after)))
         .orderBy(desc(watches.id))
         .limit(limit + 1),
@@ -94,48 +120,70 @@ export class Watches {
     return { watches: rows.slice(0, limit).map(toWatch), hasMore: rows.length > limit }
   }
 
-  /** Changes at the same time are made one after the other. */
+  /**
+   * Changes at the same time are made one after the other.
+   * @param webhook null for none from now on; undefined to leave it as it is.
+   */
   async change(
     organisation: string,
     id: string,
     change: (settings: WatchSettings) => WatchSettings,
-  ): Promise<Watch | null> {
+    webhook: WebhookSettings | null | undefined,
+  ): Promise<MadeWatch | null> {
     if (!isWatchId(id)) return null
     return this.#database.transaction(async (transaction) => {
       const [row] = await transaction.select().from(watches).where(isWatch(organisation, id)).for('update')
       if (row === undefined) return null
       const settings = JSON.stringify(change(JSON.parse(row.settings)))
-      const [changed] = await transaction
+      await transaction
         .update(watches)
         .set({ settings, version: row.version + 1 })
         .where(eq(watches.id, id))
-        .returning()
-      return toWatch(changed!)
+      return this.#made(transaction, organisation, id, webhook)
     })
   }
 
   async pause(organisation: string, id: string, paused: boolean): Promise<Watch | null> {
     if (!isWatchId(id)) return null
-    const [row] = await this.#database.use((queries) =>
-      queries.update(watches).set({ paused }).where(isWatch(organisation, id)).returning(),
-    )
-    return row === undefined ? null : toWatch(row)
+    await this.#database.use((queries) => queries.update(watches).set({ paused }).where(isWatch(organisation, id)))
+    return this.find(organisation, id)
   }
 
-  /** Deletes a watch with its events and their frames. @returns false when there is none. */
+  /**
+   * Deletes a watch with its events and their frames. Its row stays for a while, in which those who follow it are told
+   * the end of what goes on.
+   * @returns false when there is none.
+   */
   async delete(organisation: string, id: string): Promise<boolean> {
     if ((await this.find(organisation, id)) === null) return false
-    const shown = await this.#database.use((queries) =>
+    await this.#deleteFrames(organisation, id)
+    const isDeleted = await this.#database.transaction(async (transaction) => {
+      const [row] = await transaction.select().from(watches).where(isWatch(organisation, id)).for('update')
+      if (row === undefined) return false
+      const settings: WatchSettings = JSON.parse(row.settings)
+      const now = { at: performance.now(), time: Date.now() }
+      const events = readMemory(row.memory, settings.questions, now)
+        .tracked.filter(({ happening }) => happening !== null)
+        .map((tracked) => endedEvent(tracked, NOTHING_SEEN, { endedAt: now.time, reason: 'deleted' }))
+      const seq = await this.#log.append(transaction, { id, seq: row.seq, settings }, events)
+      // The server that runs it can store nothing more.
+      const deleted = { seq, deletedAt: tables.now, lease: null, leasedUntil: null }
+      await transaction.update(watches).set(deleted).where(eq(watches.id, id))
+      return true
+    })
+    // Of a look that ended meanwhile.
+    await this.#deleteFrames(organisation, id)
+    return isDeleted
+  }
+
+  async #deleteFrames(organisation: string, id: string): Promise<void> {
+    const kept = await this.#database.use((queries) =>
       queries
         .select({ id: watchEvents.fileId })
         .from(watchEvents)
         .where(and(eq(watchEvents.watchId, id), sql`${watchEvents.fileId} is not null`)),
     )
-    for (const { id: file } of shown) await this.#files.delete(organisation, file!)
-    const rows = await this.#database.use((queries) =>
-      queries.delete(watches).where(isWatch(organisation, id)).returning({ id: watches.id }),
-    )
-    return rows.length === 1
+    for (const { id: file } of kept) await this.#files.delete(organisation, file!)
   }
 
   /** Events after one, in order. The watch is one of the organisation's. */
@@ -151,10 +199,57 @@ export class Watches {
   }
 }
 
-function isWatch(organisation: string, id: string): SQL {
-  return and(eq(watches.id, id), eq(watches.organisationId, organisation))!
+function isOwned(organisation: string): SQL {
+  return and(eq(watches.organisationId, organisation), isNull(watches.deletedAt))!
 }
 
-function toWatch({ id, createdAt, settings, paused, seq }: typeof watches.$inferSelect): Watch {
-  return { id, createdAt, settings: JSON.parse(settings), paused, seq }
+function isWatch(organisation: string, id: string): SQL {
+  return and(eq(watches.id, id), isOwned(organisation))!
+}
+
+/** @returns the secret that was made; null where the client or the watch has one. */
+async function setWebhook(
+  transaction: Transaction,
+  watchId: string,
+  webhook: WebhookSettings | null,
+): Promise<string | null> {
+  if (webhook === null) {
+    await transaction.delete(watchWebhooks).where(eq(watchWebhooks.watchId, watchId))
+    await transaction.delete(watchDeliveries).where(eq(watchDeliveries.watchId, watchId))
+    return null
+  }
+  const made = newSecret()
+  const { url, types = EVENT_TYPES, secret } = webhook
+  const changed = { url, types: [...types], endedAt: null, error: null, ...(secret !== undefined && { secret }) }
+  const [row] = await transaction
+    .insert(watchWebhooks)
+    .values({ watchId, secret: made, ...changed })
+    .onConflictDoUpdate({ target: watchWebhooks.watchId, set: changed })
+    .returning({ secret: watchWebhooks.secret })
+  return row!.secret === made ? made : null
+}
+
+/** Selects watches as clients are told of them. */
+function shown(queries: Queries) {
+  const columns = {
+    row: watches,
+    webhook: watchWebhooks,
+    pending: sql<number>`(select count(*)::float8 from watch_deliveries where watch_id = ${watches.id})`,
+    isHeld: sql<boolean>`coalesce(${watches.leasedUntil} > now(), false)`,
+  }
+  return queries.select(columns).from(watches).leftJoin(watchWebhooks, eq(watchWebhooks.watchId, watches.id))
+}
+
+function toWatch({ row, webhook, pending, isHeld }: Awaited<ReturnType<typeof shown>>[number]): Watch {
+  const { id, createdAt, paused, seq } = row
+  const settings: WatchSettings = JSON.parse(row.settings)
+  const { isOffline } = readMemory(row.memory, [], { at: 0, time: 0 })
+  const hook = webhook && {
+    url: webhook.url,
+    types: webhook.types as EventType[],
+    status: webhook.endedAt === null ? ('active' as const) : ('ended' as const),
+    pending: webhook.endedAt === null ? pending : 0,
+    lastError: webhook.error,
+  }
+  return { id, createdAt, settings, paused, seq, webhook: hook, isHeld, isOffline }
 }

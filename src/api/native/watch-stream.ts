@@ -51,8 +51,8 @@ export async function streamEvents(
       woken = Promise.withResolvers()
       const sent = await sendAfter(last)
       if (sent === null) break
-      last = sent.last
-      if (!sent.isFull) await withTimeout(POLL_MS, woken.promise, undefined)
+      if (sent === last) await withTimeout(POLL_MS, woken.promise, undefined)
+      last = sent
     }
   } finally {
     unfollow()
@@ -60,12 +60,12 @@ export async function streamEvents(
   }
   return undefined
 
-  async function sendAfter(after: number): Promise<{ last: number; isFull: boolean } | null> {
+  /** @returns the number of the last event; null when the watch is deleted and all its events are sent. */
+  async function sendAfter(after: number): Promise<number | null> {
     // The database may be away for a while: the stream waits for it.
     const rows = await watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => [])
     for (const { seq, body } of rows) await sendWhole(stream, body, String(seq))
-    const isThere = rows.length > 0 || (await isKnown())
-    return isThere ? { last: rows.at(-1)?.seq ?? after, isFull: rows.length === EVENTS_AT_ONCE } : null
+    return rows.at(-1)?.seq ?? ((await isKnown()) ? after : null)
   }
 
   async function isKnown(): Promise<boolean> {

@@ -4,9 +4,10 @@ import { checkDecisions } from '../../conversation/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
-import { WAITING, type WatchRunner } from '../../watches/watch-runner.ts'
+import type { WatchRunner } from '../../watches/watch-runner.ts'
 import { askedOf, type WatchSettings } from '../../watches/watch-settings.ts'
-import { isWatchId, type Watch } from '../../watches/watches.ts'
+import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
+import type { WebhookReport, WebhookSettings } from '../../watches/webhook.ts'
 import { principalOf } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { callOf } from '../http/client-call.ts'
@@ -107,11 +108,13 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
 }
 
 async function create(call: ApiCall, running: Running): Promise<WatchBody> {
-  const { value: settings } = await running.bodies.read(call, watchBody)
+  const { value: body } = await running.bodies.read(call, watchBody)
+  const { webhook, ...settings } = body
+  checkWebhook(webhook, running)
   await checkModel(settings, running)
-  const watch = await running.watches.create(call.principal, settings)
+  const made = await running.watches.create(call.principal, settings, webhook)
   await running.watchRunner.refresh()
-  return toBody(watch, running)
+  return toMadeBody(made, running)
 }
 
 async function list(request: FastifyRequest, running: Running): Promise<WatchListBody> {
@@ -130,12 +133,15 @@ async function list(request: FastifyRequest, running: Running): Promise<WatchLis
 
 async function change(call: ApiCall, request: FastifyRequest, running: Running): Promise<WatchBody> {
   const { value: body } = await running.bodies.read(call, watchChangeBody)
+  const { webhook, ...changes } = body
+  checkWebhook(webhook, running)
   const { settings } = await foundWatch(request, running)
-  await checkModel({ ...settings, ...body } as WatchSettings, running)
-  const changed = await running.watches.change(...keyOf(request), (known) => ({ ...known, ...body }) as WatchSettings)
-  const watch = found(changed, request)
+  const changed = (known: WatchSettings) => ({ ...known, ...changes }) as WatchSettings
+  await checkModel(changed(settings), running)
+  const made = await running.watches.change(...keyOf(request), changed, webhook)
+  if (made === null) throw noSuchWatch(keyOf(request)[1])
   await running.watchRunner.refresh()
-  return toBody(watch, running)
+  return toMadeBody(made, running)
 }
 
 async function remove(request: FastifyRequest, running: Running) {
@@ -143,6 +149,20 @@ async function remove(request: FastifyRequest, running: Running) {
   if (!(await running.watches.delete(organisation, id))) throw noSuchWatch(id)
   await running.watchRunner.refresh()
   return { id, object: 'watch', deleted: true }
+}
+
+/** @throws ApiError 400 naming `webhook.url` when nothing may be sent there. */
+function checkWebhook(webhook: WebhookSettings | null | undefined, { watchRunner }: Running): void {
+  if (!webhook) return
+  const url = new URL(webhook.url)
+  const refusal = watchRunner.refusalOf(url)
+  if (refusal === null) return
+  const reasons = {
+    protocol: 'expected an http or https URL',
+    port: `port ${url.port} is not allowed, unless LOOKOUT_WEBHOOK_HOSTS names ${url.host}`,
+    private: `the address is not public, and LOOKOUT_WEBHOOK_HOSTS does not name ${url.host}`,
+  }
+  throw invalidRequest(`Invalid 'webhook.url': ${reasons[refusal]}`, ['webhook', 'url'])
 }
 
 /** @throws ApiError 400 naming `model` when it cannot answer the questions. */
@@ -216,17 +236,37 @@ function noSuchWatch(id: string): ApiError {
 }
 
 const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
+const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
+const ELSEWHERE = 'Another server runs it, and counts its frames'
 
-function toBody({ id, createdAt, settings, paused, seq }: Watch, { watchRunner }: Running): WatchBody {
-  const report: Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'> = paused
-    ? { ...NOT_RUNNING, status: 'paused', reason: null }
-    : (watchRunner.report(id) ?? { ...NOT_RUNNING, status: 'waiting', reason: WAITING })
+type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'>
+
+/** What is known of a watch that this server does not run. */
+function reportOf({ paused, isHeld, isOffline }: Watch): Report {
+  if (paused) return { ...NOT_RUNNING, status: 'paused', reason: null }
+  if (!isHeld) return { ...NOT_RUNNING, status: 'waiting', reason: NO_SERVER }
+  return { ...NOT_RUNNING, status: isOffline ? 'offline' : 'running', reason: ELSEWHERE }
+}
+
+function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
+  const { id, createdAt, settings, paused, seq, webhook } = watch
+  const report: Report = (paused ? null : watchRunner.report(id)) ?? reportOf(watch)
   const { model, name, source, fps, motion, questions, record, keep_days, metadata } = settings
   return {
     ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
     ...{ model, name, source, fps, motion, questions: questions as unknown as WatchBody['questions'] },
     ...{ record, keep_days, metadata: metadata as WatchBody['metadata'] },
+    webhook: webhook && toWebhookBody(webhook),
     ...report,
     last_seq: seq,
   }
+}
+
+function toWebhookBody({ url, types, status, pending, lastError }: WebhookReport): NonNullable<WatchBody['webhook']> {
+  return { url, types: [...types], status, pending, last_error: lastError }
+}
+
+function toMadeBody({ watch, secret }: MadeWatch, running: Running): WatchBody {
+  const body = toBody(watch, running)
+  return secret === null ? body : { ...body, webhook: body.webhook && { ...body.webhook, secret } }
 }

@@ -1,26 +1,16 @@
 import type { Readable } from 'node:stream'
-import type { Agent } from 'undici'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import { failureReason, isOwnFailure } from '../../lib/fetch-failure.ts'
-import {
-  ForbiddenAddress,
-  guardedLookup,
-  type HostResolver,
-  isPublic,
-  literalAddress,
-} from '../../lib/public-address.ts'
+import { type AddressPolicy, GuardedAgent } from '../../lib/guarded-agent.ts'
+import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
 import { decoderOf, InvalidEncoding } from './content-encoding.ts'
 
 export { type HostResolver, isPublic } from '../../lib/public-address.ts'
 
-export interface FetchPolicy {
-  /** The allow-list: hosts (`host` or `host:port`, lower case) that may be private and use any port. */
-  readonly allowedHosts: ReadonlySet<string>
+export interface FetchPolicy extends AddressPolicy {
   /** Time limit for the whole fetch, redirects included. */
   readonly timeoutMs: number
-  /** Resolves all addresses of a host; the system's resolver by default. */
-  readonly resolve?: HostResolver
 }
 
 export interface Fetch {
@@ -40,18 +30,14 @@ const MAX_REDIRECTS = 3
 const OWN_HEADERS = { accept: 'image/*, video/*, audio/*, */*;q=0.5', 'accept-encoding': 'identity' }
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
-/**
- * Fetches media from URLs that clients send, without giving them access to the server's own network. Only http(s) on
- * the standard ports and public addresses are allowed. Both are checked at every redirect. The connection is made to
- * the address that was checked, because a second look-up could return another.
- */
+/** Fetches media from URLs that clients send, within the limits of `GuardedAgent`, which hold at every redirect. */
 export class GuardedFetcher {
-  readonly #policy: FetchPolicy
-  /** Null until the first fetch: the library takes 10 MiB. */
-  #client: Promise<Client> | null = null
+  readonly #agent: GuardedAgent
+  readonly #timeoutMs: number
 
   constructor(policy: FetchPolicy) {
-    this.#policy = policy
+    this.#agent = new GuardedAgent(policy)
+    this.#timeoutMs = policy.timeoutMs
   }
 
   /**
@@ -61,16 +47,13 @@ export class GuardedFetcher {
    */
   async *fetch(url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { param, signal } = options
-    const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)])
     const headers = { ...options.headers, ...OWN_HEADERS, 'user-agent': await userAgent() }
     let target = url
     try {
-      this.#client ??= openClient(this.#policy)
-      const { request, guarded, unguarded } = await this.#client
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
-        const allowed = this.#check(target, param)
-        const dispatcher = allowed ? unguarded : guarded
-        const response = await request(target.href, { dispatcher, signal: deadline, headers })
+        this.#check(target, param)
+        const response = await this.#agent.request(target, { method: 'GET', signal: deadline, headers })
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
           discard(response.body)
@@ -89,7 +72,7 @@ export class GuardedFetcher {
       if (error instanceof ApiError) throw error
       signal.throwIfAborted()
       if (error instanceof ForbiddenAddress) throw forbidden(target, param)
-      if (deadline.aborted) throw unreachable(url, `no response within ${this.#policy.timeoutMs / 1000} s`, param)
+      if (deadline.aborted) throw unreachable(url, `no response within ${this.#timeoutMs / 1000} s`, param)
       if (isOwnFailure(error)) {
         const message = `The server cannot fetch media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
         throw serviceUnavailable(message, RETRY_AFTER_S, error)
@@ -99,21 +82,16 @@ export class GuardedFetcher {
   }
 
   async close(): Promise<void> {
-    const client = await this.#client
-    await Promise.all([client?.guarded.destroy(), client?.unguarded.destroy()])
+    await this.#agent.close()
   }
 
-  /** @returns whether the host is on the allow-list, so that it need not be public. */
-  #check(url: URL, param: string): boolean {
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+  #check(url: URL, param: string): void {
+    const refusal = this.#agent.refusalOf(url)
+    if (refusal === 'protocol') {
       throw invalidRequest(`The URL must be an http(s) URL or a base64 data URL, not ${url.protocol}`, param)
     }
-    const { allowedHosts } = this.#policy
-    if (allowedHosts.has(url.hostname) || allowedHosts.has(url.host)) return true
-    if (url.port !== '') throw invalidRequest(`Fetching media from port ${url.port} is not allowed`, param)
-    const literal = literalAddress(url.hostname)
-    if (literal !== null && !isPublic(literal)) throw forbidden(url, param)
-    return false
+    if (refusal === 'port') throw invalidRequest(`Fetching media from port ${url.port} is not allowed`, param)
+    if (refusal !== null) throw forbidden(url, param)
   }
 
   async *#read({ body, headers }: Answer, url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
@@ -152,18 +130,6 @@ async function* upTo(
     if (size > limit) throw tooLarge()
     yield piece
   }
-}
-
-interface Client {
-  readonly request: typeof import('undici').request
-  readonly guarded: Agent
-  readonly unguarded: Agent
-}
-
-async function openClient({ resolve }: FetchPolicy): Promise<Client> {
-  const { Agent, request } = await import('undici')
-  const guarded = new Agent({ connections: 16, connect: { lookup: guardedLookup(isPublic, resolve) } })
-  return { request, guarded, unguarded: new Agent({ connections: 16 }) }
 }
 
 /** Closes a response without reading its body. The body then emits an error, which is expected. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { EVENT_TYPES } from '../../../watches/watch-events.ts'
+import { isSecret } from '../../../watches/webhook.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { page, requestSchemas, requests, responseSchemas, responses } from '../../http/wire/components.ts'
 import { metadataPairs } from '../../http/wire/metadata.ts'
@@ -11,6 +12,7 @@ const LONGEST_INSTRUCTIONS = 4_000
 const MOST_COUNTED = 20
 const LONGEST_SECONDS = 3_600
 const DAY_SECONDS = 86_400
+const LONGEST_URL = 2_048
 
 const share = z.number().min(0).max(1)
 const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
@@ -111,6 +113,28 @@ const record = requests.strictObject('WatchRecord', {
 })
 const metadata = metadataPairs().register(requestSchemas, { id: 'WatchMetadata' }).nullable()
 const keepDays = z.int().min(1).max(365)
+const eventType = z.enum(EVENT_TYPES)
+const webhook = requests
+  .strictObject('WatchWebhook', {
+    url: z
+      .string()
+      .max(LONGEST_URL)
+      .refine((text) => URL.canParse(text), 'expected an http or https URL')
+      .refine((text) => !hasCredentials(text), 'expected a URL without a user name and password')
+      .describe('Gets each event by POST, signed as Standard Webhooks say.'),
+    types: z.array(eventType).min(1).optional().describe('The types of events that are sent. Left out: all.'),
+    secret: z
+      .string()
+      .refine(isSecret, 'expected whsec_ and 24 to 64 bytes in base64')
+      .optional()
+      .describe('Signs the events. Left out: the watch keeps the one that it has, or the answer shows a new one.'),
+  })
+  .nullable()
+
+function hasCredentials(text: string): boolean {
+  const { username, password } = URL.canParse(text) ? new URL(text) : { username: '', password: '' }
+  return username !== '' || password !== ''
+}
 
 /** Body of `POST /v1/watches`. Unknown keys are rejected. */
 export const watchRequest = requests.strictObject('WatchRequest', {
@@ -126,6 +150,7 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   record: record.default({ frame: true }),
   keep_days: keepDays.default(7).describe('How long events and their frames are kept.'),
   metadata: metadata.default(null),
+  webhook: webhook.default(null),
 })
 export const watchBody = bodyFormat(import.meta.url, 'watchRequest', watchRequest)
 
@@ -139,6 +164,7 @@ export const watchChange = requests.strictObject('WatchChange', {
   record: record.optional(),
   keep_days: keepDays.optional(),
   metadata: metadata.optional(),
+  webhook: webhook.optional().describe('Null: no webhook. One that has ended is active again.'),
 })
 export const watchChangeBody = bodyFormat(import.meta.url, 'watchChange', watchChange)
 
@@ -170,6 +196,16 @@ export const watch = responses.object('Watch', {
   record: responses.object('GivenWatchRecord', { frame: z.boolean() }),
   keep_days: z.int(),
   metadata: givenMetadata.nullable(),
+  webhook: responses
+    .object('GivenWatchWebhook', {
+      url: z.string(),
+      types: z.array(eventType),
+      secret: z.string().optional().describe('Only in the answer to the request for which it was made.'),
+      status: z.enum(['active', 'ended']).describe('It ends when the receiver answers 410.'),
+      pending: number.describe('Events that are still to be sent.'),
+      last_error: z.string().nullable().describe('Why the last attempt failed.'),
+    })
+    .nullable(),
   status: z.enum(['starting', 'running', 'paused', 'offline', 'waiting']),
   reason: z.string().nullable().describe('Why it does not run.'),
   last_seq: number.describe('The number of its last event; 0 before the first one.'),
@@ -202,6 +238,8 @@ const eventData = responses.object('WatchEventData', {
   happening: z.string().optional().describe(`The same for the start and the end of one event. ${ofEvents}`),
   question: z.string().optional(),
   reason: z.string().nullable().optional(),
+  message: z.string().optional().describe('Of the error for which looks fail.'),
+  looked_fps: z.number().optional().describe('Looks in a second that were made, where they lag.'),
   probability: share.nullable().optional().describe('Of the look; null if it was unsure, or if there was none.'),
   answer: answer.nullable().optional(),
   started_at: moment.optional(),
@@ -216,7 +254,7 @@ const eventData = responses.object('WatchEventData', {
 export const watchEvent = responses.object('WatchEvent', {
   id: z.string(),
   object: z.literal('event'),
-  type: z.enum(EVENT_TYPES),
+  type: eventType,
   created_at: z.int(),
   data: eventData,
 })

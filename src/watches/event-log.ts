@@ -1,0 +1,73 @@
+import { SortedIds } from '../files/file-id.ts'
+import type { Transaction } from '../storage/database.ts'
+import { and, eq, isNull } from '../storage/drizzle.ts'
+import * as tables from '../storage/schema.ts'
+import type { EventDraft, FrameAbout } from './watch-events.ts'
+import type { WatchSettings } from './watch-settings.ts'
+
+const { watchDeliveries, watchEvents, watchWebhooks } = tables
+
+/** The watch that events are of. */
+interface Told {
+  readonly id: string
+  /** Of its last event. */
+  readonly seq: number
+  readonly settings: Pick<WatchSettings, 'name' | 'keep_days'>
+}
+
+/** The frame that events show, and the file that keeps it; null where there is none. */
+interface Shown {
+  readonly frame: FrameAbout | null
+  readonly fileId: string | null
+}
+
+const DAY_MS = 86_400_000
+
+/** When what is stored now goes. */
+export function expiryOf({ keep_days: days }: Pick<WatchSettings, 'keep_days'>): Date {
+  return new Date(Date.now() + days * DAY_MS)
+}
+
+/** Numbers events and stores them, together with what is to be sent of them. */
+export class EventLog {
+  readonly #ids = new SortedIds('evt_')
+
+  /**
+   * Stores events in a transaction that has locked the row of the watch.
+   * @returns the number of the last one, which the caller stores in that row.
+   */
+  async append(
+    transaction: Transaction,
+    watch: Told,
+    events: readonly EventDraft[],
+    shown: Shown = { frame: null, fileId: null },
+  ): Promise<number> {
+    if (events.length === 0) return watch.seq
+    const rows = events.map((event, i) => this.#rowOf(event, watch, watch.seq + 1 + i, shown))
+    await transaction.insert(watchEvents).values(rows)
+    const [webhook] = await transaction
+      .select({ types: watchWebhooks.types })
+      .from(watchWebhooks)
+      .where(and(eq(watchWebhooks.watchId, watch.id), isNull(watchWebhooks.endedAt)))
+    const sent = rows.filter((_, i) => webhook?.types.includes(events[i]!.type))
+    if (sent.length > 0)
+      await transaction.insert(watchDeliveries).values(sent.map(({ watchId, seq }) => ({ watchId, seq })))
+    return watch.seq + rows.length
+  }
+
+  #rowOf(
+    { type, data, hasFrame }: EventDraft,
+    { id: watchId, settings }: Told,
+    seq: number,
+    { frame, fileId: kept }: Shown,
+  ): typeof watchEvents.$inferInsert {
+    const { id, createdAt } = this.#ids.next()
+    const fileId = type === 'watch.event.started' ? kept : null
+    const about = hasFrame ? { frame: frame && { ...frame, file_id: fileId } } : {}
+    const body = {
+      ...{ id, object: 'event', type, created_at: Math.floor(createdAt.getTime() / 1000) },
+      data: { watch: watchId, name: settings.name, seq, ...data, ...about },
+    }
+    return { watchId, seq, id, body: JSON.stringify(body), fileId, expiresAt: expiryOf(settings) }
+  }
+}
