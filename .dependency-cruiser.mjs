@@ -188,7 +188,7 @@ const ROOMS = {
   'inference/remote/sglang': ['inference/remote/http', 'inference/remote/wire', 'inference/contract'],
   'inference/remote/openai': ['inference/remote/http', 'inference/remote/wire', 'inference/contract', 'media', 'lib'],
   'inference/remote/http': ['inference/remote/wire', 'media', 'lib'],
-  'inference/remote/servers': ['inference/remote/wire', ...BASICS],
+  'inference/remote/servers': ['inference/remote/wire', 'inference/contract', ...BASICS],
   'inference/remote/tokens': [...BASICS],
   'inference/remote/wire': ['inference/contract', 'media'],
   'inference/constraints': ['inference/contract', ...BASICS],

@@ -19,7 +19,7 @@ const ALONE = [
 const NATIVE = [
   'src/inference/local/native/**/!(choice).test.ts',
   'src/inference/local/sampling/!(constrained-sampler|drawing-sampler).test.ts',
-  'src/inference/local/scheduler/!(admission|background-pace|queue-forecast|thread-count).test.ts',
+  'src/inference/local/scheduler/!(admission|priority-pace|queue-forecast|thread-count).test.ts',
   'src/inference/local/scheduler/batch/encoder-aside.test.ts',
   'src/inference/local/scheduler/{scoring/*,sequences/prefix-copies}.test.ts',
   'src/inference/local/tokens/!(text-slices).test.ts',

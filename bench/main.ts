@@ -55,6 +55,7 @@ import { throughput } from './throughput.ts'
 import { traces } from './traces.ts'
 import { twoModels } from './two-models.ts'
 import { vllm } from './vllm.ts'
+import { watch } from './watch.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
   all,
@@ -81,6 +82,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'two-models': twoModels,
   fairness,
   'beside-image': besideImage,
+  watch,
   batches,
   'batch-lines': batchLines,
   'detect-tiles': detectTiles,

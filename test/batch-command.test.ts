@@ -70,7 +70,7 @@ test('that is killed goes on with the pictures that are left, behind all other r
   })
   // The last request of the one that was killed may have arrived after it.
   expect(server.engine.works.length - before - asked).toBeLessThanOrEqual(PICTURES - had + 1)
-  expect(server.engine.works.at(-1)!.isBackground).toBe(true)
+  expect(server.engine.works.at(-1)!.priority).toBe('background')
   const coco = JSON.parse(await readFile(place('labels.json'), 'utf8'))
   expect(coco.images.map((image: { file_name: string }) => image.file_name)).toEqual(
     Array.from({ length: PICTURES }, (_, index) => `${index}.png`),
@@ -306,7 +306,7 @@ errors: 1 new, 0 gone, 0 other ones, 1 the same
     stderr: expect.stringMatching(/^2 of 3 requests are done already\n/),
   })
   expect(server.engine.works.length - length).toBe(3)
-  expect(server.engine.works.at(-1)!.isBackground).toBe(true)
+  expect(server.engine.works.at(-1)!.priority).toBe('background')
   expect(await run(place('old.jsonl'), '--against', place('old.jsonl'))).toEqual({
     code: 0,
     stdout: `3 of 3 requests have the same results

@@ -158,6 +158,31 @@ describe('events', () => {
     expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 3, dropped: 'rate' })
   })
 
+  test('a look that cannot begin in time is dropped and counted, and the next one is made', async () => {
+    const client = await newClient()
+    const evidence = { type: 'x_box', instructions: 'lamp' }
+    const { id } = await client.made({ questions: [{ ...LAMP, evidence }] })
+    const begins = Promise.withResolvers<void>()
+    server.engine.script = { begins: begins.promise }
+    await expect
+      .poll(async () => jsonOf(await client.ask('POST', `/${id}/frames?wait=true`, bright)), { interval: 20 })
+      .toMatchObject({ dropped: 'late' })
+    expect(await jsonOf(await client.ask('GET', `/${id}`))).toMatchObject({
+      ...{ status: 'waiting', reason: expect.stringMatching(/busy/) },
+      counts: { looks: 0, failed: 0, dropped: { late: 1 } },
+    })
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    await client.look(id, bright)
+    expect(await jsonOf(await client.ask('GET', `/${id}`))).toMatchObject({ status: 'running' })
+    // What has started is looked for as long as it takes.
+    expect((await client.changes(id))[0]!.data).toMatchObject({ box: { left: 0.1 } })
+    const ofLook = { priority: 'live', isTransient: true, onBegun: expect.any(Function) }
+    expect(server.engine.readWorks.at(-1)).toMatchObject(ofLook)
+    const { priority = 'interactive', isTransient, onBegun } = server.engine.works.at(-1)!
+    expect({ priority, isTransient, onBegun }).toEqual({ priority: 'interactive', isTransient: true })
+    begins.resolve()
+  })
+
   test('a watch tells of silence and of pauses, and its events go on over them', async () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
@@ -394,10 +419,17 @@ describe('watches', () => {
     ])
   })
 
-  test('looks cost what decisions cost, in one row for each minute', async () => {
+  test('looks cost what decisions cost, in one row for each minute, and late ones nothing', async () => {
     const { key, organisation } = await newKey(database)
     const client = new WatchClient(server, key)
     const { id } = await client.made()
+    const begins = Promise.withResolvers<void>()
+    server.engine.script = { begins: begins.promise }
+    await expect
+      .poll(async () => jsonOf(await client.ask('POST', `/${id}/frames?wait=true`, bright)), { interval: 20 })
+      .toMatchObject({ dropped: 'late' })
+    begins.resolve()
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
     for (let looks = 0; looks < 3; looks++) await client.look(id, bright)
     await client.ask('DELETE', `/${id}`)
     // What was not written yet is written when the server stops.

@@ -1,6 +1,6 @@
 import type { UsageRecord } from '../accounts/usage-ledger.ts'
 import { InlineMedia } from '../media/inline-media.ts'
-import type { Look, LookRequest } from '../watches/look.ts'
+import { LateLook, type Look, type LookRequest } from '../watches/look.ts'
 import type { ApiOptions } from './api.ts'
 import type { ApiCall } from './http/api-call.ts'
 import { ClientDisconnected } from './http/connection/abort-signal.ts'
@@ -23,23 +23,63 @@ const MINUTE_MS = 60_000
  */
 export function watchLooker(options: LookerOptions): { readonly look: Look; close(): void } {
   const minutes = new MinuteLedger(options.ledger)
-  const look: Look = async ({ watch, principal, model: name, questions, frame, signal }) => {
+  const look: Look = async ({ watch, principal, model: name, questions, frame, beginBy, signal }) => {
+    using late = new Lateness(beginBy)
     const model = await namedModel(options.models, name)
     const closing = new AbortController()
     const call = callOf({ principal, frame, closed: closing.signal, logger: options.logger })
+    const charged = (charge: (row: UsageRecord) => void) => (row: UsageRecord) => {
+      if (!late.signal.aborted) charge(row)
+    }
+    const { budgets, examinations } = options
+    const metering = {
+      ledger: { record: charged((row) => minutes.record(watch, row)) },
+      budgets: { state: budgets.state.bind(budgets), add: charged((row) => budgets.add(row)) },
+      examinations,
+    }
+    // The frame will not be asked about again, but for where that is which has begun.
+    const urgent = { priority: 'live', onBegun: () => late.clear() } as const
+    const terms = { isTransient: true, ...(beginBy !== null && urgent) }
     try {
-      const metering = { ...options, ledger: { record: (row: UsageRecord) => minutes.record(watch, row) } }
-      const metered = await meter(metering, call, { endpoint: 'watches', model })
+      const metered = await meter(metering, call, { endpoint: 'watches', model, terms })
       const request = aboutPicture(new InlineMedia(frame), { model: name, questions })
-      const decided = await options.conversations.decide(request, metered.caller, signal)
+      const either = AbortSignal.any([signal, late.signal])
+      const decided = await options.conversations.decide(request, metered.caller, either)
       metered.finish('stop')
       // Checked when the watch was registered.
       return toAnswers(decided, questions as DecisionQuestionBody[], call)
+    } catch (error) {
+      late.signal.throwIfAborted()
+      throw error
     } finally {
       closing.abort(new ClientDisconnected('The look has ended'))
     }
   }
   return { look, close: () => minutes.close() }
+}
+
+/** Aborts a look at a time, unless it has begun. */
+class Lateness implements Disposable {
+  readonly #controller = new AbortController()
+  readonly #timer: NodeJS.Timeout | undefined
+
+  /** @param at by the clock of `performance`; null for never. */
+  constructor(at: number | null) {
+    if (at === null) return
+    this.#timer = setTimeout(() => this.#controller.abort(new LateLook()), Math.max(0, at - performance.now()))
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer)
+  }
+
+  [Symbol.dispose](): void {
+    this.clear()
+  }
 }
 
 /** A look as a call, whose caller leaves when it has ended. */

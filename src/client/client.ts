@@ -16,7 +16,7 @@ export interface ClientOptions {
   readonly url: string
   readonly key: string | null
   /** Whether all its requests give way to those of others. */
-  readonly isBackground?: boolean
+  readonly priority?: 'background' | null
   /** Seconds that a request may wait for a server that is too busy or limits the rate; 600 by default. */
   readonly mostWait?: number
   /** Whether the server has answered another client of this process. */
@@ -33,7 +33,7 @@ export interface ClientOptions {
 
 export const MOST_WAIT_S = 600
 const DEFAULTS = {
-  isBackground: false,
+  priority: null,
   mostWait: MOST_WAIT_S,
   hasAnswered: false,
   waitsForRestart: false,
@@ -138,10 +138,15 @@ export class LookoutClient {
     return (await this.#json<{ id: string }>('/v1/watches', posted(body, undefined))).id
   }
 
-  /** Sends a frame to a watch, and waits for the look. @returns the events that the server has told since. */
+  /**
+   * Sends a frame to a watch, again while the server is too busy to look in time, and waits for the look.
+   * @returns the events that the server has told since.
+   */
   async pushFrame(watch: string, frame: Blob, since: number): Promise<readonly WatchEvent[]> {
     const path = `/v1/watches/${encodeURIComponent(watch)}`
-    await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
+    let pushed: { readonly dropped?: string }
+    do pushed = await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
+    while (pushed.dropped === 'late')
     return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}&limit=1000`)).data
   }
 
@@ -239,7 +244,7 @@ export class LookoutClient {
   async #send(path: string, init: RequestInit): Promise<Response> {
     const headers = {
       ...init.headers,
-      ...(this.#options.isBackground ? { 'x-lookout-priority': 'background' } : {}),
+      ...(this.#options.priority === null ? {} : { 'x-lookout-priority': this.#options.priority }),
       ...(this.#options.key === null ? {} : { authorization: `Bearer ${this.#options.key}` }),
     }
     const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {

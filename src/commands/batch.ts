@@ -180,7 +180,7 @@ async function answer(values: Options, words: readonly string[]): Promise<string
 }
 
 function connectionOf({ server, key, wait }: Options): ConnectionOptions {
-  return { server, key, isBackground: true, wait: readWait(wait) }
+  return { server, key, priority: 'background', wait: readWait(wait) }
 }
 
 function readJobs({ jobs }: Options): number {

@@ -1,6 +1,7 @@
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import { GREEDY } from '../inference/contract/greedy.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
+import type { Priority } from '../inference/contract/priority.ts'
 import type { Branch } from '../inference/contract/work.ts'
 import { nameOf, type Param, pathOf } from '../lib/param.ts'
 import type { MediaRequest } from '../media/media-request.ts'
@@ -14,8 +15,10 @@ import type { ReplyOptions } from './request/reply-options.ts'
 export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
-  /** Whether no client waits for the reply: other requests come first, so it may take long. */
-  readonly isBackground?: boolean
+  /** A reply in the background may take long: other requests come first. */
+  readonly priority?: Priority
+  /** Whether its media will hardly be asked about again, so that nothing of it is kept. */
+  readonly isTransient?: boolean
   /** Records the request's media in its trace. */
   readonly trace?: MediaTrace | undefined
   /** Receives the keywords of the request's schemas that have no effect, before the engine gets the work. */

@@ -246,7 +246,7 @@ export class Conversations {
 
   async #run<Result>(terms: Terms, deadline: Deadline, run: (call: Call) => Promise<Result>): Promise<Result> {
     const { caller, media } = terms
-    const { model, organisation, trace } = caller
+    const { model, organisation, trace, isTransient } = caller
     const { signal } = deadline
     using held = holdMedia(media)
     const call: Call = {
@@ -254,7 +254,7 @@ export class Conversations {
       style: this.#styles.get(model.card)!,
       deadline,
       signal,
-      media: held.use(this.#options.media.open(organisation, signal, trace)),
+      media: held.use(this.#options.media.open(organisation, signal, { trace, isTransient })),
       held,
       secret: this.#options.secret ?? (async () => this.#ownSecret),
       dropped: (count) =>
@@ -275,8 +275,8 @@ export class Conversations {
   }
 }
 
-function deadlineOf({ caller: { isBackground }, signal, seconds, advice }: Terms): Deadline {
-  return new Deadline(isBackground ? Math.max(seconds, BACKGROUND_SECONDS) : seconds, signal, advice)
+function deadlineOf({ caller: { priority }, signal, seconds, advice }: Terms): Deadline {
+  return new Deadline(priority === 'background' ? Math.max(seconds, BACKGROUND_SECONDS) : seconds, signal, advice)
 }
 
 function named(error: unknown, { params = [], names }: Terms): unknown {

@@ -48,7 +48,7 @@ export class BackgroundEngine implements Engine {
     const done = await this.#turn(signal)
     try {
       const generation = await this.#patiently(
-        () => this.#engine.generate({ ...work, isBackground: true }, signal),
+        () => this.#engine.generate({ ...work, priority: 'background' }, signal),
         signal,
       )
       return { ...generation, events: ending(generation.events, done) }

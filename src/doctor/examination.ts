@@ -1,4 +1,5 @@
 import type { Engine } from '../inference/contract/engine.ts'
+import type { Priority } from '../inference/contract/priority.ts'
 import { ApiError } from '../lib/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'
@@ -56,7 +57,8 @@ export interface ExaminationOptions extends Pick<SubjectOptions, 'media'> {
   readonly checks?: readonly CheckName[]
   /** What the checks before these have found. */
   readonly earlier?: readonly Finding[]
-  readonly isBackground?: boolean
+  /** `interactive` by default. */
+  readonly priority?: Priority
   /** Ends the examination, which then throws its reason. */
   readonly signal?: AbortSignal
 }
@@ -85,9 +87,9 @@ export async function* examine(options: ExaminationOptions): AsyncGenerator<Find
  * @throws Unavailable; the reason of the signal.
  */
 export async function* examineByCheck(options: ExaminationOptions): AsyncGenerator<Checked, void, void> {
-  const { images, checks = Object.keys(CHECKS) as CheckName[], isBackground = false } = options
+  const { images, checks = Object.keys(CHECKS) as CheckName[], priority = 'interactive' } = options
   const { signal = new AbortController().signal } = options
-  const subject = await openSubject({ ...options, isBackground, signal }).catch((error: Error) => error)
+  const subject = await openSubject({ ...options, priority, signal }).catch((error: Error) => error)
   signal.throwIfAborted()
   if (subject instanceof Error) {
     yield { check: 'card', findings: [{ check: 'card', verdict: 'failed', finding: subject.message }] }

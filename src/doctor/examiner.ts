@@ -162,7 +162,7 @@ export class Examiner {
     this.#current = { job, yielding }
     try {
       const begun = { ...job.examination, overall: null }
-      for await (const kept of keepExamining({ card, engine, media, isBackground: true, begun, signal })) {
+      for await (const kept of keepExamining({ card, engine, media, priority: 'background', begun, signal })) {
         job.examination = kept
         this.#read.delete(card.file)
       }

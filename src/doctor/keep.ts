@@ -53,7 +53,7 @@ export function ended(
   return { ...examination, state, overall: told, finishedAt: new Date().toISOString() }
 }
 
-export interface KeepOptions extends Pick<ExaminationOptions, 'card' | 'engine' | 'media' | 'isBackground'> {
+export interface KeepOptions extends Pick<ExaminationOptions, 'card' | 'engine' | 'media' | 'priority'> {
   /** What is to be gone on with. */
   readonly begun: KeptExamination
   readonly signal: AbortSignal

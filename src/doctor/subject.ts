@@ -12,6 +12,7 @@ import type { Engine } from '../inference/contract/engine.ts'
 import type { FinishEvent, TokenLogProb } from '../inference/contract/generation.ts'
 import { GREEDY } from '../inference/contract/greedy.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
+import type { Priority } from '../inference/contract/priority.ts'
 import type { Branch } from '../inference/contract/work.ts'
 import type { DecodedImage } from '../media/decoding/protocol.ts'
 import { InlineMedia } from '../media/inline-media.ts'
@@ -36,8 +37,8 @@ export interface SubjectOptions {
   readonly engine: Engine
   /** Decodes images; by default a loader of its own. */
   readonly media?: MediaSource | undefined
-  /** Whether replies may take as long as those of requests that give way to others. */
-  readonly isBackground: boolean
+  /** Replies in the background may take long. */
+  readonly priority: Priority
   readonly signal: AbortSignal
 }
 
@@ -157,7 +158,7 @@ export async function openSubject(options: SubjectOptions) {
         vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
         ...fields,
       }
-      const caller = { model: model, organisation: ORGANISATION, isBackground: options.isBackground }
+      const caller = { model: model, organisation: ORGANISATION, priority: options.priority }
       return collectReply(await conversations.startChat(request, caller, newSignal()))
     },
     close: () => resources.disposeAsync(),

@@ -56,6 +56,8 @@ export interface LoadingParts {
   readonly slots: FairSlots
   readonly files: StoredFiles | null
   readonly decoded: LRUCache<string, DecodeResult>
+  /** Whether later requests may find what this one has decoded. */
+  readonly keeps: boolean
   /** The most bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
   /** Says what of an input the model does not get. */
@@ -219,7 +221,7 @@ export class Loading implements MediaRequest {
     // The first input may be aborted before the others that share this result.
     using _use = found.use()
     const result = await this.#decoded(task, param, this.#signal)
-    this.#parts.decoded.set(key, result)
+    if (this.#parts.keeps) this.#parts.decoded.set(key, result)
     return result
   }
 

@@ -197,6 +197,14 @@ describe('identical media is handled once', () => {
       await look(metered.open('other', never), dataUrl(png))
       await look(metered.open('org', never), dataUrl(png), { width: 64, height: 64 })
       expect(handled).toEqual(['decode image', 'decode image'])
+
+      // Transient media is decoded once within its request, and not kept.
+      handled.length = 0
+      const another = dataUrl(await plainImage(40, 70).png().toBuffer())
+      const transient = metered.open('org', never, { isTransient: true })
+      for (const url of [another, another, dataUrl(png)]) await look(transient, url)
+      await look(metered.open('org', never), another)
+      expect(handled).toEqual(['decode image', 'decode image'])
     } finally {
       await metered.close()
     }

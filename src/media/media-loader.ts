@@ -23,6 +23,13 @@ export interface FetchOptions {
   readonly signal: AbortSignal
 }
 
+export interface OpenOptions {
+  /** Follows the request. */
+  readonly trace?: MediaTrace | undefined
+  /** Whether nothing decoded is kept for later requests: they will not be about this media. */
+  readonly isTransient?: boolean | undefined
+}
+
 /** Receives the time that media takes, apart from the models. */
 export interface MediaMeter {
   /** @param ms time until it was done or had failed, including time in the queue. */
@@ -65,7 +72,7 @@ const CACHE_BYTES = 64 * 2 ** 20
 /** Turns the media that clients refer to into the pixels and samples that a model takes. */
 export class MediaLoader {
   /** What all requests share. */
-  readonly #parts: Omit<LoadingParts, 'measure' | 'note'>
+  readonly #parts: Omit<LoadingParts, 'keeps' | 'measure' | 'note'>
   readonly #meter: MediaMeter | undefined
   readonly #ownDecoders: DecoderPool | null
 
@@ -101,11 +108,11 @@ export class MediaLoader {
    * @param organisation limits the request to this organisation's files and cached media. With a shared cache, response
    * times would reveal what another organisation has sent.
    * @param signal aborts the whole request.
-   * @param trace follows the request; may be left out.
    */
-  open(organisation: string, signal: AbortSignal, trace?: MediaTrace): MediaRequest {
+  open(organisation: string, signal: AbortSignal, { trace, isTransient = false }: OpenOptions = {}): MediaRequest {
     const parts: LoadingParts = {
       ...this.#parts,
+      keeps: !isTransient,
       measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin?.(stage, kind, host)),
       note: (param, text) => trace?.note?.(param, text),
     }

@@ -8,7 +8,7 @@ import type { Size } from '../media/pixels.ts'
 import type { Moment } from './event-state.ts'
 import { EventTracker } from './event-tracker.ts'
 import { LagMeter } from './lag-meter.ts'
-import type { Look, LookReport, Pushed, PushedFrame } from './look.ts'
+import { LateLook, type Look, type LookReport, type Pushed, type PushedFrame } from './look.ts'
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
@@ -153,6 +153,7 @@ export class LiveWatch {
         opened.resolve(still === null ? null : 'still')
         return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
       } catch (error) {
+        if (error instanceof LateLook) return this.#noteLate(moment)
         opened.reject(error)
         await this.#noteFailure(error, moment)
         throw error
@@ -160,6 +161,7 @@ export class LiveWatch {
     })
     const isStill = (await opened.promise) === 'still'
     const answers = waits ? await work : undefined
+    if (answers === null) return { frame: number, dropped: 'late' }
     if (isStill) return this.#drop(number, 'still')
     return { frame: number, ...(answers && { answers }) }
   }
@@ -174,6 +176,13 @@ export class LiveWatch {
     if (now.at - failure.since.at < this.#silence) return
     // Where that fails too, the next failure is told.
     await this.#events.tellFailure(this.#watch, { ...failure, status: known?.status }).catch(() => {})
+  }
+
+  #noteLate(now: Moment): null {
+    this.#failure = { message: 'The model is busy: the last look could not begin before the next was due', since: now }
+    this.#counts.dropped.late++
+    this.#lag.missed(now, this.#distance)
+    return null
   }
 
   #drop(frame: number, dropped: DropReason): Pushed {
@@ -193,7 +202,7 @@ export class LiveWatch {
   /** Decodes a frame at the size at which frames are compared. @throws ApiError 400 */
   async #open(bytes: Uint8Array): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
     const { signal } = this.#stop
-    using media = this.#options.media.open(this.#watch.organisationId, signal)
+    using media = this.#options.media.open(this.#watch.organisationId, signal, { isTransient: true })
     const reference = { type: 'inline', media: new InlineMedia(bytes) } as const
     const { image, original } = await media.image({ reference, param: FRAME, signal }, COMPARED)
     return { grey: greyOf(image), original }
@@ -208,17 +217,19 @@ export class LiveWatch {
   }
 
   async #look(frame: Frame, grey: Uint8Array): Promise<readonly LookAnswer[]> {
-    const { model, questions } = this.#watch.settings
-    const answers = await this.#ask(model, questions.map(askedOf), frame)
+    const { questions, fps } = this.#watch.settings
+    const answers = await this.#ask(questions.map(askedOf), frame, frame.moment.at + 1000 / fps)
     await this.#settle(frame, answers, false)
     this.#last = { grey, at: frame.moment.at, answers }
     return answers
   }
 
-  async #ask(model: string, questions: readonly object[], { bytes }: Frame): Promise<readonly LookAnswer[]> {
+  async #ask(questions: readonly object[], { bytes }: Frame, beginBy: number | null): Promise<readonly LookAnswer[]> {
     const principal = await this.#principal()
     const { signal } = this.#stop
-    return this.#options.look({ watch: this.#watch.id, principal, model, questions, frame: bytes, signal })
+    const { id, settings } = this.#watch
+    const { model } = settings
+    return this.#options.look({ watch: id, principal, model, questions, frame: bytes, beginBy, signal })
   }
 
   /** Tells what the answers change. Only what has been stored counts. */
@@ -227,7 +238,7 @@ export class LiveWatch {
     if (frame.bytes.byteLength <= MOST_KEPT_BYTES) this.#newest = frame
     const { about, bytes, contentType, moment } = frame
     const evidence = async (questions: readonly object[]) =>
-      this.#ask(settings.model, questions, frame).catch(() => questions.map(() => null))
+      this.#ask(questions, frame, null).catch(() => questions.map(() => null))
     const picture = async () =>
       settings.record.frame && (await this.#hasRoom(bytes.byteLength)) ? { bytes, contentType } : null
     this.#lag.made(moment)

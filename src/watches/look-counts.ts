@@ -1,5 +1,5 @@
 /** Why a frame is not looked at. */
-export type DropReason = 'busy' | 'rate' | 'still'
+export type DropReason = 'busy' | 'late' | 'rate' | 'still'
 
 /** What clients are told of a watch that runs. */
 export interface WatchReport extends Measured {
@@ -24,7 +24,7 @@ const MEASURED = 10
 
 /** Counts what becomes of the frames of one watch. */
 export class LookCounts {
-  readonly dropped: Record<DropReason, number> = { busy: 0, rate: 0, still: 0 }
+  readonly dropped: Record<DropReason, number> = { busy: 0, late: 0, rate: 0, still: 0 }
   frames = 0
   looks = 0
   failed = 0

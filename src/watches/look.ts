@@ -4,7 +4,12 @@ import type { DropReason } from './look-counts.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { FrameAbout } from './watch-events.ts'
 
-/** Answers questions about a frame. */
+/** A look that has not begun in time. It costs nothing. */
+export class LateLook extends Error {
+  override readonly name = 'LateLook'
+}
+
+/** Answers questions about a frame. @throws LateLook, and what decisions throw. */
 export type Look = (asked: LookRequest) => Promise<readonly LookAnswer[]>
 
 export interface LookRequest {
@@ -15,6 +20,10 @@ export interface LookRequest {
   /** As decisions take them. */
   readonly questions: readonly object[]
   readonly frame: Uint8Array
+  /**
+   * When it is too late to begin, by the clock of `performance`; null for what a look has found, which is always answered.
+   */
+  readonly beginBy: number | null
   readonly signal: AbortSignal
 }
 

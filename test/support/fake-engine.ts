@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../src/inference/contract/engine.ts'
 import type {
@@ -21,6 +22,8 @@ export interface Script extends BranchScript {
   readonly delayMs?: number
   /** Thrown instead of admitting the work. */
   readonly refusal?: Error | ((work: Work) => Error | undefined)
+  /** What it waits for before it begins to read; nothing by default. */
+  readonly begins?: Promise<void>
   /** Thrown instead of admitting questions to read. */
   readonly readRefusal?: Error
   /** Thrown after all other events. */
@@ -125,11 +128,14 @@ export class FakeEngine implements Engine {
 
   /** The last question is answered first. */
   async *#answers(
-    { questions }: ReadWork,
+    { questions, onBegun }: ReadWork,
     read: NonNullable<Script['read']>,
     signal: AbortSignal,
   ): AsyncGenerator<ReadAnswer, void, void> {
-    const { delayMs, failure } = this.script
+    const { delayMs, failure, begins } = this.script
+    if (begins !== undefined) await Promise.race([begins, once(signal, 'abort')])
+    signal.throwIfAborted()
+    onBegun?.()
     for (const [question, asked] of [...questions.entries()].reverse()) {
       if (delayMs !== undefined) await delay(delayMs, null, { signal }).catch(() => {})
       signal.throwIfAborted()

@@ -23,7 +23,7 @@ export interface ConnectionOptions {
   /** What `--key` names. */
   readonly key: string | undefined
   /** Whether what is asked gives way to the requests of others. */
-  readonly isBackground?: boolean
+  readonly priority?: 'background'
   /** Whether a program reads what is printed: then nothing is said about the model. */
   readonly isForProgram?: boolean | undefined
   /** Seconds to wait for a server that is too busy or restarts. Without it, a restart is an error. */
@@ -85,7 +85,7 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
   const { wait, say = note } = options
   const asking = {
     key,
-    isBackground: options.isBackground ?? false,
+    priority: options.priority ?? null,
     ...(wait === undefined ? {} : { mostWait: wait, waitsForRestart: true }),
     onWait: say,
     onNote: say,

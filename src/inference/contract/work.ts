@@ -1,5 +1,6 @@
 import type { Constraint } from './constraint.ts'
 import type { PromptPart } from './parts.ts'
+import type { Priority } from './priority.ts'
 import type { WorkTrace } from './work-trace.ts'
 
 export interface Work {
@@ -9,8 +10,15 @@ export interface Work {
   readonly branches: readonly Branch[]
   /** True when completions are read only at their end: an engine may then report their tokens in larger pieces. */
   readonly whole?: boolean
-  /** True for background work: it gives way to all other work, and uses the capacity that is left. */
-  readonly isBackground?: boolean
+  /** `interactive` by default. */
+  readonly priority?: Priority
+  /**
+   * True for what will hardly be asked about again, such as a frame of a camera: an engine keeps nothing of it once it has
+   * ended, in no cache. It may use what other work has left.
+   */
+  readonly isTransient?: boolean
+  /** Called when the engine, or a server, begins to compute it. */
+  readonly onBegun?: (() => void) | undefined
   /** Absent where the request is not traced. */
   readonly trace?: WorkTrace
 }
@@ -71,7 +79,8 @@ export interface Sampling {
 }
 
 /** Questions about a shared prefix, and the replies to each whose probability is asked for. */
-export interface ReadWork extends Pick<Work, 'organisation' | 'prefix' | 'isBackground' | 'trace'> {
+export interface ReadWork
+  extends Pick<Work, 'organisation' | 'prefix' | 'priority' | 'isTransient' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly questions: readonly ReadQuestion[]
 }

@@ -18,9 +18,9 @@ import type { StoredValue } from './shared-file.ts'
 export type ToEngine =
   /** `compiledKernels`: whether to use the kernels that set-up has compiled, where there are any. */
   | { readonly type: 'load'; readonly settings: EngineSettings; readonly compiledKernels: boolean }
-  /** The envelope holds a `Work` without its trace. `traced`: whether its stages are reported. */
+  /** The envelope holds a `Work` without its trace and callback. `traced`: whether its stages are reported. */
   | { readonly type: 'generate'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
-  /** The envelope holds a `ReadWork` without its trace. */
+  /** The envelope holds the same of a `ReadWork`. */
   | { readonly type: 'read'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
   | { readonly type: 'abort'; readonly id: number }
   /** The envelope holds a `CountedPrompt`. */

@@ -16,6 +16,17 @@ export interface TokenCounts {
   readonly audioTokens: number
 }
 
+/** What holds for all work of a request. */
+export type WorkTerms = Pick<Work, 'priority' | 'isTransient' | 'onBegun'>
+
+export interface MeteredEngineOptions {
+  /** Left out where the request is not traced. */
+  readonly tracer?: WorkTracer | undefined
+  readonly terms?: WorkTerms
+  /** Called whenever the engine has admitted a work. */
+  readonly onAdmitted?: () => void
+}
+
 /**
  * Wraps an engine for one request and counts the tokens of everything that the engine does for it. It holds the engine until
  * it is closed.
@@ -23,19 +34,14 @@ export interface TokenCounts {
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
   readonly #release: () => void
-  readonly #tracer: WorkTracer | null
-  readonly #isBackground: boolean
+  readonly #tracer: WorkTracer | undefined
+  readonly #terms: WorkTerms
   readonly #onAdmitted: () => void
   readonly #generations: Generation[] = []
   readonly #readings: Reading[] = []
 
-  /**
-   * @param tracer null where the request is not traced.
-   * @param isBackground whether all its work gives way to that of others.
-   * @param onAdmitted called whenever the engine has admitted a work.
-   */
-  constructor(engine: Engine, tracer: WorkTracer | null = null, isBackground = false, onAdmitted = () => {}) {
-    this.#isBackground = isBackground
+  constructor(engine: Engine, { tracer, terms = {}, onAdmitted = () => {} }: MeteredEngineOptions = {}) {
+    this.#terms = terms
     this.#onAdmitted = onAdmitted
     this.#engine = engine
     this.#tracer = tracer
@@ -97,7 +103,7 @@ export class MeteredEngine implements Engine {
     counted: Admitted[],
     submit: (work: Asked) => Promise<Admitted>,
   ): Promise<Admitted> {
-    const work = this.#isBackground ? { ...asked, isBackground: true } : asked
+    const work = { ...asked, ...this.#terms }
     const trace = this.#tracer?.begin(size)
     try {
       const admitted = await submit(trace === undefined ? work : { ...work, trace })

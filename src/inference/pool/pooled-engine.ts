@@ -217,12 +217,12 @@ export class PooledEngine implements Engine {
 
   /** Gives the engine a work. The work's events may never be read, so the signal releases the engine too. */
   async #begin<Begun>(
-    { isBackground, trace }: Work | ReadWork,
+    { priority, trace }: Work | ReadWork,
     signal: AbortSignal,
     begin: (engine: Engine, run: Run) => Promise<Begun>,
   ): Promise<Begun> {
     signal.throwIfAborted()
-    this.hasClients ||= !isBackground
+    this.hasClients ||= priority !== 'background'
     const engine = await this.#acquire(signal)
     let released = false
     const release = () => {

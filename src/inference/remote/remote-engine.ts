@@ -143,7 +143,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
 
   /** Admits work and has it run. */
   async #start<Event>(
-    { organisation, isBackground, trace }: Pick<Work, 'organisation' | 'isBackground' | 'trace'>,
+    { organisation, priority, onBegun, trace }: Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'>,
     signal: AbortSignal,
     { requests, admit, join, whole, unrated, perform, failed, decoded }: Task<Prompt, Event>,
   ): Promise<{ readonly usage: readonly LiveUsage[]; readonly events: EventQueue<Event> }> {
@@ -175,10 +175,13 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         branches,
         usage,
         whole,
-        isBackground,
+        priority,
         trace,
         signal: AbortSignal.any([signal, left.signal, this.#closing.signal]),
-        placed,
+        placed: () => {
+          if (waits) onBegun?.()
+          placed()
+        },
         unrated,
         perform: (branch, run) => perform(branch, run, emit),
         failed: (branch, error) => emit(failed(branch, error)),

@@ -13,7 +13,7 @@ export interface WorkRunParts {
 
 export interface AdmittedWork<Prompt extends ReadPrompt>
   extends Pick<BranchRun, 'organisation' | 'cacheSalt' | 'whole'>,
-    Pick<Work, 'isBackground' | 'trace'> {
+    Pick<Work, 'priority' | 'trace'> {
   /** What it shares with other work that should be on the same server. */
   readonly key: string
   readonly branches: readonly AdmittedBranch<Prompt>[]
@@ -105,11 +105,11 @@ export class WorkRun<Prompt extends ReadPrompt> {
   }
 
   async #place(count: number, avoid: ModelServer | undefined): Promise<Place> {
-    const { organisation, key, branches, isBackground, signal, trace, placed } = this.#work
+    const { organisation, key, branches, priority, signal, trace, placed } = this.#work
     const { servers } = this.#parts
     if (servers.up.length === 0) throw new ServerFailure('lost', 'no server can be used')
     const workCount = branches.reduce((sum, { n }) => sum + n, 0)
-    const place = await servers.place({ organisation, key, count, workCount, isBackground, avoid }, signal)
+    const place = await servers.place({ organisation, key, count, workCount, priority, avoid }, signal)
     placed()
     trace?.started()
     return place

@@ -3,7 +3,7 @@ import type { Principal } from '../../../accounts/principal.ts'
 import type { UsageLedger } from '../../../accounts/usage-ledger.ts'
 import type { Caller } from '../../../conversation/call.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { MeteredEngine, type TokenCounts } from '../../../inference/pool/metered-engine.ts'
+import { MeteredEngine, type TokenCounts, type WorkTerms } from '../../../inference/pool/metered-engine.ts'
 import { rateLimited } from '../../../lib/errors.ts'
 import type { ApiCall } from '../api-call.ts'
 import { CLIENT_CLOSED_REQUEST } from '../connection/abort-signal.ts'
@@ -18,6 +18,13 @@ export interface Metering {
   readonly ledger: Pick<UsageLedger, 'record'>
   readonly budgets: Pick<Budgets, 'state' | 'add'>
   readonly examinations: Pick<Examinations, 'warningOf'>
+}
+
+interface MeteredUse {
+  readonly endpoint: string
+  readonly model: ServedModel
+  /** What holds for all its work; by default what the call says. */
+  readonly terms?: WorkTerms
 }
 
 /** A request that is admitted to a model, until its response has been sent. */
@@ -40,17 +47,16 @@ export interface MeteredRequest {
 export async function meter(
   { ledger, budgets, examinations }: Metering,
   call: ApiCall,
-  { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
+  { endpoint, model, terms = termsOf(call) }: MeteredUse,
 ): Promise<MeteredRequest> {
   call.servedBy(model.id)
   const { principal, trace, closed } = call
   trace?.admitted(endpoint, model.id)
-  const isBackground = call.headers[PRIORITY_HEADER] === 'background'
   // A remote server reports it with its answer, after the headers of a stream are sent.
   const identify = () => {
     if (engine.fingerprint !== null) call.setHeader(FINGERPRINT, engine.fingerprint)
   }
-  const engine = new MeteredEngine(model.engine, trace?.works, isBackground, identify)
+  const engine = new MeteredEngine(model.engine, { tracer: trace?.works, terms, onAdmitted: identify })
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
   await checkBudget(budgets, principal)
@@ -90,7 +96,7 @@ export async function meter(
       model: { ...model, engine },
       organisation: principal.organisation,
       ...notesOf(call),
-      isBackground,
+      ...terms,
     },
     get tokens() {
       return engine.tokens
@@ -103,6 +109,10 @@ export async function meter(
       record(200, reason)
     },
   }
+}
+
+function termsOf({ headers }: ApiCall): WorkTerms {
+  return headers[PRIORITY_HEADER] === 'background' ? { priority: 'background' } : {}
 }
 
 async function checkBudget(budgets: Metering['budgets'], principal: Principal): Promise<void> {

@@ -172,7 +172,7 @@ export const watchChangeBody = bodyFormat(import.meta.url, 'watchChange', watchC
 export const watchPicture = z.string().meta({ format: 'binary' }).register(requestSchemas, { id: 'WatchPicture' })
 
 const number = z.int().min(0)
-const dropped = responses.object('WatchDropped', { busy: number, rate: number, still: number })
+const dropped = responses.object('WatchDropped', { busy: number, late: number, rate: number, still: number })
 const counts = responses.object('WatchCounts', {
   frames: number,
   looks: number,
@@ -277,7 +277,7 @@ export const watchStreamEvent = z.union([watchEvent, watchLook]).register(respon
 
 export const watchFrame = responses.object('WatchFrame', {
   frame: number.describe('The number of the frame, from 1 since the server started to run the watch.'),
-  dropped: z.enum(['busy', 'rate', 'still']).optional().describe('Why it is not looked at.'),
+  dropped: z.enum(['busy', 'late', 'rate', 'still']).optional().describe('Why it is not looked at.'),
   answers: answers.optional().describe('With `wait`.'),
 })
 

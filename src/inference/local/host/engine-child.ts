@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/guarded/memory.ts'
+import type { Priority } from '../../contract/priority.ts'
 import { toFailure } from '../failure.ts'
 import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
 import type { FromEngine, ToEngine } from '../protocol.ts'
@@ -90,9 +91,9 @@ export class EngineChild {
     return this.#process.pid
   }
 
-  /** @param isBackground whether no client waits for the answer. */
-  send(message: ToEngine, isBackground = false): void {
-    this.#outbox.send(message, isBackground)
+  /** @param priority of the message's work. */
+  send(message: ToEngine, priority?: Priority): void {
+    this.#outbox.send(message, priority)
   }
 
   /** Kills a process that hangs; `exit` follows. */

@@ -6,9 +6,9 @@ import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../
 import type { Generation, Measurement, Reading } from '../../contract/generation.ts'
 import { describeOffload, type OffloadReport } from '../../contract/offload.ts'
 import type { PromptPart } from '../../contract/parts.ts'
+import type { Priority } from '../../contract/priority.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { ReadWork, Work } from '../../contract/work.ts'
-import type { WorkTrace } from '../../contract/work-trace.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -134,10 +134,11 @@ export class LocalEngine implements Engine {
     signal.throwIfAborted()
     const child = this.#readyChild()
     // Packing may throw, so it comes before the call is registered.
-    const { trace, ...rest } = work
+    const { trace, onBegun, ...rest } = work
     const packed = packWork(rest)
-    const { id, answer } = this.#calls.addGeneration(callerOf(child, signal, trace))
-    this.#send(child, { type: 'generate', id, work: packed, traced: trace !== undefined }, work.isBackground)
+    const { id, answer } = this.#calls.addGeneration(callerOf(child, signal, work))
+    const traced = trace !== undefined || onBegun !== undefined
+    this.#send(child, { type: 'generate', id, work: packed, traced }, work.priority)
     return answer
   }
 
@@ -164,10 +165,11 @@ export class LocalEngine implements Engine {
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
     signal.throwIfAborted()
     const child = this.#readyChild()
-    const { trace, ...rest } = work
+    const { trace, onBegun, ...rest } = work
     const packed = pack(rest)
-    const { id, answer } = this.#calls.addReading(callerOf(child, signal, trace))
-    this.#send(child, { type: 'read', id, work: packed, traced: trace !== undefined }, work.isBackground)
+    const { id, answer } = this.#calls.addReading(callerOf(child, signal, work))
+    const traced = trace !== undefined || onBegun !== undefined
+    this.#send(child, { type: 'read', id, work: packed, traced }, work.priority)
     return answer
   }
 
@@ -194,9 +196,9 @@ export class LocalEngine implements Engine {
     throw this.#overloaded('The model is being restarted.')
   }
 
-  #send(child: EngineChild, message: ToEngine & { readonly id: number }, isBackground = false): void {
+  #send(child: EngineChild, message: ToEngine & { readonly id: number }, priority?: Priority): void {
     try {
-      child.send(message, isBackground)
+      child.send(message, priority)
     } catch (error) {
       this.#calls.fail(message.id, error)
     }
@@ -343,8 +345,10 @@ export class LocalEngine implements Engine {
   }
 }
 
-function callerOf(child: EngineChild, signal: AbortSignal, trace?: WorkTrace): Caller {
-  return { signal, abort: (id) => child.send({ type: 'abort', id }), trace }
+type Reported = Pick<Work, 'trace' | 'onBegun'>
+
+function callerOf(child: EngineChild, signal: AbortSignal, { trace, onBegun }: Reported = {}): Caller {
+  return { signal, abort: (id) => child.send({ type: 'abort', id }), trace, onBegun }
 }
 
 function describeKernels({ compiled, level, features, threads }: KernelsInUse): string {

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countSharedFiles } from '../../../../test/support/shared-files.ts'
+import { PRIORITIES } from '../../contract/priority.ts'
 import { type Envelope, pack, unpack } from '../envelope.ts'
 import type { ToEngine } from '../protocol.ts'
 import { SharedFile } from '../shared-file.ts'
@@ -87,12 +88,14 @@ test.each([
   ['on the disk', () => SharedFile.create({ inMemory: false })],
   ['that is missing', () => null],
 ])('all that is sent through a file %s arrives once, as it was sent', async (_, create) => {
-  const sizes = fc.array(fc.record({ bytes: fc.nat(300_000), isBackground: fc.boolean() }), { maxLength: 8 })
+  const sizes = fc.array(fc.record({ bytes: fc.nat(300_000), priority: fc.constantFrom(...PRIORITIES) }), {
+    maxLength: 8,
+  })
   await fc.assert(
     fc.asyncProperty(sizes, async (messages) => {
       using connection = new Connection({ file: create() })
       const { outbox, arrived } = connection
-      for (const [id, { bytes, isBackground }] of messages.entries()) outbox.send(generate(id, bytes), isBackground)
+      for (const [id, { bytes, priority }] of messages.entries()) outbox.send(generate(id, bytes), priority)
       await until(() => arrived.length).toBe(messages.length)
       await connection.isDrained()
       expect(arrived.map(sizeOf).sort()).toEqual(messages.map(({ bytes }, id) => `${id}: ${bytes}`).sort())
@@ -105,8 +108,8 @@ test('small messages overtake large ones, and those in the background come last'
   using connection = new Connection({ isSlow: true })
   const { outbox, arrived, unread } = connection
   // Fills the file.
-  outbox.send(generate(1, 40 * 2 ** 20), true)
-  outbox.send(generate(2, 1_000_000), true)
+  outbox.send(generate(1, 40 * 2 ** 20), 'background')
+  outbox.send(generate(2, 1_000_000), 'background')
   outbox.send(generate(3, 1_000_000))
   outbox.send(generate(4, 1_000_000))
   outbox.send(generate(5, 100))

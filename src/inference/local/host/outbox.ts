@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { PRIORITIES, type Priority } from '../../contract/priority.ts'
 import type { ToEngine } from '../protocol.ts'
 import type { SharedFile } from '../shared-file.ts'
 
@@ -12,13 +13,13 @@ interface Parcel {
   readonly id: number
   readonly message: ToEngine
   readonly bytes: number
-  readonly isBackground: boolean
+  readonly priority: Priority
 }
 
 /**
  * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so a message
  * behind the pixels of an image would arrive many steps late. Large messages therefore go through a shared file, as far as it
- * has room. All other messages overtake them, and large background messages come last. A message that is aborted in the queue
+ * has room. All other messages overtake them, and large messages of more urgent work come first. A message that is aborted in the queue
  * is not sent.
  */
 export class Outbox {
@@ -43,17 +44,17 @@ export class Outbox {
   }
 
   /**
-   * @param isBackground whether no client waits for the answer.
+   * @param priority of the message's work.
    * @throws Error when the message cannot be sent. A large one is reported to `onLost` instead.
    */
-  send(message: ToEngine, isBackground = false): void {
+  send(message: ToEngine, priority: Priority = 'interactive'): void {
     if (message.type === 'abort' && this.#parcels.delete(message.id)) return
     const bytes = bytesOf(message)
     if (!('id' in message) || bytes <= SMALL_BYTES) {
       this.#write(message)
       return
     }
-    this.#parcels.set(message.id, { id: message.id, message, bytes, isBackground })
+    this.#parcels.set(message.id, { id: message.id, message, bytes, priority })
     void this.#sendParcels()
   }
 
@@ -91,7 +92,7 @@ export class Outbox {
   /** The next large message, if the file has room for it. */
   #next(): Parcel | undefined {
     const parcels = [...this.#parcels.values()]
-    const next = parcels.find(({ isBackground }) => !isBackground) ?? parcels[0]
+    const next = PRIORITIES.flatMap((one) => parcels.filter(({ priority }) => priority === one))[0]
     return next === undefined || (this.#end > 0 && this.#end + next.bytes > SHARED_BYTES) ? undefined : next
   }
 

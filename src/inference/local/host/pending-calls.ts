@@ -20,6 +20,7 @@ export interface Caller {
   /** Called with the call's id when the caller has left. */
   abort(id: number): void
   readonly trace?: WorkTrace | undefined
+  readonly onBegun?: (() => void) | undefined
 }
 
 /** A call, and what settles when the engine process answers it. */
@@ -64,7 +65,7 @@ export class PendingCalls {
   }
 
   #addStream<Event, Admitted>(
-    { signal, abort, trace }: Caller,
+    { signal, abort, trace, onBegun }: Caller,
     { join, admit, take }: StreamRules<Event, Admitted>,
   ): Registered<Admitted> {
     const id = ++this.#lastId
@@ -98,8 +99,10 @@ export class PendingCalls {
       } else if (!('type' in message)) return
       else if (message.type === 'admitted') resolve(admit(message.prompts, events))
       else if (message.type === 'error') fail(toApiError(message.error))
-      else if (message.type === 'started') trace?.started()
-      else if (message.type === 'encoded') trace?.encoded(message.ms)
+      else if (message.type === 'started') {
+        trace?.started()
+        onBegun?.()
+      } else if (message.type === 'encoded') trace?.encoded(message.ms)
     }
     this.#calls.set(id, { handle, fail })
     return { id, answer }

@@ -41,7 +41,7 @@ export const DEFAULT_PARAM = 'messages'
  * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
  */
 export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {}): AdmittedWork {
-  const prompts = new Prompts(loaded, work.organisation, sizesOnly)
+  const prompts = new Prompts(loaded, work, sizesOnly)
   try {
     const params = work.branches.map((branch) => branch.param ?? DEFAULT_PARAM)
     const prefix = prompts.read(work.prefix, params[0] ?? DEFAULT_PARAM)
@@ -80,17 +80,19 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
   }
 }
 
+type PromptOwner = Pick<Work, 'organisation' | 'isTransient'>
+
 /** The prompts of a request. It owns the native memory of their media. */
 export class Prompts {
   readonly #loaded: LoadedModel
-  readonly #organisation: string
+  readonly #work: PromptOwner
   readonly #sizesOnly: boolean
   readonly #read: TokenisedPrompt[] = []
 
   /** @param sizesOnly whether pictures have no pixels, so the prompts cannot be computed. */
-  constructor(loaded: LoadedModel, organisation: string, sizesOnly = false) {
+  constructor(loaded: LoadedModel, work: PromptOwner, sizesOnly = false) {
     this.#loaded = loaded
-    this.#organisation = organisation
+    this.#work = work
     this.#sizesOnly = sizesOnly
   }
 
@@ -100,7 +102,10 @@ export class Prompts {
    */
   read(parts: Work['prefix'], param: string, before?: TokenisedPrompt): TokenisedPrompt {
     const { reader, context } = this.#loaded
-    const prompt = reader[this.#sizesOnly ? 'size' : 'read'](parts, this.#organisation, param, before)
+    const { organisation, isTransient } = this.#work
+    const prompt = this.#sizesOnly
+      ? reader.size(parts, organisation, param, before)
+      : reader.read(parts, organisation, param, before, isTransient)
     this.#read.push(prompt)
     checkMedia(prompt.chunks, context.mediaRows, param)
     return prompt

@@ -4,6 +4,7 @@ import { computesApart, type DeviceHooks, loadExact } from '../../../../test/sup
 import { branch, endless, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import type { Constraint } from '../../contract/constraint.ts'
 import type { EngineEvent } from '../../contract/generation.ts'
+import { PRIORITIES, type Priority } from '../../contract/priority.ts'
 import type { Work } from '../../contract/work.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import type { FromEngine } from '../protocol.ts'
@@ -110,25 +111,29 @@ function repliesOf({ events }: Told): Record<string, { text: string; end: Engine
 class FakeScorer implements Scorer {
   readonly running = 0
   readonly waiting = 0
-  readonly waitingBackground = 0
   readonly prefilledTokens = 0
   readonly #mayRun: () => boolean
   #left: number
-  readonly isBackground: boolean
+  readonly #priority: Priority
 
-  constructor(left: number, isBackground: boolean, mayRun: () => boolean) {
+  constructor(left: number, priority: Priority, mayRun: () => boolean) {
     this.#left = left
-    this.isBackground = isBackground
+    this.#priority = priority
     this.#mayRun = mayRun
   }
 
-  get isIdle(): boolean {
-    return this.#left === 0
+  has(priority: Priority): boolean {
+    return this.#left > 0 && priority === this.#priority
   }
 
-  step(): void {
-    expect(this.#mayRun()).toBe(true)
+  waitingOf(): number {
+    return 0
+  }
+
+  step(priority: Priority): Priority {
+    expect([this.#mayRun(), priority]).toEqual([true, this.#priority])
     this.#left--
+    return priority
   }
 
   abort(): void {
@@ -140,7 +145,7 @@ const request = fc.record({
   work: fc.record({
     organisation: fc.constantFrom('a', 'b'),
     text: fc.constantFrom('one two three four five '.repeat(4), 'red 1, blue 2, red 3, blue 4, red 1, blue 2'),
-    isBackground: fc.constantFrom(false, false, true),
+    priority: fc.constantFrom<Priority>('interactive', 'interactive', 'live', 'background'),
     branches: fc.array(
       fc.record({
         question: fc.constantFrom('', 'Once more?'),
@@ -167,7 +172,7 @@ const BUSY = Array.from(
     work: {
       organisation: i % 2 === 0 ? 'a' : 'b',
       text: 'one two three four five '.repeat(4),
-      isBackground: false,
+      priority: 'interactive',
       branches: [{ question: 'Once more?', n: 2, maxTokens: 60, sampling: REPEATING, constraint: undefined }],
     },
     pause: 2,
@@ -175,9 +180,9 @@ const BUSY = Array.from(
   }),
 )
 
-const workOf = ({ organisation, text, isBackground, branches }: Drawn['work']): Work => ({
+const workOf = ({ organisation, text, priority, branches }: Drawn['work']): Work => ({
   organisation,
-  isBackground,
+  priority,
   prefix: [trusted('<|im_start|>user\n'), untrusted(text)],
   branches: branches.map(({ question, constraint, ...fields }) =>
     branch({
@@ -199,7 +204,7 @@ interface Play {
 function play(requests: readonly Drawn[], { scoringSteps, hold, aborts, mayRun = () => true }: Play) {
   const client = new Client()
   const scheduler = createScheduler(client.receive)
-  scheduler.attach(new FakeScorer(scoringSteps, scoringSteps % 2 === 1, mayRun))
+  scheduler.attach(new FakeScorer(scoringSteps, PRIORITIES[scoringSteps % 3]!, mayRun))
   const due = new Map<number, number>()
   const step = () => {
     for (const [id, left] of due) {

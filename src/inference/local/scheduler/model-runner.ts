@@ -51,8 +51,8 @@ export class ModelRunner {
     const { prefill, number } = step
     try {
       if (step.type === 'encode') {
-        const { isBackground } = prefill.group
-        const ms = prefill.cursor.encodeMedia(number, { ms: step.ms, isBackground })
+        const { priority } = prefill.group
+        const ms = prefill.cursor.encodeMedia(number, { ms: step.ms, priority })
         if (ms !== null) prefill.group.report?.({ type: 'encoded', ms })
       } else {
         this.#loaded.context.setThreads(this.#manyThreads)

@@ -15,7 +15,7 @@ import { Scheduler } from './scheduler.ts'
 /** Each call of the encoder pauses as soon as it can. */
 
 const SIZE = 256
-const AT_ONCE = { ms: 0, isBackground: false }
+const AT_ONCE = { ms: 0, priority: 'interactive' } as const
 
 let loaded: LoadedModel
 /** The events in order: encoder calls, and tokens of requests by their ids. */
@@ -101,12 +101,27 @@ test('an image that is no longer needed is abandoned, and the next one is encode
 test('an image of background work yields to one of other work', () => {
   const expected = [whole(6), whole(7)]
   const [background, other] = [read(6), read(7)]
-  expect(mediaOf(background).encode({ ms: 0, isBackground: true })).toBeNull()
+  expect(mediaOf(background).encode({ ms: 0, priority: 'background' })).toBeNull()
   hurries = true
   expect(mediaOf(other).encode(WHOLE)).toEqual(expected[1])
   expect(mediaOf(background).knownEmbeddings()).toBeUndefined()
-  expect(mediaOf(background).encode({ ...WHOLE, isBackground: true })).toEqual(expected[0])
+  expect(mediaOf(background).encode({ ...WHOLE, priority: 'background' })).toEqual(expected[0])
   for (const prompt of [background, other]) prompt.close()
+})
+
+test('an image of live work yields once', () => {
+  const expected = [whole(9), whole(10)]
+  const [live, first, second] = [read(9), read(10), read(11)]
+  const turn = { ms: 0, priority: 'live' } as const
+  expect(mediaOf(live).encode(turn)).toBeNull()
+  hurries = true
+  expect(mediaOf(first).encode(WHOLE)).toEqual(expected[1])
+  hurries = false
+  expect(mediaOf(live).encode(turn)).toBeNull()
+  hurries = true
+  expect(mediaOf(second).encode({ ms: 60_000, priority: 'interactive' })).toBeNull()
+  expect(mediaOf(live).knownEmbeddings()).toEqual(expected[0])
+  for (const prompt of [live, first, second]) prompt.close()
 })
 
 test('others get their tokens while an image is encoded', () => {

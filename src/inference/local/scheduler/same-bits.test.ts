@@ -159,7 +159,7 @@ async function load(written: Partial<EngineSettings>, fields: Partial<EngineSett
   return { loaded: new LoadedModel(libraries, settings), settings }
 }
 
-interface Request extends Pick<Work, 'organisation' | 'prefix' | 'isBackground'> {
+interface Request extends Pick<Work, 'organisation' | 'prefix' | 'priority'> {
   readonly branches: readonly (Pick<Branch, 'suffix' | 'n' | 'maxTokens' | 'sampling'> & { readonly seed: number })[]
   /** Steps before the next one. */
   readonly pause: number
@@ -332,7 +332,7 @@ const drawnRequest = fc.record({
     { minLength: 1, maxLength: 3 },
   ),
   isTurn: fc.boolean(),
-  isBackground: fc.constantFrom(false, false, false, true),
+  priority: fc.constantFrom('interactive', 'interactive', 'live', 'background'),
   pause: fc.constantFrom<number>(0, 1, 2, 5, 12, 60),
 })
 type DrawnRequest = typeof drawnRequest extends fc.Arbitrary<infer Drawn> ? Drawn : never
@@ -367,7 +367,7 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
       seed: at,
     })),
     isTurn: at % 4 === 3,
-    isBackground: at < 2,
+    priority: at < 2 ? 'background' : 'interactive',
     pause: at === 6 ? 1000 : 2 * at,
   })),
   {
@@ -388,7 +388,7 @@ async function requestsOf({ turn, media }: Subject, drawn: readonly DrawnRequest
   const requests: Request[] = []
   for (const [
     at,
-    { beginning, shared, own, seed, branches, organisation, isBackground, pause, ...one },
+    { beginning, shared, own, seed, branches, organisation, priority, pause, ...one },
   ] of drawn.entries()) {
     const content = untrusted(words(seed, own))
     const prefix: PromptPart[] = [
@@ -421,7 +421,7 @@ async function requestsOf({ turn, media }: Subject, drawn: readonly DrawnRequest
         sampling: { ...GREEDY, temperature },
         seed,
       })),
-      isBackground,
+      priority,
       pause,
     })
   }

@@ -3,6 +3,7 @@ import { branch, REPEATING, trusted, untrusted } from '../../../../test/support/
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { EngineEvent } from '../../contract/generation.ts'
 import type { PromptPart } from '../../contract/parts.ts'
+import type { Priority } from '../../contract/priority.ts'
 import type { Branch } from '../../contract/work.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -115,9 +116,9 @@ test('held text is sent once, regardless of other messages, and not after an abo
 })
 
 describe('work in the background', () => {
-  const work = (words: number, tokens: number, fields: { n?: number; isBackground?: boolean } = {}) => {
-    const { n = 1, isBackground = true } = fields
-    return { organisation: ORGANISATION, prefix: prompt(words), branches: [answer(tokens, { n })], isBackground }
+  const work = (words: number, tokens: number, fields: { n?: number; priority?: Priority } = {}) => {
+    const { n = 1, priority = 'background' } = fields
+    return { organisation: ORGANISATION, prefix: prompt(words), branches: [answer(tokens, { n })], priority }
   }
   const tokensOf = (sent: readonly FromEngine[], id: number) =>
     eventsOf(sent, id).reduce((sum, event) => sum + (event.type === 'text' ? event.tokens : 0), 0)
@@ -133,7 +134,7 @@ describe('work in the background', () => {
     scheduler.submit(2, work(6, 30, { n: 3 }))
     for (let step = 0; step < 10; step++) scheduler.step()
     expect(scheduler.stats).toMatchObject({ running: 4, waiting: 0 })
-    scheduler.submit(3, work(7, 8, { n: 2, isBackground: false }))
+    scheduler.submit(3, work(7, 8, { n: 2, priority: 'interactive' }))
     scheduler.step()
     expect(scheduler.stats).toMatchObject({ running: 4, waiting: 0, preemptions: 2 })
     while (scheduler.step());
@@ -150,8 +151,8 @@ describe('work in the background', () => {
     for (let step = 0; step < 40; step++) scheduler.step()
     expect(scheduler.stats.running).toBe(2)
     // More cells than are left.
-    scheduler.submit(3, work(902, 4, { isBackground: false }))
-    scheduler.submit(4, work(3, 4, { isBackground: false }))
+    scheduler.submit(3, work(902, 4, { priority: 'interactive' }))
+    scheduler.submit(4, work(3, 4, { priority: 'interactive' }))
     for (let step = 0; tokensOf(sent, 3) < 4 || tokensOf(sent, 4) < 4; step++) {
       expect(step).toBeLessThan(200)
       scheduler.step()
@@ -166,7 +167,7 @@ describe('work in the background', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => now++)
     const { scheduler, sent } = createScheduler()
     scheduler.submit(1, work(3, 40))
-    scheduler.submit(2, work(4, 160, { isBackground: false }))
+    scheduler.submit(2, work(4, 160, { priority: 'interactive' }))
     for (let step = 0; step < 150; step++) scheduler.step()
     const [background, other] = [tokensOf(sent, 1), tokensOf(sent, 2)]
     expect(background / (background + other)).toBeGreaterThan(0.01)

@@ -2,13 +2,13 @@ import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { tryAgainIn } from '../../../lib/errors.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
+import { PRIORITIES, type Priority, yieldsTo } from '../../contract/priority.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { Work } from '../../contract/work.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { FailureError, toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
 import { admit } from './admission.ts'
-import { BackgroundPace } from './background-pace.ts'
 import { BatchBuilder } from './batch/batch-builder.ts'
 import type { BatchSplitter } from './batch/batch-splitter.ts'
 import { EncoderAside } from './batch/encoder-aside.ts'
@@ -18,6 +18,7 @@ import { type Step, StepError } from './batch/step.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
+import { PriorityPace } from './priority-pace.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import type { ReplyScorer } from './scoring/reply-scorer.ts'
 import type { PrefixReuse } from './sequences/prefix-reuse.ts'
@@ -29,7 +30,7 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 
 /** Maximum time for copies into the prefix cache after a step, in ms, and as a fraction of the step. */
 const COPY_MS = 8
-/** The same after a short background step, in ms. */
+/** The same after a step that is short because more urgent work may come, in ms. */
 const SHORT_COPY_MS = 2
 const COPY_SHARE = 0.1
 /** The same while the engine is idle, in ms: a request that arrives meanwhile waits for it. */
@@ -49,7 +50,7 @@ interface Flight {
   /** Null if its sequences were preempted. */
   readonly step: Step | null
   readonly begun: BegunStep
-  readonly isBackground: boolean
+  readonly priority: Priority
   readonly makesWay: boolean
   /** Whether a device computes it while the CPU is free. */
   readonly goesOn: boolean
@@ -67,7 +68,7 @@ export interface SchedulerDisk {
 /** Scoring, which gets steps beside completions and has a KV cache of its own. */
 export type Scorer = Pick<
   ReplyScorer,
-  'isIdle' | 'isBackground' | 'running' | 'waiting' | 'waitingBackground' | 'prefilledTokens' | 'step' | 'abort'
+  'has' | 'running' | 'waiting' | 'waitingOf' | 'prefilledTokens' | 'step' | 'abort'
 >
 
 export interface SchedulerOptions {
@@ -109,7 +110,7 @@ export class Scheduler {
   readonly #touched = new Set<SequenceGroup>()
   /** Time by which the last scoring step exceeded all other steps since, in ms. */
   #scoringLeadMs = 0
-  readonly #pace = new BackgroundPace()
+  readonly #pace = new PriorityPace()
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -251,8 +252,9 @@ export class Scheduler {
     return this.#manager.queue.waiting + this.#reading.size + (this.#scorer?.waiting ?? 0)
   }
 
-  get #waitingBackground(): number {
-    return this.#manager.queue.waitingBackground + (this.#scorer?.waitingBackground ?? 0)
+  #waitingOf(priority: Priority): number {
+    const reading = [...this.#reading].filter((group) => group.priority === priority).length
+    return this.#manager.queue.waitingOf(priority) + reading + (this.#scorer?.waitingOf(priority) ?? 0)
   }
 
   /**
@@ -266,13 +268,11 @@ export class Scheduler {
     this.#finish()
     const now = performance.now()
     this.#manager.admit()
-    const isBackground = this.#isBackgroundTurn(now)
-    const makesWay = isBackground && this.#pace.isWatchful(now)
-    if (this.#isScoringTurn(isBackground)) {
+    const priority = this.#turn(now)
+    const makesWay = this.#pace.isWatchful(priority, now)
+    if (this.#isScoringTurn(priority)) {
       this.#tell()
-      this.#scoringStep(makesWay)
-      const ended = performance.now()
-      this.#pace.stepped(isBackground, ended, ended - now)
+      this.#scoringStep(priority, makesWay, now)
       return true
     }
     if (this.#manager.running.length === 0) {
@@ -284,7 +284,7 @@ export class Scheduler {
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
-    if (!this.#begin(now, isBackground, makesWay)) this.#finish()
+    if (!this.#begin(now, priority, makesWay)) this.#finish()
     this.#tell(hold)
     return this.#flight !== null || !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
   }
@@ -294,18 +294,19 @@ export class Scheduler {
    * none.
    */
   #besideEncoder(makesWay: boolean): boolean {
-    if (this.#scorer === null || this.#scorer.isIdle) return false
-    this.#scoringStep(makesWay)
+    const priority = PRIORITIES.find((one) => this.#hasScoring(one))
+    if (priority === undefined) return false
+    this.#scoringStep(priority, makesWay)
     return true
   }
 
   /** Begins a step. `#finish` handles its failure. @returns whether a device still computes it. */
-  #begin(started: number, isBackground: boolean, makesWay: boolean): boolean {
+  #begin(started: number, priority: Priority, makesWay: boolean): boolean {
     const planned = performance.now()
     let step: Step | null = null
     let begun: BegunStep
     try {
-      step = this.#builder.next(isBackground, makesWay)
+      step = this.#builder.next(priority, makesWay)
       // Media steps block until they are computed.
       if (step !== null && step.type !== 'text') this.#tell()
       begun = step === null ? DONE : this.#runner.begin(step)
@@ -316,7 +317,7 @@ export class Scheduler {
       begun = { finish: fail }
     }
     const goesOn = this.#loaded.compute.leavesCpu && step?.type === 'text'
-    this.#flight = { step, begun, isBackground, makesWay, goesOn, started, planned }
+    this.#flight = { step, begun, priority, makesWay, goesOn, started, planned }
     return goesOn
   }
 
@@ -340,7 +341,7 @@ export class Scheduler {
     const ms = ended - flight.started
     this.#lastStepEnd = ended
     this.#lastStepMs = ms
-    this.#pace.stepped(flight.isBackground, ended, ms)
+    this.#pace.stepped(flight.priority, ended, ms)
     this.#scoringLeadMs -= ms
     this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
   }
@@ -352,34 +353,36 @@ export class Scheduler {
     this.#touched.clear()
   }
 
-  /** Whether there is scoring of one class to do. */
-  #hasScoring(isBackground: boolean): boolean {
-    return this.#scorer !== null && !this.#scorer.isIdle && this.#scorer.isBackground === isBackground
+  /** Whether there is scoring of one priority to do. */
+  #hasScoring(priority: Priority): boolean {
+    return this.#scorer?.has(priority) === true
   }
 
-  /** Background work gets all idle time and a small fraction of the rest, so that it ends eventually. */
-  #isBackgroundTurn(now: number): boolean {
-    const hasWork = (isBackground: boolean) => this.#manager.hasRunning(isBackground) || this.#hasScoring(isBackground)
-    return !hasWork(false) || (hasWork(true) && this.#pace.isDue(now))
+  /** Which work gets the next step: the most urgent, or less urgent work whose fraction of the time is due. */
+  #turn(now: number): Priority {
+    const present = PRIORITIES.filter((one) => this.#manager.hasRunning(one) || this.#hasScoring(one))
+    const [first = 'background', ...others] = present
+    return others.find((one) => this.#pace.isDue(one, now)) ?? first
   }
 
-  /** Beside completions of its class, scoring gets half of the time. */
-  #isScoringTurn(isBackground: boolean): boolean {
-    if (!this.#hasScoring(isBackground)) return false
-    if (this.#manager.hasRunning(isBackground)) return this.#scoringLeadMs <= 0
+  /** Beside completions of its priority, scoring gets half of the time. */
+  #isScoringTurn(priority: Priority): boolean {
+    if (!this.#hasScoring(priority)) return false
+    if (this.#manager.hasRunning(priority)) return this.#scoringLeadMs <= 0
     if (this.#manager.running.length > 0) return true
     // A request that can never run fails at once.
     return this.#manager.queue.head === undefined
   }
 
-  #scoringStep(makesWay: boolean): void {
-    const started = performance.now()
+  #scoringStep(priority: Priority, makesWay: boolean, started = performance.now()): void {
     const isAlone = this.#manager.running.length === 0
     const budgetMs = isAlone ? Number.POSITIVE_INFINITY : SCORING_STEP_MS
-    this.#scorer?.step(makesWay ? MAKING_WAY_MS : budgetMs)
-    const ms = performance.now() - started
-    this.#scoringLeadMs = isAlone ? 0 : ms
+    const served = this.#scorer!.step(priority, makesWay ? MAKING_WAY_MS : budgetMs)
+    const ended = performance.now()
+    const ms = ended - started
+    if (isAlone || this.#manager.hasRunning(priority)) this.#scoringLeadMs = isAlone ? 0 : ms
     this.#sender.hold(new Set(), ms)
+    this.#pace.stepped(served, ended, ms, yieldsTo(served, priority))
   }
 
   /** @throws StepError */
@@ -412,12 +415,11 @@ export class Scheduler {
   }
 
   /**
-   * Background work takes no places from other work.
+   * Each priority has places of its own.
    * @throws FailureError when the queue is full.
    */
-  checkQueue(isBackground = false): void {
-    const waiting = isBackground ? this.#waitingBackground : this.#waiting - this.#waitingBackground
-    if (waiting < this.#settings.maxWaiting) return
+  checkQueue(priority: Priority = 'interactive'): void {
+    if (this.#waitingOf(priority) < this.#settings.maxWaiting) return
     const retryAfter = this.#forecast.reserveRetryAfter(() => this.#load) / 1000
     const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
     throw new FailureError({ kind: 'overloaded', message, retryAfter })
@@ -425,11 +427,11 @@ export class Scheduler {
 
   /** @throws FailureError if the queue is full or the work does not fit. */
   #admit(id: number, work: Work): SequenceGroup {
-    this.checkQueue(work.isBackground)
+    this.checkQueue(work.priority)
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
-    const { organisation, isBackground } = work
-    return new SequenceGroup({ id, organisation, isBackground }, admitted, this.#loaded, seed)
+    const { organisation, priority, isTransient } = work
+    return new SequenceGroup({ id, organisation, priority, isTransient }, admitted, this.#loaded, seed)
   }
 
   /** The work that a refused request would wait for. */

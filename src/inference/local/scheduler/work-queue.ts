@@ -1,45 +1,51 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
+import { sumOf } from '../../../lib/sum.ts'
+import { PRIORITIES, type Priority } from '../../contract/priority.ts'
 
 interface Queued {
   readonly id: number
   readonly organisation: string
-  readonly isBackground: boolean
+  readonly priority: Priority
   /** Whether a step has computed any of it. */
   readonly hasStarted: boolean
 }
 
-/** Two fair queues: background requests get their turn when no other request waits. */
+/** A fair queue for each priority. */
 export class WorkQueue<T extends Queued> {
-  readonly foreground = new FairQueue<T>()
-  readonly background = new FairQueue<T>()
+  readonly #queues: Readonly<Record<Priority, FairQueue<T>>> = {
+    interactive: new FairQueue(),
+    live: new FairQueue(),
+    background: new FairQueue(),
+  }
 
-  /** The queue of a request's class. */
-  of({ isBackground }: Pick<Queued, 'isBackground'>): FairQueue<T> {
-    return isBackground ? this.background : this.foreground
+  of(priority: Priority): FairQueue<T> {
+    return this.#queues[priority]
   }
 
   get isEmpty(): boolean {
-    return this.foreground.isEmpty && this.background.isEmpty
+    return this.head === undefined
   }
 
+  /** The next of the most urgent ones. */
   get head(): T | undefined {
-    return this.foreground.head ?? this.background.head
+    for (const priority of PRIORITIES) {
+      const { head } = this.of(priority)
+      if (head !== undefined) return head
+    }
+    return undefined
   }
 
   get items(): readonly T[] {
-    return [...this.foreground.items, ...this.background.items]
+    return PRIORITIES.flatMap((priority) => this.of(priority).items)
   }
 
   /** Requests that have not started. */
   get waiting(): number {
-    return waitingIn(this.foreground) + this.waitingBackground
+    return sumOf(PRIORITIES, (priority) => this.waitingOf(priority))
   }
 
-  get waitingBackground(): number {
-    return waitingIn(this.background)
+  /** The same of one priority. */
+  waitingOf(priority: Priority): number {
+    return this.of(priority).items.filter(({ hasStarted }) => !hasStarted).length
   }
-}
-
-function waitingIn({ items }: FairQueue<Queued>): number {
-  return items.reduce((count, { hasStarted }) => (hasStarted ? count : count + 1), 0)
 }

@@ -3,11 +3,13 @@ import { LRUCache } from 'lru-cache'
 interface Use {
   users: number
   embeddings: Float32Array | null
+  /** Whether the output may stay after its use. */
+  isKept: boolean
 }
 
 /**
  * Caches encoder output by the key of the media, so that another prompt with the same image need not encode it again. Output
- * in use by a prompt stays, regardless of its size. Of the rest, the least recently used is removed when the limit is
+ * in use by a prompt stays, regardless of its size. Output that only transient prompts have used goes with them. Of the rest, the least recently used is removed when the limit is
  * reached; output larger than the limit is not cached and removes nothing.
  */
 export class EncoderCache {
@@ -39,14 +41,22 @@ export class EncoderCache {
   set(key: string, embeddings: Float32Array): void {
     const use = this.#used.get(key)
     if (use !== undefined) use.embeddings = embeddings
-    this.#recent.set(key, embeddings)
+    if (use?.isKept !== false) this.#recent.set(key, embeddings)
   }
 
-  /** Keeps the present or future output of the media until the use ends. @returns a function to end the use; call it once. */
-  use(key: string): () => void {
-    const use = this.#used.get(key) ?? { users: 0, embeddings: this.#recent.get(key) ?? null }
+  /**
+   * Keeps the present or future output of the media until the use ends.
+   * @param isTransient whether this use alone is no reason to cache it.
+   * @returns a function to end the use; call it once.
+   */
+  use(key: string, isTransient = false): () => void {
+    const use = this.#used.get(key) ?? { users: 0, embeddings: this.#recent.get(key) ?? null, isKept: false }
     this.#used.set(key, use)
     use.users++
+    if (!isTransient && !use.isKept) {
+      use.isKept = true
+      if (use.embeddings !== null) this.#recent.set(key, use.embeddings)
+    }
     return () => {
       if (--use.users > 0) return
       this.#used.delete(key)

@@ -1,17 +1,19 @@
+import { type Priority, yieldsTo } from '../../contract/priority.ts'
+
 /** The encoder's part of one step. */
 export interface EncodeTurn {
   /** Time after which it pauses, if it can. */
   readonly ms: number
-  /** Whether the result is for background work. */
-  readonly isBackground: boolean
+  /** Of the work that needs the result. */
+  readonly priority: Priority
 }
 
 /** Encodes without a pause. */
-export const WHOLE: EncodeTurn = { ms: Number.POSITIVE_INFINITY, isBackground: false }
+export const WHOLE: EncodeTurn = { ms: Number.POSITIVE_INFINITY, priority: 'interactive' }
 
 interface Begun {
   readonly owner: object
-  readonly isBackground: boolean
+  readonly priority: Priority
   readonly run: Run
 }
 
@@ -20,10 +22,13 @@ type Run = (ms: number) => Float32Array | null
 
 /**
  * Arbitrates the encoder, which holds one media chunk at a time. A chunk that has begun is completed first, even in another
- * owner's turn, so that two owners do not undo each other's work. Only background chunks yield, and begin again later.
+ * owner's turn, so that two owners do not undo each other's work. Only chunks of less urgent work yield, and begin again
+ * later; live ones once.
  */
 export class EncoderTurns {
   #begun: Begun | null = null
+  /** Owners whose chunks have yielded. */
+  readonly #yielded = new WeakSet<object>()
 
   /**
    * Runs the encoder for a turn. Blocks.
@@ -31,21 +36,25 @@ export class EncoderTurns {
    * @param run continues with the owner's media, and stores the output.
    * @returns the output of `run`; null also if the turn went to the chunk that had begun.
    */
-  take(owner: object, { ms, isBackground }: EncodeTurn, run: Run): Float32Array | null {
+  take(owner: object, { ms, priority }: EncodeTurn, run: Run): Float32Array | null {
     const other = this.#begun?.owner === owner ? null : this.#begun
-    if (other !== null && (isBackground || !other.isBackground)) {
+    if (other !== null && !this.#mustYield(other, priority)) {
       const isDone = this.#complete(other, ms)
       if (!isDone || ms !== WHOLE.ms) return null
-    }
+    } else if (other !== null) this.#yielded.add(other.owner)
     this.#begun = null
     const output = run(ms)
-    if (output === null) this.#begun = { owner, isBackground, run }
+    if (output === null) this.#begun = { owner, priority, run }
     return output
   }
 
   /** The media of the owner are no longer needed. */
   leave(owner: object): void {
     if (this.#begun?.owner === owner) this.#begun = null
+  }
+
+  #mustYield({ owner, priority }: Begun, other: Priority): boolean {
+    return yieldsTo(priority, other) && (priority === 'background' || !this.#yielded.has(owner))
   }
 
   #complete({ run }: Begun, ms: number): boolean {

@@ -84,10 +84,17 @@ export class PromptReader {
    * @param organisation owner of the request. Encoded images are shared only within it: timing would reveal them to others.
    * @param param name of the input, for errors.
    * @param before the prompt that the parts continue; absent at the beginning.
+   * @param isTransient whether encoded images need not outlive the prompt.
    */
-  read(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
+  read(
+    parts: readonly PromptPart[],
+    organisation: string,
+    param: string,
+    before?: TokenisedPrompt,
+    isTransient = false,
+  ): TokenisedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
-    return this.#inUse(this.size(parts, organisation, param, before))
+    return this.#inUse(this.size(parts, organisation, param, before), isTransient)
   }
 
   /** The same for measuring sizes only: pictures need no pixels, and nothing can be encoded. */
@@ -100,10 +107,10 @@ export class PromptReader {
   }
 
   /** Keeps the embeddings of a prompt's media until it is closed. */
-  #inUse(prompt: TokenisedPrompt): TokenisedPrompt {
+  #inUse(prompt: TokenisedPrompt, isTransient: boolean): TokenisedPrompt {
     const keys = prompt.chunks.flatMap((chunk) => (chunk.type === 'media' ? [chunk.key] : []))
     if (keys.length === 0) return prompt
-    const ends = keys.map((key) => this.#cache.use(key))
+    const ends = keys.map((key) => this.#cache.use(key, isTransient))
     const close = () => {
       for (const end of ends) end()
       for (const chunk of prompt.chunks) if (chunk.type === 'media') this.#turns.leave(chunk.encodable)

@@ -118,25 +118,25 @@ class EngineProcess {
    * once, in order of arrival.
    */
   #generate(id: number, work: Work, traced: boolean): void {
-    const check = () => this.#scheduler.checkQueue(work.isBackground)
+    const check = () => this.#scheduler.checkQueue(work.priority)
     this.#prepareWork(id, work, () => this.#scheduler.submit(id, work, traced), check)
   }
 
   /** Submits a read once it is prepared. */
   #read(id: number, work: ReadWork, traced: boolean): void {
     this.#prepare(id, async (signal) => {
-      this.#scheduler.checkQueue(work.isBackground)
+      this.#scheduler.checkQueue(work.priority)
       await this.#prepareTexts(promptsOf(work.prefix, work.questions), work.organisation, signal)
       const admitted = await this.#scorer.admit(work, signal)
       return () => {
         try {
-          this.#scheduler.checkQueue(work.isBackground)
+          this.#scheduler.checkQueue(work.priority)
         } catch (error) {
           admitted.close()
           throw error
         }
-        const { organisation, isBackground } = work
-        this.#scorer.submit({ id, organisation, isBackground }, admitted, traced)
+        const { organisation, priority, isTransient } = work
+        this.#scorer.submit({ id, organisation, priority, isTransient }, admitted, traced)
         this.#scheduler.wake()
       }
     })

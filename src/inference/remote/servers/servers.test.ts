@@ -67,6 +67,20 @@ test('organisations take turns, and a request that leaves the queue gets no plac
   expect(order).toEqual(['busy 0', 'quiet 2', 'busy 1'])
 })
 
+test('live work waits among other work, and background work for both', async () => {
+  const servers = new Servers(named(['http://a']), 1)
+  const first = await servers.place(wanted('x'), never)
+  const order: string[] = []
+  const waiting = (['background', 'live', 'interactive'] as const).map(async (priority) => {
+    const place = await servers.place({ ...wanted('x'), priority }, never)
+    order.push(priority)
+    place.release()
+  })
+  first.release()
+  await Promise.all(waiting)
+  expect(order).toEqual(['live', 'interactive', 'background'])
+})
+
 test('without a server, waiting requests are told', async () => {
   const all = named(['http://a'])
   all[0]!.state = 'down'

@@ -1,4 +1,5 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
+import type { Priority } from '../../contract/priority.ts'
 import { rendezvous } from './rendezvous.ts'
 import type { ModelServer } from './server.ts'
 
@@ -11,8 +12,11 @@ export interface Placement {
   readonly count: number
   /** Completions of all the work that it is a part of, which one server should do. */
   readonly workCount: number
-  /** Whether it only gets places that no other request waits for. */
-  readonly isBackground?: boolean | undefined
+  /**
+   * Background work only gets places that no other request waits for. Live work waits among the others: a server finishes what
+   * it has begun, so a share of its time cannot be kept.
+   */
+  readonly priority?: Priority | undefined
   /** A server that has just failed it. */
   readonly avoid?: ModelServer | undefined
 }
@@ -64,7 +68,7 @@ export class Servers {
    */
   async place(wanted: Placement, signal: AbortSignal): Promise<Place> {
     signal.throwIfAborted()
-    const queue = wanted.isBackground ? this.#backgroundQueue : this.#queue
+    const queue = wanted.priority === 'background' ? this.#backgroundQueue : this.#queue
     const { promise, resolve, reject } = Promise.withResolvers<Place>()
     const waiting: Waiting = { ...wanted, id: ++this.#lastId, resolve, reject }
     const leave = () => {

@@ -1,3 +1,4 @@
+import type { Priority } from '../../../contract/priority.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { RunningSequence } from '../sequences/sequence-group.ts'
 import type { SequenceManager } from '../sequences/sequence-manager.ts'
@@ -38,7 +39,7 @@ export class BatchBuilder {
   /** Null if encoding takes steps. */
   readonly #aside: EncoderAside | null
   #number = 0
-  #isBackground = false
+  #priority: Priority = 'interactive'
   #round = 0
   #wasMedia = false
   #wasPrompt = false
@@ -68,15 +69,14 @@ export class BatchBuilder {
   }
 
   /**
-   * Builds the next step. A sequence of the class must be running. May preempt sequences to free cells.
-   * @param isBackground whether the step is for background work.
-   * @param makesWay whether it must be short, because other work is likely to arrive.
+   * Builds the next step, for the running sequences of a priority: there must be one. May preempt sequences to free cells.
+   * @param makesWay whether it must be short, because more urgent work is likely to arrive.
    * @returns null if its sequences were preempted, or wait for the encoder.
    * @throws StepError if no cells can be freed.
    */
-  next(isBackground: boolean, makesWay = false): Step | null {
+  next(priority: Priority, makesWay = false): Step | null {
     this.#number++
-    this.#isBackground = isBackground
+    this.#priority = priority
     const needs = this.#survey()
     if (this.waitsForEncoder) return null
     this.#pace.meet(this.#groupsWithoutImages, makesWay)
@@ -84,7 +84,7 @@ export class BatchBuilder {
     return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
   }
 
-  /** Whether all running sequences, of both classes, wait for an encoder, so that there is nothing to compute. */
+  /** Whether all running sequences, of all priorities, wait for an encoder, so that there is nothing to compute. */
   get waitsForEncoder(): boolean {
     const { running } = this.#manager
     if (this.#aside?.isBusy !== true || running.length === 0) return false
@@ -121,7 +121,7 @@ export class BatchBuilder {
     const seen = new Set<PrefillCursor>()
     for (const running of this.#manager.running) {
       const { group, sequence } = running
-      if (group.isBackground !== this.#isBackground) continue
+      if (group.priority !== this.#priority) continue
       if (sequence.isFilled) {
         decoding.push(running)
         continue

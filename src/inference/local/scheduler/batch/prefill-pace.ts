@@ -19,7 +19,7 @@ const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128, longSt
  * second.
  */
 const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128, longStepMs: 100 }
-/** Maximum duration of a background step while other work is likely to arrive, in ms. */
+/** Maximum duration of a step while more urgent work is likely to arrive, in ms. */
 export const MAKING_WAY_MS = 3
 const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0, longStepMs: 0 }
 /** For this long after several requests were running, another one is likely to arrive; in ms. */
@@ -62,7 +62,7 @@ export class PrefillPace {
   /**
    * Sets the pace for a step.
    * @param requests number of running requests at `now`.
-   * @param makesWay whether the step is for background work while other work is likely to arrive.
+   * @param makesWay whether the step is for less urgent work than is likely to arrive.
    */
   meet(requests: number, makesWay: boolean, now = performance.now()): void {
     if (requests > 1) this.#lastCompany = now

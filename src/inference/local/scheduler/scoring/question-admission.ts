@@ -46,7 +46,7 @@ export async function admitScoring(
   signal: AbortSignal,
 ): Promise<AdmittedScoring> {
   const { prefix: parts, questions, organisation } = work
-  const prompts = new Prompts(loaded, organisation)
+  const prompts = new Prompts(loaded, work)
   try {
     const prefix = prompts.read(parts, questions[0]?.param ?? DEFAULT_PARAM)
     const splitPrefix = prefixSplitter(prefix.chunks, organisation)

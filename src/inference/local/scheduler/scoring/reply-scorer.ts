@@ -1,5 +1,6 @@
 import { logSum } from '../../../../lib/log-sum.ts'
 import type { PromptUsage } from '../../../contract/generation.ts'
+import type { Priority } from '../../../contract/priority.ts'
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
 import type { ReadWork } from '../../../contract/work.ts'
 import { toFailure } from '../../failure.ts'
@@ -55,6 +56,10 @@ export class ReplyScorer {
   readonly #queue = new WorkQueue<ScoringRequest>()
   readonly #requests = new Map<number, ScoringRequest>()
   #context: ScoringContext | null = null
+  /** The request whose turn it is to have the context; null when its turn has ended. */
+  #holder: ScoringRequest | null = null
+  /** Whether the prefix in the context is to be kept: not all requests for it were transient. */
+  #isKept = false
   readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
   /** The question whose lead is in the context. */
@@ -89,8 +94,14 @@ export class ReplyScorer {
     return this.#queue.isEmpty
   }
 
-  get isBackground(): boolean {
-    return this.#queue.foreground.isEmpty && !this.#queue.isEmpty
+  /**
+   * Whether there is a request of a priority that may have the next call. Live ones do not take the context from others within
+   * their turn, which would load it again and again; background ones wait until no others are there.
+   */
+  has(priority: Priority): boolean {
+    if (priority === 'background') return this.#queue.head?.priority === priority
+    if (priority === 'live' && this.#holder?.priority === 'interactive') return false
+    return !this.#queue.of(priority).isEmpty
   }
 
   get running(): number {
@@ -101,8 +112,8 @@ export class ReplyScorer {
     return this.#queue.waiting
   }
 
-  get waitingBackground(): number {
-    return this.#queue.waitingBackground
+  waitingOf(priority: Priority): number {
+    return this.#queue.waitingOf(priority)
   }
 
   get prefilledTokens(): number {
@@ -113,7 +124,7 @@ export class ReplyScorer {
   async admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
     const admitted = await admitScoring(this.#loaded, work, this.#limits, signal)
     const [first] = admitted.questions
-    if (first !== undefined && !this.#isExact) await this.#reuse.readAhead(first.prefix, [])
+    if (first !== undefined && !this.#isExact && !work.isTransient) await this.#reuse.readAhead(first.prefix, [])
     if (signal.aborted) admitted.close()
     return admitted
   }
@@ -124,7 +135,7 @@ export class ReplyScorer {
     const request = new ScoringRequest(identity, work, this.#limits, traced)
     this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
     this.#requests.set(id, request)
-    this.#queue.of(request).add(request)
+    this.#queue.of(request.priority).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#idle = null
   }
@@ -134,9 +145,15 @@ export class ReplyScorer {
     if (request !== undefined) this.#close(request)
   }
 
-  step(budgetMs: number): void {
-    const request = this.#queue.head
-    if (request === undefined) return
+  /**
+   * Makes the next call, for a request of a priority. A live one that has begun comes first: it will soon end, and all that is
+   * computed of it would be lost.
+   * @returns the priority of the request that got it.
+   */
+  step(priority: Priority, budgetMs: number): Priority {
+    const request = this.#holder?.priority === 'live' ? this.#holder : this.#queue.of(priority).head
+    if (request === undefined) return priority
+    this.#holder = request
     if (!request.hasStarted && request.isTraced) this.#send({ type: 'started', id: request.id })
     request.hasStarted = true
     const [open] = request.next(1)
@@ -149,6 +166,7 @@ export class ReplyScorer {
       if (open === undefined || isOfPrefix) this.#fail(request, error)
       else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
     }
+    return request.priority
   }
 
   close(): void {
@@ -164,10 +182,12 @@ export class ReplyScorer {
     if (this.#led !== null && this.#led !== open) this.#endLead()
     if (context.prefix?.name !== prefix.name) {
       this.#begin(context, prefix)
+      this.#isKept = !request.isTransient
       this.#prefixMs = context.isFilled ? performance.now() - started : 0
       this.#turnMs = 0
       if (context.isFilled) return
     }
+    this.#isKept ||= !request.isTransient
     if (this.#led === null && context.isFilled && lead.length > 0) {
       context.beginLead(lead)
       this.#led = open
@@ -178,7 +198,7 @@ export class ReplyScorer {
       const filling = performance.now()
       const { tokens, encodeMs } = context.fill({
         ms: Math.min(budgetMs, ENCODE_MS),
-        isBackground: request.isBackground,
+        priority: request.priority,
       })
       if (tokens > 0) this.#threads.learn(tokens, performance.now() - filling)
       this.#prefilledTokens += tokens
@@ -191,7 +211,8 @@ export class ReplyScorer {
     this.#turnMs += performance.now() - started
     if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
       this.#turnMs = 0
-      this.#queue.of(request).rotate()
+      this.#queue.of(request.priority).rotate()
+      if (request.priority === 'interactive') this.#holder = null
     }
   }
 
@@ -215,9 +236,9 @@ export class ReplyScorer {
     else context.begin(prefix)
   }
 
-  /** Keeps a copy of the context's prefix. */
+  /** Keeps a copy of the context's prefix, unless that is transient. */
   #put(context: ScoringContext | null): void {
-    if (context === null || context.prefix === null || !this.#isCopied) return
+    if (context === null || context.prefix === null || !this.#isCopied || !this.#isKept) return
     this.#endLead()
     const { kv, prefix, prefixSequence } = context
     const isExact = this.#isExact
@@ -328,10 +349,13 @@ export class ReplyScorer {
 
   #close(request: ScoringRequest): void {
     this.#requests.delete(request.id)
-    this.#queue.of(request).remove(request)
+    this.#queue.of(request.priority).remove(request)
+    if (this.#holder === request) this.#holder = null
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
+    const prefix = this.#context?.prefix ?? null
     // A partly computed prefix may need media of the request.
     if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
+    else if (!this.#isKept && prefix !== null && request.has(prefix.name)) this.#forget()
     request.work.close()
     if (!this.isIdle) return
     this.#idle = setTimeout(() => {

@@ -1,4 +1,5 @@
 import type { ReadAnswer } from '../../../contract/generation.ts'
+import type { Priority } from '../../../contract/priority.ts'
 import { growTrees, type ReplyTree } from '../../../contract/reply-tree.ts'
 import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import type { AdmittedQuestion, AdmittedScoring } from './question-admission.ts'
@@ -47,8 +48,9 @@ export class ScoringRequest {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
-  /** Whether it yields to requests that are not. */
-  readonly isBackground: boolean
+  readonly priority: Priority
+  /** Whether its prefix is not kept. */
+  readonly isTransient: boolean
   readonly work: AdmittedScoring
   readonly isTraced: boolean
   hasStarted = false
@@ -59,14 +61,15 @@ export class ScoringRequest {
   readonly #open: OpenQuestion[] = []
 
   constructor(
-    { id, organisation, isBackground = false }: GroupIdentity,
+    { id, organisation, priority = 'interactive', isTransient = false }: GroupIdentity,
     work: AdmittedScoring,
     limits: ScoringLimits,
     isTraced: boolean,
   ) {
     this.id = id
     this.organisation = organisation
-    this.isBackground = isBackground
+    this.priority = priority
+    this.isTransient = isTransient
     this.work = work
     this.isTraced = isTraced
     this.#limits = limits
@@ -76,6 +79,11 @@ export class ScoringRequest {
 
   get isFinished(): boolean {
     return this.#waiting.length + this.#open.length === 0
+  }
+
+  /** Whether any of its questions continues the prefix of this name. */
+  has(prefix: string): boolean {
+    return this.work.questions.some((question) => question.prefix.name === prefix)
   }
 
   /** The first `count` unanswered questions, or all. */

@@ -1,5 +1,6 @@
 import { getOrMake } from '../../../../lib/get-or-make.ts'
 import { withTimeout } from '../../../../lib/with-timeout.ts'
+import { yieldsTo } from '../../../contract/priority.ts'
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { Cut, KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import { pieceAt } from '../../cache/piece.ts'
@@ -214,12 +215,12 @@ export class PrefixReuse {
   }
 
   /**
-   * Keeps the cells of a group's root, which may then be closed.
+   * Keeps the cells of a group's root, which may then be closed; nothing of a transient group.
    * @param generated tokens in its cells after the prompt.
    */
-  keep({ organisation, key, root }: SequenceGroup, generated: readonly number[] = []): void {
+  keep({ organisation, key, root, isTransient }: SequenceGroup, generated: readonly number[] = []): void {
     const kvSequence = root?.kvSequence ?? null
-    if (kvSequence === null || !this.#isOn) return
+    if (kvSequence === null || !this.#isOn || isTransient) return
     const held = (generated.length === 0 ? key : key.concat(generated)).slice(kvSequence.cells)
     if (held === null || held.length < SHORTEST_MATCH) return
     if (this.#kv.freeSequences === 0) this.reclaim()
@@ -383,13 +384,13 @@ export class PrefixReuse {
   }
 
   /**
-   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Other work never waits for
-   * background work.
+   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Nothing waits for less
+   * urgent work.
    */
   #isBeingComputed({ group, sequence }: RunningSequence, running: readonly RunningSequence[], found: number): boolean {
     return running.some(({ group: other, sequence: { rank } }) => {
       if (rank >= sequence.rank || other === group || other.organisation !== group.organisation) return false
-      if (other.isBackground && !group.isBackground) return false
+      if (yieldsTo(other.priority, group.priority)) return false
       const { root } = other
       if (root === null || root.kvSequence === null || root.cursor === null) return false
       const cut = this.#commonPrefix(group.key, other.key)

@@ -1,4 +1,5 @@
 import type { EngineEvent } from '../../../contract/generation.ts'
+import type { Priority } from '../../../contract/priority.ts'
 import { createRepetition } from '../../../contract/repetition.ts'
 import { PrefixKey } from '../../cache/prefix-key.ts'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
@@ -19,7 +20,8 @@ export interface RunningSequence {
 export interface GroupIdentity {
   readonly id: number
   readonly organisation: string
-  readonly isBackground?: boolean | undefined
+  readonly priority?: Priority | undefined
+  readonly isTransient?: boolean | undefined
 }
 
 /** A stage of a traced group. `encoded`: the encoder has completed a chunk of its media in `ms`. */
@@ -34,8 +36,9 @@ export class SequenceGroup {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
-  /** Whether it yields to groups that are not. */
-  readonly isBackground: boolean
+  readonly priority: Priority
+  /** Whether nothing of it is kept once it has ended. */
+  readonly isTransient: boolean
   readonly work: AdmittedWork
   readonly sequences: readonly Sequence[]
   /** Each after its parent. */
@@ -57,14 +60,15 @@ export class SequenceGroup {
   #events: EngineEvent[] = []
 
   constructor(
-    { id, organisation, isBackground = false }: GroupIdentity,
+    { id, organisation, priority = 'interactive', isTransient = false }: GroupIdentity,
     work: AdmittedWork,
     loaded: LoadedModel,
     seed: number,
   ) {
     this.id = id
     this.organisation = organisation
-    this.isBackground = isBackground
+    this.priority = priority
+    this.isTransient = isTransient
     this.work = work
     const { branches } = work
     const isAlone = branches.length === 1 && branches[0]!.n === 1

@@ -1,3 +1,4 @@
+import { PRIORITIES, type Priority, yieldsTo } from '../../../contract/priority.ts'
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { DiskPrefixes } from '../../disk/disk-prefixes.ts'
 import type { BatchSplitter } from '../batch/batch-splitter.ts'
@@ -19,7 +20,6 @@ const HEADROOM_CELLS = 32
  */
 export class SequenceManager {
   readonly #loaded: LoadedModel
-  /** No background work is admitted while other work waits. */
   /** Groups with sequences that wait; at its head, the one whose turn it is to have a sequence admitted. */
   readonly queue = new WorkQueue<SequenceGroup>()
   readonly reuse: PrefixReuse
@@ -29,11 +29,10 @@ export class SequenceManager {
   #preemptions = 0
   #lastRank = 0
   /**
-   * Nothing is admitted between a preemption and the next end of a sequence; for background work, the next end of a
-   * background sequence.
+   * Priorities of preempted sequences. Nothing of them, and nothing less urgent, is admitted between a preemption and the next
+   * end of a sequence.
    */
-  #isCongested = false
-  #isBackgroundCongested = false
+  readonly #congested = new Set<Priority>()
 
   /**
    * @param times from calibration.
@@ -59,9 +58,9 @@ export class SequenceManager {
     return this.#running
   }
 
-  /** Whether a sequence of one class runs. */
-  hasRunning(isBackground: boolean): boolean {
-    return this.#running.some(({ group }) => group.isBackground === isBackground)
+  /** Whether a sequence of one priority runs. */
+  hasRunning(priority: Priority): boolean {
+    return this.#running.some(({ group }) => group.priority === priority)
   }
 
   get stats(): Pick<LocalStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
@@ -74,37 +73,35 @@ export class SequenceManager {
   }
 
   enqueue(group: SequenceGroup): void {
-    this.queue.of(group).add(group)
+    this.queue.of(group.priority).add(group)
   }
 
   /**
-   * Admits sequences while they fit. No sequence overtakes one that waits for cells. Background sequences are preempted when
-   * others need their cells, and admitted when no other work waits.
+   * Admits sequences while they fit. No sequence overtakes one that waits for cells. Less urgent sequences are preempted when
+   * others need their cells, and admitted when no others wait.
    */
   admit(): void {
-    while (!this.#isCongested) {
-      const group = this.queue.foreground.head
-      const sequence = group?.waiting[0]
-      if (group === undefined || sequence === undefined) break
-      if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptBackground()) return
-      while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptBackground()) return
-      this.#admitNextOf(group)
-    }
-    while (this.queue.foreground.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
-      const group = this.queue.head
-      const sequence = group?.waiting[0]
-      if (group === undefined || sequence === undefined || this.#running.length >= this.#loaded.maxRunning) return
-      if (!this.#makeRoomFor({ group, sequence })) return
-      this.#admitNextOf(group)
+    for (const priority of PRIORITIES) {
+      if (this.#congested.has(priority)) return
+      for (let group = this.queue.of(priority).head; group !== undefined; group = this.queue.of(priority).head) {
+        const sequence = group.waiting[0]
+        if (sequence === undefined) return
+        if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptFor(priority)) return
+        while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptFor(priority)) return
+        this.#admitNextOf(group)
+      }
     }
   }
 
-  /** Preempts the youngest background sequence. @returns false if there is none. */
-  #preemptBackground(): boolean {
-    const youngest = this.#running.findLast(({ group }) => group.isBackground)
-    if (youngest === undefined) return false
-    this.#preempt(youngest)
-    return true
+  /** Preempts the youngest of the least urgent sequences. @returns false if all are at least as urgent as the priority. */
+  #preemptFor(priority: Priority): boolean {
+    for (const lower of PRIORITIES.filter((other) => yieldsTo(other, priority)).reverse()) {
+      const youngest = this.#running.findLast(({ group }) => group.priority === lower)
+      if (youngest === undefined) continue
+      this.#preempt(youngest)
+      return true
+    }
+    return false
   }
 
   /** Ends a step: opens the sequences that waited for its prefill, and copies some ended work into the prefix cache. */
@@ -114,16 +111,16 @@ export class SequenceManager {
   }
 
   /**
-   * Frees some cells: those of ended work; otherwise those of the youngest sequence, background ones first. It never preempts
-   * the oldest, so there is always progress.
+   * Frees some cells: those of ended work; otherwise those of the youngest of the least urgent sequences. It never preempts the
+   * oldest of equals, so there is always progress.
    * @returns false if there is nothing to free.
    */
   reclaim(): boolean {
     if (this.reuse.reclaim() || this.#closeIdlePrefix(null)) return true
     const youngest = this.#running.at(-1)
     if (youngest === undefined || this.#running.length === 1) return false
-    if (this.hasRunning(false) && this.#preemptBackground()) return true
-    this.#preempt(youngest)
+    const highest = PRIORITIES.find((priority) => this.hasRunning(priority))!
+    if (!this.#preemptFor(highest)) this.#preempt(youngest)
     return true
   }
 
@@ -138,18 +135,17 @@ export class SequenceManager {
 
   /** Closes all of a group. @param keep whether the prefix cache may keep its cells. */
   drop(group: SequenceGroup, keep: boolean): void {
-    this.queue.of(group).remove(group)
+    this.queue.of(group.priority).remove(group)
     for (const running of this.#running.filter((other) => other.group === group)) {
       this.#stop(running)
       this.#close(running, keep)
     }
     this.#closePrefixes(group, keep)
-    this.#isCongested = false
-    this.#isBackgroundCongested = false
+    this.#congested.clear()
   }
 
   #admitNextOf(group: SequenceGroup): void {
-    const queue = this.queue.of(group)
+    const queue = this.queue.of(group.priority)
     queue.rotate()
     const sequence = group.admit()
     if (group.waiting.length === 0) queue.remove(group)
@@ -167,10 +163,9 @@ export class SequenceManager {
     this.#stop(running)
     sequence.close(this.#loaded.kv)
     group.preempt(sequence)
-    this.queue.of(group).add(group)
+    this.queue.of(group.priority).add(group)
     this.#preemptions++
-    if (group.isBackground) this.#isBackgroundCongested = true
-    else this.#isCongested = true
+    this.#congested.add(group.priority)
   }
 
   /** Removes a sequence from the running ones; the caller closes it. */
@@ -179,8 +174,7 @@ export class SequenceManager {
     if (index === -1) throw new Error('The sequence does not run.')
     this.#running.splice(index, 1)
     sequence.parent?.removeUser()
-    this.#isCongested = false
-    this.#isBackgroundCongested = false
+    this.#congested.clear()
   }
 
   /**
@@ -246,11 +240,11 @@ export class SequenceManager {
   }
 
   /** Cells and sequences that the running sequences will still take, except those that yield to the group. */
-  #reserved({ isBackground }: SequenceGroup): Room {
+  #reserved({ priority }: SequenceGroup): Room {
     const room = { cells: 0, sequences: 0 }
     const seen = new Set<SharedPrefix>()
     for (const { group, sequence } of this.#running) {
-      if (group.isBackground && !isBackground) continue
+      if (yieldsTo(group.priority, priority)) continue
       add(room, sequence)
       room.cells++
       for (let prefix = sequence.parent; prefix !== null && !seen.has(prefix); prefix = prefix.parent) {
