@@ -51,7 +51,14 @@ describe('the page', () => {
       if (!assets.includes(`/studio/${path}`)) later.set(name!, known.add(`/studio/${path}`))
     }
     const modes = [...later.keys()].filter((name) => name.endsWith('-mode')).sort()
-    expect(modes).toEqual(['decisions-mode', 'detect-mode', 'multilook-mode', 'server-mode', 'structure-mode'])
+    expect(modes).toEqual([
+      'decisions-mode',
+      'detect-mode',
+      'multilook-mode',
+      'server-mode',
+      'structure-mode',
+      'watch-mode',
+    ])
     for (const paths of later.values()) expect(await sum([...paths])).toBeLessThan(20_000)
   })
 

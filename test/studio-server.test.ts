@@ -1,13 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from '../studio/src/server-status/history.ts'
-import type { ServerStatus } from '../studio/src/server-status/status-body.ts'
+import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from '../studio/src/widgets/history.ts'
 import { bytesText, durationText, rateText } from '../studio/src/widgets/quantities.ts'
 
 /** What the Studio's charts and figures of the server are computed from. */
 
-const sample = (at: number, running: number | null = 0): Sample => ({ at, status: { running } as ServerStatus })
-const running = (status: ServerStatus): number | null => status.running
+const sample = (at: number, running: number | null = 0): Sample<number | null> => ({ at, state: running })
+const running = (state: number | null): number | null => state
 
 test.each([
   [0, '0 B'],
@@ -38,7 +37,7 @@ test('rates have tenths only where they say something', () => {
 
 describe('the samples', () => {
   test('are kept for five minutes, and the charts are as wide as they go back', () => {
-    let samples: readonly Sample[] = []
+    let samples: readonly Sample<number | null>[] = []
     for (let at = 0; at <= 600_000; at += 2000) {
       samples = withSample(samples, sample(at))
       expect(spanOf(samples)).toBe(Math.min(300_000, Math.max(60_000, at)))

@@ -43,7 +43,7 @@ export function App() {
   }, [given])
   useStatus()
   const mode = MODES.find(({ id }) => id === modeId.value) ?? MODES[0]
-  const hasStage = mode.id !== SERVER
+  const { hasStage = true } = mode
   return (
     <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
       <button type="button" class="skip-link" onClick={focusDraft}>
@@ -60,7 +60,7 @@ export function App() {
         <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
         <section id="panel" class="panel" aria-label={mode.title}>
           <mode.Panel />
-          {hasStage && <ModelNote />}
+          {mode.id !== 'server' && <ModelNote />}
         </section>
       </main>
       <RequestDrawer />
@@ -72,21 +72,22 @@ export function App() {
   )
 }
 
-/** The mode that has no stage. */
-const SERVER = 'server'
+function isOnStage(id: string): boolean {
+  return MODES.find((mode) => mode.id === id)?.hasStage ?? true
+}
 
 /** New media bring the hidden stage back, and nothing plays there unseen. @returns a function that stops it. */
 function watchStage(): () => void {
   let [before, count] = [MODES[0].id, attachments.peek().length]
   const stops = [
     effect(() => {
-      if (modeId.value !== SERVER) before = modeId.value
+      if (isOnStage(modeId.value)) before = modeId.value
       else for (const media of document.querySelectorAll<HTMLMediaElement>('.stage :is(video, audio)')) media.pause()
     }),
     effect(() => {
       const isNews = attachments.value.length > count || intakeError.value !== null || fetching.value !== null
       count = attachments.value.length
-      if (isNews && modeId.peek() === SERVER) modeId.value = before
+      if (isNews && !isOnStage(modeId.peek())) modeId.value = before
     }),
   ]
   return () => {
@@ -100,7 +101,7 @@ function useStatus(): void {
   const engine = model.value && engineOf(model.value.id)
   // A model that was just fetched is not in the status that the server computed a moment ago.
   const isOpen = model.value !== null && (engine === null || isUnderWay(engine.examination))
-  const isLookedAt = modeId.value === SERVER || isOpen
+  const isLookedAt = modeId.value === 'server' || isOpen
   useSignalEffect(() => {
     if (models.value.length > 0) void askStatus()
   })

@@ -18,6 +18,8 @@ export interface Mode {
   readonly marks: ReadonlySignal<readonly Mark[]>
   readonly clips: ReadonlySignal<readonly Clip[]>
   readonly tool: ReadonlySignal<StageTool | null>
+  /** Whether it is about the media on the stage; true by default. */
+  readonly hasStage?: boolean
   /** What keys do in this mode alone. */
   readonly keys?: ReadonlySignal<readonly Shortcut[]>
 }
@@ -26,8 +28,10 @@ const multilook = lateMode(() => import('./multilook/multilook-mode.ts'))
 const decisions = lateMode(() => import('./decisions/decisions-mode.ts'))
 const detect = lateMode(() => import('./detect/detect-mode.ts'))
 const structure = lateMode(() => import('./structure/structure-mode.ts'))
+const watch = lateMode(() => import('./watch/watch-mode.ts'))
 const server = lateMode(() => import('./server-status/server-mode.ts'))
-for (const [name, { open }] of Object.entries({ multilook, decisions, detect, structure })) loadForSessions(name, open)
+for (const [name, { open }] of Object.entries({ multilook, decisions, detect, structure, watch }))
+  loadForSessions(name, open)
 
 /** News of the server for all modes. */
 export const ServerNews = server.News
@@ -38,5 +42,6 @@ export const MODES: readonly [Mode, ...Mode[]] = [
   { id: 'decisions', title: 'Decisions', icon: 'decide', ...decisions },
   { id: 'detect', title: 'Detect', icon: 'detect', ...detect },
   { id: 'structure', title: 'Structure', icon: 'structure', ...structure },
-  { id: 'server', title: 'Server', icon: 'server', ...server },
+  { id: 'watch', title: 'Watch', icon: 'watch', hasStage: false, ...watch },
+  { id: 'server', title: 'Server', icon: 'server', hasStage: false, ...server },
 ]

@@ -4,7 +4,7 @@ import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, vio
 import { FakeEngine } from '../support/fake-engine.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
-const MODES = ['Ask', 'Multilook', 'Decisions', 'Detect', 'Structure', 'Server']
+const MODES = ['Ask', 'Multilook', 'Decisions', 'Detect', 'Structure', 'Watch', 'Server']
 
 describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
   let server: TestServer
@@ -14,7 +14,11 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
 
   beforeAll(async () => {
     await prepareStudio()
-    server = await startTestServer({ startEngine: async () => engine })
+    server = await startTestServer({
+      startEngine: async () => engine,
+      // A database of its own: it is not to run the watches of other tests.
+      environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '2' },
+    })
   })
   afterEach(() => studio?.close())
   afterAll(async () => {

@@ -55,7 +55,7 @@ function Thumbnail({ file }: { readonly file: StoredFile }) {
       forget()
     }
   }, [file.id])
-  const url = thumbnails.value.get(file.id) ?? ''
+  const url = thumbnails.urls.value.get(file.id) ?? ''
   return (
     <span ref={box} class="file-thumb">
       {url === '' ? <Icon name={kindOfName(file.filename) ?? 'folder'} size={20} /> : <img src={url} alt="" />}

@@ -4,7 +4,7 @@ import { callBlob, callJson } from '../server/call.ts'
 import { type Failure, toFailure } from '../server/failure.ts'
 import { download } from '../widgets/download.ts'
 import type { FilePage, StoredFile } from './file-body.ts'
-import { makeThumbnail } from './thumbnails.ts'
+import { thumbnails } from './thumbnails.ts'
 
 const PAGE = 20
 
@@ -64,7 +64,7 @@ function uploadFile(file: File): Promise<void> {
       form.set('purpose', 'vision')
       form.set('file', file, file.name)
       const stored = await callJson<StoredFile>('/v1/files', { method: 'POST', body: form })
-      await makeThumbnail(stored.id, file)
+      await thumbnails.make(stored.id, file)
       files.value = [stored, ...(files.value ?? []).filter(({ id }) => id !== stored.id)]
       filesNote.value = `${file.name} is uploaded.`
     },

@@ -50,7 +50,9 @@ export function focusDraft(): boolean {
 }
 
 function firstField(): HTMLElement | null {
-  return document.querySelector('.panel :is(textarea, input:not([type="checkbox"], [type="radio"], [type="range"]))')
+  return document.querySelector(
+    '.panel :is(textarea, input:not([type="checkbox"], [type="radio"], [type="range"], [type="file"]))',
+  )
 }
 
 function isText(target: EventTarget | null): boolean {

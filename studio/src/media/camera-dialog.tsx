@@ -4,6 +4,7 @@ import { Button } from '../widgets/button.tsx'
 import { useModal } from '../widgets/modal.ts'
 import { Notice } from '../widgets/notice.tsx'
 import { bring } from './attachments.ts'
+import { openCamera, sentenceFor } from './camera.ts'
 
 const QUALITY = 0.92
 let taken = 0
@@ -91,37 +92,8 @@ export function CameraDialog({ onClose }: { readonly onClose: () => void }) {
   )
 }
 
-/** @returns null when the dialog was closed meanwhile. @throws DOMException; TypeError where pages may not ask */
-async function openCamera(deviceId: string, gone: AbortSignal): Promise<MediaStream | null> {
-  const wanted = { width: { ideal: 1920 }, height: { ideal: 1080 } }
-  const video = deviceId === '' ? wanted : { ...wanted, deviceId: { exact: deviceId } }
-  const stream = await navigator.mediaDevices.getUserMedia({ video })
-  const stop = () => {
-    for (const track of stream.getTracks()) track.stop()
-  }
-  if (gone.aborted) {
-    stop()
-    return null
-  }
-  gone.addEventListener('abort', stop, { once: true })
-  return stream
-}
-
 function pictureOf(view: HTMLVideoElement): Promise<Blob> {
   const canvas = new OffscreenCanvas(view.videoWidth, view.videoHeight)
   canvas.getContext('2d')!.drawImage(view, 0, 0)
   return canvas.convertToBlob({ type: 'image/jpeg', quality: QUALITY })
-}
-
-const SENTENCES: Readonly<Record<string, string>> = {
-  NotAllowedError: 'The browser blocks the camera for this page. Allow it in the address bar, then try again.',
-  NotFoundError: 'No camera was found.',
-  OverconstrainedError: 'This camera is no longer connected.',
-  NotReadableError: 'Another program is using the camera.',
-  // Without TLS, browsers hide all cameras from pages of other machines.
-  TypeError: 'Browsers allow the camera only on pages that are served over HTTPS or from this machine.',
-}
-
-function sentenceFor(error: unknown): string {
-  return SENTENCES[(error as Error).name] ?? `The camera does not work: ${(error as Error).message}`
 }

@@ -1,17 +1,17 @@
 import { effect, signal } from '@preact/signals'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from '../widgets/history.ts'
 import { bytesText, countText, durationText, rateText, shareText } from '../widgets/quantities.ts'
-import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from './history.ts'
-import { Sparkline } from './sparkline.tsx'
+import { Sparkline } from '../widgets/sparkline.tsx'
 import { stateText } from './state-text.ts'
 import { askStatus, status, statusFailure } from './status.ts'
 import type { EngineStatus, ServerStatus } from './status-body.ts'
 
 /** The last few minutes, as far as somebody looked. */
-const samples = signal<readonly Sample[]>([])
+const samples = signal<readonly Sample<ServerStatus>[]>([])
 effect(() => {
   if (status.value === null) return
-  samples.value = withSample(samples.peek(), { at: performance.now(), status: status.value })
+  samples.value = withSample(samples.peek(), { at: performance.now(), state: status.value })
 })
 
 interface Figure {
@@ -104,7 +104,7 @@ export function LoadSection() {
 interface FigureTileProps {
   readonly figure: Figure
   readonly now: ServerStatus
-  readonly samples: readonly Sample[]
+  readonly samples: readonly Sample<ServerStatus>[]
 }
 
 function FigureTile({ figure: { title, of, text, aside, ceiling }, now, samples }: FigureTileProps) {

@@ -18,7 +18,7 @@ export interface ServerStatus {
   readonly engines: readonly EngineStatus[]
 }
 
-export type Scope = 'inference' | 'files' | 'admin'
+export type Scope = 'inference' | 'files' | 'admin' | 'watch'
 
 /** What the doctor found out about a model after it was pulled. */
 export interface Examination {

@@ -8,8 +8,9 @@ import type { ErrorBody } from './wire.ts'
 
 interface CallOptions {
   readonly method?: 'GET' | 'POST' | 'DELETE'
-  /** Sent as JSON; a form is sent as it is. */
-  readonly body?: object | FormData
+  /** Sent as JSON; a form or bytes are sent as they are. */
+  readonly body?: object | FormData | Blob
+  readonly headers?: Readonly<Record<string, string>>
   /** What the response should be: `text/event-stream`. */
   readonly accept?: string
   readonly signal?: AbortSignal
@@ -71,25 +72,38 @@ export async function* callEvents<Event extends { readonly error?: ErrorBody }>(
   }
 }
 
+/**
+ * Calls an endpoint that answers with Server-Sent Events of JSON for as long as it can, and yields each. It ends when the
+ * server ends it. The request drawer does not show it.
+ * @throws Failure, also when the connection breaks.
+ */
+export async function* callEndless<Event>(path: string, options: CallOptions): AsyncGenerator<Event> {
+  const response = await send(path, { accept: 'text/event-stream', ...options }, () => {})
+  for await (const data of readEvents(bytesOf(response))) yield JSON.parse(data) as Event
+}
+
 function note(path: string, { method = 'GET', body, accept, noted = method === 'POST' }: CallOptions): Done {
-  if (!noted || body instanceof FormData) return () => {}
+  if (!noted || isRaw(body)) return () => {}
   return noteExchange({ method, path, accept: accept ?? null, body })
+}
+
+function isRaw(body: CallOptions['body']): body is FormData | Blob {
+  return body instanceof FormData || body instanceof Blob
 }
 
 async function send(
   path: string,
-  { method = 'GET', body, accept, signal }: CallOptions,
+  { method = 'GET', body, accept, signal, headers: own }: CallOptions,
   done: Done,
 ): Promise<Response> {
-  const isForm = body instanceof FormData
   const given = key.value
-  const headers: Record<string, string> = { authorization: `Bearer ${given}` }
+  const headers: Record<string, string> = { ...own, authorization: `Bearer ${given}` }
   if (accept !== undefined) headers.accept = accept
-  if (body !== undefined && !isForm) headers['content-type'] = 'application/json'
+  if (body !== undefined && !isRaw(body)) headers['content-type'] = 'application/json'
   const response = await fetch(path, {
     method,
     headers,
-    ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: isRaw(body) ? body : JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   }).catch((error: unknown) => {
     done({ status: 0, response: null })

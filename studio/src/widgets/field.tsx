@@ -1,5 +1,47 @@
 import { useId } from 'preact/hooks'
 
+/** What the server says is wrong with a field, below it. */
+function FieldFault({ id, fault }: { readonly id: string; readonly fault: string | null | undefined }) {
+  if (fault === null || fault === undefined) return null
+  return (
+    <p id={`${id}-fault`} class="field-fault" role="alert">
+      {fault}
+    </p>
+  )
+}
+
+function faultProps(id: string, fault: string | null | undefined) {
+  return fault === null || fault === undefined ? {} : { 'aria-invalid': true, 'aria-describedby': `${id}-fault` }
+}
+
+interface LineFieldProps {
+  readonly label: string
+  readonly value: string
+  readonly placeholder?: string
+  readonly fault?: string | null
+  onInput(value: string): void
+}
+
+/** Text of one line. */
+export function LineField({ label, value, placeholder, fault, onInput }: LineFieldProps) {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        type="text"
+        value={value}
+        placeholder={placeholder}
+        autocomplete="off"
+        {...faultProps(id, fault)}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+      <FieldFault id={id} fault={fault} />
+    </div>
+  )
+}
+
 interface TextFieldProps {
   readonly label: string
   readonly value: string
@@ -35,10 +77,11 @@ interface NumberFieldProps {
   readonly max: number
   readonly step: number
   readonly placeholder?: string
+  readonly fault?: string | null
   onInput(value: number | null): void
 }
 
-export function NumberField({ label, value, onInput, ...rest }: NumberFieldProps) {
+export function NumberField({ label, value, fault, onInput, ...rest }: NumberFieldProps) {
   const id = useId()
   return (
     <div class="field">
@@ -48,11 +91,13 @@ export function NumberField({ label, value, onInput, ...rest }: NumberFieldProps
         type="number"
         value={value ?? ''}
         {...rest}
+        {...faultProps(id, fault)}
         onInput={(event) => {
           const given = event.currentTarget.valueAsNumber
           onInput(Number.isNaN(given) ? null : given)
         }}
       />
+      <FieldFault id={id} fault={fault} />
     </div>
   )
 }

@@ -9,6 +9,7 @@ const PATHS = {
   look: 'M4 6h16M4 12h16M4 18h10',
   decide: 'M5 20v-9M12 20V4M19 20v-5',
   detect: 'M4 8V4h4M16 4h4v4M20 16v4h-4M8 20H4v-4M9 9h6v6H9z',
+  watch: 'M2 12c2.5-4.5 6-7 10-7s7.5 2.5 10 7c-2.5 4.5-6 7-10 7s-7.5-2.5-10-7zM12 9a3 3 0 1 0 .01 0z',
   structure: 'M9 4c-3 0-3 2-3 4s0 4-2 4c2 0 2 2 2 4s0 4 3 4M15 4c3 0 3 2 3 4s0 4 2 4c-2 0-2 2-2 4s0 4-3 4',
   server: 'M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01',
   code: 'M8 7l-5 5 5 5M16 7l5 5-5 5',

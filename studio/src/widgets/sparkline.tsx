@@ -9,6 +9,8 @@ interface SparklineProps {
   readonly span: number
   /** Value of the upper edge. */
   readonly ceiling: number
+  /** Values that lines are drawn at, from the left edge to the right one. */
+  readonly levels?: readonly number[]
   /** What a screen reader says. */
   readonly label: string
 }
@@ -19,14 +21,14 @@ const HEIGHT = 44
 const INSET = 1
 
 /** A figure over the last minutes: a line over its area, from the left edge to now. */
-export function Sparkline({ pieces, until, span, ceiling, label }: SparklineProps) {
-  const place = ({ at, value }: Point) => {
-    const x = WIDTH * (1 - (until - at) / span)
-    const y = INSET + (HEIGHT - 2 * INSET) * (1 - Math.min(1, value / ceiling))
-    return `${x.toFixed(1)},${y.toFixed(1)}`
-  }
+export function Sparkline({ pieces, until, span, ceiling, levels = [], label }: SparklineProps) {
+  const height = (value: number) => (INSET + (HEIGHT - 2 * INSET) * (1 - Math.min(1, value / ceiling))).toFixed(1)
+  const place = ({ at, value }: Point) => `${(WIDTH * (1 - (until - at) / span)).toFixed(1)},${height(value)}`
   return (
     <svg class="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+      {levels.map((level) => (
+        <path key={level} class="level" d={`M0 ${height(level)}H${WIDTH}`} />
+      ))}
       {pieces.map((points) => {
         const line = points.map(place)
         const [first, last] = [line[0]!, line.at(-1)!]

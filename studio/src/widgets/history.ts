@@ -1,10 +1,8 @@
-import type { ServerStatus } from './status-body.ts'
-
-/** The status at one moment. */
-export interface Sample {
+/** What was known at one moment. */
+export interface Sample<State> {
   /** In milliseconds, of a clock that does not jump. */
   readonly at: number
-  readonly status: ServerStatus
+  readonly state: State
 }
 
 /** How far back the charts go: to the first sample, but neither less nor more than these. */
@@ -14,13 +12,13 @@ const MOST_SPAN_MS = 5 * 60_000
 const GAP_MS = 10_000
 
 /** The samples with a new one, without those that are too old to be shown. */
-export function withSample(samples: readonly Sample[], sample: Sample): readonly Sample[] {
+export function withSample<State>(samples: readonly Sample<State>[], sample: Sample<State>): readonly Sample<State>[] {
   const first = samples.findIndex(({ at }) => at >= sample.at - MOST_SPAN_MS)
   return [...(first === -1 ? [] : samples.slice(first)), sample]
 }
 
 /** The time that the charts show, in milliseconds. */
-export function spanOf(samples: readonly Sample[]): number {
+export function spanOf(samples: readonly Sample<unknown>[]): number {
   const [first, last] = [samples[0], samples.at(-1)]
   return Math.max(LEAST_SPAN_MS, first && last ? last.at - first.at : 0)
 }
@@ -31,11 +29,11 @@ export interface Point {
 }
 
 /** A figure over time, in pieces without gaps. What is null was not known then. */
-export function piecesOf(samples: readonly Sample[], figure: (status: ServerStatus) => number | null): Point[][] {
+export function piecesOf<State>(samples: readonly Sample<State>[], figure: (state: State) => number | null): Point[][] {
   const pieces: Point[][] = []
   let last: Point | null = null
-  for (const { at, status } of samples) {
-    const value = figure(status)
+  for (const { at, state } of samples) {
+    const value = figure(state)
     if (value === null) {
       last = null
       continue

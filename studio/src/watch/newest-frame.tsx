@@ -1,0 +1,43 @@
+import { useSignal, useSignalEffect } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { callBlob } from '../server/call.ts'
+import { Icon } from '../widgets/icon.tsx'
+import { samples } from './pushing.ts'
+import { pathOf } from './watches.ts'
+import type { Watch } from './wire.ts'
+
+/** The frame that the watch has looked at last, of any client. */
+export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }) {
+  const url = useSignal<string | null>(null)
+  const isAsking = useSignal(false)
+  const ask = async () => {
+    if (isAsking.peek()) return
+    isAsking.value = true
+    // One that was too large is not kept.
+    const blob = await callBlob(`${pathOf(id)}/frame`).catch(() => null)
+    isAsking.value = false
+    if (blob === null) return
+    if (url.peek() !== null) URL.revokeObjectURL(url.peek()!)
+    url.value = URL.createObjectURL(blob)
+  }
+  const hasFrame = counts !== null && counts.looks > 0
+  useEffect(() => {
+    if (hasFrame) void ask()
+  }, [hasFrame])
+  useSignalEffect(() => {
+    if (samples.value.length > 0) void ask()
+  })
+  useEffect(
+    () => () => {
+      if (url.peek() !== null) URL.revokeObjectURL(url.peek()!)
+    },
+    [],
+  )
+  if (url.value !== null) return <img class="watch-view" src={url.value} alt="The newest frame" />
+  return (
+    <div class="watch-view watch-no-view">
+      <Icon name="watch" size={32} />
+      <p>No frame yet. Use the camera of this computer, or a video.</p>
+    </div>
+  )
+}

@@ -1,0 +1,62 @@
+import type { LookAnswer } from '../../../src/watches/question-value.ts'
+import type { WatchQuestion } from '../../../src/watches/watch-settings.ts'
+
+/** A watch, as `/v1/watches` describes it. */
+export interface Watch {
+  readonly id: string
+  readonly model: string
+  readonly name: string | null
+  /** Looks in a second, at most. */
+  readonly fps: number
+  readonly questions: readonly WatchQuestion[]
+  readonly status: 'starting' | 'running' | 'paused' | 'offline' | 'waiting'
+  readonly reason: string | null
+  readonly last_seq: number
+  /** Null while the server does not run it. */
+  readonly counts: {
+    readonly looks: number
+    readonly failed: number
+    readonly dropped: { readonly busy: number; readonly rate: number; readonly still: number }
+  } | null
+}
+
+interface Span {
+  readonly from: string
+  readonly to: string
+}
+
+/** What a watch tells. Times are ISO 8601. */
+export interface WatchEvent {
+  readonly object: 'event'
+  readonly type: string
+  readonly created_at: number
+  readonly data: {
+    /** From 1, without gaps. */
+    readonly seq: number
+    /** The same for the start and the end of one event. */
+    readonly happening?: string
+    readonly question?: string
+    readonly reason?: string | null
+    readonly started_at?: string
+    readonly ended_at?: string | null
+    readonly peak_probability?: number
+    readonly gaps?: readonly Span[]
+    readonly frame?: { readonly width: number; readonly height: number; readonly file_id: string | null } | null
+    readonly box?: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
+    readonly from?: string
+    readonly to?: string
+  }
+}
+
+/** A look, while it is followed. It has no number, and is not kept. */
+export interface WatchLook {
+  readonly object: 'look'
+  readonly answers: readonly LookAnswer[]
+}
+
+/** What a frame that was pushed gets. */
+export interface FrameReply {
+  readonly frame: number
+  readonly dropped?: 'busy' | 'rate' | 'still'
+  readonly answers?: readonly LookAnswer[]
+}

@@ -1,0 +1,316 @@
+import { randomBytes } from 'node:crypto'
+import type { Locator, Page } from 'playwright-core'
+import sharp from 'sharp'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Accounts } from '../../src/accounts/accounts.ts'
+import type { Scope } from '../../src/accounts/api-key.ts'
+import { Database } from '../../src/storage/database.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  type StudioPageOptions,
+  scriptErrors,
+  violationsOf,
+} from '../support/browser.ts'
+import { jsonOf, type TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
+import { makeVideo } from '../support/video.ts'
+
+const SIZE = { width: 480, height: 360 }
+const CIRCLE = { left: 94, top: 199, right: 206, bottom: 311 }
+const QUESTION = 'Is there a red circle?'
+/** Seconds in the video at which there is one, and none. */
+const SEEN = 90
+const UNSEEN = 30
+
+interface WatchEvent {
+  readonly type: string
+  readonly data: { readonly seq: number; readonly happening?: string; readonly box?: Record<string, number> | null }
+}
+
+describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
+  let server: TestServer
+  let database: Database
+  let studio: StudioPage
+  let page: Page
+  let key: string
+  let video: { name: string; mimeType: string; buffer: Buffer }
+
+  beforeAll(async () => {
+    await prepareStudio()
+    // A database of its own: servers of other tests are not to run its watches.
+    server = await startShippedServer({ environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8' } })
+    database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
+    const frames = await Promise.all(
+      [false, true, true].map(async (hasCircle) => ({ ...SIZE, data: await pixels(hasCircle) })),
+    )
+    const buffer = await makeVideo({ format: 'webm', frames, times: [0, 60_000, 119_900], interval: 1 })
+    video = { name: 'door.webm', mimeType: 'video/webm', buffer }
+  })
+  afterEach(() => studio?.close())
+  afterAll(async () => {
+    await closeBrowser()
+    await database?.close()
+    await server?.close()
+  })
+
+  /** Of an organisation of its own. */
+  async function newKey(scopes?: readonly Scope[]): Promise<string> {
+    const accounts = new Accounts(database)
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    await accounts.createOrganisation(organisation, {})
+    return (await accounts.createKey({ organisation, ...(scopes && { scopes }) })).key
+  }
+
+  async function open(options: StudioPageOptions = {}): Promise<void> {
+    key = await newKey()
+    studio = await openStudio(server.url, { key, ...options })
+    page = studio.page
+    await mode('Watch')
+  }
+  const mode = (name: string) => page.getByRole('navigation', { name: 'Modes' }).getByRole('button', { name }).click()
+  const press = (name: string) => page.locator('#panel').getByRole('button', { name, exact: true }).click()
+  const events = () => page.locator('.watch-event')
+  const view = () => page.locator('video.watch-view')
+
+  /** Holds the video at a time, whose frame goes on being sent. */
+  async function hold(seconds: number): Promise<void> {
+    await view().evaluate((one, at) => {
+      const video = one as unknown as { pause(): void; currentTime: number }
+      video.pause()
+      video.currentTime = at
+    }, seconds)
+  }
+
+  const ask = (path: string, init: RequestInit = {}) =>
+    fetch(`${server.url}/v1/watches${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    })
+
+  /** Registers a watch without the page. */
+  async function made(name: string): Promise<string> {
+    const rule = { for_seconds: 0, clear_seconds: 0 }
+    const question = { name: QUESTION, type: 'predicate', instructions: QUESTION, event: rule }
+    const body = {
+      model: 'service-mk1.5',
+      name,
+      source: { type: 'push' },
+      fps: 10,
+      motion: null,
+      questions: [question],
+    }
+    const response = await ask('', { method: 'POST', body: JSON.stringify(body) })
+    expect(response.status).toBe(201)
+    return (await jsonOf<{ id: string }>(response)).id
+  }
+
+  /** Pushes a picture until it is looked at. */
+  async function look(id: string, hasCircle: boolean): Promise<void> {
+    const raw = { ...SIZE, channels: 3 } as const
+    const body = new Uint8Array(
+      await sharp(await pixels(hasCircle), { raw })
+        .png()
+        .toBuffer(),
+    )
+    const push = async () => (await ask(`/${id}/frames?wait=true`, { method: 'POST', body })).status
+    await expect.poll(push, { interval: 50 }).toBe(200)
+  }
+
+  test('a watch is made, sees something begin and end in a video, and knows it after a reload', async () => {
+    await open()
+    await page.getByLabel('Name', { exact: true }).fill('Door')
+    const question = page.getByRole('textbox', { name: 'Question 1', exact: true })
+    await question.fill(QUESTION)
+    await page.getByLabel(/^Box around/).fill('red circle')
+    await page.getByText('Starts at 0.7 for 2 s').click()
+    await page.getByLabel('Seconds to start').fill('0')
+    await page.getByLabel('Seconds to end').fill('0')
+    expect(await violationsOf(page)).toEqual([])
+    await question.press('Control+Enter')
+
+    await page.getByRole('heading', { name: 'Door' }).waitFor()
+    await page.getByText('No events yet.').waitFor()
+    await page.getByLabel('Video to push').setInputFiles(video)
+    await hold(SEEN)
+    await events()
+      .filter({ hasText: /started/ })
+      .waitFor()
+    const chart = page.getByRole('list', { name: 'Questions' }).getByRole('listitem')
+    await chart.filter({ hasText: /On since/ }).waitFor()
+    expect(await chart.locator('strong').innerText()).toMatch(/^9\d/)
+    expect(await chart.locator('.level').count()).toBe(2)
+    expect(await violationsOf(page)).toEqual([])
+    await hold(UNSEEN)
+    await events()
+      .filter({ hasText: /started .* ended/ })
+      .waitFor()
+    await chart.filter({ hasText: 'Not now' }).waitFor()
+    await page.getByText('Online').first().waitFor()
+    await press('Stop')
+    // A video that is dropped goes to the watch, too.
+    const bytes = video.buffer.toString('base64')
+    await page.evaluate(`{
+      const dataTransfer = new DataTransfer()
+      const bytes = Uint8Array.from(atob('${bytes}'), (one) => one.charCodeAt(0))
+      dataTransfer.items.add(new File([bytes], 'dropped.webm', { type: 'video/webm' }))
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+    }`)
+    await page.getByLabel('dropped.webm').waitFor()
+    await press('Stop')
+
+    const [{ id }] = (await jsonOf<{ data: [{ id: string }] }>(await ask(''))).data
+    const { data } = await jsonOf<{ data: WatchEvent[] }>(await ask(`/${id}/events`))
+    const box = data[0]!.data.box!
+    await page.reload()
+    await page.locator('.watch-event .mark rect').waitFor()
+    expect(await events().count()).toBe(new Set(data.flatMap((one) => one.data.happening ?? [])).size)
+    const drawn = await page
+      .locator('.watch-event .mark rect')
+      .first()
+      .evaluate((one) => ['x', 'y', 'width', 'height'].map((side) => Number(one.getAttribute(side))))
+    const { left, top, right, bottom } = box as Record<keyof typeof CIRCLE, number>
+    for (const [i, side] of [left * 480, top * 360, (right - left) * 480, (bottom - top) * 360].entries()) {
+      expect(drawn[i]).toBeCloseTo(side, 3)
+    }
+    // The box is where the circle is.
+    expect(Math.abs(left * 480 - CIRCLE.left) + Math.abs(bottom * 360 - CIRCLE.bottom)).toBeLessThan(60)
+    await page
+      .getByRole('button', { name: /^Enlarge/ })
+      .first()
+      .click()
+    await page.getByRole('dialog').locator('.mark rect').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await page.keyboard.press('Escape')
+
+    await press('Delete')
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete it' }).click()
+    await page.getByRole('heading', { name: 'New watch' }).waitFor()
+    expect((await jsonOf<{ data: object[] }>(await ask(''))).data).toEqual([])
+    expect(studio.errors).toEqual([])
+  })
+
+  test('what the server does not accept is said at its field, which has the focus', async () => {
+    await open({ colorScheme: 'dark' })
+    /** @returns what is said of the field that has the focus. */
+    const faultOf = async (field: Locator) => {
+      await expect.poll(() => field.evaluate((one) => one.matches('[aria-invalid]:focus'))).toBe(true)
+      const id = await field.getAttribute('aria-describedby')
+      return page.locator(`[id="${id}"]`).innerText()
+    }
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
+    const fps = page.getByLabel('Looks per second, at most')
+    await fps.fill('50')
+    await press('Create the watch')
+    expect(await faultOf(fps)).toMatch(/10/)
+    expect(await violationsOf(page)).toEqual([])
+    await fps.fill('1')
+    await page.getByText('Starts at 0.7 for 2 s').click()
+    const below = page.getByLabel('Ends below')
+    await below.fill('0.9')
+    await page.getByText('Starts at 0.7 for 2 s').click()
+    await press('Create the watch')
+    expect(await faultOf(below)).toBe("Expected less than 'above', which is 0.7")
+    await below.fill('0.4')
+    // The second question is that of the first.
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).press('Enter')
+    await page.getByRole('textbox', { name: 'Question 2', exact: true }).fill(QUESTION)
+    await press('Create the watch')
+    const second = page.locator('.question-row').nth(1)
+    await second.getByRole('alert').filter({ hasText: 'Another question has this name' }).waitFor()
+    await second.getByRole('button', { name: 'Remove question 2' }).click()
+    await press('Create the watch')
+    await page.getByRole('heading', { name: QUESTION }).waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('a stream that breaks goes on where it was, and shows no event twice', async () => {
+    key = await newKey()
+    const id = await made('Gate')
+    for (const hasCircle of [true, false, true]) await look(id, hasCircle)
+    const { data } = await jsonOf<{ data: WatchEvent[] }>(await ask(`/${id}/events`))
+    studio = await openStudio(server.url, { key })
+    page = studio.page
+    const lines = (told: readonly WatchEvent[]) =>
+      told.map((event) => `id: ${event.data.seq}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+    const connections: (string | undefined)[] = []
+    await page.route('**/stream?*', (route) => {
+      connections.push(route.request().headers()['last-event-id'])
+      if (connections.length > 2) return route.continue()
+      // The first two events twice; then one that has been told already.
+      const told = connections.length === 1 ? [...data.slice(0, 2), ...data.slice(0, 2)] : data.slice(1, 2)
+      return route.fulfill({ contentType: 'text/event-stream', body: lines(told) })
+    })
+    await mode('Watch')
+    await expect.poll(() => events().count()).toBe(2)
+    await look(id, false)
+    await expect.poll(() => events().filter({ hasText: 'ended' }).count()).toBe(2)
+    expect(await events().count()).toBe(2)
+    expect(connections.slice(0, 3)).toEqual([undefined, String(data[1]!.data.seq), String(data[1]!.data.seq)])
+    // Frames that others push are shown too.
+    await page.getByRole('img', { name: 'The newest frame' }).waitFor()
+    await page.getByRole('img', { name: /looks: now/ }).waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test('the camera is looked through until the page is left', async () => {
+    await open({ permissions: ['camera'], width: 390, height: 844 })
+    let frames = 0
+    page.on('request', (request) => {
+      if (request.url().includes('/frames')) frames++
+    })
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill('Is there a clock?')
+    await press('Create the watch')
+    await press('Use the camera')
+    await page.getByText(/^Frame (?!1:)\d+: /).waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
+    const camera = await view().evaluateHandle((one) => {
+      const { srcObject } = one as unknown as { srcObject: { getTracks(): { readyState: string }[] } }
+      return srcObject.getTracks()[0]!
+    })
+    await mode('Ask')
+    await expect.poll(() => camera.evaluate((track) => track.readyState)).toBe('ended')
+    const sent = frames
+    await mode('Watch')
+    await page.getByRole('button', { name: 'Use the camera' }).waitFor()
+    expect(frames).toBe(sent)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('one click shows a watch at work, in any browser that may use watches', async () => {
+    await open({ colorScheme: 'dark', width: 390, height: 844, hasTouch: true })
+    await press('Try it with a sample')
+    await events()
+      .filter({ hasText: /started .* ended/ })
+      .first()
+      .waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    // Playing, the sample begins again.
+    await expect.poll(() => events().count()).toBeGreaterThan(1)
+    await press('Pause')
+    await page.getByText(/The watch is paused/).waitFor()
+    await page.getByText('Paused').first().waitFor()
+    await press('Resume')
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('a key without the scope learns how to get one', async () => {
+    studio = await openStudio(server.url, { key: await newKey(['inference']) })
+    page = studio.page
+    await mode('Watch')
+    await page.getByText('This key may not use watches').waitFor()
+    await page.getByText('lookout keys create --scopes inference,files,watch').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    expect(studio.errors).toEqual([])
+  })
+})
+
+async function pixels(hasCircle: boolean): Promise<Buffer> {
+  const circle = hasCircle ? '<circle cx="150" cy="255" r="56" fill="#d81e1e"/>' : ''
+  const { width, height } = SIZE
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><rect width="100%" height="100%" fill="#f2efe6"/>${circle}</svg>`
+  return sharp(Buffer.from(svg)).removeAlpha().raw().toBuffer()
+}
