@@ -183,6 +183,21 @@ describe('events', () => {
     begins.resolve()
   })
 
+  test('a look that is made while the watch is paused ends with 503, and further frames with 409', async () => {
+    const client = await newClient()
+    const { id } = await client.made({ fps: 0.05 })
+    const begins = Promise.withResolvers<void>()
+    server.engine.script = { begins: begins.promise }
+    const reads = server.engine.readWorks.length
+    const pushed = client.ask('POST', `/${id}/frames?wait=true`, bright)
+    await expect.poll(() => server.engine.readWorks.length).toBeGreaterThan(reads)
+    expect((await client.ask('POST', `/${id}/pause`)).status).toBe(200)
+    const stopped = await pushed
+    expect([stopped.status, stopped.headers.get('retry-after')]).toEqual([503, '1'])
+    expect((await client.ask('POST', `/${id}/frames?wait=true`, bright)).status).toBe(409)
+    begins.resolve()
+  })
+
   test('a watch tells of silence and of pauses, and its events go on over them', async () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })

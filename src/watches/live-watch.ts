@@ -152,8 +152,10 @@ export class LiveWatch {
         const still = this.#stillAnswers(grey, moment)
         opened.resolve(still === null ? null : 'still')
         return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
-      } catch (error) {
-        if (error instanceof LateLook) return this.#noteLate(moment)
+      } catch (caught) {
+        if (caught instanceof LateLook) return this.#noteLate(moment)
+        const { aborted, reason } = this.#stop.signal
+        const error = aborted ? reason : caught
         opened.reject(error)
         await this.#noteFailure(error, moment)
         throw error
@@ -315,7 +317,7 @@ export class LiveWatch {
 
   /** Aborts a look that runs, and waits for its end. */
   async close(): Promise<void> {
-    this.#stop.abort()
+    this.#stop.abort(serviceUnavailable('The watch was stopped while the frame was looked at', 1))
     await this.#work
   }
 }

@@ -97,6 +97,7 @@ function HappeningItem({ row, watch }: { readonly row: HappeningRow; readonly wa
 const REASONS: Readonly<Record<string, readonly string[]>> = {
   gap: ['gone after a time in which nothing was seen'],
   changed: ['the question was changed'],
+  deleted: ['the watch was deleted'],
 }
 
 /** What is in the box; without that, the question. */

@@ -81,10 +81,12 @@ const GAPS: Readonly<Record<string, string>> = {
   silent: 'Nothing was seen, because no frames came',
 }
 
-function noteOf({ type, created_at, data: { seq, reason, question } }: WatchEvent): NoteRow | null {
+function noteOf({ type, created_at, data: { seq, reason, question, message } }: WatchEvent): NoteRow | null {
   const texts: Readonly<Record<string, string>> = {
     'watch.offline': 'Offline: no frames come',
     'watch.online': 'Online: frames come again',
+    'watch.failed': `Looks fail${message === undefined ? '' : `: ${message}`}`,
+    'watch.lagging': 'Fewer than half of the looks are made in time',
     'watch.gap': GAPS[reason ?? ''] ?? 'Nothing was seen for a while',
     'watch.event.suppressed': `${question ?? 'A question'}: 60 events in an hour; more are not told`,
   }

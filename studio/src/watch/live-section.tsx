@@ -11,7 +11,7 @@ import { NewestFrame } from './newest-frame.tsx'
 import { endPushing, lastFrame, pushFailure, pushFrames, pushWait } from './pushing.ts'
 import { QuestionCharts } from './question-charts.tsx'
 import { nextSource, type Source, sampleSource } from './source.ts'
-import type { Watch } from './wire.ts'
+import type { Dropped, Watch } from './wire.ts'
 
 /** Frames per second that can be chosen; a watch that looks less often drops the others. */
 const RATES = [0.2, 0.5, 1, 2, 5, 10]
@@ -235,7 +235,12 @@ function LiveFrame({ watch: { id }, source, rate, problem, onStop }: LiveFramePr
   )
 }
 
-const DROPPED = { still: 'nothing has moved', rate: 'not looked at: too early', busy: 'not looked at: busy' } as const
+const DROPPED: Readonly<Record<Dropped, string>> = {
+  still: 'nothing has moved',
+  rate: 'not looked at: too early',
+  busy: 'not looked at: busy',
+  late: 'not looked at: the model was busy',
+}
 
 /** What became of the last frame. */
 function FrameNote({ hasEnded, onStop }: { readonly hasEnded: boolean; readonly onStop: () => void }) {

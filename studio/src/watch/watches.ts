@@ -151,7 +151,9 @@ async function act(action: () => Promise<void>, retry: () => void): Promise<void
 
 /** How many frames were not looked at, for all reasons but that nothing had moved. */
 export function droppedOf({ counts }: Watch): number {
-  return counts === null ? 0 : counts.dropped.busy + counts.dropped.rate
+  if (counts === null) return 0
+  const { busy, late, rate } = counts.dropped
+  return busy + late + rate
 }
 
 export function titleOf({ name, questions }: Watch): string {

@@ -1,6 +1,8 @@
 import type { LookAnswer } from '../../../src/watches/question-value.ts'
 import type { WatchQuestion } from '../../../src/watches/watch-settings.ts'
 
+export type Dropped = 'busy' | 'late' | 'rate' | 'still'
+
 /** A watch, as `/v1/watches` describes it. */
 export interface Watch {
   readonly id: string
@@ -16,7 +18,7 @@ export interface Watch {
   readonly counts: {
     readonly looks: number
     readonly failed: number
-    readonly dropped: { readonly busy: number; readonly rate: number; readonly still: number }
+    readonly dropped: Readonly<Record<Dropped, number>>
   } | null
 }
 
@@ -45,6 +47,7 @@ export interface WatchEvent {
     readonly box?: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
     readonly from?: string
     readonly to?: string
+    readonly message?: string
   }
 }
 
@@ -57,6 +60,6 @@ export interface WatchLook {
 /** What a frame that was pushed gets. */
 export interface FrameReply {
   readonly frame: number
-  readonly dropped?: 'busy' | 'rate' | 'still'
+  readonly dropped?: Dropped
   readonly answers?: readonly LookAnswer[]
 }
