@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { detectResponse } from '../src/api/native/wire/detect.ts'
+import type { Leaf } from '../src/grounding/annotation.ts'
+import { DIALECTS, type DialectName } from '../src/grounding/dialects/dialects.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
-import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
+import { changedCard, type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/detect'
@@ -166,6 +168,56 @@ describe('confidence', () => {
     const { detections, categories } = await detect({ confidence: true }, { categories: ['cat'] })
     expect(detections).toMatchObject([{ confidence: 1 }])
     expect(categories).toEqual([{ mention: 'cat', complete: null }])
+  })
+})
+
+describe('in every dialect', () => {
+  const SCENE = { assets: 1, timed: false, image: { width: 512, height: 384 } }
+  const leaf = (kind: 'box' | 'point', ...corners: [x: number, y: number][]): Leaf => ({
+    ...{ kind: kind === 'box' ? 'point_box' : 'point', mention: 'cat' },
+    points: corners.map(([x, y]) => ({ x, y })),
+  })
+  const kinds = {
+    box: [leaf('box', [100, 200], [500, 600]), leaf('box', [600, 250], [900, 700])],
+    point: [leaf('point', [300, 400]), leaf('point', [700, 500])],
+  }
+
+  test.each(Object.keys(DIALECTS) as DialectName[])('%s: what is likely beside a coordinate shows', async (dialect) => {
+    const { detection, formats } = DIALECTS[dialect]
+    const outputs = (['box', 'point'] as const).filter((one) => formats.includes(one))
+    const other = await changedCard(({ decision: _decision, detection: _detection, namesAssets: _names, ...card }) => ({
+      ...card,
+      dialect,
+      serves: card.serves.map((served) => ({ ...served, outputFormats: outputs })),
+    }))
+    const models = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: other.path } })
+    try {
+      for (const kind of outputs) {
+        const written = detection.answer(kinds[kind], SCENE)
+        const [, second] = [...written.matchAll(detection.form(kind, SCENE).object)]
+        const [[from]] = second!.indices!.slice(1) as [[number, number]]
+        // The second object may as well begin far away.
+        const another = [{ text: '9', mass: 0.25 }]
+        models.engine.script = {
+          texts: [...written],
+          alternatives: (_text, before) => (before.length === from ? another : []),
+        }
+        const config = { confidence: true, evidence: true, output: kind }
+        const response = await models.post(PATH, body(config, { categories: ['cat'] }))
+        expect(response.status, await response.clone().text()).toBe(200)
+        const { detections, confidence } = await jsonOf<Answer>(response)
+        const [sure, unsure] = detections.map(({ evidence }) => evidence as { near: number; mean: number })
+        expect(detections).toHaveLength(2)
+        expect(sure).toMatchObject({ near: near(1), mean: near(1) })
+        expect(unsure!.near, written).toBeLessThan(1)
+        expect(unsure!.mean, written).toBeLessThan(1)
+        expect(detections[0]!.confidence).toBeGreaterThan(detections[1]!.confidence!)
+        expect(confidence).toEqual({ calibrated: false })
+      }
+    } finally {
+      await models.close()
+      await other.remove()
+    }
   })
 })
 
