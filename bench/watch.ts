@@ -19,6 +19,8 @@ const CHAT_TOKENS = 16
 const TEXT_WORDS = 200
 /** Most chats come while a look is made, at any moment of it. */
 const BETWEEN_CHATS_MS = { least: 200, more: 400 }
+/** Of both kinds, with the pauses. */
+const MOST_SECONDS_PER_CHAT = 4
 const TICKS_PER_SECOND = 100
 /** Of the watch whose rate the server must not limit. */
 const FASTEST = 10
@@ -67,9 +69,15 @@ async function printChats(server: BenchServer, options: BenchOptions): Promise<v
       Camera.open(server, { questions: predicates(QUESTIONS), fps: 1, motion: null }),
     ),
   )
-  const frames = await movingFrames(30, 7)
+  const frames = await movingFrames(WATCHES * chats * MOST_SECONDS_PER_CHAT, 7)
   const stopping = new AbortController()
-  const pushing = watches.map((camera, index) => camera.push(frames, index / WATCHES, stopping.signal))
+  const pushing = watches.map((camera, index) =>
+    camera.push(
+      frames.filter((_, n) => n % WATCHES === index),
+      index / WATCHES,
+      stopping.signal,
+    ),
+  )
   await delay(2_000)
   const beside = await askAll()
   stopping.abort()
@@ -100,11 +108,11 @@ async function messageOf(kind: Kind, fresh: FreshText): Promise<Message> {
 
 async function printLooks(server: BenchServer, options: BenchOptions): Promise<void> {
   const looks = options.quick ? 10 : 40
-  const frames = await movingFrames(looks, 11)
   const rows: string[][] = []
   for (const questions of [1, 4, 16]) {
     const camera = await Camera.open(server, { questions: predicates(questions), fps: FASTEST, motion: null })
-    await camera.look(frames[0]!)
+    const [first, ...frames] = await movingFrames(1 + looks, 11 + questions)
+    await camera.look(first!)
     const before = await processorTicks(server.pid)
     const times: number[] = []
     for (const frame of frames) times.push(await camera.look(frame))
@@ -260,11 +268,17 @@ function placed(things: readonly Thing[], frame: number): Shape[] {
   return things.map((thing, index) => shapeOf(thing, index, things.length, frame))
 }
 
-/** Frames that all differ. */
-function movingFrames(count: number, seed: number): Promise<Buffer[]> {
+/** Frames that all differ, so that no cache helps. */
+async function movingFrames(count: number, seed: number): Promise<Buffer[]> {
   const random = new Random(seed)
   const things = drawnThings(4, random)
-  return Promise.all(Array.from({ length: count }, (_, frame) => draw(placed(things, frame), GROUNDS[frame % 4]!)))
+  const frames: Buffer[] = []
+  for (let frame = 0; frame < count; frame++) {
+    const hue = Math.floor(360 * random.next())
+    const ground = `hsl(${hue} ${20 + 20 * random.next()}% 90%)`
+    frames.push(await draw(placed(things, frame), ground))
+  }
+  return frames
 }
 
 function draw(shapes: readonly Shape[], ground: string): Promise<Buffer> {
@@ -311,12 +325,14 @@ class Camera {
     await this.#ask('POST', '/frames', { body: new Uint8Array(frame) })
   }
 
-  /** Sends a frame each second, until the signal. @param phase seconds before the first. */
+  /** Sends the frames, one each second, until the signal. @param phase seconds before the first. */
   async push(frames: readonly Buffer[], phase: number, signal: AbortSignal): Promise<void> {
     const started = performance.now() + phase * 1000
     for (let index = 0; !signal.aborted; index++) {
       await delay(Math.max(0, started + index * 1000 - performance.now()))
-      await this.send(frames[index % frames.length]!)
+      const frame = frames[index]
+      if (frame === undefined) throw new Error('The frames are used up.')
+      await this.send(frame)
     }
   }
 
