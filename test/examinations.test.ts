@@ -141,7 +141,7 @@ describe('after a pull', () => {
     // Work of its own, which counts for no organisation and gives way to all others.
     expect(held.works.length).toBeGreaterThan(10)
     expect(new Set(held.works.map(({ organisation, priority }) => `${organisation} ${priority}`))).toEqual(
-      new Set(['doctor true']),
+      new Set(['doctor background']),
     )
     expect(held.mostRunning).toBe(1)
     // No request has used it, so its memory is free again.
