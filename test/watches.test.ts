@@ -37,7 +37,7 @@ beforeAll(async () => {
   server = await startTestServer({
     // A database of its own: servers of other tests are not to run its watches.
     environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
-    watches: { beatMs: 20, silenceMs: 2_000, lagMs: 500 },
+    watches: { beatMs: 20, silenceMs: 5_000, lagMs: 500 },
   })
   database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
 })
@@ -357,7 +357,7 @@ describe('watches', () => {
         ...{ DATABASE_URL: '', LOOKOUT_DATA_DIR: server.directory },
         ...{ LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
       },
-      watches: { beatMs: 20, silenceMs: 2_000 },
+      watches: { beatMs: 20, silenceMs: 5_000 },
     })
     onTestFinished(() => second.close())
     second.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(reply === 'Yes.' ? 0.9 : 0.05)) }

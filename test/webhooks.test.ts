@@ -103,12 +103,14 @@ describe('webhooks', () => {
     const { client, watch, id } = await watching(hook, { secret: undefined })
     const secret = watch.webhook.secret!
     await happen(client, id)
-    await expect.poll(() => hook.eventsOf(id).length, { interval: 20 }).toBe(2)
-    const [first, second] = hook.received as [Received, Received]
+    // A machine that stands still makes gaps, which are told too.
+    const changes = () => hook.received.filter(({ event }) => event.type.startsWith('watch.event.'))
+    await expect.poll(() => changes().length, { interval: 20 }).toBe(2)
+    const [first, second] = changes() as [Received, Received]
     expect(await check(first, secret)).toEqual(first.event)
     expect(await check(second, secret)).toEqual(second.event)
     expect(first.headers).toMatchObject({ 'webhook-id': first.event.id, 'content-type': 'application/json' })
-    expect(hook.eventsOf(id)).toEqual(await client.changes(id))
+    expect([first.event, second.event]).toEqual(await client.changes(id))
 
     const tampered = { ...first, body: first.body.replace('lamp', 'door') }
     const replayed = { ...first, headers: { ...first.headers, 'webhook-timestamp': '1700000000' } }
