@@ -198,7 +198,7 @@ describe('events', () => {
     begins.resolve()
   })
 
-  test('a watch tells of silence and of pauses, and its events go on over them', async () => {
+  test('a watch reports silence and pauses, and its events continue across them', async () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()

@@ -1,9 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import type { Locator, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { Accounts } from '../../src/accounts/accounts.ts'
-import type { Scope } from '../../src/accounts/api-key.ts'
 import { Database } from '../../src/storage/database.ts'
 import {
   CHROMIUM,
@@ -18,6 +15,7 @@ import {
 import { jsonOf, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 import { makeVideo } from '../support/video.ts'
+import { newKey } from '../support/watch-client.ts'
 
 const SIZE = { width: 480, height: 360 }
 const CIRCLE = { left: 94, top: 199, right: 206, bottom: 311 }
@@ -57,16 +55,8 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await server?.close()
   })
 
-  /** Of an organisation of its own. */
-  async function newKey(scopes?: readonly Scope[]): Promise<string> {
-    const accounts = new Accounts(database)
-    const organisation = `test-${randomBytes(6).toString('hex')}`
-    await accounts.createOrganisation(organisation, {})
-    return (await accounts.createKey({ organisation, ...(scopes && { scopes }) })).key
-  }
-
   async function open(options: StudioPageOptions = {}): Promise<void> {
-    key = await newKey()
+    key = (await newKey(database)).key
     studio = await openStudio(server.url, { key, ...options })
     page = studio.page
     await mode('Watch')
@@ -228,7 +218,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
   })
 
   test('a stream that breaks goes on where it was, and shows no event twice', async () => {
-    key = await newKey()
+    key = (await newKey(database)).key
     const id = await made('Gate')
     for (const hasCircle of [true, false, true]) await look(id, hasCircle)
     const { data } = await jsonOf<{ data: WatchEvent[] }>(await ask(`/${id}/events`))
@@ -294,7 +284,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
   })
 
   test('a key without the scope learns how to get one', async () => {
-    studio = await openStudio(server.url, { key: await newKey(['inference']) })
+    studio = await openStudio(server.url, { key: (await newKey(database, { scopes: ['inference'] })).key })
     page = studio.page
     await mode('Watch')
     await page.getByText('This key may not use watches').waitFor()
