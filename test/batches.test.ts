@@ -84,6 +84,7 @@ describe('a batch', () => {
       { context: [{ role: 'user', content: 'Look.' }], prompts: ['a', 'b'] },
       { object: 'chat.completion.multilook', results: [{}, {}] },
     ],
+    ['/v1/completions', { prompt: 'Hello' }, { object: 'text_completion', choices: [{ text: 'Hello there.' }] }],
     ['/v1/responses', { input: 'Hello' }, { object: 'response', status: 'completed', store: true }],
     [
       '/v1/messages',

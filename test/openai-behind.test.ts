@@ -262,3 +262,15 @@ test('a client that leaves ends its computation on the server behind', async () 
   leaving.abort()
   await expect.poll(async () => (await engine.stats()).running).toBe(0)
 })
+
+test('a text without a chat goes only to a model that takes one', async () => {
+  const asked = { prompt: '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n', max_tokens: 8 }
+  const { choices } = await answer<{ choices: { text: string }[] }>(back, '/v1/completions', asked)
+  expect(choices[0]!.text).not.toBe('')
+  const refused = await front.post('/v1/completions', { model: ID, ...asked })
+  expect(refused.status).toBe(400)
+  expect(await errorOf(refused)).toMatchObject({
+    param: 'model',
+    message: expect.stringContaining('/v1/chat/completions'),
+  })
+})

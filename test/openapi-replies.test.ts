@@ -110,7 +110,8 @@ const standing = {
   instructions: 'Is it on?',
   event: { above: 0.4, below: 0.1, for_seconds: 0 },
 }
-const watch = { model: MODEL, source: { type: 'push' }, questions: [standing] }
+// A look may take as long as there is between two frames.
+const watch = { model: MODEL, source: { type: 'push' }, fps: 0.05, questions: [standing] }
 
 async function newWatch(): Promise<string> {
   return (await jsonOf<{ id: string }>(await server.post('/v1/watches', watch))).id
@@ -199,6 +200,11 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
   countDetectInputTokens: [
     { status: 200, body: { media: { type: 'image', image_url: 'PICTURE' }, config: { tiles: 'auto' } } },
+    { status: 400, body: {} },
+  ],
+  createCompletion: [
+    { status: 200, body: { model: MODEL, prompt: 'Once', logprobs: 1 } },
+    { status: 200, body: { model: MODEL, prompt: ['Once', 'Twice'], n: 2, stream: true } },
     { status: 400, body: {} },
   ],
   createDecision: [
@@ -292,7 +298,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 404, id: () => 'watch_none' },
   ],
   changeWatch: [
-    { status: 200, id: () => watchId, body: { fps: 10, name: 'dock', metadata: { line: '1' } } },
+    { status: 200, id: () => watchId, body: { fps: 0.1, name: 'dock', metadata: { line: '1' } } },
     { status: 400, id: () => watchId, body: { source: {} } },
   ],
   pushWatchFrame: [

@@ -42,6 +42,7 @@ import { addStudio } from './pages/studio.ts'
 import { addMessages } from './surfaces/anthropic/messages.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
+import { addCompletions } from './surfaces/openai/completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
 import { addResponses, type ResponsesApiOptions } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
@@ -130,6 +131,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addResponses(app, serving)
   addMultilook(app, serving)
   addDetect(app, serving)
+  addCompletions(app, serving)
   addDecisions(app, serving)
   addSystemOne(app, serving)
   addMessages(app, serving)

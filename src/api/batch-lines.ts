@@ -15,6 +15,7 @@ import type { BATCH_ENDPOINTS } from './openai/wire/batches.ts'
 import { showError as showAnthropicError } from './surfaces/anthropic/errors.ts'
 import { messages } from './surfaces/anthropic/messages.ts'
 import { chatCompletions } from './surfaces/openai/chat-completions.ts'
+import { completions } from './surfaces/openai/completions.ts'
 import { decide } from './surfaces/openai/decisions.ts'
 import { type ResponsesApiOptions, responses } from './surfaces/responses/responses.ts'
 import { type ChatSurface, serveChat } from './surfaces/serve-chat.ts'
@@ -50,6 +51,7 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
   return {
     '/v1/chat/completions': chats(chatCompletions(options)),
     '/v1/chat/completions/multilook': chats(multilook(options)),
+    '/v1/completions': chats(completions(options)),
     '/v1/responses': chats(responses(options)),
     '/v1/messages': { ...chats(messages(options)), show: showAnthropicError },
     '/v1/detect': { answer: (call) => detect(call, options), show: showError },

@@ -25,6 +25,8 @@ import type { DetectRequest, TrackRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
+import type { TextRequest } from './request/text-request.ts'
+import { startTexts } from './texts.ts'
 import { answerInTiles, isTiled } from './tiled-detect.ts'
 import { answerTracks, measureTracks, type TrackReply } from './track.ts'
 
@@ -132,6 +134,12 @@ export class Conversations {
 
   get #chatSeconds(): number {
     return this.#options.chatBudgetSeconds ?? 120
+  }
+
+  /** Starts the completions of texts, each prompt's after the last one's. Otherwise it works as `startChat`. */
+  startTexts(request: TextRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
+    const terms = { caller, signal, media: [], seconds: this.#chatSeconds }
+    return this.#started(terms, (call) => startTexts(request, call))
   }
 
   /**

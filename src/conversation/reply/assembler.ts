@@ -14,11 +14,16 @@ interface ChoicesSource {
   readonly deadline: Deadline
   /** How each reply's text is split into pieces. */
   readonly completions: readonly CompletionParts[]
+  /**
+   * How many completions each branch has, where branches have replies of their own, which are numbered branch by branch. By
+   * default, the branches are parts of the same replies.
+   */
+  readonly completionsOfBranch?: number
   /** Stop sequences: the reply ends before the first of them. */
   readonly stops: readonly string[]
 }
 
-interface ReplySource extends Omit<ChoicesSource, 'completions'> {
+interface ReplySource extends Omit<ChoicesSource, 'completions' | 'completionsOfBranch'> {
   readonly completion: CompletionParts
 }
 
@@ -44,12 +49,18 @@ async function* assemble<Event>(
   source: ChoicesSource,
   numbered: (event: ReplyEvent, choice: number) => Event,
 ): AsyncGenerator<Event, void, void> {
-  const { generation, deadline, completions } = source
-  const assemblers = completions.map((completion) => new ReplyAssembler({ ...source, completion }))
+  const { generation, deadline, completions, completionsOfBranch: each } = source
+  const assemblers = completions.map((completion, choice) => {
+    const first =
+      each === undefined
+        ? { branch: 0, completion: choice }
+        : { branch: Math.floor(choice / each), completion: choice % each }
+    return new ReplyAssembler({ ...source, completion }, first)
+  })
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
-      const choice = event.completion
+      const choice = event.completion + (each === undefined ? 0 : event.branch * each)
       const assembler = assemblers[choice]!
       if (assembler.hasEnded) continue
       // `yield*` would await several times for each piece.
@@ -62,7 +73,7 @@ async function* assemble<Event>(
     for (const [choice, assembler] of assemblers.entries()) {
       if (assembler.hasEnded) continue
       const isAlone = completions.length === 1 && assembler.isSingle
-      if (!isAlone) assembler.settle({ completion: choice })
+      if (!isAlone) assembler.settle()
       const tokens = isAlone ? generation.computedTokens() : assembler.tokens
       for (const event of assembler.cutOff(tokens)) yield numbered(event, choice)
     }
@@ -74,11 +85,14 @@ class ReplyAssembler {
   readonly #source: Omit<ReplySource, 'deadline'>
   readonly #reader: CompletionReader
   readonly #cutter: StopCutter
+  readonly #first: CompletionId
   #calls = 0
   hasEnded = false
 
-  constructor(source: Omit<ReplySource, 'deadline'>) {
+  /** @param first what the engine calls the first branch of the reply. */
+  constructor(source: Omit<ReplySource, 'deadline'>, first: CompletionId) {
     this.#source = source
+    this.#first = first
     this.#reader = new CompletionReader(source.completion, source.stops.length > 0)
     this.#cutter = new StopCutter(source.stops)
   }
@@ -97,21 +111,22 @@ class ReplyAssembler {
   }
 
   /** Reports to the generation how many tokens of each branch were read. */
-  settle({ completion }: Pick<CompletionId, 'completion'>): void {
-    for (const [branch, count] of this.#reader.counts.entries()) {
-      this.#source.generation.settle({ branch, completion }, count)
+  settle(): void {
+    const { branch, completion } = this.#first
+    for (const [part, count] of this.#reader.counts.entries()) {
+      this.#source.generation.settle({ branch: branch + part, completion }, count)
     }
   }
 
   take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
     const pieces: ReplyPiece[] = []
-    for (const { pieces: read, finish } of this.#reader.take(event.branch, event)) {
+    for (const { pieces: read, finish } of this.#reader.take(event.branch - this.#first.branch, event)) {
       for (const piece of this.#cut(read)) pieces.push(piece)
       if (finish !== undefined) pieces.push(...this.#cutter.end())
       const { found } = this.#cutter
       // Tokens computed after the stop sequence are not part of the reply and are not counted.
-      if (found !== null) return [...joinPieces(pieces), this.#stopped(found, event)]
-      if (finish !== undefined) return [...joinPieces(pieces), this.#finished(finish, event)]
+      if (found !== null) return [...joinPieces(pieces), this.#stopped(found)]
+      if (finish !== undefined) return [...joinPieces(pieces), this.#finished(finish)]
     }
     return joinPieces(pieces)
   }
@@ -122,8 +137,8 @@ class ReplyAssembler {
     return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
   }
 
-  #finished(finish: CompletionFinish, completion: CompletionId): ReplyFinish {
-    if (!this.isSingle) this.settle(completion)
+  #finished(finish: CompletionFinish): ReplyFinish {
+    if (!this.isSingle) this.settle()
     const usage = this.#usage(finish.completionTokens)
     return this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest() })
   }
@@ -134,8 +149,8 @@ class ReplyAssembler {
     return kept
   }
 
-  #stopped(stoppedBy: string, completion: CompletionId): ReplyFinish {
-    this.settle(completion)
+  #stopped(stoppedBy: string): ReplyFinish {
+    this.settle()
     const reason = this.#calls > 0 ? 'tool_calls' : 'stop'
     return this.#ended({ reason, usage: this.#usage(this.tokens), stoppedBy })
   }

@@ -7,6 +7,7 @@ import { metadataPairs } from '../../http/wire/metadata.ts'
 export const BATCH_ENDPOINTS = [
   '/v1/chat/completions',
   '/v1/chat/completions/multilook',
+  '/v1/completions',
   '/v1/responses',
   '/v1/messages',
   '/v1/detect',

@@ -184,7 +184,7 @@ type Choice = ChatCompletionChunkBody['choices'][number]
 const SEAM: Choice['delta'] = { content: 'delta' }
 
 /** `image_tokens` is not in the contract, whose replies have no other fields. */
-function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
+export function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
   const { promptTokens, completionTokens, imageTokens, audioTokens } = usage
   const details = {
     audio_tokens: audioTokens ?? 0,

@@ -13,5 +13,10 @@ export function toLogProbs(tokens: readonly TokenLogProb[]): LogProbsBody {
 }
 
 function toToken({ text, logProb, bytes }: Omit<TokenLogProb, 'top'>) {
-  return { token: text, logprob: Math.max(logProb, LEAST), bytes: [...bytes] }
+  return { token: text, logprob: finite(logProb), bytes: [...bytes] }
+}
+
+/** Converts a log-probability to a number that JSON has. */
+export function finite(logProb: number): number {
+  return Math.max(logProb, LEAST)
 }

@@ -1,5 +1,6 @@
 import './chat-request.ts'
 import './chat-response.ts'
+import './completion.ts'
 import './decision-request.ts'
 import './decision-response.ts'
 import './input-tokens.ts'
@@ -27,6 +28,20 @@ export const CHAT_PATHS: Paths = {
       summary: 'Count the prompt tokens of a chat completion without generating it',
       body: json('ChatCompletionRequest'),
       replies: ok('The tokens of the prompt.', json('InputTokens')),
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/completions': {
+    post: operation({
+      id: 'createCompletion',
+      tag: 'chat',
+      summary: 'Go on with a text, without a chat template',
+      parameters: [PRIORITY],
+      body: json('CompletionRequest'),
+      replies: ok('The completions; with `stream`, their pieces as they are generated, followed by `data: [DONE]`.', {
+        ...json('Completion'),
+        ...stream('Completion'),
+      }),
       errors: MODEL_ERRORS,
     }),
   },

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import type { ChoiceEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
+import { totalUsage } from '../../../conversation/reply/usage.ts'
+import type { TextRequest } from '../../../conversation/request/text-request.ts'
+import type { TokenLogProb } from '../../../inference/contract/generation.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
+import { addCalls } from '../../http/client-call.ts'
+import { bodiesOf, type Serving } from '../admission.ts'
+import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../serve-chat.ts'
+import { toUsage } from './completion-writer.ts'
+import { finite } from './log-probs.ts'
+import { toReplyOptions } from './reply-options.ts'
+import {
+  type CompletionBody,
+  type CompletionLogProbsBody,
+  type CompletionRequestBody,
+  completionBody,
+} from './wire/completion.ts'
+
+/** OpenAI's. */
+const DEFAULT_TOKENS = 16
+
+/** `POST /v1/completions`, which the contract does not have: texts that the model goes on with. */
+export function addCompletions(app: FastifyInstance, serving: Serving): void {
+  const surface = completions(serving)
+  addCalls(app, { bucket: 'chat', answers: { '/v1/completions': (call) => serveChat(call, serving, surface) } })
+}
+
+export function completions({ conversations }: Serving): ChatSurface<ReadBody<CompletionRequestBody>, ChoiceEvent> {
+  return {
+    ...bodiesOf('completions', completionBody),
+    async start({ read: { value: body }, caller, signal }) {
+      const request = toTextRequest(body)
+      const events = await conversations.startTexts(request, caller, signal)
+      return { events, writer: new TextWriter(body, request), streamed: request.streamed }
+    },
+  }
+}
+
+function toTextRequest(body: CompletionRequestBody): TextRequest {
+  const { prompt, max_tokens: most, logprobs, stop, stream, n } = body
+  return {
+    ...toReplyOptions({ ...body, max_tokens: most ?? DEFAULT_TOKENS, logprobs: undefined }),
+    topLogProbs: logprobs ?? null,
+    prompts: typeof prompt === 'string' ? [prompt] : prompt,
+    choices: n ?? 1,
+    stops: typeof stop === 'string' ? [stop] : (stop ?? []),
+    streamed: stream === true,
+  }
+}
+
+type Choice = CompletionBody['choices'][number]
+
+/** Writes the completions of texts, whole or as a stream. */
+class TextWriter implements ReplyWriter<ChoiceEvent> {
+  readonly #heading: Omit<CompletionBody, 'choices'>
+  readonly #body: CompletionRequestBody
+  readonly #choices: { text: string; logProbs: TokenLogProb[]; reason: Choice['finish_reason'] }[]
+  readonly #finishes: ReplyFinish[] = []
+  #last = ''
+
+  constructor(body: CompletionRequestBody, { prompts, choices }: TextRequest) {
+    this.#body = body
+    this.#heading = {
+      id: `cmpl-${randomUUID().replaceAll('-', '')}`,
+      object: 'text_completion',
+      created: Math.floor(Date.now() / 1000),
+      model: body.model,
+    }
+    const start = (prompt: string) => ({ text: body.echo === true ? prompt : '', logProbs: [], reason: null })
+    this.#choices = prompts.flatMap((prompt) => Array.from({ length: choices }, () => start(prompt)))
+  }
+
+  begin(stream: Frames): void {
+    if (this.#body.echo !== true) return
+    for (const [index, { text }] of this.#choices.entries()) stream.send(this.#chunk(index, text, [], null))
+  }
+
+  write({ choice, event }: ChoiceEvent, stream: Frames): string | null {
+    const { length } = this.#choices[choice]!.text
+    const reason = this.collect({ choice, event })
+    const text = event.type === 'text' ? event.text : ''
+    const chunk = this.#chunk(choice, text, event.logProbs ?? [], this.#choices[choice]!.reason, length)
+    if (reason === null) stream.send(chunk)
+    else this.#last = chunk
+    return reason
+  }
+
+  end(stream: Frames): void {
+    stream.send(this.#last)
+    const { stream_options: options } = this.#body
+    if (options?.include_usage === true)
+      stream.send(JSON.stringify({ ...this.#heading, choices: [], usage: this.#usage }))
+    stream.send('[DONE]')
+  }
+
+  collect({ choice, event }: ChoiceEvent): string | null {
+    const kept = this.#choices[choice]!
+    kept.logProbs.push(...(event.logProbs ?? []))
+    if (event.type === 'text') kept.text += event.text
+    if (event.type !== 'finish') return null
+    kept.reason = event.reason === 'length' ? 'length' : 'stop'
+    return this.#finishes.push(event) === this.#choices.length ? event.reason : null
+  }
+
+  body(): CompletionBody {
+    const choices = this.#choices.map(({ text, logProbs, reason }, index): Choice => {
+      return { index, text, logprobs: this.#logProbs(logProbs), finish_reason: reason }
+    })
+    return { ...this.#heading, choices, usage: this.#usage }
+  }
+
+  get #usage() {
+    return toUsage(totalUsage(this.#finishes), 'contract')
+  }
+
+  /** @param offset where the piece begins in the text of its choice. */
+  #chunk(index: number, text: string, logProbs: readonly TokenLogProb[], reason: Choice['finish_reason'], offset = 0) {
+    const choice: Choice = { index, text, logprobs: this.#logProbs(logProbs, offset), finish_reason: reason }
+    return JSON.stringify({ ...this.#heading, choices: [choice] } satisfies CompletionBody)
+  }
+
+  #logProbs(tokens: readonly TokenLogProb[], offset = 0): CompletionLogProbsBody | null {
+    const { logprobs } = this.#body
+    if (typeof logprobs !== 'number') return null
+    let at = offset
+    const offsets = tokens.map(({ text }) => {
+      const start = at
+      at += text.length
+      return start
+    })
+    return {
+      tokens: tokens.map(({ text }) => text),
+      token_logprobs: tokens.map(({ logProb }) => finite(logProb)),
+      top_logprobs: tokens.map(({ top }) =>
+        Object.fromEntries(top.map(({ text, logProb }) => [text, finite(logProb)])),
+      ),
+      text_offset: offsets,
+    }
+  }
+}

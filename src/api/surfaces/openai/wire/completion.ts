@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
+import { requestSchemas, requests, responseSchemas, responses } from '../../../http/wire/components.ts'
+import { finishReason, usage } from './chat-response.ts'
+import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
+import { replyOptions } from './reply-options.ts'
+
+/** As many as a multilook has, and as many completions of each. */
+const MOST_PROMPTS = 16
+const MOST_CHOICES = 8
+const MOST_LOGPROBS = 20
+
+const text = z.string('expected a text; token ids are not supported').min(1)
+const prompt = z.union([text, z.array(text).min(1).max(MOST_PROMPTS)])
+
+const { frequency_penalty, presence_penalty, temperature, top_k, top_p } = replyOptions
+const { stop, seed, user } = openAiFields
+const noBias = z.strictObject({}, 'only an empty one is supported').register(requestSchemas, { id: 'NoLogitBias' })
+
+/** Body of `POST /v1/completions`. Unknown keys are dropped. */
+const completionRequest = requests
+  .object('CompletionRequest', {
+    model: z.string(),
+    prompt: prompt.describe('Goes to the model as it is: without a chat template. Control tokens are read as such.'),
+    max_tokens: z.int().min(0).nullish().describe('16 by default, as in OpenAI’s API.'),
+    n: z.int().min(1).max(MOST_CHOICES).nullish(),
+    best_of: z.int().min(1).max(MOST_CHOICES).nullish().describe('Only the same as `n`.'),
+    echo: z.boolean().nullish().describe('Whether each text begins with its prompt.'),
+    logprobs: z.int().min(0).max(MOST_LOGPROBS).nullish(),
+    stream: z.boolean().nullish(),
+    stream_options: requests.object('CompletionStreamOptions', openAiStreamOptions.shape).nullish(),
+    suffix: z.literal('', 'text before a given end is not supported').nullish(),
+    logit_bias: noBias.nullish(),
+    ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, stop, seed, user },
+  })
+  .superRefine(({ n, best_of: best, echo, logprobs, stream, stream_options: options }, context) => {
+    const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message })
+    if (typeof best === 'number' && best !== (n ?? 1)) refuse('best_of', 'only the same number as n is supported')
+    if (echo === true && typeof logprobs === 'number')
+      refuse('logprobs', 'not supported with echo: those of a prompt are not computed')
+    if (options && stream !== true) refuse('stream_options', 'it requires stream to be true')
+  })
+
+export type CompletionRequestBody = z.output<typeof completionRequest>
+export const completionBody: BodyFormat<CompletionRequestBody> = bodyFormat(
+  import.meta.url,
+  'completionRequest',
+  completionRequest,
+)
+
+const topLogProbs = z.record(z.string(), z.number()).register(responseSchemas, { id: 'CompletionTopLogProbs' })
+
+const logProbs = responses.object('CompletionLogProbs', {
+  tokens: z.array(z.string()),
+  token_logprobs: z.array(z.number()),
+  top_logprobs: z.array(topLogProbs),
+  text_offset: z.array(z.int().min(0)).describe('Where each token begins in `text`, in UTF-16 units.'),
+})
+
+const choice = responses.object('CompletionChoice', {
+  index: z.int().min(0).describe('Prompt by prompt: those of the first prompt come first.'),
+  text: z.string(),
+  logprobs: logProbs.nullable(),
+  finish_reason: finishReason.extract(['stop', 'length']).nullable(),
+})
+
+/** Response of `POST /v1/completions`, and one event of its stream. */
+const completion = responses.object('Completion', {
+  id: z.string(),
+  object: z.literal('text_completion'),
+  created: z.int().min(0),
+  model: z.string(),
+  choices: z.array(choice),
+  usage: usage.nullish(),
+})
+
+export type CompletionBody = z.output<typeof completion>
+export type CompletionLogProbsBody = z.output<typeof logProbs>

@@ -1,0 +1,13 @@
+import type { ReplyOptions } from './reply-options.ts'
+
+/** Texts that the model goes on with, as they are: without a template, and with the control tokens that the client writes. */
+export interface TextRequest extends Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'topLogProbs'> {
+  /** At least one, none of them empty. */
+  readonly prompts: readonly string[]
+  /** The number of completions of each prompt. */
+  readonly choices: number
+  /** Texts before which a completion ends, none of them empty. */
+  readonly stops: readonly string[]
+  /** Whether the client reads the completions as they are generated. */
+  readonly streamed: boolean
+}
