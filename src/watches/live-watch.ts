@@ -34,6 +34,8 @@ export interface LiveWatchOptions {
 
 /** A frame may come this much of the usual distance too early. */
 const TOLERANCE = 1 / 4
+/** A busy machine may take longer to decode a frame than there is between two; then it looks less often, but it looks. */
+const LEAST_PATIENCE_MS = 1_000
 /** The newest frame is kept for clients up to this size. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
 const FRAME = 'frame'
@@ -219,8 +221,9 @@ export class LiveWatch {
   }
 
   async #look(frame: Frame, grey: Uint8Array): Promise<readonly LookAnswer[]> {
-    const { questions, fps } = this.#watch.settings
-    const answers = await this.#ask(questions.map(askedOf), frame, frame.moment.at + 1000 / fps)
+    const { questions } = this.#watch.settings
+    const beginBy = frame.moment.at + Math.max(this.#distance, LEAST_PATIENCE_MS)
+    const answers = await this.#ask(questions.map(askedOf), frame, beginBy)
     await this.#settle(frame, answers, false)
     this.#last = { grey, at: frame.moment.at, answers }
     return answers
