@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import OpenAI from 'openai'
 import sharp from 'sharp'
 import { Webhook } from 'standardwebhooks'
@@ -263,6 +266,71 @@ describe('webhooks', () => {
     await expect
       .poll(async () => (await webhookOf(client, id)).last_error, { interval: 20 })
       .toMatch(/^its address is not public/)
+  })
+})
+
+describe('with LOOKOUT_SECRET', () => {
+  test('secrets of webhooks are encrypted in the database, those from before too', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-secret-'))
+    onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+    const open = (LOOKOUT_SECRET: string) =>
+      startTestServer({
+        environment: {
+          ...{ LOOKOUT_DATA_DIR: directory, DATABASE_URL: '', LOOKOUT_SECRET, LOOKOUT_WATCHES: '4' },
+          ...{ LOOKOUT_MODEL_CARD: card.path, LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1' },
+        },
+        watches: { beatMs: 20, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
+      })
+    const hook = await receiver()
+    let own = await open('')
+    const stored = await Database.open({ url: null, directory: join(directory, 'database'), cacheDirectory: '' })
+    onTestFinished(() => stored.close())
+    onTestFinished(() => own.close())
+    const reopen = async (secret: string) => {
+      await own.close()
+      own = await open(secret)
+    }
+    const secretsIn = async () =>
+      (await stored.use((queries) => queries.execute('select secret from watch_webhooks'))).rows.map(
+        ({ secret }) => secret as string,
+      )
+    /** Lets an event start or end. @returns what the receiver got of it. */
+    const told = async (id: string, odds: Readonly<Record<string, number>>) => {
+      own.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(odds[reply] ?? 1e-9)) }
+      const before = hook.received.length
+      await new WatchClient(own, KEY).look(id, picture)
+      // A stop of the server is told too.
+      const isChange = ({ event }: Received) => event.data.watch === id && event.type.startsWith('watch.event.')
+      await expect.poll(() => hook.received.slice(before).some(isChange), { interval: 20 }).toBe(true)
+      return hook.received.slice(before).find(isChange)!
+    }
+    const add = async (secret?: string) => {
+      const webhook = { url: hook.url, ...(secret && { secret }) }
+      return (await jsonOf(
+        await new WatchClient(own, KEY).ask('POST', '', { ...WATCH, webhook }),
+      )) as unknown as Webhooked
+    }
+
+    const before = await add(SECRET)
+    expect(await secretsIn()).toEqual([SECRET])
+    await CHECKS.openai(await told(before.id, ON), SECRET)
+
+    await reopen('first secret of this server '.repeat(2))
+    await expect.poll(async () => (await secretsIn()).join(), { interval: 20 }).not.toContain('whsec_')
+    const after = await add()
+    expect((await secretsIn()).join()).not.toContain('whsec_')
+    await CHECKS.openai(await told(before.id, OFF), SECRET)
+    await CHECKS.openai(await told(after.id, ON), after.webhook.secret!)
+
+    await reopen('another secret of this server '.repeat(2))
+    const client = new WatchClient(own, KEY)
+    own.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(OFF[reply as 'No.'] ?? 1e-9)) }
+    await client.look(after.id, picture)
+    await expect
+      .poll(async () => (await webhookOf(client, after.id)).last_error, { interval: 20 })
+      .toMatch(/LOOKOUT_SECRET has changed/)
+    await client.ask('PATCH', `/${after.id}`, { webhook: { url: hook.url, secret: SECRET } })
+    await CHECKS.openai(await told(after.id, ON), SECRET)
   })
 })
 

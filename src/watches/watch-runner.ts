@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
 import { GuardedAgent, hostSet, type Refusal } from '../lib/guarded-agent.ts'
+import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database } from '../storage/database.ts'
 import { DeliveryDesk } from './delivery-desk.ts'
 import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
@@ -15,6 +16,8 @@ import { type DeliveryResult, WebhookSender } from './webhook-sender.ts'
 export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look'> {
   readonly database: Database
   readonly files: Files
+  /** Opens the secrets of webhooks. */
+  readonly secrets: SecretBox
   /** Names the leases of servers that run in one place, and says whether no other runs there now. */
   readonly place: { readonly id: string; readonly alone: boolean }
   readonly logger: Pick<Logger, 'warn'>
@@ -77,12 +80,12 @@ export class WatchRunner {
   #isAlone = false
 
   constructor(options: WatchRunnerOptions) {
-    const { database, files, place, leaseMs = LEASE_MS, webhooks } = options
+    const { database, files, secrets, place, leaseMs = LEASE_MS, webhooks } = options
     const { hosts, meter, retriesMs, timeoutMs = WEBHOOK_TIMEOUT_MS } = webhooks
     const owner = `${place.id}-${randomBytes(8).toString('hex')}`
     this.#options = options
     this.#desk = new WatchDesk(database, files, { owner, leaseMs })
-    this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs })
+    this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs, secrets })
     this.#agent = new GuardedAgent({ allowedHosts: hostSet(hosts) })
     this.#sender = new WebhookSender({
       ...{ desk: this.#deliveries, agent: this.#agent, timeoutMs, retriesMs },

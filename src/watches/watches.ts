@@ -2,6 +2,7 @@ import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
 import type { Files } from '../files/files.ts'
 import { ApiError } from '../lib/errors.ts'
+import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database, Queries, Transaction } from '../storage/database.ts'
 import { and, asc, count, desc, eq, gt, isNull, lt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -50,14 +51,20 @@ export class Watches {
   readonly #database: Database
   readonly #files: Pick<Files, 'delete'>
   readonly #most: number
+  readonly #secrets: SecretBox
   readonly #ids = new SortedIds('watch_')
   readonly #log = new EventLog()
 
   /** @param most watches of one organisation. */
-  constructor(database: Database, files: Pick<Files, 'delete'>, most: number) {
+  constructor(
+    database: Database,
+    files: Pick<Files, 'delete'>,
+    { most, secrets }: { readonly most: number; readonly secrets: SecretBox },
+  ) {
     this.#database = database
     this.#files = files
     this.#most = most
+    this.#secrets = secrets
   }
 
   /** @throws ApiError 429 for one more than an organisation may have. */
@@ -93,7 +100,7 @@ export class Watches {
     id: string,
     webhook: WebhookSettings | null | undefined,
   ): Promise<MadeWatch> {
-    const secret = webhook === undefined ? null : await setWebhook(transaction, id, webhook)
+    const secret = webhook === undefined ? null : await setWebhook(transaction, id, webhook, this.#secrets)
     const [row] = await shown(transaction).where(isWatch(organisation, id))
     return { watch: toWatch(row!), secret }
   }
@@ -212,6 +219,7 @@ async function setWebhook(
   transaction: Transaction,
   watchId: string,
   webhook: WebhookSettings | null,
+  secrets: SecretBox,
 ): Promise<string | null> {
   if (webhook === null) {
     await transaction.delete(watchWebhooks).where(eq(watchWebhooks.watchId, watchId))
@@ -219,14 +227,15 @@ async function setWebhook(
     return null
   }
   const made = newSecret()
-  const { url, types = EVENT_TYPES, secret } = webhook
-  const changed = { url, types: [...types], endedAt: null, error: null, ...(secret !== undefined && { secret }) }
+  const { url, types = EVENT_TYPES, secret: given } = webhook
+  const secret = secrets.seal(given ?? made, watchId)
+  const changed = { url, types: [...types], endedAt: null, error: null, ...(given !== undefined && { secret }) }
   const [row] = await transaction
     .insert(watchWebhooks)
-    .values({ watchId, secret: made, ...changed })
+    .values({ watchId, secret, ...changed })
     .onConflictDoUpdate({ target: watchWebhooks.watchId, set: changed })
     .returning({ secret: watchWebhooks.secret })
-  return row!.secret === made ? made : null
+  return given === undefined && row!.secret === secret ? made : null
 }
 
 /** Selects watches as clients are told of them. */
