@@ -29,7 +29,7 @@ interface Finding {
   readonly answers: readonly LookAnswer[]
   /** Asks further questions about the frame. */
   evidence(questions: readonly object[]): Promise<readonly (LookAnswer | null)[]>
-  /** The frame to keep, where something starts; null where there is no room for it. */
+  /** The frame to keep, where something starts. */
   picture(): Promise<Told['picture']>
   /** Why nothing was seen before, if that was long. */
   readonly after: 'silent' | 'waiting'
@@ -62,8 +62,6 @@ export class EventTracker {
   #wasStopped: boolean
   /** Whether what is stored may differ from what is known. */
   #isUnsure = false
-  /** Whether the next events are told without their picture, which could not be stored. */
-  #isPictureless = false
   suppressed = 0
 
   constructor(watch: HeldWatch, now: Moment, options: EventTrackerOptions) {
@@ -191,7 +189,7 @@ export class EventTracker {
   ): Promise<void> {
     const now = finding?.moment ?? this.#lastTick
     const hasStarted = events.some(({ type }) => type === 'watch.event.started')
-    const picture = (hasStarted && !this.#isPictureless && (await finding?.picture())) || null
+    const picture = hasStarted && finding ? await finding.picture() : null
     const told = {
       ...{ events, picture, frame: finding?.about ?? null },
       memory: storedMemory(memory, now ?? { at: performance.now(), time: Date.now() }),
@@ -201,10 +199,8 @@ export class EventTracker {
       const seq = await this.#options.desk.tell(watch, told)
       if (seq === null) throw serviceUnavailable('Another server runs the watch', 5)
       this.#seq = seq
-      this.#isPictureless = false
     } catch (error) {
       this.#isUnsure = true
-      this.#isPictureless = picture !== null
       throw error
     }
     this.#options.onTold(watch.id)

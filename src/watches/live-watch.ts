@@ -13,7 +13,7 @@ import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
-import { type FrameAbout, isoTime } from './watch-events.ts'
+import { type FileError, type FrameAbout, isoTime } from './watch-events.ts'
 import { askedOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
@@ -241,8 +241,10 @@ export class LiveWatch {
     const { about, bytes, contentType, moment } = frame
     const evidence = async (questions: readonly object[]) =>
       this.#ask(questions, frame, null).catch(() => questions.map(() => null))
-    const picture = async () =>
-      settings.record.frame && (await this.#hasRoom(bytes.byteLength)) ? { bytes, contentType } : null
+    const picture = async () => {
+      if (!settings.record.frame) return null
+      return (await this.#faultOfStoring(bytes.byteLength)) ?? { bytes, contentType }
+    }
     this.#lag.made(moment)
     await this.#events.settle(this.#watch, {
       ...{ moment, about, answers, evidence, picture },
@@ -255,12 +257,13 @@ export class LiveWatch {
     return answers
   }
 
-  async #hasRoom(bytes: number): Promise<boolean> {
+  /** Why so many bytes cannot be stored; null where they can. */
+  async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
       await this.#options.files.checkStorage(await this.#principal(), bytes)
-      return true
-    } catch {
-      return false
+      return null
+    } catch (error) {
+      return error instanceof ApiError && error.type === 'insufficient_quota' ? 'quota' : 'storage'
     }
   }
 
