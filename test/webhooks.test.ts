@@ -29,6 +29,7 @@ const ON = { 'Yes.': 0.9, 'No.': 0.1 }
 const OFF = { 'Yes.': 0.1, 'No.': 0.9 }
 /** Between attempts, and how many follow the first. */
 const RETRIES_MS = [50, 50, 50]
+const LEASE_MS = 1_000
 
 let card: TemporaryCard
 let server: TestServer
@@ -350,8 +351,8 @@ describe.skipIf(postgres === null)(`while PostgreSQL is away${title}`, () => {
         LOOKOUT_MODEL_CARD: card.path,
         LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1',
       },
-      // A lease that was not given back ends soon.
-      watches: { beatMs: 20, leaseMs: 1_000, webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS } },
+      // It is away for longer than leases last.
+      watches: { beatMs: 20, leaseMs: LEASE_MS, webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS } },
     })
     onTestFinished(async () => {
       await away.close()
@@ -371,6 +372,8 @@ describe.skipIf(postgres === null)(`while PostgreSQL is away${title}`, () => {
       away.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(OFF[reply as 'No.'] ?? 1e-9)) }
       const push = async () => (await client.ask('POST', `/${id}/frames?wait=true`, picture)).status
       await expect.poll(push, { interval: 20 }).toBe(503)
+      const cutAt = performance.now()
+      await expect.poll(() => performance.now() - cutAt, { interval: 50 }).toBeGreaterThan(LEASE_MS)
       await proxy.mend()
       await flip(OFF)
       await flip(ON)
