@@ -169,8 +169,16 @@ describe('webhooks', () => {
     expect(told.at(-1)).toEqual(told[0])
     expect(await webhookOf(client, id)).toMatchObject({ status: 'active', last_error: null })
     const metrics = await (await fetch(server.service.metricsUrl!)).text()
-    for (const result of ['delivered', 'failed']) {
-      expect(metrics).toMatch(new RegExp(`^lookout_webhook_deliveries_total\\{result="${result}"\\} [1-9]`, 'm'))
+    for (const line of [
+      'webhook_deliveries_total{result="delivered"}',
+      'webhook_deliveries_total{result="failed"}',
+      'watches{state="running"}',
+      'watch_frames_total{result="looked"}',
+      'watch_look_seconds_count',
+      `watch_events_total{type="${STARTED}"}`,
+    ]) {
+      const value = metrics.split('\n').find((text) => text.startsWith(`lookout_${line} `))
+      expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
     }
   })
 

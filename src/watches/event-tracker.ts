@@ -19,6 +19,7 @@ import {
   suppressedEvent,
 } from './watch-events.ts'
 import { readMemory, storedMemory, type Tracked, type WatchMemory, withQuestions } from './watch-memory.ts'
+import type { WatchMeter } from './watch-meter.ts'
 import { ruleOf, silenceOf } from './watch-settings.ts'
 
 /** What a look, or a frame in which nothing has moved, says. */
@@ -41,6 +42,7 @@ export interface EventTrackerOptions {
   readonly desk: WatchDesk
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
+  readonly meter: WatchMeter | null
   readonly onTold: (id: string) => void
 }
 
@@ -203,6 +205,7 @@ export class EventTracker {
       this.#isUnsure = true
       throw error
     }
+    for (const { type } of events) this.#options.meter?.eventTold(type)
     this.#options.onTold(watch.id)
   }
 

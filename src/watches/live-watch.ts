@@ -14,6 +14,7 @@ import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
 import { type FileError, type FrameAbout, isoTime } from './watch-events.ts'
+import type { WatchMeter } from './watch-meter.ts'
 import { askedOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
@@ -22,6 +23,7 @@ export interface LiveWatchOptions {
   readonly files: Pick<Files, 'checkStorage'>
   readonly media: Pick<MediaLoader, 'open'>
   readonly look: Look
+  readonly meter: WatchMeter | null
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
   /** The time over which it is counted whether looks are made in time. */
@@ -51,7 +53,7 @@ export class LiveWatch {
   readonly #options: LiveWatchOptions
   readonly #events: EventTracker
   readonly #stop = new AbortController()
-  readonly #counts = new LookCounts()
+  readonly #counts: LookCounts
   /** When the last frame that was not too early should have come. */
   #slot = Number.NEGATIVE_INFINITY
   /** When the last frame came; null before the first one. */
@@ -74,6 +76,7 @@ export class LiveWatch {
     this.#options = options
     const now = momentNow()
     this.#events = new EventTracker(watch, now, options)
+    this.#counts = new LookCounts(options.meter)
     this.#lag = new LagMeter(options.lagMs)
     this.#lastFrame = watch.seenAt === null ? null : now
   }
@@ -172,7 +175,7 @@ export class LiveWatch {
   async #noteFailure(error: unknown, now: Moment): Promise<void> {
     const known = error instanceof ApiError ? error : null
     if (known?.param === FRAME || this.#stop.signal.aborted) return
-    this.#counts.failed++
+    this.#counts.fail()
     const failure = { message: known?.message ?? 'Internal error', since: this.#failure?.since ?? now }
     this.#failure = failure
     if (now.at - failure.since.at < this.#silence) return
@@ -182,13 +185,13 @@ export class LiveWatch {
 
   #noteLate(now: Moment): null {
     this.#failure = { message: 'The model is busy: the last look could not begin before the next was due', since: now }
-    this.#counts.dropped.late++
+    this.#counts.drop('late')
     this.#lag.missed(now, this.#distance)
     return null
   }
 
   #drop(frame: number, dropped: DropReason): Pushed {
-    this.#counts.dropped[dropped]++
+    this.#counts.drop(dropped)
     return { frame, dropped }
   }
 
