@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
 import { readEvents } from '../src/client/event-stream.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { modelOverloaded } from '../src/lib/errors.ts'
@@ -369,6 +370,24 @@ describe('watches', () => {
     const kept = await files('?purpose=watch')
     expect(kept).toEqual([expect.objectContaining({ purpose: 'watch', expires_at: expect.any(Number) })])
     expect(await files('')).toEqual([])
+    // The watch's own paths show it to keys without the scope `files`.
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await client.look(id, bright)
+    const [started, ended] = (await client.changes(id)) as [WatchEvent, WatchEvent]
+    const viewer = new WatchClient(
+      server,
+      (await new Accounts(database).createKey({ organisation, scopes: ['watch'] })).key,
+    )
+    for (const path of ['/frame', `/events/${started.data.seq}/frame`]) {
+      const shown = await viewer.ask('GET', `/${id}${path}`)
+      expect([shown.status, shown.headers.get('content-type')]).toEqual([200, 'image/png'])
+      expect(Buffer.from(await shown.arrayBuffer()).equals(bright)).toBe(true)
+    }
+    for (const seq of [ended.data.seq, 999, 'x', '1e99']) {
+      expect((await viewer.ask('GET', `/${id}/events/${seq}/frame`)).status).toBe(404)
+    }
+    const stranger = await (await newClient()).ask('GET', `/${id}/events/${started.data.seq}/frame`)
+    expect((await errorOf(stranger)).code).toBe('watch_not_found')
     await client.ask('DELETE', `/${id}`)
     expect([organisation, await files('?purpose=watch')]).toEqual([organisation, []])
   })

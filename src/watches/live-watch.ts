@@ -184,7 +184,8 @@ export class LiveWatch {
   }
 
   #noteLate(now: Moment): null {
-    this.#failure = { message: 'The model is busy: the last look could not begin before the next was due', since: now }
+    const message = 'The model is busy: the last look could not begin before the next was due'
+    this.#failure = { message, since: this.#failure?.since ?? now }
     this.#counts.drop('late')
     this.#lag.missed(now, this.#distance)
     return null

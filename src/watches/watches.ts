@@ -42,6 +42,14 @@ export interface StoredEvent {
   readonly body: string
 }
 
+/** The first frame of an event, as it was sent. */
+interface EventPicture {
+  readonly contentType: string
+  readonly bytes: NonNullable<Awaited<ReturnType<Files['read']>>>
+}
+
+type WatchFiles = Pick<Files, 'delete' | 'find' | 'read'>
+
 export function isWatchId(text: string): boolean {
   return /^watch_[0-9A-Za-z]{22}$/.test(text)
 }
@@ -49,7 +57,7 @@ export function isWatchId(text: string): boolean {
 /** The watches of organisations: what clients make, read, change and delete. `WatchRunner` does the rest. */
 export class Watches {
   readonly #database: Database
-  readonly #files: Pick<Files, 'delete'>
+  readonly #files: WatchFiles
   readonly #most: number
   readonly #secrets: SecretBox
   readonly #ids = new SortedIds('watch_')
@@ -58,7 +66,7 @@ export class Watches {
   /** @param most watches of one organisation. */
   constructor(
     database: Database,
-    files: Pick<Files, 'delete'>,
+    files: WatchFiles,
     { most, secrets }: { readonly most: number; readonly secrets: SecretBox },
   ) {
     this.#database = database
@@ -203,6 +211,19 @@ export class Watches {
         .orderBy(asc(watchEvents.seq))
         .limit(limit),
     )
+  }
+
+  /** The picture of an event; null where there is none. The watch is one of the organisation's. */
+  async picture(organisation: string, id: string, seq: number, signal: AbortSignal): Promise<EventPicture | null> {
+    const [event] = await this.#database.use((queries) =>
+      queries
+        .select({ fileId: watchEvents.fileId })
+        .from(watchEvents)
+        .where(and(eq(watchEvents.watchId, id), eq(watchEvents.seq, seq))),
+    )
+    const file = event?.fileId ? await this.#files.find(organisation, event.fileId) : null
+    const bytes = file && (await this.#files.read(organisation, file.id, null, signal))
+    return file && bytes && { contentType: file.contentType, bytes }
   }
 }
 
