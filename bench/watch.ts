@@ -1,7 +1,9 @@
 /** Watches: what they cost the chats beside them, how fast they look and tell, and whether they tell what happens. */
 import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
+import { readEvents } from '../src/client/event-stream.ts'
 import { COLOURS, SHAPES, type Shape } from '../test/support/drawn-shapes.ts'
+import { WebhookReceiver } from '../test/support/webhook-receiver.ts'
 import { Random } from './simulate/random.ts'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { chat, type Message } from './support/chat.ts'
@@ -27,6 +29,9 @@ const FASTEST = 10
 const GROUNDS = ['#f4f1ea', '#dfe8ee', '#e6efe0', '#fff7d6']
 /** The rule of the synthetic day, and its rate. */
 const DAY = { above: 0.7, below: 0.4, for_seconds: 1, clear_seconds: 1, fps: 2, watches: 4 }
+/** For an event to come. */
+const WAIT_MS = 5
+const MOST_WAITS = 2_000
 /** Seconds for which something is there, or not. */
 const STAYS = { least: 3, more: 6 }
 
@@ -39,7 +44,9 @@ export const watch: Benchmark = {
 
   async run(options) {
     const model = await shippedModel()
-    await using server = await startLookout(model.cardFile, model.id, { environment: { LOOKOUT_WATCHES: '16' } })
+    await using server = await startLookout(model.cardFile, model.id, {
+      environment: { LOOKOUT_WATCHES: '16', LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1' },
+    })
     const threads = `${model.threads} thread${model.threads === 1 ? '' : 's'}`
     print(`### Watches, shipped model, ${threads}\n`)
     await printChats(server, options)
@@ -109,7 +116,7 @@ async function messageOf(kind: Kind, fresh: FreshText): Promise<Message> {
 async function printLooks(server: BenchServer, options: BenchOptions): Promise<void> {
   const looks = options.quick ? 10 : 40
   const rows: string[][] = []
-  for (const questions of [1, 4, 16]) {
+  for (const questions of [1, 4, 16, 64]) {
     const camera = await Camera.open(server, { questions: predicates(questions), fps: FASTEST, motion: null })
     const [first, ...frames] = await movingFrames(1 + looks, 11 + questions)
     await camera.look(first!)
@@ -134,17 +141,49 @@ async function printDelay(server: BenchServer, options: BenchOptions): Promise<v
   const flips = options.quick ? 10 : 60
   const things: readonly Thing[] = [{ kind: 'circle', colour: 'red' }]
   const atOnce = { above: 0.5, below: 0.4, for_seconds: 0, clear_seconds: 0 }
-  const camera = await Camera.open(server, { questions: questionsOf(things, atOnce), fps: FASTEST / 5, motion: null })
+  const hook = await WebhookReceiver.start()
+  const camera = await Camera.open(server, {
+    ...{ questions: questionsOf(things, atOnce), fps: FASTEST / 5, motion: null },
+    webhook: { url: hook.url, types: ['watch.event.started', 'watch.event.ended'] },
+  })
+  /** When each event came, by its number. */
+  const [streamed, sent] = [new Map<number, number>(), new Map<number, number>()]
+  hook.answer = ({ event }) => {
+    sent.set(event.data.seq, performance.now())
+    return { status: 204 }
+  }
+  const leaving = new AbortController()
+  const streaming = camera.follow(({ data }) => streamed.set(data.seq, performance.now()), leaving.signal)
   const times: number[] = []
+  const after: Record<'stream' | 'webhook', number[]> = { stream: [], webhook: [] }
   for (let flip = 0; flip < flips; flip++) {
     const frame = await draw(flip % 2 === 1 ? placed(things, flip) : [], GROUNDS[0]!)
     await delay(500)
-    const { ms, told } = await camera.lookFor(frame)
-    if (told > 0) times.push(ms)
+    const { ms, storedAt, told } = await camera.lookFor(frame)
+    if (told.length === 0) continue
+    times.push(ms)
+    for (const seq of told) {
+      after.stream.push(Math.max(0, (await timeOf(streamed, seq)) - storedAt))
+      after.webhook.push(Math.max(0, (await timeOf(sent, seq)) - storedAt))
+    }
   }
+  leaving.abort()
+  await streaming
   await camera.close()
-  print(`From the start of sending a frame until its event is stored, without \`for_seconds\`: ${times.length} events, median ${median(times).toFixed(0)} ms, 95th percentile ${percentile(times, 0.95).toFixed(0)} ms.
+  hook.close()
+  const spoken = (values: readonly number[]) =>
+    `median ${median(values).toFixed(0)} ms, 95th percentile ${percentile(values, 0.95).toFixed(0)} ms`
+  print(`From the start of sending a frame until its event is stored, without \`for_seconds\`: ${times.length} events, ${spoken(times)}. From then until it is on a stream: ${spoken(after.stream)}; at its webhook: ${spoken(after.webhook)}.
 `)
+}
+
+/** When an event came, which may be soon. */
+async function timeOf(times: ReadonlyMap<number, number>, seq: number): Promise<number> {
+  for (let waits = 0; !times.has(seq); waits++) {
+    if (waits > MOST_WAITS) throw new Error(`Event ${seq} did not come.`)
+    await delay(WAIT_MS)
+  }
+  return times.get(seq)!
 }
 
 /** Things come and go in known seconds. */
@@ -226,6 +265,11 @@ function staysOf(thing: number, seconds: number, random: Random): Stay[] {
   }
 }
 
+interface Question {
+  readonly name: string
+  readonly instructions: string
+}
+
 interface Thing {
   readonly kind: Shape['kind']
   readonly colour: Shape['colour']
@@ -240,7 +284,7 @@ function drawnThings(count: number, random: Random): Thing[] {
   }))
 }
 
-function questionsOf(things: readonly Thing[], event: object): object[] {
+function questionsOf(things: readonly Thing[], event: object): Question[] {
   return things.map(({ kind, colour }, index) => {
     const article = colour === 'orange' ? 'an' : 'a'
     return { name: `q${index}`, type: 'predicate', instructions: `Is there ${article} ${colour} ${kind}?`, event }
@@ -249,12 +293,18 @@ function questionsOf(things: readonly Thing[], event: object): object[] {
 
 /** As many questions as wanted, about all things. */
 function predicates(count: number): object[] {
+  const kinds = Object.keys(SHAPES) as Shape['kind'][]
   const colours = Object.keys(COLOURS) as Shape['colour'][]
   const things = Array.from({ length: count }, (_, index) => ({
-    kind: (Object.keys(SHAPES) as Shape['kind'][])[index % 6]!,
-    colour: colours[index % colours.length]!,
+    kind: kinds[index % kinds.length]!,
+    colour: colours[(index + Math.floor(index / 18)) % colours.length]!,
   }))
-  return questionsOf(things, { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5 })
+  const rule = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5 }
+  // After each of both, all different, other words for the same.
+  const isNew = (index: number) => index < kinds.length * colours.length
+  return questionsOf(things, rule).map((question, index) =>
+    isNew(index) ? question : { ...question, instructions: question.instructions.replace('Is there', 'Do you see') },
+  )
 }
 
 /** Each thing moves up and down in a lane of its own. */
@@ -348,13 +398,25 @@ class Camera {
     }
   }
 
-  /** The same, with the number of events that came of it. The answers come when these are stored. */
-  async lookFor(frame: Buffer): Promise<{ readonly ms: number; readonly told: number }> {
+  /** The same, with the numbers of the events that came of it. The answers come when these are stored. */
+  async lookFor(frame: Buffer): Promise<{ readonly ms: number; readonly storedAt: number; readonly told: number[] }> {
     const ms = await this.look(frame)
+    const storedAt = performance.now()
     const events = await this.events()
-    const told = events.filter(({ data, type }) => data.seq > this.#seq && type.startsWith('watch.event.')).length
+    const told = events.filter(({ data, type }) => data.seq > this.#seq && type.startsWith('watch.event.'))
     this.#seq = events.at(-1)?.data.seq ?? 0
-    return { ms, told }
+    return { ms, storedAt, told: told.map(({ data }) => data.seq) }
+  }
+
+  /** Reads its events as they happen, until the signal. */
+  async follow(onEvent: (event: WatchEvent) => void, signal: AbortSignal): Promise<void> {
+    const headers = { authorization: `Bearer ${this.#server.apiKey}` }
+    const response = await fetch(`${this.#server.url}/v1/watches/${this.#id}/stream`, { headers, signal })
+    try {
+      for await (const event of readEvents(response.body!)) onEvent(JSON.parse(event) as WatchEvent)
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
   }
 
   async events(): Promise<readonly WatchEvent[]> {

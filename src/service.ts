@@ -144,9 +144,13 @@ export class Service {
             ...parts.batches,
           })
     const looker = config.watches === 0 ? null : code.watchLooker(apiParts)
-    const webhooks = { hosts: config.webhookHosts, meter: metrics, ...parts.watches?.webhooks }
+    const webhooks = { hosts: config.webhookHosts, ...parts.watches?.webhooks }
     const watchRunner =
-      looker && state.createWatchRunner({ look: looker.look, media, most: config.watches, ...parts.watches, webhooks })
+      looker &&
+      state.createWatchRunner({
+        ...{ look: looker.look, media, most: config.watches, meter: metrics, ...parts.watches, webhooks },
+      })
+    if (watchRunner !== null) metrics?.watchStates(() => watchRunner.states)
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
     const app = code.createApi({ ...apiParts, ...times, watchRunner, onBatch: () => runner?.wake() })

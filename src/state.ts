@@ -13,6 +13,7 @@ import { BatchRunner, type BatchRunnerOptions } from './batches/batch-runner.ts'
 import { Batches } from './batches/batches.ts'
 import { type Config, isLoopbackHost } from './config/config.ts'
 import { Files } from './files/files.ts'
+import { SecretBox } from './lib/secret-box.ts'
 import { Responses } from './responses/responses.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { openBlobs } from './storage/blobs.ts'
@@ -51,7 +52,9 @@ export interface State {
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
   ): BatchRunner
   /** Makes what runs watches; as above. */
-  createWatchRunner(options: Omit<WatchRunnerOptions, 'database' | 'files' | 'keys' | 'place' | 'logger'>): WatchRunner
+  createWatchRunner(
+    options: Omit<WatchRunnerOptions, 'database' | 'files' | 'keys' | 'secrets' | 'place' | 'logger'>,
+  ): WatchRunner
   close(): Promise<void>
 }
 
@@ -101,6 +104,7 @@ export async function openState(
   const responses = new Responses({ database, files, days: config.responseDays, logger })
   responses.start()
   opened.defer(() => responses.close())
+  const secrets = new SecretBox(config.secret)
   const resources = opened.move()
   return {
     keys,
@@ -110,8 +114,8 @@ export async function openState(
     secret: sharedSecret(database, 'seals'),
     batches: new Batches(database, files),
     // At least one, where there are any.
-    watches: new Watches(database, files, Math.ceil(config.watches / 2)),
-    createWatchRunner: (options) => new WatchRunner({ ...options, database, files, keys, place, logger }),
+    watches: new Watches(database, files, { most: Math.ceil(config.watches / 2), secrets }),
+    createWatchRunner: (options) => new WatchRunner({ ...options, database, files, keys, secrets, place, logger }),
     createBatchRunner: (options) => new BatchRunner({ ...options, database, files, keys, place, logger }),
     ledger,
     budgets: new Budgets(database),

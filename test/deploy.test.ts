@@ -266,7 +266,7 @@ describe('ports and probes', () => {
     const ports = containerOf(deployment).ports.map((each: Manifest) => each.containerPort)
     expect(ports).toEqual([port, metrics!.port])
     expect(await textOf('Dockerfile')).toContain(`\nEXPOSE ${port} ${metrics!.port}\n`)
-    const upstreams = /reverse_proxy (.+) \{/.exec(await textOf('Caddyfile'))![1]!.split(' ')
+    const upstreams = /^\tto (.+)$/m.exec(await textOf('Caddyfile'))![1]!.split(' ')
     expect(upstreams).toEqual([`lookout-1:${port}`, `lookout-2:${port}`])
   })
 

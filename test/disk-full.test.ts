@@ -1,17 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Database } from '../src/storage/database.ts'
 import { BatchClient, CHAT, chatLines } from './support/batches.ts'
+import { changedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { fill, mountSmallDisk, unmount } from './support/small-disk.ts'
+import { WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 const FULL_DATABASE = "The server's storage is full: it has no room for the database; try again later"
 /** More than what is free in the pages that the database has, and nothing that it could compress. */
 const TOO_MUCH = randomBytes(10_000).toString('hex')
 const mounted = await mountSmallDisk()
 const title = mounted ? 'on a full disk' : 'on a full disk (skipped: mounting one requires root on Linux)'
+
+afterAll(async () => {
+  if (mounted !== null) await unmount(mounted)
+})
 
 describe.skipIf(mounted === null)(title, () => {
   const directory = mounted!
@@ -27,7 +33,6 @@ describe.skipIf(mounted === null)(title, () => {
   })
   afterAll(async () => {
     await server?.close()
-    await unmount(directory)
   })
 
   const headers = { authorization: `Bearer ${KEY}` }
@@ -84,6 +89,62 @@ describe.skipIf(mounted === null)(title, () => {
   })
 })
 
+/** A server whose watches ask a question that the test answers. */
+async function startWatching(environment: Record<string, string>): Promise<TestServer> {
+  const card = await changedCard(({ decision: _decision, ...card }) => card)
+  onTestFinished(() => card.remove())
+  const server = await startTestServer({
+    environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '2', LOOKOUT_MODEL_CARD: card.path, ...environment },
+    watches: { beatMs: 20 },
+  })
+  onTestFinished(() => server.close())
+  return server
+}
+
+function answer({ engine }: TestServer, isOn: boolean): void {
+  const yes = isOn ? 0.9 : 0.1
+  engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(reply === 'Yes.' ? yes : 1 - yes)) }
+}
+
+describe.skipIf(mounted === null)(`a watch whose pictures are ${title}`, () => {
+  test('tells each event once, says that the picture is not kept, and keeps the next one', async () => {
+    const blobs = join(mounted!, 'pictures')
+    const server = await startWatching({ LOOKOUT_BLOBS: blobs })
+    const client = new WatchClient(server, KEY)
+    const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    const { id } = await client.made()
+    const followed = client.stream(id, 4)
+    const junk = join(mounted!, 'junk-of-watch')
+    onTestFinished(() => rm(junk, { force: true }))
+    await fill(junk)
+    for (const isOn of [true, false, true]) {
+      if (isOn && (await client.changes(id)).length > 0) await rm(junk)
+      answer(server, isOn)
+      await client.look(id, png)
+    }
+    answer(server, false)
+    await client.look(id, png)
+    const frames = (await client.changes(id)).map(({ type, data }) => [
+      type.split('.').at(-1),
+      (data.frame as { file_id: string | null }).file_id !== null,
+      (data.frame as { file_error: string | null }).file_error,
+    ])
+    expect(frames).toEqual([
+      ['started', false, 'storage'],
+      ['ended', false, null],
+      ['started', true, null],
+      ['ended', false, null],
+    ])
+    expect((await followed).map((event) => event as unknown as WatchEvent)).toEqual(
+      (await client.events(id)).slice(0, 4),
+    )
+    const [, , { data }] = (await client.changes(id)) as [unknown, unknown, WatchEvent]
+    const { file_id } = data.frame as { file_id: string }
+    const kept = await server.get(`/v1/files/${file_id}/content`)
+    expect(Buffer.from(await kept.arrayBuffer()).equals(png)).toBe(true)
+  })
+})
+
 async function countOf(directory: string, what: string): Promise<number> {
   const database = await openDatabase(directory)
   try {
@@ -106,10 +167,6 @@ describe('a database without room', () => {
       batches: { pollMs: 50 },
     })
     database = await openDatabase(server.directory)
-    await database.use((queries) =>
-      queries.execute(`create function no_room() returns trigger language plpgsql as $$
-        begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$`),
-    )
   })
   afterAll(async () => {
     await database?.close()
@@ -117,9 +174,13 @@ describe('a database without room', () => {
   })
 
   /** What PostgreSQL says of every row that it should write, on a full disk. @returns what makes room again. */
-  async function withoutRoom(): Promise<() => Promise<void>> {
+  async function withoutRoom(full = database, tables = TABLES): Promise<() => Promise<void>> {
+    await full.use((queries) =>
+      queries.execute(`create or replace function no_room() returns trigger language plpgsql as $$
+        begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$`),
+    )
     const each = (statement: (table: string) => string) =>
-      database.use((queries) => queries.execute(TABLES.map(statement).join(';')))
+      full.use((queries) => queries.execute(tables.map(statement).join(';')))
     await each((table) => `create trigger full_disk before insert or update on ${table} execute function no_room()`)
     return async () => void (await each((table) => `drop trigger full_disk on ${table}`))
   }
@@ -169,5 +230,31 @@ describe('a database without room', () => {
     // All that was computed but the two responses above.
     const rows = "usage where status = 200 and endpoint = 'chat'"
     await expect.poll(() => countOf(server.directory, rows)).toBe(server.engine.works.length - 2)
+  })
+
+  test('costs a watch looks and no event', async () => {
+    const own = await startWatching({})
+    const rows = await openDatabase(own.directory)
+    onTestFinished(() => rows.close())
+    const client = new WatchClient(own, KEY)
+    const { id } = await client.made()
+    const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    const push = async () => (await client.ask('POST', `/${id}/frames?wait=true`, png)).status
+    answer(own, false)
+    await client.look(id, png)
+    const makeRoom = await withoutRoom(rows, ['watch_events', 'files'])
+    answer(own, true)
+    await expect.poll(push, { interval: 20 }).toBe(503)
+    expect((await own.get('/v1/models')).status).toBe(200)
+    expect(await client.changes(id)).toEqual([])
+    await makeRoom()
+    await client.look(id, png)
+    answer(own, false)
+    await client.look(id, png)
+    const told = await client.changes(id)
+    expect(told.map(({ type }) => type)).toEqual(['watch.event.started', 'watch.event.ended'])
+    expect(told[0]!.data).toMatchObject({ frame: { file_id: expect.stringMatching(/^file-/), file_error: null } })
+    const numbers = (await client.events(id)).map(({ data }) => data.seq)
+    expect(numbers).toEqual(numbers.map((_, i) => i + 1))
   })
 })

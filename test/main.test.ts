@@ -53,8 +53,10 @@ describe('the command line', () => {
         'lookout: LOOKOUT_FLY_TO_THE_MOON is not a setting and is ignored\n',
     })
     expect(run.stdout).toMatch(/The configuration is fine\n$/)
-    const asJson = await outcome(start(['config', 'check', '--json'], { LOOKOUT_API_KEY: 'lk-secret' }))
-    expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***' })
+    const asJson = await outcome(
+      start(['config', 'check', '--json'], { LOOKOUT_API_KEY: 'lk-secret', LOOKOUT_SECRET: 'hidden'.repeat(6) }),
+    )
+    expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***', secret: '***' })
   })
 
   test('a reader that has had enough ends a command quietly', async () => {

@@ -122,14 +122,25 @@ async function pushed(id: string, query: string, bytes?: Buffer): Promise<Respon
   return server.post(`/v1/watches/${id}/frames${query}`, new Uint8Array(frame), { 'content-type': 'image/png' })
 }
 
+async function startEvent(id: string): Promise<void> {
+  // By default, all replies together are not likely enough to count.
+  server.engine.script = { read: ({ replies }) => replies.map(() => Math.log(0.9 / replies.length)) }
+  // On a busy machine, looks come too late.
+  await expect.poll(async () => (await pushed(id, '?wait=true')).status, { interval: 50 }).toBe(200)
+  server.engine.script = {}
+}
+
+async function eventFrame(): Promise<Response> {
+  const id = await newWatch()
+  await startEvent(id)
+  return server.get(`/v1/watches/${id}/events/1/frame`)
+}
+
 /** All events of a watch, which ends when it is deleted. */
 async function streamed(): Promise<Response> {
   const id = await newWatch()
   const stream = await server.get(`/v1/watches/${id}/stream?looks=true`)
-  // By default, all replies together are not likely enough to count.
-  server.engine.script = { read: ({ replies }) => replies.map(() => Math.log(0.9 / replies.length)) }
-  await pushed(id, '?wait=true')
-  server.engine.script = {}
+  await startEvent(id)
   // It must have been sent before the watch is gone.
   const [mine, theirs] = stream.body!.tee()
   const reader = mine.getReader()
@@ -318,6 +329,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   retrieveWatchFrame: [
     { status: 200, id: () => watchId },
     { status: 404, id: () => 'watch_none' },
+  ],
+  retrieveWatchEventFrame: [
+    { status: 200, send: eventFrame },
+    { status: 404, send: () => server.get(`/v1/watches/${watchId}/events/0/frame`) },
   ],
   pauseWatch: [{ status: 200, id: () => watchId }],
   resumeWatch: [{ status: 200, id: () => watchId }],

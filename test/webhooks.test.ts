@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import OpenAI from 'openai'
 import sharp from 'sharp'
 import { Webhook } from 'standardwebhooks'
@@ -26,6 +29,7 @@ const ON = { 'Yes.': 0.9, 'No.': 0.1 }
 const OFF = { 'Yes.': 0.1, 'No.': 0.9 }
 /** Between attempts, and how many follow the first. */
 const RETRIES_MS = [50, 50, 50]
+const LEASE_MS = 1_000
 
 let card: TemporaryCard
 let server: TestServer
@@ -165,8 +169,16 @@ describe('webhooks', () => {
     expect(told.at(-1)).toEqual(told[0])
     expect(await webhookOf(client, id)).toMatchObject({ status: 'active', last_error: null })
     const metrics = await (await fetch(server.service.metricsUrl!)).text()
-    for (const result of ['delivered', 'failed']) {
-      expect(metrics).toMatch(new RegExp(`^lookout_webhook_deliveries_total\\{result="${result}"\\} [1-9]`, 'm'))
+    for (const line of [
+      'webhook_deliveries_total{result="delivered"}',
+      'webhook_deliveries_total{result="failed"}',
+      'watches{state="running"}',
+      'watch_frames_total{result="looked"}',
+      'watch_look_seconds_count',
+      `watch_events_total{type="${STARTED}"}`,
+    ]) {
+      const value = metrics.split('\n').find((text) => text.startsWith(`lookout_${line} `))
+      expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
     }
   })
 
@@ -266,6 +278,71 @@ describe('webhooks', () => {
   })
 })
 
+describe('with LOOKOUT_SECRET', () => {
+  test('secrets of webhooks are encrypted in the database, those from before too', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-secret-'))
+    onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+    const open = (LOOKOUT_SECRET: string) =>
+      startTestServer({
+        environment: {
+          ...{ LOOKOUT_DATA_DIR: directory, DATABASE_URL: '', LOOKOUT_SECRET, LOOKOUT_WATCHES: '4' },
+          ...{ LOOKOUT_MODEL_CARD: card.path, LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1' },
+        },
+        watches: { beatMs: 20, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
+      })
+    const hook = await receiver()
+    let own = await open('')
+    const stored = await Database.open({ url: null, directory: join(directory, 'database'), cacheDirectory: '' })
+    onTestFinished(() => stored.close())
+    onTestFinished(() => own.close())
+    const reopen = async (secret: string) => {
+      await own.close()
+      own = await open(secret)
+    }
+    const secretsIn = async () =>
+      (await stored.use((queries) => queries.execute('select secret from watch_webhooks'))).rows.map(
+        ({ secret }) => secret as string,
+      )
+    /** Lets an event start or end. @returns what the receiver got of it. */
+    const told = async (id: string, odds: Readonly<Record<string, number>>) => {
+      own.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(odds[reply] ?? 1e-9)) }
+      const before = hook.received.length
+      await new WatchClient(own, KEY).look(id, picture)
+      // A stop of the server is told too.
+      const isChange = ({ event }: Received) => event.data.watch === id && event.type.startsWith('watch.event.')
+      await expect.poll(() => hook.received.slice(before).some(isChange), { interval: 20 }).toBe(true)
+      return hook.received.slice(before).find(isChange)!
+    }
+    const add = async (secret?: string) => {
+      const webhook = { url: hook.url, ...(secret && { secret }) }
+      return (await jsonOf(
+        await new WatchClient(own, KEY).ask('POST', '', { ...WATCH, webhook }),
+      )) as unknown as Webhooked
+    }
+
+    const before = await add(SECRET)
+    expect(await secretsIn()).toEqual([SECRET])
+    await CHECKS.openai(await told(before.id, ON), SECRET)
+
+    await reopen('first secret of this server '.repeat(2))
+    await expect.poll(async () => (await secretsIn()).join(), { interval: 20 }).not.toContain('whsec_')
+    const after = await add()
+    expect((await secretsIn()).join()).not.toContain('whsec_')
+    await CHECKS.openai(await told(before.id, OFF), SECRET)
+    await CHECKS.openai(await told(after.id, ON), after.webhook.secret!)
+
+    await reopen('another secret of this server '.repeat(2))
+    const client = new WatchClient(own, KEY)
+    own.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(OFF[reply as 'No.'] ?? 1e-9)) }
+    await client.look(after.id, picture)
+    await expect
+      .poll(async () => (await webhookOf(client, after.id)).last_error, { interval: 20 })
+      .toMatch(/LOOKOUT_SECRET has changed/)
+    await client.ask('PATCH', `/${after.id}`, { webhook: { url: hook.url, secret: SECRET } })
+    await CHECKS.openai(await told(after.id, ON), SECRET)
+  })
+})
+
 const postgres = await createTestDatabase()
 const title = postgres === null ? ' (PostgreSQL is not running here)' : ''
 
@@ -282,8 +359,8 @@ describe.skipIf(postgres === null)(`while PostgreSQL is away${title}`, () => {
         LOOKOUT_MODEL_CARD: card.path,
         LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1',
       },
-      // A lease that was not given back ends soon.
-      watches: { beatMs: 20, leaseMs: 1_000, webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS } },
+      // It is away for longer than leases last.
+      watches: { beatMs: 20, leaseMs: LEASE_MS, webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS } },
     })
     onTestFinished(async () => {
       await away.close()
@@ -303,6 +380,8 @@ describe.skipIf(postgres === null)(`while PostgreSQL is away${title}`, () => {
       away.engine.script = { read: ({ replies }) => replies.map((reply) => Math.log(OFF[reply as 'No.'] ?? 1e-9)) }
       const push = async () => (await client.ask('POST', `/${id}/frames?wait=true`, picture)).status
       await expect.poll(push, { interval: 20 }).toBe(503)
+      const cutAt = performance.now()
+      await expect.poll(() => performance.now() - cutAt, { interval: 50 }).toBeGreaterThan(LEASE_MS)
       await proxy.mend()
       await flip(OFF)
       await flip(ON)

@@ -28,7 +28,10 @@ export async function serveStandIn(engineOf: (info: ModelInfo) => Engine): Promi
     // Tests do not wait as long for what a server that was killed has leased.
     ...(LEASE_MS === undefined
       ? {}
-      : { batches: { leaseMs: Number(LEASE_MS), pollMs: 100 }, watches: { leaseMs: Number(LEASE_MS) } }),
+      : {
+          batches: { leaseMs: Number(LEASE_MS), pollMs: 100 },
+          watches: { leaseMs: Number(LEASE_MS), webhooks: { timeoutMs: Number(LEASE_MS) } },
+        }),
   })
   keepServing(service)
   return service

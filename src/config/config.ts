@@ -59,6 +59,8 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     port: settings.port,
     /** The key that clients must send; null for one that the server makes and keeps. */
     apiKey: settings.api_key,
+    /** Encrypts what is secret in the database; null to store it as it is. */
+    secret: settings.secret,
     dataDirectory,
     /** For what can be made again, on this machine; null for the platform's place for caches. */
     cacheDirectory: settings.cache_dir,

@@ -35,6 +35,14 @@ export const settingsSchema = z.object({
       help: "a key of organisation 'default', in addition to the keys in the database",
       default: 'none',
     }),
+  secret: text()
+    .min(32, 'expected 32 characters or more, such as openssl rand -base64 32 writes')
+    .nullable()
+    .default(null)
+    .register(ABOUT, {
+      help: 'encrypts the secrets of webhooks in the database. All servers on it need the same; keep it',
+      default: 'none: they are stored as they are',
+    }),
   data_dir: text().nullable().default(null).register(ABOUT, {
     help: 'folder for the database, uploaded files and the usage journal',
     default: "the platform's folder for application data",

@@ -17,6 +17,7 @@ export interface MeasuredRequest {
 
 const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+const WATCH_STATES = ['starting', 'running', 'offline', 'waiting']
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
 /** Metrics that are read from the statistics of the engines at each scrape. */
@@ -45,6 +46,7 @@ const READINGS: readonly (readonly [kind: 'gauge' | 'counter', name: string, of:
 export class Metrics implements PoolMeter {
   readonly #registry = new Registry()
   #engines: () => readonly MeasuredEngine[] = () => []
+  #watchStates: () => readonly string[] = () => []
 
   readonly #requests = this.#counter('http_requests_total', 'Completed requests; status 499: client disconnected.', [
     'endpoint',
@@ -90,6 +92,17 @@ export class Metrics implements PoolMeter {
   )
   readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended unexpectedly.', ['model'])
 
+  readonly #watches = this.#gauge('watches', 'Watches that this server runs.', ['state'])
+  readonly #watchFrames = this.#counter('watch_frames_total', 'Frames of watches: looked at, failed, or dropped.', [
+    'result',
+  ])
+  readonly #lookSeconds = this.#histogram(
+    'watch_look_seconds',
+    'Time from the arrival of a frame until what its look has found is stored.',
+    [],
+    LATENCY_BUCKETS,
+  )
+  readonly #watchEvents = this.#counter('watch_events_total', 'Events of watches.', ['type'])
   readonly #webhooks = this.#counter('webhook_deliveries_total', 'Attempts to send an event of a watch.', ['result'])
 
   readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
@@ -136,6 +149,11 @@ export class Metrics implements PoolMeter {
     this.#engines = engines
   }
 
+  /** Sets where each scrape finds how the watches go that this server runs. */
+  watchStates(states: () => readonly string[]): void {
+    this.#watchStates = states
+  }
+
   /** All metrics in Prometheus' text format. */
   async read(): Promise<string> {
     const all = await Promise.all(this.#engines().map(async (engine) => ({ engine, stats: await statsOf(engine) })))
@@ -154,6 +172,9 @@ export class Metrics implements PoolMeter {
         if (stats[of] !== undefined) metric.inc(model, stats[of])
       }
     }
+    this.#watches.reset()
+    for (const state of WATCH_STATES) this.#watches.set({ state }, 0)
+    for (const state of this.#watchStates()) this.#watches.inc({ state })
     const { user, system } = process.cpuUsage()
     this.#cpuSeconds.reset()
     this.#cpuSeconds.inc((user + system) / 1e6)
@@ -205,6 +226,18 @@ export class Metrics implements PoolMeter {
 
   ended(model: string, outcome: Outcome): void {
     this.#generations.inc({ model, outcome })
+  }
+
+  frameEnded(result: string): void {
+    this.#watchFrames.inc({ result })
+  }
+
+  looked(ms: number): void {
+    this.#lookSeconds.observe(ms / 1000)
+  }
+
+  eventTold(type: string): void {
+    this.#watchEvents.inc({ type })
   }
 
   webhookSent(result: string): void {

@@ -291,7 +291,7 @@ export const watchWebhooks = pgTable('watch_webhooks', {
   url: text('url').notNull(),
   /** Of the events that are sent. */
   types: text('types').array().notNull(),
-  /** Signs what is sent, so it is kept as it is: `whsec_` and base64. */
+  /** Signs what is sent: `whsec_` and base64, or that in a `SecretBox`, for the watch. */
   secret: text('secret').notNull(),
   /** When its receiver said that it wants no more. */
   endedAt: moment('ended_at'),

@@ -1,3 +1,4 @@
+import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database } from '../storage/database.ts'
 import { type SQL, sql } from '../storage/drizzle.ts'
 
@@ -15,7 +16,8 @@ export interface Delivery {
   readonly id: string
   readonly body: string
   readonly url: string
-  readonly secret: string
+  /** Signs it; null where it cannot be read. */
+  readonly secret: string | null
 }
 
 /**
@@ -27,12 +29,29 @@ export class DeliveryDesk {
   readonly #database: Database
   readonly #owner: string
   readonly #leaseSeconds: number
+  readonly #secrets: SecretBox
 
   /** @param leaseMs longer than an attempt takes. */
-  constructor(database: Database, { owner, leaseMs }: { readonly owner: string; readonly leaseMs: number }) {
+  constructor(
+    database: Database,
+    about: { readonly owner: string; readonly leaseMs: number; readonly secrets: SecretBox },
+  ) {
     this.#database = database
-    this.#owner = owner
-    this.#leaseSeconds = leaseMs / 1000
+    this.#owner = about.owner
+    this.#leaseSeconds = about.leaseMs / 1000
+    this.#secrets = about.secrets
+  }
+
+  /** Encrypts the secrets that were stored as they are, before the server had `LOOKOUT_SECRET`. */
+  async sealSecrets(): Promise<void> {
+    if (!this.#secrets.isLocked) return
+    const open = await this.#database.execute<{ id: string; secret: string }>(sql`
+      select watch_id as id, secret from watch_webhooks where starts_with(secret, 'whsec_')`)
+    for (const { id, secret } of open) {
+      await this.#database.execute(sql`
+        update watch_webhooks set secret = ${this.#secrets.seal(secret, id)}
+        where watch_id = ${id} and secret = ${secret}`)
+    }
   }
 
   /** Leases the webhook whose event has waited longest. @param busy organisations to leave out. */
@@ -77,7 +96,7 @@ export class DeliveryDesk {
       select due.seq::float8 as seq, due.tries, events.id, events.body, held.url, held.secret
       from held join watch_deliveries due using (watch_id) join watch_events events using (watch_id, seq)
       where due.next_at <= now() and (due.tries > 0) = ${again} order by seq limit 1`)
-    return row ?? null
+    return row === undefined ? null : { ...row, secret: this.#secrets.open(row.secret!, watch) }
   }
 
   async delivered(watch: string, { seq }: Delivery): Promise<void> {

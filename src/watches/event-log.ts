@@ -2,7 +2,7 @@ import { SortedIds } from '../files/file-id.ts'
 import type { Transaction } from '../storage/database.ts'
 import { and, eq, isNull } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
-import type { EventDraft, FrameAbout } from './watch-events.ts'
+import type { EventDraft, FileError, FrameAbout } from './watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
 const { watchDeliveries, watchEvents, watchWebhooks } = tables
@@ -19,6 +19,7 @@ interface Told {
 interface Shown {
   readonly frame: FrameAbout | null
   readonly fileId: string | null
+  readonly fileError: FileError | null
 }
 
 const DAY_MS = 86_400_000
@@ -40,7 +41,7 @@ export class EventLog {
     transaction: Transaction,
     watch: Told,
     events: readonly EventDraft[],
-    shown: Shown = { frame: null, fileId: null },
+    shown: Shown = { frame: null, fileId: null, fileError: null },
   ): Promise<number> {
     if (events.length === 0) return watch.seq
     const rows = events.map((event, i) => this.#rowOf(event, watch, watch.seq + 1 + i, shown))
@@ -59,11 +60,11 @@ export class EventLog {
     { type, data, hasFrame }: EventDraft,
     { id: watchId, settings }: Told,
     seq: number,
-    { frame, fileId: kept }: Shown,
+    { frame, ...kept }: Shown,
   ): typeof watchEvents.$inferInsert {
     const { id, createdAt } = this.#ids.next()
-    const fileId = type === 'watch.event.started' ? kept : null
-    const about = hasFrame ? { frame: frame && { ...frame, file_id: fileId } } : {}
+    const { fileId, fileError } = type === 'watch.event.started' ? kept : { fileId: null, fileError: null }
+    const about = hasFrame ? { frame: frame && { ...frame, file_id: fileId, file_error: fileError } } : {}
     const body = {
       ...{ id, object: 'event', type, created_at: Math.floor(createdAt.getTime() / 1000) },
       data: { watch: watchId, name: settings.name, seq, ...data, ...about },

@@ -19,6 +19,7 @@ import {
   suppressedEvent,
 } from './watch-events.ts'
 import { readMemory, storedMemory, type Tracked, type WatchMemory, withQuestions } from './watch-memory.ts'
+import type { WatchMeter } from './watch-meter.ts'
 import { ruleOf, silenceOf } from './watch-settings.ts'
 
 /** What a look, or a frame in which nothing has moved, says. */
@@ -29,7 +30,7 @@ interface Finding {
   readonly answers: readonly LookAnswer[]
   /** Asks further questions about the frame. */
   evidence(questions: readonly object[]): Promise<readonly (LookAnswer | null)[]>
-  /** The frame to keep, where something starts; null where there is no room for it. */
+  /** The frame to keep, where something starts. */
   picture(): Promise<Told['picture']>
   /** Why nothing was seen before, if that was long. */
   readonly after: 'silent' | 'waiting'
@@ -41,6 +42,7 @@ export interface EventTrackerOptions {
   readonly desk: WatchDesk
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
+  readonly meter: WatchMeter | null
   readonly onTold: (id: string) => void
 }
 
@@ -62,8 +64,6 @@ export class EventTracker {
   #wasStopped: boolean
   /** Whether what is stored may differ from what is known. */
   #isUnsure = false
-  /** Whether the next events are told without their picture, which could not be stored. */
-  #isPictureless = false
   suppressed = 0
 
   constructor(watch: HeldWatch, now: Moment, options: EventTrackerOptions) {
@@ -191,7 +191,7 @@ export class EventTracker {
   ): Promise<void> {
     const now = finding?.moment ?? this.#lastTick
     const hasStarted = events.some(({ type }) => type === 'watch.event.started')
-    const picture = (hasStarted && !this.#isPictureless && (await finding?.picture())) || null
+    const picture = hasStarted && finding ? await finding.picture() : null
     const told = {
       ...{ events, picture, frame: finding?.about ?? null },
       memory: storedMemory(memory, now ?? { at: performance.now(), time: Date.now() }),
@@ -201,12 +201,11 @@ export class EventTracker {
       const seq = await this.#options.desk.tell(watch, told)
       if (seq === null) throw serviceUnavailable('Another server runs the watch', 5)
       this.#seq = seq
-      this.#isPictureless = false
     } catch (error) {
       this.#isUnsure = true
-      this.#isPictureless = picture !== null
       throw error
     }
+    for (const { type } of events) this.#options.meter?.eventTold(type)
     this.#options.onTold(watch.id)
   }
 

@@ -13,7 +13,8 @@ import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
-import { type FrameAbout, isoTime } from './watch-events.ts'
+import { type FileError, type FrameAbout, isoTime } from './watch-events.ts'
+import type { WatchMeter } from './watch-meter.ts'
 import { askedOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
@@ -22,6 +23,7 @@ export interface LiveWatchOptions {
   readonly files: Pick<Files, 'checkStorage'>
   readonly media: Pick<MediaLoader, 'open'>
   readonly look: Look
+  readonly meter: WatchMeter | null
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
   /** The time over which it is counted whether looks are made in time. */
@@ -53,7 +55,7 @@ export class LiveWatch {
   readonly #options: LiveWatchOptions
   readonly #events: EventTracker
   readonly #stop = new AbortController()
-  readonly #counts = new LookCounts()
+  readonly #counts: LookCounts
   /** When the last frame that was not too early should have come. */
   #slot = Number.NEGATIVE_INFINITY
   /** When the last frame came; null before the first one. */
@@ -76,6 +78,7 @@ export class LiveWatch {
     this.#options = options
     const now = momentNow()
     this.#events = new EventTracker(watch, now, options)
+    this.#counts = new LookCounts(options.meter)
     this.#lag = new LagMeter(options.lagMs)
     this.#lastFrame = watch.seenAt === null ? null : now
   }
@@ -174,7 +177,7 @@ export class LiveWatch {
   async #noteFailure(error: unknown, now: Moment): Promise<void> {
     const known = error instanceof ApiError ? error : null
     if (known?.param === FRAME || this.#stop.signal.aborted) return
-    this.#counts.failed++
+    this.#counts.fail()
     const failure = { message: known?.message ?? 'Internal error', since: this.#failure?.since ?? now }
     this.#failure = failure
     if (now.at - failure.since.at < this.#silence) return
@@ -183,14 +186,15 @@ export class LiveWatch {
   }
 
   #noteLate(now: Moment): null {
-    this.#failure = { message: 'The model is busy: the last look could not begin before the next was due', since: now }
-    this.#counts.dropped.late++
+    const message = 'The model is busy: the last look could not begin before the next was due'
+    this.#failure = { message, since: this.#failure?.since ?? now }
+    this.#counts.drop('late')
     this.#lag.missed(now, this.#distance)
     return null
   }
 
   #drop(frame: number, dropped: DropReason): Pushed {
-    this.#counts.dropped[dropped]++
+    this.#counts.drop(dropped)
     return { frame, dropped }
   }
 
@@ -244,8 +248,10 @@ export class LiveWatch {
     const { about, bytes, contentType, moment } = frame
     const evidence = async (questions: readonly object[]) =>
       this.#ask(questions, frame, null).catch(() => questions.map(() => null))
-    const picture = async () =>
-      settings.record.frame && (await this.#hasRoom(bytes.byteLength)) ? { bytes, contentType } : null
+    const picture = async () => {
+      if (!settings.record.frame) return null
+      return (await this.#faultOfStoring(bytes.byteLength)) ?? { bytes, contentType }
+    }
     this.#lag.made(moment)
     await this.#events.settle(this.#watch, {
       ...{ moment, about, answers, evidence, picture },
@@ -258,12 +264,13 @@ export class LiveWatch {
     return answers
   }
 
-  async #hasRoom(bytes: number): Promise<boolean> {
+  /** Why so many bytes cannot be stored; null where they can. */
+  async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
       await this.#options.files.checkStorage(await this.#principal(), bytes)
-      return true
-    } catch {
-      return false
+      return null
+    } catch (error) {
+      return error instanceof ApiError && error.type === 'insufficient_quota' ? 'quota' : 'storage'
     }
   }
 

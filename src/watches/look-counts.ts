@@ -1,3 +1,5 @@
+import type { WatchMeter } from './watch-meter.ts'
+
 /** Why a frame is not looked at. */
 export type DropReason = 'busy' | 'late' | 'rate' | 'still'
 
@@ -24,13 +26,28 @@ const MEASURED = 10
 
 /** Counts what becomes of the frames of one watch. */
 export class LookCounts {
-  readonly dropped: Record<DropReason, number> = { busy: 0, late: 0, rate: 0, still: 0 }
+  readonly #meter: WatchMeter | null
+  readonly #dropped: Record<DropReason, number> = { busy: 0, late: 0, rate: 0, still: 0 }
   frames = 0
   looks = 0
-  failed = 0
+  #failed = 0
   #lagMs: number | null = null
   /** When the latest looks ended. */
   #endedAt: readonly number[] = []
+
+  constructor(meter: WatchMeter | null) {
+    this.#meter = meter
+  }
+
+  drop(reason: DropReason): void {
+    this.#dropped[reason]++
+    this.#meter?.frameEnded(reason)
+  }
+
+  fail(): void {
+    this.#failed++
+    this.#meter?.frameEnded('failed')
+  }
 
   /** @param since when the frame came. */
   settled(since: number, still: boolean): void {
@@ -38,15 +55,17 @@ export class LookCounts {
     const now = performance.now()
     this.#lagMs = Math.round(now - since)
     this.looks++
+    this.#meter?.frameEnded('looked')
+    this.#meter?.looked(now - since)
     this.#endedAt = [...this.#endedAt, now].slice(-MEASURED)
   }
 
   report(suppressed: number): Measured {
-    const { frames, looks, failed, dropped } = this
+    const { frames, looks } = this
     const ended = this.#endedAt
     const seconds = (ended.at(-1)! - ended[0]!) / 1000
     return {
-      counts: { frames, looks, failed, suppressed, dropped: { ...dropped } },
+      counts: { frames, looks, failed: this.#failed, suppressed, dropped: { ...this.#dropped } },
       looked_fps: ended.length < 2 ? 0 : Math.round(((ended.length - 1) / seconds) * 100) / 100,
       lag_ms: this.#lagMs,
     }

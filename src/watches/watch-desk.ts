@@ -4,7 +4,7 @@ import type { Database, Transaction } from '../storage/database.ts'
 import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
 import { EventLog, expiryOf } from './event-log.ts'
-import type { EventDraft, FrameAbout } from './watch-events.ts'
+import type { EventDraft, FileError, FrameAbout } from './watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
 const { watches } = tables
@@ -43,8 +43,8 @@ export interface Told {
   readonly seenAt: number
   /** The frame of the look; null where there was none. */
   readonly frame: FrameAbout | null
-  /** The bytes to keep of it, for events that start; null to keep none. */
-  readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | null
+  /** The bytes to keep of it, for events that start, or why there is no room for them; null where none are wanted. */
+  readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | FileError | null
 }
 
 const EXPIRED_AT_ONCE = 1_000
@@ -136,19 +136,21 @@ export class WatchDesk {
   }
 
   /**
-   * Stores events, all or nothing.
+   * Stores events, all or nothing. Where the picture cannot be stored, they are told without it.
    * @returns the number of the last one; null when the lease is lost.
    */
   async tell({ id, organisationId, settings }: HeldWatch, told: Told): Promise<number | null> {
     let last: number | null = null
-    const add = async (transaction: Transaction, files: readonly string[]) => {
+    let isBegun = false
+    const add = async (transaction: Transaction, fileId: string | null, fileError: FileError | null) => {
+      isBegun = true
       const [row] = await transaction
         .select({ seq: watches.seq })
         .from(watches)
         .where(and(eq(watches.id, id), eq(watches.lease, this.#owner)))
         .for('update')
       if (row === undefined) return false
-      const shown = { frame: told.frame, fileId: files[0] ?? null }
+      const shown = { frame: told.frame, fileId, fileError }
       last = await this.#log.append(transaction, { id, seq: row.seq, settings }, told.events, shown)
       await transaction
         .update(watches)
@@ -156,14 +158,25 @@ export class WatchDesk {
         .where(eq(watches.id, id))
       return true
     }
-    if (told.picture === null) {
-      await this.#database.transaction((transaction) => add(transaction, []))
+    const addWithout = (error: FileError | null) =>
+      this.#database.transaction((transaction) => add(transaction, null, error))
+    const { picture } = told
+    if (picture === null || typeof picture === 'string') {
+      await addWithout(picture)
       return last
     }
-    const { bytes, contentType } = told.picture
-    const draft = await this.#written(bytes)
-    const file = { purpose: 'watch', filename: null, contentType, bytes: bytes.byteLength } as const
-    await this.#files.keepOutputs(organisationId, [{ draft, file }], expiryOf(settings), add)
+    try {
+      const { bytes, contentType } = picture
+      const draft = await this.#written(bytes)
+      const file = { purpose: 'watch', filename: null, contentType, bytes: bytes.byteLength } as const
+      await this.#files.keepOutputs(organisationId, [{ draft, file }], expiryOf(settings), (transaction, [id]) =>
+        add(transaction, id!, null),
+      )
+    } catch (error) {
+      // Else it may have been stored.
+      if (isBegun) throw error
+      await addWithout('storage')
+    }
     return last
   }
 

@@ -33,6 +33,9 @@ export interface FrameAbout {
   readonly height: number
 }
 
+/** Why a frame that should be kept is not: the organisation may store no more, or the server's store takes nothing. */
+export type FileError = 'quota' | 'storage'
+
 export function isoTime(time: number): string {
   return new Date(time).toISOString()
 }

@@ -4,17 +4,21 @@ import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
 import { GuardedAgent, hostSet, type Refusal } from '../lib/guarded-agent.ts'
+import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database } from '../storage/database.ts'
 import { DeliveryDesk } from './delivery-desk.ts'
 import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
 import type { LookReport, Pushed, PushedFrame } from './look.ts'
 import type { WatchReport } from './look-counts.ts'
 import { type HeldWatch, WatchDesk } from './watch-desk.ts'
-import { type DeliveryResult, WebhookSender } from './webhook-sender.ts'
+import type { WatchMeter } from './watch-meter.ts'
+import { WebhookSender } from './webhook-sender.ts'
 
 export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look'> {
   readonly database: Database
   readonly files: Files
+  /** Opens the secrets of webhooks. */
+  readonly secrets: SecretBox
   /** Names the leases of servers that run in one place, and says whether no other runs there now. */
   readonly place: { readonly id: string; readonly alone: boolean }
   readonly logger: Pick<Logger, 'warn'>
@@ -28,13 +32,13 @@ export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'med
   readonly silenceMs?: number | undefined
   /** The time over which it is counted whether looks are made in time. */
   readonly lagMs?: number | undefined
+  readonly meter: WatchMeter | null
   readonly webhooks: WebhookOptions
 }
 
 interface WebhookOptions {
   /** Private hosts that clients may name. */
   readonly hosts: readonly string[]
-  readonly meter: { webhookSent(result: DeliveryResult): void } | null
   /** For an answer. */
   readonly timeoutMs?: number | undefined
   /** Between attempts, about. */
@@ -77,17 +81,17 @@ export class WatchRunner {
   #isAlone = false
 
   constructor(options: WatchRunnerOptions) {
-    const { database, files, place, leaseMs = LEASE_MS, webhooks } = options
-    const { hosts, meter, retriesMs, timeoutMs = WEBHOOK_TIMEOUT_MS } = webhooks
+    const { database, files, secrets, place, leaseMs = LEASE_MS, webhooks } = options
+    const { hosts, retriesMs, timeoutMs = WEBHOOK_TIMEOUT_MS } = webhooks
     const owner = `${place.id}-${randomBytes(8).toString('hex')}`
     this.#options = options
     this.#desk = new WatchDesk(database, files, { owner, leaseMs })
-    this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs })
+    this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs, secrets })
     this.#agent = new GuardedAgent({ allowedHosts: hostSet(hosts) })
     this.#sender = new WebhookSender({
       ...{ desk: this.#deliveries, agent: this.#agent, timeoutMs, retriesMs },
       guarded: (work) => this.#guarded(work),
-      onResult: (result) => meter?.webhookSent(result),
+      onResult: (result) => options.meter?.webhookSent(result),
     })
   }
 
@@ -197,9 +201,9 @@ export class WatchRunner {
   }
 
   get #optionsOfWatches(): LiveWatchOptions {
-    const { keys, files, media, look, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
+    const { keys, files, media, look, meter, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
     return {
-      ...{ desk: this.#desk, keys, files, media, look, silenceMs, lagMs },
+      ...{ desk: this.#desk, keys, files, media, look, meter, silenceMs, lagMs },
       onTold: (id) => this.#tell(id),
       onLook: (id, look) => {
         for (const listener of this.#listeners.get(id) ?? []) listener.onLook(look)
@@ -252,6 +256,11 @@ export class WatchRunner {
       'Another server gets the frames of this watch. Send all of them to one: this server takes over when the other has had none for a while',
       { status: 503, type: 'server_error', code: 'watch_elsewhere', retryAfter: RETRY_SECONDS },
     )
+  }
+
+  /** How each watch goes that this server runs. */
+  get states(): readonly WatchReport['status'][] {
+    return [...this.#held.values()].map((watch) => watch.report().status)
   }
 
   /** How a watch goes; null where this server does not run it. */

@@ -2,6 +2,7 @@ import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
 import type { Files } from '../files/files.ts'
 import { ApiError } from '../lib/errors.ts'
+import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database, Queries, Transaction } from '../storage/database.ts'
 import { and, asc, count, desc, eq, gt, isNull, lt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -41,6 +42,14 @@ export interface StoredEvent {
   readonly body: string
 }
 
+/** The first frame of an event, as it was sent. */
+interface EventPicture {
+  readonly contentType: string
+  readonly bytes: NonNullable<Awaited<ReturnType<Files['read']>>>
+}
+
+type WatchFiles = Pick<Files, 'delete' | 'find' | 'read'>
+
 export function isWatchId(text: string): boolean {
   return /^watch_[0-9A-Za-z]{22}$/.test(text)
 }
@@ -48,16 +57,22 @@ export function isWatchId(text: string): boolean {
 /** The watches of organisations: what clients make, read, change and delete. `WatchRunner` does the rest. */
 export class Watches {
   readonly #database: Database
-  readonly #files: Pick<Files, 'delete'>
+  readonly #files: WatchFiles
   readonly #most: number
+  readonly #secrets: SecretBox
   readonly #ids = new SortedIds('watch_')
   readonly #log = new EventLog()
 
   /** @param most watches of one organisation. */
-  constructor(database: Database, files: Pick<Files, 'delete'>, most: number) {
+  constructor(
+    database: Database,
+    files: WatchFiles,
+    { most, secrets }: { readonly most: number; readonly secrets: SecretBox },
+  ) {
     this.#database = database
     this.#files = files
     this.#most = most
+    this.#secrets = secrets
   }
 
   /** @throws ApiError 429 for one more than an organisation may have. */
@@ -93,7 +108,7 @@ export class Watches {
     id: string,
     webhook: WebhookSettings | null | undefined,
   ): Promise<MadeWatch> {
-    const secret = webhook === undefined ? null : await setWebhook(transaction, id, webhook)
+    const secret = webhook === undefined ? null : await setWebhook(transaction, id, webhook, this.#secrets)
     const [row] = await shown(transaction).where(isWatch(organisation, id))
     return { watch: toWatch(row!), secret }
   }
@@ -197,6 +212,19 @@ export class Watches {
         .limit(limit),
     )
   }
+
+  /** The picture of an event; null where there is none. The watch is one of the organisation's. */
+  async picture(organisation: string, id: string, seq: number, signal: AbortSignal): Promise<EventPicture | null> {
+    const [event] = await this.#database.use((queries) =>
+      queries
+        .select({ fileId: watchEvents.fileId })
+        .from(watchEvents)
+        .where(and(eq(watchEvents.watchId, id), eq(watchEvents.seq, seq))),
+    )
+    const file = event?.fileId ? await this.#files.find(organisation, event.fileId) : null
+    const bytes = file && (await this.#files.read(organisation, file.id, null, signal))
+    return file && bytes && { contentType: file.contentType, bytes }
+  }
 }
 
 function isOwned(organisation: string): SQL {
@@ -212,6 +240,7 @@ async function setWebhook(
   transaction: Transaction,
   watchId: string,
   webhook: WebhookSettings | null,
+  secrets: SecretBox,
 ): Promise<string | null> {
   if (webhook === null) {
     await transaction.delete(watchWebhooks).where(eq(watchWebhooks.watchId, watchId))
@@ -219,14 +248,15 @@ async function setWebhook(
     return null
   }
   const made = newSecret()
-  const { url, types = EVENT_TYPES, secret } = webhook
-  const changed = { url, types: [...types], endedAt: null, error: null, ...(secret !== undefined && { secret }) }
+  const { url, types = EVENT_TYPES, secret: given } = webhook
+  const secret = secrets.seal(given ?? made, watchId)
+  const changed = { url, types: [...types], endedAt: null, error: null, ...(given !== undefined && { secret }) }
   const [row] = await transaction
     .insert(watchWebhooks)
-    .values({ watchId, secret: made, ...changed })
+    .values({ watchId, secret, ...changed })
     .onConflictDoUpdate({ target: watchWebhooks.watchId, set: changed })
     .returning({ secret: watchWebhooks.secret })
-  return row!.secret === made ? made : null
+  return given === undefined && row!.secret === secret ? made : null
 }
 
 /** Selects watches as clients are told of them. */

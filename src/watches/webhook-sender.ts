@@ -78,6 +78,7 @@ export class WebhookSender {
   }
 
   async #run(): Promise<void> {
+    await this.#options.guarded(() => this.#options.desk.sealSecrets())
     while (!this.#stopping.signal.aborted) {
       this.#woken = Promise.withResolvers()
       let waitMs = POLL_MS
@@ -159,6 +160,7 @@ export class WebhookSender {
     const url = new URL(address)
     // What is allowed may have changed.
     if (agent.refusalOf(url) !== null) return { error: NOT_ALLOWED }
+    if (secret === null) return { error: UNREADABLE }
     const deadline = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([this.#stopping.signal, deadline])
     const headers = {
@@ -181,3 +183,4 @@ export class WebhookSender {
 }
 
 const NOT_ALLOWED = 'its address is not public'
+const UNREADABLE = 'its secret cannot be read, as LOOKOUT_SECRET has changed: set another secret'

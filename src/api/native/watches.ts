@@ -84,6 +84,10 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
     handlers: { GET: served((request, _, running) => events(request, running)) },
   })
   addEndpoint(app, {
+    ...{ ...unlimited, url: `${at}/events/:seq/frame` },
+    handlers: { GET: served((request, reply, running) => eventFrame(request, reply, running)) },
+  })
+  addEndpoint(app, {
     ...{ ...unlimited, url: `${at}/stream` },
     handlers: {
       GET: served(async (request, reply, running) => {
@@ -183,6 +187,18 @@ async function events(request: FastifyRequest, running: Running) {
   const rows = await running.watches.events(id, { after, limit: limit + 1 })
   const data = rows.slice(0, limit).map(({ body }) => JSON.parse(body) as object)
   return { object: 'list', data, has_more: rows.length > limit }
+}
+
+async function eventFrame(request: FastifyRequest, reply: FastifyReply, running: Running) {
+  const { id } = await foundWatch(request, running)
+  const seq = Number((request.params as { seq: string }).seq)
+  const { principal, closed } = callOf(request, reply)
+  const picture = Number.isSafeInteger(seq)
+    ? await running.watches.picture(principal.organisation, id, seq, closed)
+    : null
+  if (picture === null) throw invalidRequest('The watch keeps no frame of such an event', 'seq', { status: 404 })
+  reply.type(picture.contentType).header('cache-control', 'private, no-cache')
+  return picture.bytes
 }
 
 async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {

@@ -143,10 +143,11 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
 
   /** Admits work and has it run. */
   async #start<Event>(
-    { organisation, priority, onBegun, trace }: Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'>,
+    work: Pick<Work, 'organisation' | 'priority' | 'isTransient' | 'onBegun' | 'trace'>,
     signal: AbortSignal,
     { requests, admit, join, whole, unrated, perform, failed, decoded }: Task<Prompt, Event>,
   ): Promise<{ readonly usage: readonly LiveUsage[]; readonly events: EventQueue<Event> }> {
+    const { organisation, priority, onBegun, trace } = work
     signal.throwIfAborted()
     this.#checkReady()
     const { servers, maxWaiting } = this.#parts
@@ -197,7 +198,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         .finally(() => {
           placed()
           signal.removeEventListener('abort', fail)
-          this.#count(usage, decoded())
+          this.#count(usage, decoded(), work)
         })
       return { usage, events: queue }
     } catch (error) {
@@ -302,11 +303,12 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     return bytes > this.info.contextTokens * this.info.longestTokenBytes
   }
 
-  #count(usage: readonly PromptUsage[], decoded: number): void {
+  #count(usage: readonly PromptUsage[], decoded: number, { isTransient }: Pick<Work, 'isTransient'>): void {
     const counters = this.#counters
     for (const { promptTokens, cachedTokens } of usage) {
       counters.prefilled += promptTokens - cachedTokens
       counters.reused += cachedTokens
+      if (isTransient) continue
       if (cachedTokens > 0) counters.hits++
       else counters.misses++
     }

@@ -33,11 +33,15 @@ export class PictureShelf {
     this.#side = side
   }
 
-  /** Asks for a picture. @returns a function that takes the wish back. */
-  want(id: string): () => void {
+  /**
+   * Asks for a picture.
+   * @param path where its file is.
+   * @returns a function that takes the wish back.
+   */
+  want(id: string, path = `/v1/files/${encodeURIComponent(id)}/content`): () => void {
     if (this.urls.value.has(id)) return () => {}
     const name = `${this.#number} ${id}`
-    wanted.set(name, () => this.#fetch(id))
+    wanted.set(name, () => this.#fetch(id, path))
     if (!isRunning) void run()
     return () => wanted.delete(name)
   }
@@ -48,9 +52,9 @@ export class PictureShelf {
   }
 
   /** @returns milliseconds after which it may be tried again; null when there is nothing more to try. */
-  async #fetch(id: string): Promise<number | null> {
+  async #fetch(id: string, path: string): Promise<number | null> {
     try {
-      this.#keep(id, await this.#shrink(await callBlob(`/v1/files/${encodeURIComponent(id)}/content`)))
+      this.#keep(id, await this.#shrink(await callBlob(path)))
       return null
     } catch (error) {
       if (error instanceof Failure && error.kind === 'busy') return (error.retryAfter ?? 1) * 1000

@@ -3,7 +3,6 @@ import { useEffect, useRef } from 'preact/hooks'
 import { PictureShelf } from '../files/thumbnails.ts'
 import type { Mark } from '../marks/mark.ts'
 import { type Failure, toFailure } from '../server/failure.ts'
-import { may } from '../server-status/status.ts'
 import { MarkedPicture } from '../stage/marked-picture.tsx'
 import { Button } from '../widgets/button.tsx'
 import { Dialog } from '../widgets/dialog.tsx'
@@ -13,6 +12,7 @@ import { chanceText, durationText } from '../widgets/quantities.ts'
 import { feedFailure, hasEarlier, rows, showEarlier } from './event-feed.ts'
 import type { EventRow, HappeningRow } from './event-rows.ts'
 import { timeText } from './time.ts'
+import { pathOf } from './watches.ts'
 import type { Watch } from './wire.ts'
 
 /** First frames of events; large enough for a dialog. */
@@ -35,9 +35,6 @@ export function EventList({ watch, onRetry }: { readonly watch: Watch; readonly 
     <section class="watch-events" aria-labelledby="watch-events">
       <h3 id="watch-events">Events</h3>
       {feedFailure.value && <FailureNotice failure={feedFailure.value} onRetry={onRetry} />}
-      {may('files') === false && (
-        <p class="small-fact">This key lacks the scope “files”: events have no pictures here.</p>
-      )}
       {all.length === 0 && (
         <p class="empty">No events yet. One starts when a question has been likely for long enough.</p>
       )}
@@ -82,7 +79,7 @@ function HappeningItem({ row, watch }: { readonly row: HappeningRow; readonly wa
   ]
   return (
     <li class={`watch-event ${endedAt === null ? 'on' : ''}`}>
-      <EventPicture row={row} label={labelOf(row, watch)} />
+      <EventPicture row={row} label={labelOf(row, watch)} watch={watch} />
       <div class="watch-event-text">
         <span class="watch-event-question">{question}</span>
         <span class="watch-event-chance">
@@ -105,25 +102,32 @@ function labelOf({ question }: HappeningRow, { questions }: Watch): string {
   return questions.find(({ name }) => name === question)?.evidence?.instructions ?? question
 }
 
+interface PictureProps {
+  readonly row: HappeningRow
+  readonly label: string
+  readonly watch: Watch
+}
+
 /** The first frame of an event, with the box of what it is about. A click enlarges it. */
-function EventPicture({ row, label }: { readonly row: HappeningRow; readonly label: string }) {
-  const { frame, box, id } = row
+function EventPicture({ row, label, watch }: PictureProps) {
+  const { frame, box, id, seq } = row
   const place = useRef<HTMLDivElement>(null)
   const isLarge = useSignal(false)
   const fileId = frame?.fileId
+  const path = pathOf(watch.id)
   useEffect(() => {
     if (fileId === undefined) return
     let forget = () => {}
     const observer = new IntersectionObserver(([entry]) => {
       forget()
-      if (entry?.isIntersecting) forget = pictures.want(fileId)
+      if (entry?.isIntersecting) forget = pictures.want(fileId, `${path}/events/${seq}/frame`)
     })
     observer.observe(place.current!)
     return () => {
       observer.disconnect()
       forget()
     }
-  }, [fileId])
+  }, [fileId, path, seq])
   const url = fileId === undefined ? '' : (pictures.urls.value.get(fileId) ?? '')
   const marks = (isLit: boolean): readonly Mark[] => {
     if (!box) return []

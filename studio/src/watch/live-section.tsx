@@ -33,6 +33,10 @@ export function LiveSection({ watch }: { readonly watch: Watch }) {
       problem.value = (error as Error).message
     }
   }
+  const isPaused = watch.status === 'paused'
+  useEffect(() => {
+    if (isPaused) source.value = null
+  }, [isPaused])
   const wanted = nextSource.value
   useEffect(() => {
     if (wanted === null) return
@@ -60,11 +64,7 @@ export function LiveSection({ watch }: { readonly watch: Watch }) {
         )}
         {problem.value !== null && <Notice tone="error">{problem.value}</Notice>}
         <div class="watch-actions">
-          <SourceButtons
-            source={source}
-            disabled={watch.status === 'paused'}
-            onStart={(chosen) => void start(chosen)}
-          />
+          <SourceButtons source={source} disabled={isPaused} onStart={(chosen) => void start(chosen)} />
           <label class="watch-rate">
             <select
               value={rate.value}

@@ -10,8 +10,10 @@ import type { Watch } from './wire.ts'
 export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }) {
   const url = useSignal<string | null>(null)
   const isAsking = useSignal(false)
+  // One that is paused has none, though looks before were shown.
+  const hasFrame = counts !== null && counts.looks > 0
   const ask = async () => {
-    if (isAsking.peek()) return
+    if (isAsking.peek() || !hasFrame) return
     isAsking.value = true
     // One that was too large is not kept.
     const blob = await callBlob(`${pathOf(id)}/frame`).catch(() => null)
@@ -20,7 +22,6 @@ export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }
     if (url.peek() !== null) URL.revokeObjectURL(url.peek()!)
     url.value = URL.createObjectURL(blob)
   }
-  const hasFrame = counts !== null && counts.looks > 0
   useEffect(() => {
     if (hasFrame) void ask()
   }, [hasFrame])

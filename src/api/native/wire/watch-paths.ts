@@ -101,6 +101,17 @@ export const WATCH_PATHS: Paths = {
       errors: [400, 401, 403, 404, 503],
     }),
   },
+  '/v1/watches/{watch_id}/events/{seq}/frame': {
+    get: operation({
+      id: 'retrieveWatchEventFrame',
+      tag: 'watches',
+      summary: 'The first frame of an event, as it was sent',
+      limited: false,
+      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start.')],
+      replies: ok('The frame.', PICTURE),
+      errors: [401, 403, 404, 503],
+    }),
+  },
   '/v1/watches/{watch_id}/stream': {
     get: operation({
       id: 'streamWatch',

@@ -228,7 +228,14 @@ const frameAbout = {
   width: number,
   height: number,
 }
-const eventFrame = responses.object('WatchEventFrame', { ...frameAbout, file_id: z.string().nullable() })
+const eventFrame = responses.object('WatchEventFrame', {
+  ...frameAbout,
+  file_id: z.string().nullable(),
+  file_error: z
+    .enum(['quota', 'storage'])
+    .nullable()
+    .describe('Why the frame of a start is not kept: the organisation, or the server, has no room for it.'),
+})
 const gap = responses.object('WatchGap', { from: moment, to: moment })
 const ofEvents = 'Only of events that start or end.'
 const eventData = responses.object('WatchEventData', {

@@ -133,7 +133,7 @@ export class ReplyScorer {
   submit(identity: GroupIdentity, work: AdmittedScoring, traced: boolean): void {
     const { id } = identity
     const request = new ScoringRequest(identity, work, this.#limits, traced)
-    this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
+    this.#send({ type: 'admitted', id, prompts: this.#usage(work, request) })
     this.#requests.set(id, request)
     this.#queue.of(request.priority).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
@@ -372,9 +372,9 @@ export class ReplyScorer {
   }
 
   /** The first question is charged for the prefix, unless an earlier request left it. */
-  #usage({ usage, questions }: AdmittedScoring): readonly PromptUsage[] {
+  #usage({ usage, questions }: AdmittedScoring, request: ScoringRequest): readonly PromptUsage[] {
     const cachedTokens = this.#knownCells(questions[0]!.prefix)
-    this.#reuse.count(cachedTokens)
+    this.#reuse.count(cachedTokens, request)
     return usage.map((prompt, index) => (index === 0 ? { ...prompt, cachedTokens } : prompt))
   }
 

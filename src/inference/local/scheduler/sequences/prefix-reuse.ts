@@ -193,10 +193,10 @@ export class PrefixReuse {
     if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
     this.#learnReturn(opening.group, match)
     if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
-      this.count(0)
+      this.count(0, opening.group)
       return this.#kv.fork(null)
     }
-    this.count(match.cut.cells)
+    this.count(match.cut.cells, opening.group)
     if (isCached(match)) return this.#restore(match)
     if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
     const { source, cut } = match
@@ -282,11 +282,12 @@ export class PrefixReuse {
     while (copy !== null && this.#cache.copyNext(copy, sequence));
   }
 
-  /** Counts a hit or a miss. @param cells of the prompt that had been computed. */
-  count(cells: number): void {
+  /** Counts a hit or a miss; neither for transient work, which keeps nothing. @param cells that had been computed. */
+  count(cells: number, { isTransient }: Pick<SequenceGroup, 'isTransient'>): void {
+    this.#reusedTokens += cells
+    if (isTransient) return
     if (cells === 0) this.#misses++
     else this.#hits++
-    this.#reusedTokens += cells
   }
 
   /** A sequence with a copy's cells; an empty one if the library rejects the copy. */

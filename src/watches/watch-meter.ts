@@ -1,0 +1,12 @@
+import type { EventType } from './watch-events.ts'
+import type { DeliveryResult } from './webhook-sender.ts'
+
+/** Measures what the watches of a server do, all together. */
+export interface WatchMeter {
+  /** @param result `looked`, `failed`, or why the frame was dropped. */
+  frameEnded(result: string): void
+  /** @param ms from the arrival of the frame until what its look has found is stored. */
+  looked(ms: number): void
+  eventTold(type: EventType): void
+  webhookSent(result: DeliveryResult): void
+}
