@@ -293,7 +293,7 @@ describe('a reader of a stream that stops', () => {
     }
   }
 
-  test('holds up nobody, misses looks, and gets every event', { timeout: 300_000 }, async () => {
+  test('holds up no others, misses looks, and gets every event', { timeout: 300_000 }, async () => {
     const { key } = await newKey(database)
     const client = new WatchClient(server, key)
     const { id } = await client.made({ questions: LAMPS, record: { frame: false } })

@@ -264,7 +264,7 @@ export class LiveWatch {
     return answers
   }
 
-  /** Why so many bytes cannot be stored; null where they can. */
+  /** Why this many bytes cannot be stored; null where they can. */
   async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
       await this.#options.files.checkStorage(await this.#principal(), bytes)
