@@ -4,24 +4,24 @@ import { CameraError } from './camera-session.ts'
 const MAX_HEAD = 16 * 1024
 const MAX_HEADERS = 100
 
-/** The head of a message of RTSP or HTTP, or of a part. */
+/** The head of a message of RTSP or HTTP, or of a part, which begins with its boundary. */
 export interface MessageHead {
-  /** The first line, unless the head is of headers only. */
+  /** The first line. */
   readonly start: string
   /** By names in lower case. */
   readonly headers: ReadonlyMap<string, readonly string[]>
 }
 
 /**
- * @returns null while the head is incomplete.
+ * @returns null while the head is incomplete
  * @throws CameraError for one that is too large
  */
-export function takeHead(queue: ByteQueue, { hasStart = true } = {}): MessageHead | null {
+export function takeHead(queue: ByteQueue): MessageHead | null {
   const length = queue.headLength()
   if ((length ?? queue.length) > MAX_HEAD) throw new CameraError('protocol', 'A header of the camera exceeds 16 KiB')
   if (length === null) return null
   const lines = queue.take(length).toString('latin1').split(/\r?\n/)
-  const start = hasStart ? lines.shift()! : ''
+  const start = lines.shift()!
   const headers = new Map<string, string[]>()
   let count = 0
   for (const line of lines) {

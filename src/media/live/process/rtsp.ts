@@ -1,10 +1,13 @@
 import { ByteQueue } from './byte-queue.ts'
 import { CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
-import { H264Depacketizer } from './h264.ts'
+import { H264, kindOfH264 } from './h264.ts'
+import { H265, kindOfH265 } from './h265.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
+import { NalDepacketizer } from './nal-depacketizer.ts'
 import { type RtpPacket, RtpReceiver } from './rtp.ts'
 import { type VideoTrack, videoTrackOf } from './sdp.ts'
+import { UnitAssembler } from './unit-assembler.ts'
 
 const MAX_BODY = 64 * 1024
 /** Bytes between two messages that are neither. */
@@ -209,9 +212,12 @@ export class RtspSession implements CameraSession {
   }
 
   #depacketizerOf({ codec, parameterSets }: VideoTrack): Depacketizer {
-    const { onUnit } = this.#hooks
-    if (codec === 'h264') return new H264Depacketizer(parameterSets, (unit) => onUnit(unit))
-    throw new CameraError('unsupported_codec', `The camera sends ${codec}`)
+    if (codec === 'jpeg') throw new CameraError('unsupported_codec', `The camera sends ${codec}`)
+    const [syntax, kindOf] = codec === 'h264' ? [H264, kindOfH264] : [H265, kindOfH265]
+    return new NalDepacketizer(
+      syntax,
+      new UnitAssembler(codec, kindOf, parameterSets, (unit) => this.#hooks.onUnit(unit)),
+    )
   }
 }
 

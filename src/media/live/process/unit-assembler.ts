@@ -16,13 +16,20 @@ export interface NalKind {
   readonly set: string | null
 }
 
+/** Reads a number of the variable length (ue(v)) by which parameter sets go: as many bits as they may take. */
+export function exponentialAt(nal: Uint8Array, offset: number): number {
+  const bits = ((nal[offset] ?? 0) << 16) | ((nal[offset + 1] ?? 0) << 8) | (nal[offset + 2] ?? 0)
+  const zeros = Math.min(Math.clz32(bits) - 8, 11)
+  return (bits >> (23 - 2 * zeros)) - 1
+}
+
 /**
  * Puts NAL units together to access units in Annex B. A unit ends with its last packet or its timestamp, but cameras get
  * both wrong, so it also ends where a NAL unit begins another picture. After a gap, all up to the next such NAL unit is dropped.
  */
 export class UnitAssembler {
   readonly #codec: AccessUnit['codec']
-  readonly #kindOf: (nal: Buffer) => NalKind | null
+  readonly #kindOf: (nal: Uint8Array) => NalKind | null
   readonly #onUnit: (unit: AccessUnit) => void
   readonly #sets = new Map<string, Buffer>()
   #bytes = Buffer.allocUnsafeSlow(65_536)
@@ -44,7 +51,7 @@ export class UnitAssembler {
 
   constructor(
     codec: AccessUnit['codec'],
-    kindOf: (nal: Buffer) => NalKind | null,
+    kindOf: (nal: Uint8Array) => NalKind | null,
     sets: readonly Uint8Array[],
     onUnit: (unit: AccessUnit) => void,
   ) {
@@ -82,7 +89,7 @@ export class UnitAssembler {
     return this.#end > this.#length
   }
 
-  /** Begins a NAL unit with its header. */
+  /** Begins a NAL unit with its header, or more of it. */
   begin(header: Uint8Array): void {
     if (this.isInNal) this.lose()
     this.append(START_CODE)
@@ -99,6 +106,12 @@ export class UnitAssembler {
     }
     this.#bytes.set(bytes, this.#end)
     this.#end = end
+  }
+
+  /** Adds a whole NAL unit. */
+  add(nal: Uint8Array): void {
+    this.begin(nal)
+    this.end()
   }
 
   /** Ends the NAL unit that was begun. */
