@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { BACKENDS } from './backend.ts'
+import { cameraList } from './cameras.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
 import { address, choice, list, number, onOff, parsePairs, port, switched, text } from './setting-types.ts'
@@ -96,6 +97,18 @@ export const settingsSchema = z.object({
   }),
   webhook_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that webhooks of watches may be sent to',
+    default: 'none',
+  }),
+  cameras: cameraList.register(ABOUT, {
+    help: 'cameras that watches may have: a list in the file, each with name, url, username, password, type (rtsp, mjpeg or jpeg) and the organisations that may have it; variables of the environment stand in braces after a dollar sign',
+    default: 'none',
+  }),
+  camera_hosts: list().default([]).register(ABOUT, {
+    help: 'where the cameras may be that keys with the scope admin describe in watches: hosts (host or host:port) and networks (192.168.1.0/24)',
+    default: 'none',
+  }),
+  secret: text().min(16, 'expected at least 16 characters').nullable().default(null).register(ABOUT, {
+    help: 'encrypts the passwords of such cameras in the database; without it, they can have none',
     default: 'none',
   }),
   decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {
