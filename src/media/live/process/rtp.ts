@@ -35,11 +35,6 @@ export class RtpReceiver {
     this.#clockRate = clockRate
   }
 
-  /** The next packet is told to come after a gap. */
-  lose(): void {
-    this.#hasGap = true
-  }
-
   /** @returns null for a packet of something else. */
   read(packet: Buffer): RtpPacket | null {
     if (packet.length < HEADER || packet[0]! >> 6 !== 2 || (packet[1]! & 127) !== this.#payloadType) return null
@@ -51,15 +46,12 @@ export class RtpReceiver {
     const end = packet.length - ((packet[0]! & 32) !== 0 ? packet.at(-1)! : 0)
     const [sequence, timestamp, source] = [packet.readUInt16BE(2), packet.readUInt32BE(4), packet.readUInt32BE(8)]
     const isFirst = this.#source === -1
-    if (source !== this.#source) {
-      this.#report = null
-      this.#hasGap ||= !isFirst
-    } else {
-      const distance = (sequence - this.#sequence) & 0xffff
-      if (distance === 0) return null
-      this.#hasGap ||= distance !== 1
-    }
-    const passed = isFirst || source !== this.#source ? 0 : this.#milliseconds(timestamp, this.#timestamp)
+    const isSame = source === this.#source
+    const distance = (sequence - this.#sequence) & 0xffff
+    if (isSame && distance === 0) return null
+    if (!isFirst && !isSame) this.#report = null
+    this.#hasGap ||= !isFirst && !(isSame && distance === 1)
+    const passed = isSame ? this.#milliseconds(timestamp, this.#timestamp) : 0
     if (passed >= -LONGEST_BACK && passed <= LONGEST_FORTH) this.#mediaTime += passed
     this.#sequence = sequence
     this.#source = source

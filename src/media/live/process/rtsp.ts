@@ -12,7 +12,11 @@ import { UnitAssembler } from './unit-assembler.ts'
 const MAX_BODY = 64 * 1024
 /** Bytes between two messages that are neither. */
 const MAX_GARBAGE = 64 * 1024
+/** Begins a frame of a channel: `$`, the channel, and two bytes of length. Its bytes follow. */
 const DOLLAR = 0x24
+const RTSP = Buffer.from('RTSP')
+/** A frame without bytes. */
+const SHORTEST = 4
 /** Of a session that says nothing, in seconds. */
 const USUAL_TIMEOUT = 60
 const LETTER = /[A-Za-z]/
@@ -97,17 +101,19 @@ export class RtspSession implements CameraSession {
       this.#answered(head, queue.take(this.#bodyLength))
       return true
     }
-    if (queue.length < 4) return false
-    if (queue.at(0) === DOLLAR && (this.#receiver === null || queue.at(1) >> 1 === this.#channel >> 1)) {
+    if (queue.length < SHORTEST) return false
+    if (queue.at(0) === DOLLAR) {
       const length = (queue.at(2) << 8) | queue.at(3)
-      if (queue.length < 4 + length) return false
-      const frame = queue.take(4 + length)
-      this.#garbage = 0
-      this.#received(frame[1]!, frame.subarray(4))
-      return true
-    }
-    // An answer, or a request of the camera.
-    if (this.#garbage === 0 ? LETTER.test(String.fromCharCode(queue.at(0))) : queue.peek(4).equals(RTSP)) {
+      if (length > 0 && queue.length === SHORTEST) return false
+      // Both RTP and RTCP begin with their version.
+      if (length === 0 || queue.at(SHORTEST) >> 6 === 2) {
+        if (queue.length < SHORTEST + length) return false
+        const frame = queue.take(SHORTEST + length)
+        this.#garbage = 0
+        this.#received(frame[1]!, frame.subarray(SHORTEST))
+        return true
+      }
+    } else if (this.#garbage === 0 ? LETTER.test(String.fromCharCode(queue.at(0))) : queue.peek(4).equals(RTSP)) {
       const head = takeHead(queue)
       if (head === null) return false
       this.#garbage = 0
@@ -115,19 +121,21 @@ export class RtspSession implements CameraSession {
       this.#head = head
       return true
     }
-    return this.#skip()
+    this.#skip()
+    return true
   }
 
   /** Looks for the next message: some cameras lose bytes, or send some of their own. */
-  #skip(): boolean {
+  #skip(): void {
     const rest = this.#queue.peek(this.#queue.length)
-    const next = [DOLLAR, RTSP].map((mark) => rest.indexOf(mark, 1)).filter((at) => at > 0)
-    const length = Math.min(rest.length, ...next)
+    const dollar = rest.indexOf(DOLLAR, 1)
+    const before = dollar < 0 ? rest : rest.subarray(0, dollar)
+    const answer = before.indexOf(RTSP, 1)
+    // The last bytes may be the beginning of one.
+    const length = answer > 0 ? answer : dollar > 0 ? dollar : rest.length - SHORTEST + 1
     this.#garbage += length
     if (this.#garbage > MAX_GARBAGE) throw new CameraError('protocol', 'The camera sends what is no RTSP')
     this.#queue.take(length)
-    this.#receiver?.lose()
-    return true
   }
 
   #received(channel: number, packet: Buffer): void {
@@ -220,8 +228,6 @@ export class RtspSession implements CameraSession {
     )
   }
 }
-
-const RTSP = Buffer.from('RTSP')
 
 function redirected(): CameraError {
   return new CameraError('refused', 'The camera redirects elsewhere, which Lookout does not follow')

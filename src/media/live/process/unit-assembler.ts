@@ -40,7 +40,8 @@ export class UnitAssembler {
   #packet: RtpPacket | null = null
   #time: Pick<AccessUnit, 'mediaTime' | 'cameraTime'> = { mediaTime: 0, cameraTime: null }
   #hasSlice = false
-  #hasSets = false
+  /** The sets in the unit. */
+  readonly #own = new Set<string>()
   #isKey = false
   #isSkipping = false
   #hasLost = false
@@ -146,7 +147,7 @@ export class UnitAssembler {
     }
     this.#length = this.#end
     this.#hasSlice ||= kind.isSlice
-    this.#hasSets ||= kind.set !== null
+    if (kind.set !== null) this.#own.add(kind.set)
     this.#isKey ||= kind.isKey
   }
 
@@ -154,7 +155,8 @@ export class UnitAssembler {
   #finish(): void {
     if (!this.#hasSlice) return
     const unit = this.#bytes.subarray(0, this.#length)
-    const sets = this.#isKey && !this.#hasSets ? [...this.#sets.values()].flatMap((set) => [START_CODE, set]) : []
+    const missing = this.#isKey ? [...this.#sets].filter(([key]) => !this.#own.has(key)) : []
+    const sets = missing.flatMap(([, set]) => [START_CODE, set])
     const { mediaTime, cameraTime } = this.#time
     const [isKey, afterLoss] = [this.#isKey, this.#hasLost]
     this.#clear()
@@ -166,7 +168,7 @@ export class UnitAssembler {
     this.#length = 0
     this.#end = 0
     this.#hasSlice = false
-    this.#hasSets = false
+    this.#own.clear()
     this.#isKey = false
   }
 
