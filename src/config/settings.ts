@@ -100,15 +100,15 @@ export const settingsSchema = z.object({
     default: 'none',
   }),
   cameras: cameraList.register(ABOUT, {
-    help: 'cameras that watches may have: a list in the file, each with name, url, username, password, type (rtsp, mjpeg or jpeg) and the organisations that may have it; variables of the environment stand in braces after a dollar sign',
+    help: 'cameras of watches, in the file: a list of name, url, username, password, type (rtsp, mjpeg or jpeg) and organisations',
     default: 'none',
   }),
   camera_hosts: list().default([]).register(ABOUT, {
-    help: 'where the cameras may be that keys with the scope admin describe in watches: hosts (host or host:port) and networks (192.168.1.0/24)',
+    help: 'hosts (host or host:port) and networks (192.168.1.0/24) of cameras that keys of scope admin may name',
     default: 'none',
   }),
   secret: text().min(16, 'expected at least 16 characters').nullable().default(null).register(ABOUT, {
-    help: 'encrypts the passwords of such cameras in the database; without it, they can have none',
+    help: 'encrypts passwords of such cameras',
     default: 'none',
   }),
   decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {

@@ -58,9 +58,9 @@ export class RtspCamera {
     })
   }
 
-  static async start(video: CameraVideo, behaviour: Partial<CameraBehaviour> = {}): Promise<RtspCamera> {
+  static async start(video: CameraVideo, behaviour: Partial<CameraBehaviour> = {}, port = 0): Promise<RtspCamera> {
     const server = createServer()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
     const fps = behaviour.fps ?? 10
     return new RtspCamera(server, {
       video,

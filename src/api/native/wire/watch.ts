@@ -104,19 +104,21 @@ const described = {
   username: z.string().min(1).max(256).optional(),
   password: z.string().max(256).optional().describe('Stored encrypted, and never shown.'),
 }
-const source = requests.union('WatchSource', 'type', [
-  requests.strictObject('WatchPushSource', { type: z.literal('push') }),
-  requests.strictObject('WatchCameraSource', {
-    type: z.literal('camera'),
-    camera: z.string().max(64).describe('A camera of the server’s configuration, as /v1/cameras lists them.'),
-  }),
-  ...CAMERA_TYPES.map((type) =>
-    requests.strictObject(`Watch${type[0]!.toUpperCase()}${type.slice(1)}Source`, {
-      type: z.literal(type),
-      ...described,
+const source = requests.union(
+  'WatchSource',
+  'type',
+  [
+    requests.strictObject('WatchPushSource', { type: z.literal('push') }),
+    requests.strictObject('WatchConfiguredSource', {
+      type: z.literal('camera'),
+      camera: z.string().max(64).describe('A camera of the server’s configuration, as /v1/cameras lists them.'),
     }),
-  ),
-])
+    requests.strictObject('WatchRtspSource', { type: z.literal('rtsp'), ...described }),
+    requests.strictObject('WatchMjpegSource', { type: z.literal('mjpeg'), ...described }),
+    requests.strictObject('WatchJpegSource', { type: z.literal('jpeg'), ...described }),
+  ],
+  "expected push, camera, rtsp, mjpeg or jpeg. For 'webrtc' and others, put MediaMTX in front, which offers rtsp",
+)
 const decode = z.enum(DECODES)
 const name = z.string().max(256).nullable()
 const fps = z.number().min(0.05).max(10)

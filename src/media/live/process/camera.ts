@@ -223,6 +223,8 @@ export class Camera {
 
   #end(fault: Loss): void {
     if (this.#hasEnded) return
+    // The picture came with the end of its connection.
+    if (fault === 'again') this.#arrived()
     this.#stop()
     this.#options.socket.destroy()
     this.#options.send({ type: 'lost', camera: this.#options.number, fault })
