@@ -265,7 +265,7 @@ describe('a camera may', () => {
     await isRunning(client, id)
   })
 
-  test('send elsewhere, where nobody follows', async () => {
+  test('send elsewhere, where no connection goes', async () => {
     await using inside = await RtspCamera.start(video)
     await using camera = await RtspCamera.start(video, { redirect: inside.url })
     const client = await newClient()

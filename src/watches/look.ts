@@ -30,7 +30,7 @@ export interface LookRequest {
 }
 
 /** What the pixels of a frame are read from. */
-export type FrameMedia = InlineMedia | LiveFrame
+type FrameMedia = InlineMedia | LiveFrame
 
 /** A frame as a file has it. */
 export interface Picture {

@@ -54,7 +54,7 @@ interface Open {
 
 /** Half of a wait is by chance: cameras of one switch do not all come back at the same time. */
 const JITTER = 0.5
-/** Between connections that a camera wants, which are not failures; so many of them bring nothing. */
+/** Between connections that a camera wants, which are not failures, and how many of them may bring nothing. */
 const REPEAT_MS = 100
 const MOST_REPEATS = 3
 const LONGEST_PAUSE_MS = 60_000

@@ -35,6 +35,6 @@ export class CameraHosts {
   }
 }
 
-export function isNetwork(text: string): boolean {
+function isNetwork(text: string): boolean {
   return ipaddr.isValidCIDR(text)
 }

@@ -39,7 +39,7 @@ const TIMES: CameraTimes = {
 }
 /** Cameras of one process. */
 const MOST_CAMERAS = 16
-/** A camera that was open when so many processes crashed gets one of its own, for this long. */
+/** A camera that was open when this many processes crashed gets one of its own, for this long. */
 const SUSPECT_CRASHES = 2
 const SUSPECT_MS = 600_000
 
@@ -97,7 +97,7 @@ export class CameraPool {
     }
   }
 
-  /** How a camera goes; null while nobody of the organisation follows it. */
+  /** How a camera goes; null while the organisation has no follower of it. */
   stateOf(organisation: string, source: CameraSource): Pick<FollowedCamera, 'isDelivering' | 'fault'> | null {
     return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
   }

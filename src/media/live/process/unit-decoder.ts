@@ -24,7 +24,7 @@ export interface UnitTime {
   readonly cameraTime: number | null
 }
 
-/** Decodes the units of one camera, whatever their codec and size. It keeps the newest picture. */
+/** Decodes the units of one camera, in any codec and size. It keeps the newest picture. */
 export class UnitDecoder implements Disposable {
   readonly #ffmpeg: FFmpeg
   readonly #packet: Packet
