@@ -86,6 +86,11 @@ export class CameraChild implements FrameHolder {
     return this.#child.pid
   }
 
+  /** Whether it has loaded its code. */
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
   get hasExited(): boolean {
     return this.#hasExited
   }

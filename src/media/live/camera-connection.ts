@@ -106,6 +106,7 @@ export class CameraConnection {
   }
 
   want(number: number): void {
+    if (!this.#followers.has(number)) return
     this.#wanting.add(number)
     this.#tell(({ child, camera }) => child.want(camera, number))
   }

@@ -104,6 +104,8 @@ export class CameraPool {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    // Connections that wait for a process to start need not wait.
+    for (const child of this.#children) if (!child.isReady) void child.end()
     await Promise.all([...this.#cameras.values()].map(({ connection }) => connection.close()))
     await Promise.all([...this.#children].map((child) => child.end()))
   }
