@@ -17,7 +17,7 @@ import type { MachineSpeed } from './models/machine-speed.ts'
 import { warmUpReader } from './models/read/model-reader.ts'
 import { probeAddresses, urlOf, warnIfOpen } from './service/addresses.ts'
 import { openApiParts } from './service/api-parts.ts'
-import { loadCode, type Media, openMedia, openMetrics } from './service/late-code.ts'
+import { loadCode, type Media, openCameras, openMedia, openMetrics } from './service/late-code.ts'
 import { startModels } from './service/starting-models.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
@@ -50,6 +50,8 @@ export interface ServiceParts {
     /** How quickly webhooks are sent again. */
     readonly webhooks?: { readonly timeoutMs?: number; readonly retriesMs?: readonly number[] }
   }
+  /** How cameras are found, and how soon they are tried again. */
+  readonly cameras?: Omit<Parameters<typeof openCameras>[1], 'secrets' | 'warn'>
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
   /** Measures how fast this machine computes; null where that is not known. */
@@ -144,16 +146,22 @@ export class Service {
             ...parts.batches,
           })
     const looker = config.watches === 0 ? null : code.watchLooker(apiParts)
+    const { pool: cameraPool, cameras } = await openCameras(config, {
+      ...parts.cameras,
+      secrets: state.secrets,
+      warn: (message) => logger.warn(message),
+    })
+    starting.defer(() => cameraPool.close())
     const webhooks = { hosts: config.webhookHosts, ...parts.watches?.webhooks }
     const watchRunner =
       looker &&
       state.createWatchRunner({
-        ...{ look: looker.look, media, most: config.watches, meter: metrics, ...parts.watches, webhooks },
+        ...{ look: looker.look, media, cameras, most: config.watches, meter: metrics, ...parts.watches, webhooks },
       })
     if (watchRunner !== null) metrics?.watchStates(() => watchRunner.states)
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
-    const app = code.createApi({ ...apiParts, ...times, watchRunner, onBatch: () => runner?.wake() })
+    const app = code.createApi({ ...apiParts, ...times, watchRunner, cameras, onBatch: () => runner?.wake() })
     const scraped = metrics && config.metrics ? await serveMetrics(metrics, config.metrics) : null
     starting.defer(async () => scraped?.close())
     starting.defer(async () => {

@@ -31,6 +31,8 @@ export interface State {
   readonly responses: Responses
   readonly batches: Batches
   readonly watches: Watches
+  /** Encrypts what is secret in the database. */
+  readonly secrets: SecretBox
   readonly ledger: UsageLedger
   readonly budgets: Budgets
   /** A secret that all servers on the database share. @throws ApiError 503 when the database is unavailable. */
@@ -114,6 +116,7 @@ export async function openState(
     secret: sharedSecret(database, 'seals'),
     batches: new Batches(database, files),
     // At least one, where there are any.
+    secrets,
     watches: new Watches(database, files, { most: Math.ceil(config.watches / 2), secrets }),
     createWatchRunner: (options) => new WatchRunner({ ...options, database, files, keys, secrets, place, logger }),
     createBatchRunner: (options) => new BatchRunner({ ...options, database, files, keys, place, logger }),

@@ -1,8 +1,11 @@
+import { once } from 'node:events'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 import { afterEach, describe, expect, it } from 'vitest'
 import { DecoderPool, type DecoderPoolOptions } from '../src/media/decoding/decoder-pool.ts'
+import { CameraPool } from '../src/media/live/camera-pool.ts'
 import { whyNoSeccomp } from '../src/media/sandbox/seccomp.ts'
 
 const HOSTILE = fileURLToPath(new URL('./fixtures/hostile-decoder.ts', import.meta.url))
@@ -11,8 +14,8 @@ const INPUT = { organisation: 'a', param: 'p', signal: new AbortController().sig
 const reason = whyNoSeccomp()
 const EPERM = 1
 
-let pool: DecoderPool
-afterEach(() => pool.close())
+let pool: DecoderPool | undefined
+afterEach(() => pool?.close())
 
 const image = () =>
   sharp({ create: { width: 64, height: 64, channels: 3, background: '#ff0000' } })
@@ -20,7 +23,7 @@ const image = () =>
     .toBuffer()
 
 async function decode(): Promise<unknown> {
-  return pool.decode({ type: 'image', data: await image(), target: { width: 32, height: 32 }, region: null }, INPUT)
+  return pool!.decode({ type: 'image', data: await image(), target: { width: 32, height: 32 }, region: null }, INPUT)
 }
 
 interface Report {
@@ -46,6 +49,34 @@ describe.skipIf(reason !== null)(`decoders are confined${reason === null ? '' : 
     expect(attempts).toEqual(Object.fromEntries(Object.keys(attempts).map((name) => [name, 'EPERM'])))
     expect(calls).toEqual(Object.fromEntries(Object.keys(calls).map((name) => [name, EPERM])))
     expect(Object.keys(attempts).length + Object.keys(calls).length).toBeGreaterThan(25)
+  })
+
+  it('nor can a process that has the sockets of cameras', async () => {
+    const sent = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n')).listen(
+      0,
+      '127.0.0.1',
+    )
+    await once(sent, 'listening')
+    const { port } = sent.address() as AddressInfo
+    const cameras = new CameraPool({
+      sandbox: 'require',
+      program: fileURLToPath(new URL('./fixtures/hostile-camera.ts', import.meta.url)),
+    })
+    const told = Promise.withResolvers<string>()
+    const source = { type: 'jpeg', url: `http://127.0.0.1:${port}/`, username: null, password: null } as const
+    const camera = cameras.follow('a', source, null, {
+      pace: { everyMs: 1_000, decode: 'auto' },
+      onFrame: () => {},
+      onState: () => told.resolve(camera.fault!),
+    })
+    try {
+      const { attempts, calls }: Report = JSON.parse(await told.promise)
+      expect(attempts).toEqual(Object.fromEntries(Object.keys(attempts).map((name) => [name, 'EPERM'])))
+      expect(calls).toEqual(Object.fromEntries(Object.keys(calls).map((name) => [name, EPERM])))
+    } finally {
+      await cameras.close()
+      sent.close()
+    }
   })
 
   it('without the sandbox the same decoder can', async () => {

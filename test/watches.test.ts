@@ -393,7 +393,7 @@ describe('watches', () => {
   })
 
   test.each([
-    [{ source: { type: 'rtsp', url: 'rtsp://camera' } }, 'source.type', /expected 'push'.*frames/],
+    [{ source: { type: 'webrtc', url: 'http://camera/whep' } }, 'source.type', /expected push.*MediaMTX/],
     [{ questions: [LAMP, LAMPS, { ...LAMP, name: 'b', event: { below: 0.7 } }] }, 'questions[2].event.below', /0.7/],
     [{ questions: [LAMP, LAMP] }, 'questions[1].name', /another/],
     [{ questions: [{ ...LAMPS, event: { at_least: 4 } }] }, 'questions[0].event.at_least', /at most 3/],

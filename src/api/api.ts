@@ -50,7 +50,7 @@ import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 export interface ApiOptions
   extends Omit<ResponsesApiOptions, 'shutdown'>,
     BatchesApiOptions,
-    Pick<WatchesApiOptions, 'watches' | 'watchRunner'>,
+    Pick<WatchesApiOptions, 'watches' | 'watchRunner' | 'cameras'>,
     LingeringOptions,
     Pick<StudioFetchOptions, 'media'>,
     Pick<ModelCatalogueOptions, 'machine'> {

@@ -1,5 +1,4 @@
 import type { UsageRecord } from '../accounts/usage-ledger.ts'
-import { InlineMedia } from '../media/inline-media.ts'
 import { LateLook, type Look, type LookRequest } from '../watches/look.ts'
 import type { ApiOptions } from './api.ts'
 import type { ApiCall } from './http/api-call.ts'
@@ -27,7 +26,7 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
     using late = new Lateness(beginBy)
     const model = await namedModel(options.models, name)
     const closing = new AbortController()
-    const call = callOf({ principal, frame, closed: closing.signal, logger: options.logger })
+    const call = callOf({ principal, closed: closing.signal, logger: options.logger })
     const charged = (charge: (row: UsageRecord) => void) => (row: UsageRecord) => {
       if (!late.signal.aborted) charge(row)
     }
@@ -42,7 +41,7 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
     const terms = { isTransient: true, ...(beginBy !== null && urgent) }
     try {
       const metered = await meter(metering, call, { endpoint: 'watches', model, terms })
-      const request = aboutPicture(new InlineMedia(frame), { model: name, questions })
+      const request = aboutPicture(frame, { model: name, questions })
       const either = AbortSignal.any([signal, late.signal])
       const decided = await options.conversations.decide(request, metered.caller, either)
       metered.finish('stop')
@@ -83,12 +82,12 @@ class Lateness implements Disposable {
 }
 
 /** A look as a call, whose caller leaves when it has ended. */
-function callOf(about: Pick<LookRequest, 'principal' | 'frame'> & Pick<ApiCall, 'closed' | 'logger'>): ApiCall {
-  const { principal, frame, closed, logger } = about
+function callOf(about: Pick<LookRequest, 'principal'> & Pick<ApiCall, 'closed' | 'logger'>): ApiCall {
+  const { principal, closed, logger } = about
   return {
     ...{ id: newTraceId(), principal, closed, logger },
     headers: {},
-    body: Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
+    body: Buffer.alloc(0),
     trace: null,
     status: null,
     servedBy() {},

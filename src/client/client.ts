@@ -8,6 +8,7 @@ import type {
   ReplyPiece,
   WatchEvent,
 } from './answers.ts'
+import { readEvents } from './event-stream.ts'
 import { readReply } from './reply-stream.ts'
 import { type RawAnswer, ServerError } from './server-error.ts'
 
@@ -134,8 +135,26 @@ export class LookoutClient {
   }
 
   /** Registers a watch. @returns its id. */
-  async createWatch(body: object): Promise<string> {
-    return (await this.#json<{ id: string }>('/v1/watches', posted(body, undefined))).id
+  /** @param probes whether to wait for the first frame of its camera. */
+  async createWatch(body: object, probes = false): Promise<string> {
+    return (await this.#json<{ id: string }>(`/v1/watches${probes ? '?probe=true' : ''}`, posted(body, undefined))).id
+  }
+
+  /** Events of a watch as they happen, without end. A connection that breaks is made again. */
+  async *watchEvents(watch: string, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+    for (let last = 0; ; ) {
+      const path = `/v1/watches/${encodeURIComponent(watch)}/stream?after=${last}`
+      const { body } = await this.#patiently(() => this.#send(path, { signal }), signal)
+      try {
+        for await (const text of readEvents(body!)) {
+          const event = JSON.parse(text) as WatchEvent
+          last = event.data.seq
+          yield event
+        }
+      } catch (error) {
+        if (signal.aborted || !(error instanceof TypeError)) throw error
+      }
+    }
   }
 
   /**

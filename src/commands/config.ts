@@ -40,6 +40,7 @@ function shown(settings: Config): Record<string, unknown> {
     cacheDirectory: settings.cacheDirectory ?? cacheDirectory(),
     apiKey: settings.apiKey === null ? null : '***',
     secret: settings.secret === null ? null : '***',
+    cameras: settings.cameras.map((camera) => ({ ...camera, password: camera.password === null ? null : '***' })),
     databaseUrl: withoutPassword(settings.databaseUrl),
     redisUrl: withoutPassword(settings.redisUrl),
   }

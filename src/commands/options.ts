@@ -15,12 +15,20 @@ export function readOptions<Options extends ParseArgsOptionsConfig>(
   optional: readonly string[] = [],
 ) {
   const parsed = parse(args, options)
-  if (operands === null) return parsed
-  const missing = operands[parsed.positionals.length]
-  if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
-  const spare = parsed.positionals[operands.length + optional.length]
-  if (spare !== undefined) throw new ConfigError(`'${spare}' is one argument too many; see --help`)
+  if (operands !== null) checkOperands(parsed.positionals, operands, optional)
   return parsed
+}
+
+/** @throws ConfigError for operands that are missing or too many. */
+export function checkOperands(
+  given: readonly string[],
+  operands: readonly string[],
+  optional: readonly string[] = [],
+): void {
+  const missing = operands[given.length]
+  if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
+  const spare = given[operands.length + optional.length]
+  if (spare !== undefined) throw new ConfigError(`'${spare}' is one argument too many; see --help`)
 }
 
 function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], options: Options) {

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { WatchEvent } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ServerError } from '../client/server-error.ts'
 import { ConfigError } from '../config/config.ts'
@@ -17,21 +18,24 @@ import { readNumber } from './asking/numbers.ts'
 import { note, print } from './asking/screen.ts'
 import type { Command } from './command.ts'
 import { type AskedQuestion, readQuestions } from './deciding/question-file.ts'
-import { readOptions } from './options.ts'
+import { checkOperands, readOptions } from './options.ts'
 import { untilStopped } from './until-stopped.ts'
 
 const USUAL_FPS = 1
 
 export const watch: Command = {
-  help: `Usage: lookout watch --folder FOLDER QUESTIONS.yaml [options]
+  help: `Usage: lookout watch rtsp://CAMERA QUESTIONS.yaml [options]
+       lookout watch --folder FOLDER QUESTIONS.yaml [options]
 
-Registers a watch, pushes the pictures of a folder in the order of their names, and prints when events start and end.
+Registers a watch and prints when events start and end, of a camera until Ctrl-C, of the pictures of a folder in the order
+of their names. Cameras are rtsp://user:password@host/path, http:// (MJPEG, or single pictures if the path ends with
+.jpg), or the name of one in the server's configuration.
 QUESTIONS.yaml has the questions of lookout decide; each may have the rule of its event:
 
   truck: {instructions: Is there a truck?, event: {above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5}}
 
   --folder         the folder with the pictures
-  --fps            pictures in a second, which is also how often the server looks [${USUAL_FPS}]
+  --fps            looks in a second [${USUAL_FPS}]
   --json           each event as a line of JSON
 ${WAIT_HELP}
 ${CONNECTION_HELP}
@@ -42,49 +46,76 @@ lookout --help lists the settings.
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const { values, positionals } = readOptions(
-    args,
-    {
-      ...CONNECTION_OPTIONS,
-      ...WAIT_OPTION,
-      folder: { type: 'string' },
-      fps: { type: 'string' },
-      json: { type: 'boolean' },
-    },
-    ['QUESTIONS.yaml'],
-  )
+  const options = { folder: { type: 'string' }, fps: { type: 'string' }, json: { type: 'boolean' } } as const
+  const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, ...WAIT_OPTION, ...options }, null)
   const { folder } = values
-  if (folder === undefined) throw new ConfigError('--folder is missing; see --help')
-  if (!(await stat(folder).catch(() => null))?.isDirectory()) throw new ConfigError(`${folder} is not a folder`)
+  const names = folder === undefined ? ['CAMERA', 'QUESTIONS.yaml'] : ['QUESTIONS.yaml']
+  checkOperands(positionals, names)
+  if (folder !== undefined && !(await stat(folder).catch(() => null))?.isDirectory())
+    throw new ConfigError(`${folder} is not a folder`)
+  const source = folder === undefined ? cameraOf(positionals[0]!) : { type: 'push' }
   const fps = readNumber(values.fps, '--fps', { min: 0.05, max: 10 }) ?? USUAL_FPS
-  const asked = await readQuestions(positionals[0]!)
+  const asked = await readQuestions(positionals.at(-1)!)
   const wait = readWait(values.wait)
-  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
+  const cameraHost = 'url' in source ? new URL(source.url).host : undefined
+  const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait, cameraHost })
   const model = chosenModel(place, values.model)
-  const pictures = await picturesIn(folder)
+  const pictures = folder === undefined ? null : await picturesIn(folder)
 
   await using opened = await place.open(model)
   const { client } = opened
-  const body = { model, source: { type: 'push' }, fps, questions: asked.questions.map(named) }
-  const id = await client.createWatch(body).catch((error) => {
+  const body = { model, source, fps, questions: asked.questions.map(named) }
+  const id = await client.createWatch(body, pictures === null).catch((error) => {
     const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
     throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
   })
+  const json = values.json ?? false
   await untilStopped(async (signal) => {
     try {
-      await pushAll(client, { id, pictures, fps, json: values.json ?? false, signal })
+      if (pictures === null) await follow(client, { id, json, signal })
+      else await pushAll(client, { id, pictures, fps, json, signal })
     } finally {
       await client.deleteWatch(id)
     }
   })
 }
 
-interface Pushing {
+/** A source as the API takes it. */
+function cameraOf(given: string) {
+  if (!given.includes('://')) return { type: 'camera', camera: given }
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !/^(rtsp|http):$/.test(url.protocol)) {
+    throw new ConfigError(`'${given.replace(/\/\/.*@/, '//')}': expected rtsp://, http:// or the name of a camera`)
+  }
+  const [username, password] = [url.username, url.password].map(decodeURIComponent)
+  url.username = ''
+  url.password = ''
+  const type = url.protocol === 'rtsp:' ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
+  return { type, url: url.href, ...(username && { username }), ...(password && { password }) }
+}
+
+interface Following {
   readonly id: string
-  readonly pictures: readonly string[]
-  readonly fps: number
   readonly json: boolean
   readonly signal: AbortSignal
+}
+
+/** Prints the events of a camera. */
+async function follow(client: LookoutClient, { id, json, signal }: Following): Promise<void> {
+  note('the camera delivers; Ctrl-C ends the watch')
+  for await (const event of client.watchEvents(id, signal)) await printEvent(event, json)
+}
+
+async function printEvent(event: WatchEvent, json: boolean, picture = ''): Promise<void> {
+  const { question = '', reason, probability, started_at: started = '', ended_at: ended } = event.data
+  const share = typeof probability === 'number' ? probability.toFixed(3) : ''
+  const words = [event.type.replace(/^watch\./, ''), question, reason, share, picture || (ended ?? started)]
+  await print(json ? `${JSON.stringify(event)}\n` : `${words.filter(Boolean).join('  ')}\n`)
+}
+
+interface Pushing extends Following {
+  readonly pictures: readonly string[]
+  readonly fps: number
 }
 
 async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal }: Pushing): Promise<void> {
@@ -96,11 +127,8 @@ async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal 
     const medium = await openMedium(picture)
     const events = await client.pushFrame(id, await medium.blob(), last)
     for (const event of events) {
-      const { seq, question = '', reason, probability } = event.data
-      last = seq
-      const share = typeof probability === 'number' ? probability.toFixed(3) : ''
-      const words = [event.type.replace(/^watch\./, ''), question, reason, share, picture]
-      await print(json ? `${JSON.stringify(event)}\n` : `${words.filter(Boolean).join('  ')}\n`)
+      last = event.data.seq
+      await printEvent(event, json, picture)
     }
   }
   note(`${pictures.length} pictures, ${last} ${last === 1 ? 'event' : 'events'}`)

@@ -1,5 +1,6 @@
 import { homedir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
+import { readCameras } from './cameras.ts'
 import { SETTINGS, type SettingName, settingsSchema } from './settings.ts'
 import { readTracing } from './tracing.ts'
 
@@ -51,6 +52,13 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
       'ollama',
       `expected off with host ${settings.host}: its clients send no key, so only this machine may reach it`,
     )
+  }
+  const cameras = (given: readonly unknown[]) => {
+    try {
+      return readCameras(given, environment)
+    } catch (error) {
+      return fail('cameras', (error as Error).message)
+    }
   }
   const dataDirectory = resolve(settings.data_dir ?? defaultDataDirectory(environment))
   return {
@@ -118,6 +126,10 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     mediaHosts: settings.media_hosts,
     /** Private hosts that webhooks may be sent to. */
     webhookHosts: settings.webhook_hosts,
+    /** Cameras that watches may have by name. */
+    cameras: cameras(settings.cameras),
+    /** Hosts (`host` or `host:port`) and networks where cameras may be that clients describe. */
+    cameraHosts: settings.camera_hosts,
     /** Whether decoders give up their rights before they decode. */
     decoderSandbox: settings.decoder_sandbox,
     /** Most bytes of large request bodies that are held at a time. */

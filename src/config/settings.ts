@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import { BACKENDS } from './backend.ts'
+import { cameraList } from './cameras.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
 import { address, choice, list, number, onOff, parsePairs, port, switched, text } from './setting-types.ts'
@@ -40,8 +41,8 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'encrypts the secrets of webhooks in the database. All servers on it need the same; keep it',
-      default: 'none: they are stored as they are',
+      help: 'encrypts secrets of webhooks and passwords of cameras in the database. All servers on it need the same; keep it',
+      default: 'none: secrets are stored as they are, passwords not at all',
     }),
   data_dir: text().nullable().default(null).register(ABOUT, {
     help: 'folder for the database, uploaded files and the usage journal',
@@ -104,6 +105,14 @@ export const settingsSchema = z.object({
   }),
   webhook_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that webhooks of watches may be sent to',
+    default: 'none',
+  }),
+  cameras: cameraList.register(ABOUT, {
+    help: 'cameras of watches, in the file: a list of name, url, username, password, type (rtsp, mjpeg or jpeg) and organisations',
+    default: 'none',
+  }),
+  camera_hosts: list().default([]).register(ABOUT, {
+    help: 'hosts (host or host:port) and networks (192.168.1.0/24) of cameras that keys of scope admin may name',
     default: 'none',
   }),
   decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {

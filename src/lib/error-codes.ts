@@ -2,6 +2,8 @@
 export const ERROR_CODES = [
   'audio_token_limit_exceeded',
   'authentication_error',
+  'camera_not_allowed',
+  'camera_unreachable',
   'conflicting_structured_output_controls',
   'conflicting_tools',
   'disk_full',

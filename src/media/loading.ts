@@ -100,6 +100,11 @@ export class Loading implements MediaRequest {
   }
 
   async image(input: MediaInput, target: ImageTarget | Size, region: GridRegion | null = null): Promise<DecodedImage> {
+    const { reference, signal } = input
+    if (reference.type === 'frame') {
+      const { original } = reference.frame
+      return { image: await untilAborted(reference.frame.image(target, region), signal), original }
+    }
     using found = await this.#find(input, 'image')
     const options = { target, region }
     return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)

@@ -1,5 +1,6 @@
 import { invalidRequest } from '../lib/errors.ts'
 import type { InlineMedia } from './inline-media.ts'
+import type { LiveFrame } from './live/live-frame.ts'
 
 /** What ends the head of a data URL with base64. Browsers allow blanks in it. */
 const BASE64_MARK = /; *base64[ \t\n\f\r]*,/i
@@ -17,6 +18,8 @@ export type MediaReference =
   | { readonly type: 'inline'; readonly media: InlineMedia }
   /** An uploaded file. */
   | { readonly type: 'file'; readonly id: string }
+  /** What a camera shows, which is decoded. */
+  | { readonly type: 'frame'; readonly frame: LiveFrame }
 
 /** A parsed reference: the bytes, or where to get them. */
 export type Located =
@@ -29,6 +32,7 @@ const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
 
 /** @throws ApiError 400 naming `param`. */
 export function locate(reference: MediaReference, param: string): Located {
+  if (reference.type === 'frame') throw new Error('A camera’s frame is read as a picture, and whole')
   if (reference.type === 'file') return reference
   if (reference.type === 'inline') return { type: 'bytes', bytes: notEmpty(reference.media.bytes, param) }
   const trimmed = (reference.type === 'url' ? reference.url : reference.data).trim()

@@ -4,10 +4,12 @@ import type { TracingVariables } from '../config/tracing.ts'
 import type { MediaSource } from '../conversation/prompt/media-parts.ts'
 import { version } from '../lib/version.ts'
 import type { DecoderPool } from '../media/decoding/decoder-pool.ts'
+import type { CameraPool, CameraPoolOptions } from '../media/live/camera-pool.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { State } from '../state.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import type { Cameras, CamerasOptions } from '../watches/cameras.ts'
 
 /** What loads and decodes media. */
 export type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
@@ -46,6 +48,20 @@ interface MediaParts {
   readonly metrics: Metrics | null
   readonly logger: Logger
   readonly decoders: DecoderPool | undefined
+}
+
+/** Makes what speaks to cameras. No process starts before a watch has one. */
+export async function openCameras(
+  config: Config,
+  options: Pick<CameraPoolOptions, 'resolve' | 'times' | 'warn'> & Pick<CamerasOptions, 'probeMs' | 'secrets'>,
+): Promise<{ readonly cameras: Cameras; readonly pool: CameraPool }> {
+  const [{ CameraPool }, { Cameras }] = await Promise.all([
+    import('../media/live/camera-pool.ts'),
+    import('../watches/cameras.ts'),
+  ])
+  const { decoderSandbox: sandbox, cameras: configured, cameraHosts: hosts } = config
+  const pool = new CameraPool({ ...options, sandbox })
+  return { pool, cameras: new Cameras({ ...options, pool, configured, hosts }) }
 }
 
 /** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */

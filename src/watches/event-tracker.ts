@@ -157,11 +157,11 @@ export class EventTracker {
     return new Map(wanted.map((tracked, i) => [tracked, found[i]?.box ?? null]))
   }
 
-  /** Tells that no frames come. @param last when the last one came. */
-  async tellSilence(watch: HeldWatch, last: Moment): Promise<void> {
+  /** Tells that no frames come, and why. @param last when the last one came. */
+  async tellSilence(watch: HeldWatch, last: Moment, reason: string): Promise<void> {
     await this.#makeSure(watch, last)
     const memory = { ...this.#memory, isOffline: true }
-    await this.#tell(watch, [offlineEvent(this.#lastTick ?? last)], memory, null)
+    await this.#tell(watch, [offlineEvent(this.#lastTick ?? last, reason)], memory, null)
     this.#memory = memory
   }
 

@@ -1,14 +1,15 @@
 import type { KeyOwners } from '../accounts/authenticator.ts'
-import type { Principal } from '../accounts/principal.ts'
 import type { Files } from '../files/files.ts'
-import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
-import { InlineMedia } from '../media/inline-media.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { LiveFrame } from '../media/live/live-frame.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
 import type { Size } from '../media/pixels.ts'
+import { CameraFeed, type FollowCamera } from './camera-feed.ts'
 import type { Moment } from './event-state.ts'
 import { EventTracker } from './event-tracker.ts'
+import { KeyOwner } from './key-owner.ts'
 import { LagMeter } from './lag-meter.ts'
-import { LateLook, type Look, type LookReport, type Pushed, type PushedFrame } from './look.ts'
+import { LateLook, type Look, type LookReport, type Picture, type Pushed, type WatchFrame } from './look.ts'
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
@@ -24,6 +25,7 @@ export interface LiveWatchOptions {
   readonly media: Pick<MediaLoader, 'open'>
   readonly look: Look
   readonly meter: WatchMeter | null
+  readonly cameras: { readonly follow: FollowCamera }
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
   /** The time over which it is counted whether looks are made in time. */
@@ -41,10 +43,8 @@ const LEAST_PATIENCE_MS = 1_000
 /** The newest frame is kept for clients up to this size. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
 const FRAME = 'frame'
-/** How long the owner of a key is known. */
-const OWNER_MS = 5_000
 
-interface Frame extends PushedFrame {
+interface Frame extends WatchFrame {
   readonly about: FrameAbout
   readonly moment: Moment
 }
@@ -65,10 +65,12 @@ export class LiveWatch {
   readonly #lag: LagMeter
   /** Why the last look failed, and since when looks do; null after one that did not. */
   #failure: { readonly message: string; readonly since: Moment } | null = null
-  #newest: PushedFrame | null = null
+  #newest: Picture | null = null
   /** The last look; null where the next frame must be looked at. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
-  #owner: { readonly principal: Principal; readonly until: number } | null = null
+  readonly #owner: KeyOwner
+  /** Null for a watch whose frames clients send. */
+  readonly #camera: CameraFeed | null
   /** Work on a frame, or on what is told without one; null while there is none. */
   #work: Promise<unknown> | null = null
   #changed: HeldWatch | null = null
@@ -80,7 +82,20 @@ export class LiveWatch {
     this.#events = new EventTracker(watch, now, options)
     this.#counts = new LookCounts(options.meter)
     this.#lag = new LagMeter(options.lagMs)
-    this.#lastFrame = watch.seenAt === null ? null : now
+    this.#owner = new KeyOwner(options.keys)
+    const { source } = watch.settings
+    this.#camera =
+      source.type === 'push'
+        ? null
+        : new CameraFeed(
+            watch.organisationId,
+            { ...watch.settings, source },
+            {
+              follow: options.cameras.follow,
+              push: (frame) => this.push(frame, false),
+            },
+          )
+    this.#lastFrame = watch.seenAt === null && this.#camera === null ? null : now
   }
 
   get organisation(): string {
@@ -91,8 +106,14 @@ export class LiveWatch {
     return (this.#changed ?? this.#watch).version
   }
 
-  get newest(): PushedFrame | null {
-    return this.#newest
+  /** Whether its frames come from a camera. */
+  get hasCamera(): boolean {
+    return this.#camera !== null
+  }
+
+  /** Of pushed frames, the newest that was looked at; of a camera's, the newest. Null where there is none. */
+  async newest(): Promise<Picture | null> {
+    return this.#camera === null ? this.#newest : this.#camera.newest()
   }
 
   get progress(): HeldProgress {
@@ -119,15 +140,11 @@ export class LiveWatch {
 
   report(): WatchReport {
     const { isOffline, suppressed } = this.#events
-    const reason = isOffline ? 'No frames come' : (this.#failure?.message ?? null)
-    const status = isOffline
-      ? 'offline'
-      : reason !== null
-        ? 'waiting'
-        : this.#counts.looks === 0
-          ? 'starting'
-          : 'running'
-    return { status, reason, ...this.#counts.report(suppressed) }
+    const counted = this.#counts.report(suppressed)
+    const fault = this.#camera?.fault ?? null
+    if (isOffline) return { status: 'offline', reason: fault ?? 'No frames come', ...counted }
+    if (this.#failure !== null) return { status: 'waiting', reason: this.#failure.message, ...counted }
+    return { status: this.#counts.looks === 0 ? 'starting' : 'running', reason: fault, ...counted }
   }
 
   /**
@@ -135,25 +152,27 @@ export class LiveWatch {
    * @param waits whether to resolve only when the look has ended, and its events are stored.
    * @throws ApiError 400 for bytes that are no picture; where it waits, also the errors of the look.
    */
-  async push(pushed: PushedFrame, waits: boolean): Promise<Pushed> {
+  async push(given: WatchFrame, waits: boolean): Promise<Pushed> {
     const moment = momentNow()
     const number = ++this.#counts.frames
     this.#lastFrame = moment
-    const isDue = this.#isDue(moment)
+    // A camera's frames come at the rate of the watch.
+    const isDue = this.#camera !== null || this.#isDue(moment)
     const dropped = this.#work !== null ? 'busy' : isDue ? null : 'rate'
     if (dropped === 'busy' && isDue) this.#lag.missed(moment, this.#distance)
-    if (dropped !== null) return this.#drop(number, dropped)
+    if (dropped !== null) {
+      given.release()
+      return this.#drop(number, dropped)
+    }
     this.#slot = Math.max(this.#slot + this.#distance, moment.at)
     const opened = Promise.withResolvers<'still' | null>()
     const work = this.#run(async () => {
       try {
         await this.#applyChange()
-        const { grey, original } = await this.#open(pushed.bytes)
-        const about = {
-          ...{ number, time: isoTime(moment.time), camera_time: pushed.cameraTime?.toISOString() ?? null },
-          ...original,
-        }
-        const frame = { ...pushed, about, moment }
+        const { grey, original } = await this.#open(given)
+        const time = isoTime(moment.time - given.ageMs)
+        const about = { number, time, camera_time: given.cameraTime?.toISOString() ?? null, ...original }
+        const frame = { ...given, about, moment }
         const still = this.#stillAnswers(grey, moment)
         opened.resolve(still === null ? null : 'still')
         return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
@@ -164,6 +183,8 @@ export class LiveWatch {
         opened.reject(error)
         await this.#noteFailure(error, moment)
         throw error
+      } finally {
+        given.release()
       }
     })
     const isStill = (await opened.promise) === 'still'
@@ -208,10 +229,14 @@ export class LiveWatch {
   }
 
   /** Decodes a frame at the size at which frames are compared. @throws ApiError 400 */
-  async #open(bytes: Uint8Array): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
+  async #open({ media: medium }: WatchFrame): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
     const { signal } = this.#stop
     using media = this.#options.media.open(this.#watch.organisationId, signal, { isTransient: true })
-    const reference = { type: 'inline', media: new InlineMedia(bytes) } as const
+    const shown = medium()
+    const reference =
+      shown instanceof LiveFrame
+        ? ({ type: 'frame', frame: shown } as const)
+        : ({ type: 'inline', media: shown } as const)
     const { image, original } = await media.image({ reference, param: FRAME, signal }, COMPARED)
     return { grey: greyOf(image), original }
   }
@@ -233,24 +258,28 @@ export class LiveWatch {
     return answers
   }
 
-  async #ask(questions: readonly object[], { bytes }: Frame, beginBy: number | null): Promise<readonly LookAnswer[]> {
-    const principal = await this.#principal()
+  async #ask(questions: readonly object[], { media }: Frame, beginBy: number | null): Promise<readonly LookAnswer[]> {
+    const principal = await this.#owner.of(this.#watch)
     const { signal } = this.#stop
     const { id, settings } = this.#watch
     const { model } = settings
-    return this.#options.look({ watch: id, principal, model, questions, frame: bytes, beginBy, signal })
+    return this.#options.look({ watch: id, principal, model, questions, frame: media(), beginBy, signal })
   }
 
   /** Tells what the answers change. Only what has been stored counts. */
   async #settle(frame: Frame, answers: readonly LookAnswer[], still: boolean): Promise<readonly LookAnswer[]> {
     const { id, settings } = this.#watch
-    if (frame.bytes.byteLength <= MOST_KEPT_BYTES) this.#newest = frame
-    const { about, bytes, contentType, moment } = frame
+    if (this.#camera === null) {
+      const sent = await frame.picture()
+      if (sent.bytes.byteLength <= MOST_KEPT_BYTES) this.#newest = sent
+    }
+    const { about, moment } = frame
     const evidence = async (questions: readonly object[]) =>
       this.#ask(questions, frame, null).catch(() => questions.map(() => null))
     const picture = async () => {
       if (!settings.record.frame) return null
-      return (await this.#faultOfStoring(bytes.byteLength)) ?? { bytes, contentType }
+      const kept = await frame.picture()
+      return (await this.#faultOfStoring(kept.bytes.byteLength)) ?? kept
     }
     this.#lag.made(moment)
     await this.#events.settle(this.#watch, {
@@ -267,27 +296,11 @@ export class LiveWatch {
   /** Why this many bytes cannot be stored; null where they can. */
   async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
-      await this.#options.files.checkStorage(await this.#principal(), bytes)
+      await this.#options.files.checkStorage(await this.#owner.of(this.#watch), bytes)
       return null
     } catch (error) {
       return error instanceof ApiError && error.type === 'insufficient_quota' ? 'quota' : 'storage'
     }
-  }
-
-  async #principal(): Promise<Principal> {
-    const now = performance.now()
-    if (this.#owner !== null && now < this.#owner.until) return this.#owner.principal
-    const { keyId, organisationId } = this.#watch
-    const principal = await this.#options.keys.ownerOf(keyId, organisationId)
-    if (principal === 'elsewhere')
-      throw serviceUnavailable('The key that registered the watch is not this server’s', 30)
-    if (principal === null) {
-      throw invalidRequest('The key that registered the watch is revoked or has expired; register it again', null, {
-        status: 403,
-      })
-    }
-    this.#owner = { principal, until: now + OWNER_MS }
-    return principal
   }
 
   /** Changes take effect at the next look. */
@@ -300,8 +313,10 @@ export class LiveWatch {
     if (this.#work !== null) return
     if (this.#changed !== null) await this.#run(() => this.#applyChange())
     const last = this.#lastFrame
+    // Key frames may be far apart.
+    if (this.#camera?.isDelivering) return
     if (last === null || this.#events.isOffline || momentNow().at - last.at <= this.#silence) return
-    await this.#run(() => this.#events.tellSilence(this.#watch, last))
+    await this.#run(() => this.#events.tellSilence(this.#watch, last, this.#camera?.fault ?? 'silent'))
   }
 
   async #applyChange(): Promise<void> {
@@ -309,6 +324,7 @@ export class LiveWatch {
     if (watch === null) return
     await this.#events.change(watch, momentNow())
     this.#watch = watch
+    this.#camera?.change(watch.settings)
     this.#last = null
     if (this.#changed === watch) this.#changed = null
   }
@@ -327,6 +343,7 @@ export class LiveWatch {
 
   /** Aborts a look that runs, and waits for its end. */
   async close(): Promise<void> {
+    this.#camera?.close()
     this.#stop.abort(serviceUnavailable('The watch was stopped while the frame was looked at', 1))
     await this.#work
   }

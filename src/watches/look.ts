@@ -1,5 +1,7 @@
 import type { Principal } from '../accounts/principal.ts'
 import type { NewFile } from '../files/files.ts'
+import { InlineMedia } from '../media/inline-media.ts'
+import type { LiveFrame } from '../media/live/live-frame.ts'
 import type { DropReason } from './look-counts.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { FrameAbout } from './watch-events.ts'
@@ -19,7 +21,7 @@ export interface LookRequest {
   readonly model: string
   /** As decisions take them. */
   readonly questions: readonly object[]
-  readonly frame: Uint8Array
+  readonly frame: FrameMedia
   /**
    * When it is too late to begin, by the clock of `performance`; null for what a look has found, which is always answered.
    */
@@ -27,11 +29,36 @@ export interface LookRequest {
   readonly signal: AbortSignal
 }
 
-export interface PushedFrame {
+/** What the pixels of a frame are read from. */
+type FrameMedia = InlineMedia | LiveFrame
+
+/** A frame as a file has it. */
+export interface Picture {
   readonly bytes: Uint8Array
   readonly contentType: NewFile['contentType']
+}
+
+/** A frame that a client has sent. */
+export interface PushedFrame extends Picture {
   /** When it was taken, as the client says. */
   readonly cameraTime: Date | null
+}
+
+/** A frame, wherever it comes from. */
+export interface WatchFrame {
+  /** For one reader, while the frame is looked at. */
+  readonly media: () => FrameMedia
+  readonly cameraTime: Date | null
+  /** How long ago it came, in milliseconds. */
+  readonly ageMs: number
+  readonly picture: () => Promise<Picture>
+  /** To be called once, when nothing more is read of it. */
+  readonly release: () => void
+}
+
+export function pushedFrame({ cameraTime, ...picture }: PushedFrame): WatchFrame {
+  const media = () => new InlineMedia(picture.bytes)
+  return { cameraTime, ageMs: 0, media, picture: async () => picture, release: () => {} }
 }
 
 export interface LookReport {

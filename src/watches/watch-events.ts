@@ -81,8 +81,8 @@ export function gapEvent(gap: Gap, reason: 'stopped' | 'waiting' | 'silent'): Ev
 }
 
 /** @param last when the last frame came. */
-export function offlineEvent(last: Moment): EventDraft {
-  return { type: 'watch.offline', data: { reason: 'silent', from: isoTime(last.time) }, hasFrame: false }
+export function offlineEvent(last: Moment, reason: string): EventDraft {
+  return { type: 'watch.offline', data: { reason, from: isoTime(last.time) }, hasFrame: false }
 }
 
 export function onlineEvent(gap: Gap): EventDraft {

@@ -8,13 +8,13 @@ import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database } from '../storage/database.ts'
 import { DeliveryDesk } from './delivery-desk.ts'
 import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
-import type { LookReport, Pushed, PushedFrame } from './look.ts'
+import { type LookReport, type Picture, type Pushed, type PushedFrame, pushedFrame } from './look.ts'
 import type { WatchReport } from './look-counts.ts'
 import { type HeldWatch, WatchDesk } from './watch-desk.ts'
 import type { WatchMeter } from './watch-meter.ts'
 import { WebhookSender } from './webhook-sender.ts'
 
-export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look'> {
+export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look' | 'cameras'> {
   readonly database: Database
   readonly files: Files
   /** Opens the secrets of webhooks. */
@@ -201,9 +201,9 @@ export class WatchRunner {
   }
 
   get #optionsOfWatches(): LiveWatchOptions {
-    const { keys, files, media, look, meter, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
+    const { keys, files, media, look, cameras, meter, silenceMs = SILENCE_MS, lagMs = LAG_MS } = this.#options
     return {
-      ...{ desk: this.#desk, keys, files, media, look, meter, silenceMs, lagMs },
+      ...{ desk: this.#desk, keys, files, media, look, cameras, meter, silenceMs, lagMs },
       onTold: (id) => this.#tell(id),
       onLook: (id, look) => {
         for (const listener of this.#listeners.get(id) ?? []) listener.onLook(look)
@@ -222,9 +222,10 @@ export class WatchRunner {
     return false
   }
 
-  /** Whether this server runs the watch for the organisation. */
-  runs(organisation: string, id: string): boolean {
-    return this.#held.get(id)?.organisation === organisation
+  /** Whether this server runs the watch for the organisation, and a client sends its frames. */
+  takesFrames(organisation: string, id: string): boolean {
+    const watch = this.#held.get(id)
+    return watch?.organisation === organisation && !watch.hasCamera
   }
 
   /**
@@ -236,7 +237,7 @@ export class WatchRunner {
     // While no frames came, another server may have taken it.
     const isHeld = known !== undefined && (known.feed() || (await this.#isRenewed(id, known)))
     const watch = isHeld ? known : await this.#inTurn(() => this.#takeOver(id))
-    return watch.push(frame, waits)
+    return watch.push(pushedFrame(frame), waits)
   }
 
   async #takeOver(id: string): Promise<LiveWatch> {
@@ -268,9 +269,9 @@ export class WatchRunner {
     return this.#held.get(id)?.report() ?? null
   }
 
-  /** The newest frame; null where none was kept. */
-  newest(id: string): PushedFrame | null {
-    return this.#held.get(id)?.newest ?? null
+  /** The newest frame; null where there is none. */
+  async newest(id: string): Promise<Picture | null> {
+    return (await this.#held.get(id)?.newest()) ?? null
   }
 
   /** @returns what ends it. */

@@ -1,12 +1,24 @@
+import type { CameraType, Decode } from '../media/live/camera-source.ts'
 import type { EventRule } from './event-state.ts'
+
+/** Where the frames of a watch come from. */
+export type WatchSource = { readonly type: 'push' } | CameraRecord
+
+/** A camera of the configuration, or one that the client has described. */
+export type CameraRecord =
+  | { readonly type: 'camera'; readonly camera: string }
+  /** `credentials` are encrypted; null for a camera without a login. */
+  | { readonly type: CameraType; readonly url: string; readonly credentials: string | null }
 
 /** A watch as a client has registered it. It is stored as it is, so the names are those of the API. */
 export interface WatchSettings {
   readonly model: string
   readonly name: string | null
-  readonly source: { readonly type: 'push' }
+  readonly source: WatchSource
   /** Looks in a second, at most. */
   readonly fps: number
+  /** Of a camera: which frames are decoded. */
+  readonly decode?: Decode
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
   readonly questions: readonly WatchQuestion[]

@@ -39,21 +39,21 @@ export interface AudioSpec {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used only here, and are not declared.
-type Native = any
+export type Native = any
 
 const require = createRequire(import.meta.url)
-const native: Native = require(`@seydx/node-av-${process.platform}-${process.arch}/node-av.node`)
+export const native: Native = require(`@seydx/node-av-${process.platform}-${process.arch}/node-av.node`)
 // Silences the encoders' log.
 native.Log.setLevel(-8)
 
 /** Of soundtracks, in samples per second. */
 export const SOUNDTRACK_RATE = 48_000
 
-const RGB24 = 2
-const YUV420P = 0
+export const RGB24 = 2
+export const YUV420P = 0
 const GLOBAL_HEADER = 0x400000
 const DISPLAY_MATRIX = 5
-const MILLISECONDS = { num: 1, den: 1000 }
+export const MILLISECONDS = { num: 1, den: 1000 }
 
 export async function makeVideo(video: VideoSpec): Promise<Buffer> {
   return mux(video.format === 'mov' ? 'mov' : video.format, video.indexFirst === true, (output) => {
@@ -127,21 +127,27 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   return () => {
     const scaler = new native.SoftwareScaleContext()
     scaler.allocContext()
-    for (const [i, { width, height, data }] of (video.empty ? [] : frames).entries()) {
-      const rgb = frameOf(RGB24, width, height)
-      const stride = rgb.linesize[0]
-      for (let y = 0; y < height; y++) rgb.data[0].set(data.subarray(y * width * 3, (y + 1) * width * 3), y * stride)
-      const yuv = frameOf(YUV420P, width, height)
-      check(scaler.scaleFrameSync(yuv, rgb))
+    for (const [i, image] of (video.empty ? [] : frames).entries()) {
+      const yuv = yuvOf(scaler, image)
       yuv.pts = BigInt(times[i]!)
       yuv.duration = BigInt((times[i + 1] ?? times[i]! + 100) - times[i]!)
       encode(output, stream, encoder, yuv)
-      rgb.free()
       yuv.free()
     }
     encode(output, stream, encoder, null)
     scaler.freeContext()
   }
+}
+
+/** What video encoders take. */
+export function yuvOf(scaler: Native, { width, height, data }: RgbImage): Native {
+  const rgb = frameOf(RGB24, width, height)
+  const stride = rgb.linesize[0]
+  for (let y = 0; y < height; y++) rgb.data[0].set(data.subarray(y * width * 3, (y + 1) * width * 3), y * stride)
+  const yuv = frameOf(YUV420P, width, height)
+  check(scaler.scaleFrameSync(yuv, rgb))
+  rgb.free()
+  return yuv
 }
 
 interface AudioTrack {
@@ -206,7 +212,7 @@ function encode(output: Native, stream: Native, encoder: Native, frame: Native):
   packet.free()
 }
 
-function frameOf(format: number, width: number, height: number): Native {
+export function frameOf(format: number, width: number, height: number): Native {
   const frame = new native.Frame()
   frame.alloc()
   frame.format = format
@@ -226,6 +232,6 @@ function displayMatrix(degrees: number): Buffer {
   return matrix
 }
 
-function check(code: number | undefined): void {
+export function check(code: number | undefined): void {
   if (typeof code === 'number' && code < 0) throw new Error(`FFmpeg could not make the test video: error ${code}`)
 }

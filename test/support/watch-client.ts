@@ -43,6 +43,10 @@ export class WatchClient {
     })
   }
 
+  async cameras(): Promise<{ readonly data: readonly object[] }> {
+    return jsonOf(await fetch(`${this.#server.url}/v1/cameras`, { headers: this.#headers }))
+  }
+
   /** Makes a watch. It is deleted after the test: others need its place. */
   async made(changes: object = {}): Promise<Watch> {
     const response = await this.ask('POST', '', { ...WATCH, ...changes })

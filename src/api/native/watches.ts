@@ -3,12 +3,13 @@ import { z } from 'zod'
 import { checkDecisions } from '../../conversation/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
+import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
-import { askedOf, type WatchSettings } from '../../watches/watch-settings.ts'
+import { askedOf, type WatchSettings, type WatchSource } from '../../watches/watch-settings.ts'
 import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
 import type { WebhookReport, WebhookSettings } from '../../watches/webhook.ts'
-import { principalOf } from '../http/access/auth.ts'
+import { principalOf, requireScope } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { callOf } from '../http/client-call.ts'
 import { namedModel } from '../http/named-model.ts'
@@ -18,9 +19,10 @@ import { addEndpoint } from '../http/routes.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { aboutPicture } from '../surfaces/openai/decision-request.ts'
 import { streamEvents, type WatchStreamOptions } from './watch-stream.ts'
-import { type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
+import { type CameraListBody, type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
 
 export interface WatchesApiOptions extends Pick<Serving, 'bodies' | 'models'>, Omit<WatchStreamOptions, 'watchRunner'> {
+  readonly cameras: Cameras
   /** Null where this server runs no watches. */
   readonly watchRunner: WatchRunner | null
 }
@@ -47,12 +49,16 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
     }
   const shared = { scope: 'watch', bucket: 'watches' } as const
   const unlimited = { scope: 'watch' } as const
+  addEndpoint(app, {
+    ...{ ...shared, url: '/v1/cameras' },
+    handlers: { GET: served(async (request, _, running) => cameraList(request, running)) },
+  })
   const at = '/v1/watches/:watch_id'
   addEndpoint(app, {
     ...{ ...shared, url: '/v1/watches' },
     handlers: {
       POST: served(async (request, reply, running) => {
-        const watch = await create(callOf(request, reply), running)
+        const watch = await create(callOf(request, reply), request, running)
         reply.code(201)
         return watch
       }),
@@ -111,14 +117,25 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
   })
 }
 
-async function create(call: ApiCall, running: Running): Promise<WatchBody> {
+async function create(call: ApiCall, request: FastifyRequest, running: Running): Promise<WatchBody> {
+  const probes = queryBoolean(request.query, 'probe')
   const { value: body } = await running.bodies.read(call, watchBody)
-  const { webhook, ...settings } = body
+  const { webhook, source: given, ...others } = body
   checkWebhook(webhook, running)
+  const { organisation } = call.principal
+  if (given.type !== 'push' && given.type !== 'camera') requireScope(call.principal, 'admin')
+  const source = given.type === 'push' ? given : await running.cameras.record(organisation, given)
+  const settings = { ...others, source }
   await checkModel(settings, running)
-  const made = await running.watches.create(call.principal, settings, webhook)
-  await running.watchRunner.refresh()
-  return toMadeBody(made, running)
+  const leave =
+    probes && source.type !== 'push' ? await running.cameras.probe(organisation, source, call.closed) : () => {}
+  try {
+    const made = await running.watches.create(call.principal, settings, webhook)
+    await running.watchRunner.refresh()
+    return toMadeBody(made, running)
+  } finally {
+    leave()
+  }
 }
 
 async function list(request: FastifyRequest, running: Running): Promise<WatchListBody> {
@@ -180,6 +197,15 @@ async function checkModel({ model: id, questions }: WatchSettings, { models }: R
   }
 }
 
+function cameraList(request: FastifyRequest, { cameras }: Running): CameraListBody {
+  const listed = cameras.list(principalOf(request).organisation)
+  const data = listed.map(({ name, isDelivering, fault }): CameraListBody['data'][number] => {
+    const status = isDelivering === null ? 'unused' : isDelivering ? 'delivering' : 'offline'
+    return { name, object: 'camera', status, reason: fault }
+  })
+  return { object: 'list', data }
+}
+
 async function events(request: FastifyRequest, running: Running) {
   const { id } = await foundWatch(request, running)
   const after = queryNumber(request.query, 'after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0
@@ -203,7 +229,7 @@ async function eventFrame(request: FastifyRequest, reply: FastifyReply, running:
 
 async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {
   const { id } = await foundWatch(request, running)
-  const newest = running.watchRunner.newest(id)
+  const newest = await running.watchRunner.newest(id)
   if (newest === null) {
     throw invalidRequest('The watch has no frame yet, or its newest one was too large to keep', null, { status: 404 })
   }
@@ -216,8 +242,11 @@ async function push(request: FastifyRequest, reply: FastifyReply, running: Runni
   const cameraTime = frameTime(request.headers[FRAME_TIME])
   const [organisation, id] = keyOf(request)
   // Frames are many: most of them need no query.
-  if (!running.watchRunner.runs(organisation, id) && (await foundWatch(request, running)).paused) {
-    throw invalidRequest('The watch is paused; resume it first', null, { status: 409 })
+  if (!running.watchRunner.takesFrames(organisation, id)) {
+    const { paused, settings } = await foundWatch(request, running)
+    if (settings.source.type !== 'push')
+      throw invalidRequest('The frames of this watch come from its camera', 'watch_id')
+    if (paused) throw invalidRequest('The watch is paused; resume it first', null, { status: 409 })
   }
   const bytes = await running.bodies.readBytes(callOf(request, reply))
   // Other bytes are refused when they are decoded.
@@ -267,15 +296,28 @@ function reportOf({ paused, isHeld, isOffline }: Watch): Report {
 function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
   const { id, createdAt, settings, paused, seq, webhook } = watch
   const report: Report = (paused ? null : watchRunner.report(id)) ?? reportOf(watch)
-  const { model, name, source, fps, motion, questions, record, keep_days, metadata } = settings
+  const { model, name, fps, decode = 'auto', motion, questions, record, keep_days, metadata } = settings
   return {
     ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
-    ...{ model, name, source, fps, motion, questions: questions as unknown as WatchBody['questions'] },
+    ...{
+      model,
+      name,
+      source: toSourceBody(settings.source),
+      fps,
+      decode,
+      motion,
+      questions: questions as unknown as WatchBody['questions'],
+    },
     ...{ record, keep_days, metadata: metadata as WatchBody['metadata'] },
     webhook: webhook && toWebhookBody(webhook),
     ...report,
     last_seq: seq,
   }
+}
+
+/** Without what it takes to log in. */
+function toSourceBody(source: WatchSource): WatchBody['source'] {
+  return 'url' in source ? { type: source.type, url: source.url } : source
 }
 
 function toWebhookBody({ url, types, status, pending, lastError }: WebhookReport): NonNullable<WatchBody['webhook']> {

@@ -28,6 +28,8 @@ export interface ConnectionOptions {
   readonly isForProgram?: boolean | undefined
   /** Seconds to wait for a server that is too busy or restarts. Without it, a restart is an error. */
   readonly wait?: number
+  /** Where the camera is that a service of its own may ask. */
+  readonly cameraHost?: string | undefined
   /** Says a line beside the results. */
   readonly say?: (line: string) => void
 }
@@ -97,7 +99,9 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
     return remotePlace(await connect(url, asking), explains)
   }
   const local = config.port === 0 ? null : await probe(localUrl(config), asking)
-  return local === null ? ownPlace(config, explains) : remotePlace(local, explains)
+  return local === null
+    ? ownPlace({ ...config, ...allowing(options.cameraHost) }, explains)
+    : remotePlace(local, explains)
 }
 
 /** The model to ask: the one that is named, or else the first. @throws ConfigError where there is none. */
@@ -173,6 +177,11 @@ function readUrl(given: string, origin: string): string {
     throw new ConfigError(`${origin}: expected an address such as http://127.0.0.1:8080, not '${given}'`)
   }
   return `${url.origin}${url.pathname}`.replace(/(\/v1)?\/*$/, '')
+}
+
+/** Lets a service of its own ask the camera that is named. Nothing that it encrypts is kept. */
+function allowing(cameraHost: string | undefined): Partial<Config> {
+  return cameraHost === undefined ? {} : { cameraHosts: [cameraHost], secret: randomBytes(24).toString('base64url') }
 }
 
 const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.url))

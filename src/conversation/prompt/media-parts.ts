@@ -9,6 +9,7 @@ import { SAMPLE_RATE } from '../../media/audio-tokens.ts'
 import type { GridRegion } from '../../media/coordinates.ts'
 import type { Cuts, DecodedImage, DecodedVideo } from '../../media/decoding/protocol.ts'
 import { type ImageDetail, targetFor } from '../../media/image-detail.ts'
+import { LiveFrame } from '../../media/live/live-frame.ts'
 import type { MediaLoader } from '../../media/media-loader.ts'
 import type { MediaInput, MediaRequest } from '../../media/media-request.ts'
 import type { MediaReference } from '../../media/media-source.ts'
@@ -314,6 +315,7 @@ function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
 
 /** @param form what a string holds: a URL, or base64 without the `data:` prefix. */
 function referTo(url: MediaUrl, form: 'url' | 'base64' = 'url'): MediaReference {
+  if (url instanceof LiveFrame) return { type: 'frame', frame: url }
   if (typeof url !== 'string') return { type: 'inline', media: url }
   return form === 'url' ? { type: 'url', url } : { type: 'base64', data: url }
 }

@@ -1,6 +1,7 @@
 import { type Path, within } from '../../lib/param.ts'
 import type { ImageDetail } from '../../media/image-detail.ts'
 import type { InlineMedia } from '../../media/inline-media.ts'
+import type { LiveFrame } from '../../media/live/live-frame.ts'
 
 /** A message in the contract's format. Errors refer to positions in it by `param`, so it keeps the wire's names. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
@@ -43,7 +44,7 @@ export interface TextContent {
 }
 
 /** A URL of media, a data URL, or the bytes of a data URL that is already decoded. */
-export type MediaUrl = string | InlineMedia
+export type MediaUrl = string | InlineMedia | LiveFrame
 
 type Url = { readonly url: MediaUrl }
 

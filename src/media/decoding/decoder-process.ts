@@ -1,5 +1,6 @@
 import { openSync, readSync } from 'node:fs'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
+import { endWithParent, isToBeConfined } from '../sandbox/confined-process.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
 import type { decodeAudio } from './audio.ts'
@@ -8,7 +9,6 @@ import type { FFmpeg } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
   BYTES_FD,
-  CONFINED,
   type DecodeReply,
   type DecodeResult,
   type DecoderEvent,
@@ -60,7 +60,7 @@ class Unavailable extends Error {}
 
 /** Loads what the task needs, and confines the process if it is to be confined. */
 async function prepare(type: DecodeTask['type']): Promise<void> {
-  const confines = process.argv.includes(CONFINED)
+  const confines = isToBeConfined()
   if (type !== 'image') ffmpegDecoders ??= await loadFfmpegDecoders(type)
   if (type === 'image' || confines) images ??= await loadImages()
   if (!confines || isConfined) return
@@ -135,7 +135,4 @@ process.on('message', async (task: DecoderMessage) => {
 // The first task would say why that fails.
 if (process.argv.includes(PRELOADS)) loadImages().catch(() => {})
 releaseMemoryWhenIdle()
-// A regular exit would wait for the threads of native decoders.
-process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
-// Ctrl-C in a terminal and a service manager's SIGTERM reach the whole process group. The parent ends this process.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+endWithParent()

@@ -4,15 +4,12 @@ import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
 import type { FairSlots } from '../../lib/fair-slots.ts'
-import { spawnLimited } from '../../lib/guarded/limited-process.ts'
-import { CHILD_ENVIRONMENT } from '../../lib/guarded/memory.ts'
 import { limitWork } from '../../lib/guarded/work-limit.ts'
+import { spawnConfined } from '../sandbox/confined-process.ts'
 import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from '../sandbox/descriptors.ts'
-import { forbidRings } from '../sandbox/seccomp.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,
-  CONFINED,
   type DecodeReply,
   type DecoderEvent,
   type DecoderMessage,
@@ -232,19 +229,14 @@ export function cannotStart(cause: unknown): Error {
   return serviceUnavailable(message, RETRY_AFTER_S, cause)
 }
 
-/**
- * Starts the process without the server's environment, which may hold keys, and with a memory limit where the shell can
- * set one. An allocation beyond the limit fails, and with it the input.
- */
 function start({ memoryBytes, preloads, program }: DecoderOptions, sockets: SocketPair | null): ChildProcess {
   try {
-    if (sockets !== null) forbidRings()
-    const child = spawnLimited({
+    const child = spawnConfined({
       program,
-      args: [...(sockets === null ? [] : [CONFINED]), ...(preloads ? [PRELOADS] : [])],
-      environment: { ...CHILD_ENVIRONMENT },
+      args: preloads ? [PRELOADS] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe', ...(sockets === null ? [] : [sockets.theirs])],
       memoryBytes,
+      isConfined: sockets !== null,
     })
     if (sockets !== null) closeSync(sockets.theirs)
     return child

@@ -73,7 +73,7 @@ interface FormatContext {
   closeInput(): Promise<void>
 }
 
-interface CodecContext {
+export interface CodecContext {
   threadCount: number
   pktTimebase: Rational
   allocContext3(codec: object): void
@@ -86,8 +86,9 @@ interface CodecContext {
 }
 
 export interface Packet {
+  data: Uint8Array | null
   readonly streamIndex: number
-  readonly pts: bigint
+  pts: bigint
   readonly dts: bigint
   readonly duration: bigint
   readonly flags: number
@@ -104,10 +105,13 @@ export interface Frame {
   nbSamples: number
   sampleRate: number
   readonly bestEffortTimestamp: bigint
+  readonly sampleAspectRatio: Rational
   readonly channelLayout: ChannelLayout
   readonly extendedData: Buffer[] | null
   alloc(): void
   allocBuffer(): number
+  /** Another frame with the same pixels; null where memory runs out. */
+  clone(): Frame | null
   unref(): void
   free(): void
   /** The image without row padding. */
@@ -158,6 +162,9 @@ export const SIDE_DATA_DISPLAY_MATRIX = 5
 export const DISPOSITION_ATTACHED_PICTURE = 0x400
 export const NO_TIMESTAMP = -(2n ** 63n)
 export const END_OF_FILE = -541478725
+export const CODEC_MJPEG = 7
+export const CODEC_H264 = 27
+export const CODEC_H265 = 173
 const LOG_QUIET = -8
 
 /** @throws Error when the platform's package is not installed. */

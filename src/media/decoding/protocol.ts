@@ -10,9 +10,7 @@ import type { InvalidMediaCode } from './invalid-media.ts'
 export const BYTES_FD = 4
 /** The socket that carries descriptors of files. */
 export const FILES_FD = 5
-/** An argument of a decoder process: it confines itself before it decodes. */
-export const CONFINED = '--confined'
-/** Another one: it loads what decodes images before its first task. */
+/** An argument of a decoder process: it loads what decodes images before its first task. */
 export const PRELOADS = '--preloads'
 
 /** Media to decode: its bytes, or a file that holds them. */

@@ -11,14 +11,13 @@ import {
   PACKET_CORRUPT,
   PACKET_DISCARD,
   type Packet,
-  PIXEL_RGB24,
   SIDE_DATA_DISPLAY_MATRIX,
   type Stream,
-  setOptions,
 } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import { orientationOf, turnUpright } from './orientation.ts'
 import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
+import { RgbScaler } from './rgb-scaler.ts'
 import { decodeSoundtrack } from './soundtrack.ts'
 import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 
@@ -28,12 +27,6 @@ const MAX_FRAMES = 2_200_000
 const THREADS = Math.min(availableParallelism(), 4)
 /** 4K. Larger videos take much memory: a codec keeps up to sixteen frames, and each of its threads some more. */
 const LARGE_PIXELS = 4096 * 2304
-/**
- * The settings closest to `resizeBicubic` (bicubic, a = -0.5). FFmpeg scales and converts to RGB in one step. The
- * result need not match bit for bit, since the frames come from a lossy codec.
- */
-const SCALING = { sws_flags: 'bicubic+accurate_rnd+full_chroma_int', param0: '0', param1: '0.5' }
-
 const SILENT = { sound: null }
 
 /**
@@ -178,24 +171,10 @@ function makeScaler(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: 
   const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
   const original = turned({ width, height: first.height })
   const size = turned(targetSize(original, limits))
-  const context = new ffmpeg.SoftwareScaleContext()
-  context.allocContext()
-  setOptions(ffmpeg, context, SCALING)
-  const rgb = new ffmpeg.Frame()
-  rgb.alloc()
-  rgb.format = PIXEL_RGB24
-  Object.assign(rgb, size)
-  rgb.allocBuffer()
+  const scaler = new RgbScaler(ffmpeg, size)
   return {
     original,
-    convert(frame: Frame): RgbImage {
-      if (context.scaleFrameSync(rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
-      const { width, height } = rgb
-      return turnUpright({ width, height, data: rgb.toBuffer() }, orientation)
-    },
-    close() {
-      rgb.free()
-      context.freeContext()
-    },
+    convert: (frame: Frame): RgbImage => turnUpright(scaler.convert(frame), orientation),
+    close: () => scaler[Symbol.dispose](),
   }
 }

@@ -1,6 +1,7 @@
 import { endianness } from 'node:os'
 import {
   ALLOWED,
+  ALLOWED_OF_SOCKETS,
   type CallNumbers,
   CLONE,
   CLONE3,
@@ -10,6 +11,7 @@ import {
   PRCTL,
   PRLIMIT,
   type Processor,
+  SETSOCKOPT,
   TGKILL,
 } from './system-calls.ts'
 
@@ -36,6 +38,8 @@ const ENOSYS = 38
 
 const CLONE_THREAD = 0x10000
 const FIONBIO = 0x5421
+const SOL_SOCKET = 1
+const SOL_TCP = 6
 const PR_SET_NAME = 15
 const PR_GET_NAME = 16
 /** Names mappings, for people who debug. */
@@ -46,11 +50,13 @@ type Instruction = readonly [operation: number, ifTrue: number, ifFalse: number,
 /**
  * A program of classic BPF that lets through what a decoder needs to compute, and fails all other system calls with EPERM.
  * @param pid the process: it may send signals to itself only.
+ * @param takesSockets whether its parent gives it connected sockets.
  * @returns instructions of eight bytes, as `struct sock_filter` has them.
  */
-export function decoderFilter(processor: Processor, pid: number): Buffer {
+export function decoderFilter(processor: Processor, pid: number, takesSockets: boolean): Buffer {
   const number = (call: CallNumbers) => call[processor]
-  const allowed = ALLOWED.map(number).filter((call) => call !== null)
+  const calls = takesSockets ? [...ALLOWED, ...ALLOWED_OF_SOCKETS] : ALLOWED
+  const allowed = calls.map(number).filter((call) => call !== null)
   return assemble([
     [LOAD, 0, 0, ARCHITECTURE_OFFSET],
     [IF_EQUAL, 1, 0, ARCHITECTURE[processor]],
@@ -66,6 +72,7 @@ export function decoderFilter(processor: Processor, pid: number): Buffer {
     ...allowIf(number(PRLIMIT)!, 0, IF_EQUAL, 0),
     ...allowIf(number(PRCTL)!, 0, IF_EQUAL, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA),
     ...allowIf(number(IOCTL)!, 1, IF_EQUAL, FIONBIO),
+    ...(takesSockets ? allowIf(number(SETSOCKOPT)!, 1, IF_EQUAL, SOL_SOCKET, SOL_TCP) : []),
     // A thread, not a process.
     ...allowIf(number(CLONE)!, 0, IF_BITS, CLONE_THREAD),
     // Its flags are in memory, where a filter cannot see them. The C library falls back to `clone`.

@@ -28,10 +28,11 @@ export function whyNoSeccomp(): string | null {
 /**
  * Takes the rights of this process away, for all its threads and for good: from now on it can open no files, create no
  * sockets and start no programs. What it needs must be loaded.
+ * @param takesSockets whether its parent gives it connected sockets.
  * @throws Error when the kernel refuses.
  */
-export function confine(): void {
-  install((processor) => decoderFilter(processor, process.pid), ALL_THREADS)
+export function confine({ takesSockets = false } = {}): void {
+  install((processor) => decoderFilter(processor, process.pid, takesSockets), ALL_THREADS)
 }
 
 /**

@@ -89,6 +89,14 @@ export const ALLOWED: readonly CallNumbers[] = [
   of(108, 177), // getegid
 ]
 
+/** What a process may ask besides that gets connected sockets from its parent. It can make none, nor connect one. */
+export const ALLOWED_OF_SOCKETS: readonly CallNumbers[] = [
+  of(55, 209), // getsockopt
+  of(51, 204), // getsockname
+  of(52, 205), // getpeername
+]
+
+export const SETSOCKOPT = of(54, 208)
 export const KILL = of(62, 129)
 export const TGKILL = of(234, 131)
 export const PRLIMIT = of(302, 261)

@@ -85,6 +85,11 @@ export function accessError(principal: Principal | null, { url, scope }: Accesse
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
+/** @throws ApiError 403 when a key has not the scope that a part of a request needs. */
+export function requireScope({ scopes }: Principal, scope: Scope): void {
+  if (!scopes.has(scope)) throw outOfScope(scope)
+}
+
 /** One error for missing, malformed, unknown, revoked and expired keys: it must not reveal which keys exist. */
 function invalidKey(url: string | undefined): ApiError {
   // The contract's example for detect has a code; those for the other endpoints have none.

@@ -23,9 +23,9 @@ function named(schemas: typeof requestSchemas) {
     object: <Shape extends z.core.$ZodLooseShape>(id: string, shape: Shape) => add(id, z.object(shape)),
     /** Rejects unknown keys. */
     strictObject: <Shape extends z.core.$ZodLooseShape>(id: string, shape: Shape) => add(id, z.strictObject(shape)),
-    /** @param key the field that tells the members apart. */
-    union: <Key extends string, All extends Members>(id: string, key: Key, members: All) =>
-      add(id, z.discriminatedUnion(key, members)),
+    /** @param key the field that tells the members apart. @param error what is wrong with a value that is none of them. */
+    union: <Key extends string, All extends Members>(id: string, key: Key, members: All, error?: string) =>
+      add(id, z.discriminatedUnion(key, members, error === undefined ? {} : { error })),
   }
 }
 

@@ -20,11 +20,26 @@ const LAST_EVENT = {
 }
 
 export const WATCH_PATHS: Paths = {
+  '/v1/cameras': {
+    get: operation({
+      id: 'listCameras',
+      tag: 'watches',
+      summary: 'The cameras of the server’s configuration, and whether they deliver',
+      replies: ok('All cameras.', json('CameraList')),
+      errors: [401, 403, 429, 503],
+    }),
+  },
   '/v1/watches': {
     post: operation({
       id: 'createWatch',
       tag: 'watches',
-      summary: 'Register standing questions; needs a key of scope `watch`',
+      summary: 'Register standing questions; needs a key of scope `watch`, and `admin` for a camera by its address',
+      parameters: [
+        query('probe', 'Whether to wait for the first frame of the camera, for 10 seconds.', {
+          type: 'boolean',
+          default: false,
+        }),
+      ],
       body: json('WatchRequest'),
       replies: { 201: { description: 'The watch, which waits for frames.', content: json('Watch') } },
       errors: WITH_BODY,

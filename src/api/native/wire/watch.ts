@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { CAMERA_FAULTS, CAMERA_TYPES, DECODES } from '../../../media/live/camera-source.ts'
 import { EVENT_TYPES } from '../../../watches/watch-events.ts'
 import { isSecret } from '../../../watches/webhook.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
@@ -95,11 +96,30 @@ function faultOf(one: QuestionBody, names: ReadonlySet<string>): [path: (string 
   return [['event', 'at_least'], `expected at most ${most}`]
 }
 
-const source = requests.strictObject('WatchSource', {
-  type: z.literal('push', {
-    error: "expected 'push': clients send frames to /v1/watches/{watch_id}/frames. Other sources are not offered",
-  }),
-})
+const described = {
+  url: z
+    .string()
+    .max(LONGEST_URL)
+    .describe('Without user name and password. The server’s setting LOOKOUT_CAMERA_HOSTS must name its host.'),
+  username: z.string().min(1).max(256).optional(),
+  password: z.string().max(256).optional().describe('Stored encrypted, and never shown.'),
+}
+const source = requests.union(
+  'WatchSource',
+  'type',
+  [
+    requests.strictObject('WatchPushSource', { type: z.literal('push') }),
+    requests.strictObject('WatchConfiguredSource', {
+      type: z.literal('camera'),
+      camera: z.string().max(64).describe('A camera of the server’s configuration, as /v1/cameras lists them.'),
+    }),
+    requests.strictObject('WatchRtspSource', { type: z.literal('rtsp'), ...described }),
+    requests.strictObject('WatchMjpegSource', { type: z.literal('mjpeg'), ...described }),
+    requests.strictObject('WatchJpegSource', { type: z.literal('jpeg'), ...described }),
+  ],
+  "expected push, camera, rtsp, mjpeg or jpeg. For 'webrtc' and others, put MediaMTX in front, which offers rtsp",
+)
+const decode = z.enum(DECODES)
 const name = z.string().max(256).nullable()
 const fps = z.number().min(0.05).max(10)
 const motion = requests
@@ -142,6 +162,9 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   name: name.default(null),
   source,
   fps: fps.default(1).describe('Looks in a second, at most.'),
+  decode: decode
+    .default('auto')
+    .describe('Of a camera: the frames that are decoded. `auto`: key frames, where they come as often as `fps` says.'),
   motion: motion.default({ share: 0.01, at_least_every_seconds: 60 }).meta({
     default: undefined,
     description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
@@ -159,6 +182,7 @@ export const watchChange = requests.strictObject('WatchChange', {
   model: z.string().optional(),
   name: name.optional(),
   fps: fps.optional(),
+  decode: decode.optional(),
   motion: motion.optional(),
   questions: questions.optional(),
   record: record.optional(),
@@ -189,8 +213,13 @@ export const watch = responses.object('Watch', {
   created_at: z.int(),
   model: z.string(),
   name: z.string().nullable(),
-  source: responses.object('GivenWatchSource', { type: z.literal('push') }),
+  source: responses.object('GivenWatchSource', {
+    type: z.enum(['push', 'camera', ...CAMERA_TYPES]),
+    camera: z.string().optional(),
+    url: z.string().optional(),
+  }),
   fps: z.number(),
+  decode,
   motion: responses.object('GivenWatchMotion', { share, at_least_every_seconds: z.number() }).nullable(),
   questions: z.array(givenQuestion).describe('As they were sent, with all defaults.'),
   record: responses.object('GivenWatchRecord', { frame: z.boolean() }),
@@ -214,6 +243,17 @@ export const watch = responses.object('Watch', {
   lag_ms: z.int().nullable().describe('From the arrival of the last frame to the end of its look.'),
 })
 export const watchList = responses.object('WatchList', page(watch, z.string().nullable()))
+export const cameraList = responses.object('CameraList', {
+  object: z.literal('list'),
+  data: z.array(
+    responses.object('Camera', {
+      name: z.string(),
+      object: z.literal('camera'),
+      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs here has it.'),
+      reason: z.enum(CAMERA_FAULTS).nullable().describe('Why it delivers nothing.'),
+    }),
+  ),
+})
 export const deletedWatch = responses.object('DeletedWatch', {
   id: z.string(),
   object: z.literal('watch'),
@@ -289,4 +329,5 @@ export const watchFrame = responses.object('WatchFrame', {
 })
 
 export type WatchBody = z.output<typeof watch>
+export type CameraListBody = z.output<typeof cameraList>
 export type WatchListBody = z.output<typeof watchList>

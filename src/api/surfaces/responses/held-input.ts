@@ -101,7 +101,7 @@ function mediaIn(part: UserPartBody): readonly MediaUrl[] {
 
 /** Returns null for a URL, and for invalid base64. */
 function bytesOf(media: MediaUrl, form: 'url' | 'base64'): Uint8Array | null {
-  if (media instanceof InlineMedia) return media.bytes
+  if (typeof media !== 'string') return media instanceof InlineMedia ? media.bytes : null
   if (form === 'url' && !/^\s*data:/i.test(media)) return null
   try {
     const located = locate(form === 'url' ? { type: 'url', url: media } : { type: 'base64', data: media }, '')

@@ -117,7 +117,7 @@ function kindOfType(type: string): MediaKind | null {
 
 function kindOfData(data: MediaUrl, param: Path): MediaKind | null {
   const located = locate(
-    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'url', url: data },
+    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'url', url: String(data) },
     nameOf(param)!,
   )
   if (located.type !== 'bytes') throw invalidRequest('The data must be a base64 data URL', param)

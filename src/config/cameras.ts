@@ -1,0 +1,85 @@
+import { z } from 'zod'
+
+const TYPES = ['rtsp', 'mjpeg', 'jpeg'] as const
+
+/** A camera as the configuration file has it. */
+const camera = z.strictObject({
+  name: z.string().regex(/^[\w.-]{1,64}$/, 'expected letters, digits, dots, dashes and underscores'),
+  url: z.string(),
+  type: z.enum(TYPES).optional(),
+  username: z.string().optional(),
+  password: z.string().optional(),
+  organisations: z.array(z.string()).optional(),
+})
+
+export const cameraList = z
+  .preprocess(parseList, z.array(z.unknown(), 'expected a list of cameras, each with a name and a url'))
+  .default([])
+
+export interface CameraSetting {
+  readonly name: string
+  readonly type: (typeof TYPES)[number]
+  /** Without user name and password. */
+  readonly url: string
+  readonly username: string | null
+  readonly password: string | null
+  /** Whose watches may have it; null for all. */
+  readonly organisations: readonly string[] | null
+}
+
+/** The environment has only text. */
+function parseList(given: unknown): unknown {
+  if (typeof given !== 'string') return given
+  try {
+    return JSON.parse(given)
+  } catch {
+    return given
+  }
+}
+
+/**
+ * Puts variables of the environment in, as in `${DOCK_PASSWORD}`.
+ * @throws Error that says what is wrong, without what is secret.
+ */
+export function readCameras(
+  given: readonly unknown[],
+  environment: Readonly<Record<string, string | undefined>>,
+): CameraSetting[] {
+  const names = new Set<string>()
+  return given.map((one, i) => {
+    const fail = (field: PropertyKey | undefined, message: string): never => {
+      throw new Error(`camera ${i + 1}${field === undefined ? '' : `, ${String(field)}`}: ${message}`)
+    }
+    const parsed = camera.safeParse(one)
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues
+      return fail(issue!.path[0], issue!.message)
+    }
+    const { name, type, organisations, ...texts } = parsed.data
+    const expanded = (field: keyof typeof texts) =>
+      texts[field]?.replace(/\$\{(\w+)\}/g, (_, variable: string) => {
+        return environment[variable] ?? fail(field, `the variable ${variable} is not set`)
+      }) ?? null
+    if (names.has(name)) return fail('name', 'another camera has this name')
+    names.add(name)
+    const text = expanded('url')!
+    const url = URL.canParse(text) ? new URL(text) : null
+    const isRtsp = url?.protocol === 'rtsp:'
+    if (
+      url === null ||
+      url.hostname === '' ||
+      (type === undefined ? !isRtsp && url.protocol !== 'http:' : isRtsp !== (type === 'rtsp'))
+    ) {
+      return fail('url', 'expected an address that begins with rtsp://, or with http:// for the types mjpeg and jpeg')
+    }
+    const [user, secret] = [url.username, url.password].map(decodeURIComponent)
+    url.username = ''
+    url.password = ''
+    return {
+      ...{ name, type: type ?? (isRtsp ? 'rtsp' : 'mjpeg'), url: url.href },
+      username: expanded('username') ?? (user || null),
+      password: expanded('password') ?? (secret || null),
+      organisations: organisations ?? null,
+    }
+  })
+}

@@ -1,0 +1,228 @@
+import type { Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { HostResolver } from '../../lib/public-address.ts'
+import type { ArrivedFrame, CameraChild } from './camera-child.ts'
+import { DialError, type Dialling, dial } from './camera-dial.ts'
+import type { CameraHosts } from './camera-hosts.ts'
+import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
+import type { Loss } from './protocol.ts'
+
+/** How long cameras may say nothing, and how soon they are tried again. */
+export interface CameraTimes {
+  /** The shortest time without frames after which a connection is closed. */
+  readonly silenceMs: number
+  /** Before the first new try; doubled for each further one. */
+  readonly firstBackOffMs: number
+  readonly longestBackOffMs: number
+  /** Cameras lock out those who try wrong passwords. */
+  readonly unauthorizedMs: number
+}
+
+export interface ConnectionOptions {
+  /** Names the connection to its processes. */
+  readonly login: number
+  readonly source: CameraSource
+  /** Where it may connect to; null for anywhere. */
+  readonly hosts: CameraHosts | null
+  readonly resolve: HostResolver | undefined
+  readonly times: CameraTimes
+  /** A process with a place for the camera. */
+  readonly process: () => CameraChild
+  readonly onUnused: () => void
+}
+
+/** Somebody who takes frames of a camera. */
+export interface Follower {
+  readonly pace: Pace
+  /** The follower disposes of the frame. */
+  onFrame(arrived: ArrivedFrame): void
+  /** The camera delivers, or has stopped to. */
+  onState(): void
+}
+
+interface Attempt {
+  /** Null where its process has ended. */
+  readonly loss: Loss | null
+  /** For how long it has delivered; null for not at all. */
+  readonly deliveredMs: number | null
+}
+
+interface Open {
+  readonly child: CameraChild
+  readonly camera: number
+}
+
+/** Half of a wait is by chance: cameras of one switch do not all come back at the same time. */
+const JITTER = 0.5
+/** Between connections that a camera wants, which are not failures, and how many of them may bring nothing. */
+const REPEAT_MS = 100
+const MOST_REPEATS = 3
+const LONGEST_PAUSE_MS = 60_000
+/** A connection that has delivered for this long was a good one: the next try comes soon. */
+const GOOD_MS = 10_000
+
+/** One camera: the connection to it, which is made again for ever. */
+export class CameraConnection {
+  readonly #options: ConnectionOptions
+  readonly #followers = new Map<number, Follower>()
+  /** Those that can take a frame. */
+  readonly #wanting = new Set<number>()
+  readonly #closing = new AbortController()
+  readonly #ended: Promise<void>
+  #open: Open | null = null
+  #numbers = 0
+  #fault: CameraFault | null = null
+  #isDelivering = false
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options
+    this.#ended = this.#run()
+  }
+
+  /** Whether frames come. */
+  get isDelivering(): boolean {
+    return this.#isDelivering
+  }
+
+  /** Why they do not; null while they do, and before that is known. */
+  get fault(): CameraFault | null {
+    return this.#fault
+  }
+
+  get child(): CameraChild | null {
+    return this.#open?.child ?? null
+  }
+
+  follow(follower: Follower): number {
+    const number = ++this.#numbers
+    this.#followers.set(number, follower)
+    this.#tell(({ child, camera }) => child.follow(camera, number, follower.pace))
+    return number
+  }
+
+  change(number: number, follower: Follower): void {
+    this.#followers.set(number, follower)
+    this.#tell(({ child, camera }) => child.follow(camera, number, follower.pace))
+  }
+
+  want(number: number): void {
+    if (!this.#followers.has(number)) return
+    this.#wanting.add(number)
+    this.#tell(({ child, camera }) => child.want(camera, number))
+  }
+
+  leave(number: number): void {
+    this.#followers.delete(number)
+    this.#wanting.delete(number)
+    this.#tell(({ child, camera }) => child.leave(camera, number))
+    if (this.#followers.size === 0) this.#options.onUnused()
+  }
+
+  /** The newest frame as a JPEG; null where there is none. */
+  async newest(): Promise<Uint8Array | null> {
+    return this.#open === null ? null : this.#open.child.newest(this.#open.camera)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.#tell(({ child, camera }) => child.close(camera))
+    await this.#ended
+  }
+
+  #tell(say: (open: Open) => void): void {
+    if (this.#open !== null) say(this.#open)
+  }
+
+  async #run(): Promise<void> {
+    const { times } = this.#options
+    const { signal } = this.#closing
+    let failures = 0
+    let repeats = 0
+    while (!signal.aborted) {
+      const { loss, deliveredMs } = await this.#attempt()
+      if (signal.aborted) break
+      // A camera that wants one connection for each picture delivers all the time.
+      if (loss === 'again' && (deliveredMs !== null || repeats < MOST_REPEATS)) {
+        repeats = deliveredMs === null ? repeats + 1 : 0
+        await this.#wait(this.#pauseMs)
+        continue
+      }
+      repeats = 0
+      failures = deliveredMs !== null && deliveredMs >= GOOD_MS ? 1 : failures + 1
+      this.#note(false, loss === 'again' ? 'refused' : loss)
+      const waitMs = Math.min(times.longestBackOffMs, times.firstBackOffMs * 2 ** Math.min(failures - 1, 30))
+      const leastMs = loss === 'unauthorized' ? times.unauthorizedMs : 0
+      await this.#wait(Math.max(waitMs * (1 - JITTER * Math.random()), leastMs))
+    }
+  }
+
+  async #wait(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {})
+  }
+
+  /** Between connections that the camera wants. */
+  get #pauseMs(): number {
+    if (this.#options.source.type !== 'jpeg') return REPEAT_MS
+    return Math.max(
+      REPEAT_MS,
+      Math.min(LONGEST_PAUSE_MS, ...[...this.#followers.values()].map(({ pace }) => pace.everyMs)),
+    )
+  }
+
+  /** Connects, and resolves when the connection has ended. */
+  async #attempt(): Promise<Attempt> {
+    const { source, hosts, resolve } = this.#options
+    const dialling: Dialling = { hosts, resolve, signal: this.#closing.signal }
+    let socket: Socket
+    try {
+      socket = await dial(source, dialling)
+    } catch (error) {
+      return { loss: error instanceof DialError ? error.fault : null, deliveredMs: null }
+    }
+    try {
+      return await this.#speak(socket)
+    } catch {
+      // Its process has ended, or could not start.
+      socket.destroy()
+      return { loss: null, deliveredMs: null }
+    }
+  }
+
+  async #speak(socket: Socket): Promise<Attempt> {
+    const { login, source, times } = this.#options
+    const child = this.#options.process()
+    const lost = Promise.withResolvers<Loss | null>()
+    const stop = () => lost.resolve(null)
+    this.#closing.signal.addEventListener('abort', stop, { once: true })
+    let since: number | null = null
+    const camera = await child.open({ login, source, silenceMs: times.silenceMs }, socket, {
+      onDelivering: () => {
+        since = performance.now()
+        this.#note(true, null)
+      },
+      onFrame: (number, arrived) => {
+        const follower = this.#wanting.delete(number) ? this.#followers.get(number) : undefined
+        if (follower === undefined) arrived.frame[Symbol.dispose]()
+        else follower.onFrame(arrived)
+      },
+      onLost: (loss) => lost.resolve(loss),
+    })
+    try {
+      this.#open = { child, camera }
+      for (const [number, { pace }] of this.#followers) child.follow(camera, number, pace)
+      for (const number of this.#wanting) child.want(camera, number)
+      if (this.#closing.signal.aborted) child.close(camera)
+      const loss = await lost.promise
+      return { loss, deliveredMs: since === null ? null : performance.now() - since }
+    } finally {
+      this.#open = null
+      this.#closing.signal.removeEventListener('abort', stop)
+    }
+  }
+
+  #note(isDelivering: boolean, fault: CameraFault | null): void {
+    this.#isDelivering = isDelivering
+    this.#fault = fault
+    for (const follower of this.#followers.values()) follower.onState()
+  }
+}

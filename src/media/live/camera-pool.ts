@@ -1,0 +1,177 @@
+import { hash } from 'node:crypto'
+import type { HostResolver } from '../../lib/public-address.ts'
+import { chooseSandbox, type SandboxMode } from '../sandbox/choice.ts'
+import { CameraChild, PROGRAM } from './camera-child.ts'
+import { CameraConnection, type CameraTimes, type Follower } from './camera-connection.ts'
+import type { CameraHosts } from './camera-hosts.ts'
+import type { CameraFault, CameraSource } from './camera-source.ts'
+
+export interface CameraPoolOptions {
+  /** Whether the processes give up their rights before they read; where the system can, by default. */
+  readonly sandbox?: SandboxMode | undefined
+  readonly resolve?: HostResolver | undefined
+  readonly times?: Partial<CameraTimes> | undefined
+  readonly warn?: ((message: string) => void) | undefined
+  /** What the processes run. Tests put a hostile one in its place. */
+  readonly program?: string
+}
+
+/** A camera that somebody follows. */
+export interface FollowedCamera {
+  /** Whether frames come. */
+  readonly isDelivering: boolean
+  /** Why they do not; null while they do, and before that is known. */
+  readonly fault: CameraFault | null
+  /** Takes one frame: the newest one, as soon as it is due. */
+  want(): void
+  /** From now on at another pace. */
+  change(follower: Follower): void
+  /** The newest frame as a JPEG; null where there is none. */
+  newest(): Promise<Uint8Array | null>
+  close(): void
+}
+
+const TIMES: CameraTimes = {
+  silenceMs: 5_000,
+  firstBackOffMs: 1_000,
+  longestBackOffMs: 60_000,
+  unauthorizedMs: 60_000,
+}
+/** Cameras of one process. */
+const MOST_CAMERAS = 16
+/** A camera that was open when this many processes crashed gets one of its own, for this long. */
+const SUSPECT_CRASHES = 2
+const SUSPECT_MS = 600_000
+
+interface Known {
+  readonly organisation: string
+  readonly connection: CameraConnection
+  child: CameraChild | null
+  /** When processes have crashed that had the camera. */
+  crashes: readonly number[]
+}
+
+/**
+ * Cameras that are followed, each over one connection. Those of one organisation share processes: its cameras are parsed
+ * beside no other's. A process that has crashed is replaced, and its cameras are connected again.
+ */
+export class CameraPool {
+  readonly #options: CameraPoolOptions
+  readonly #isConfined: boolean
+  readonly #cameras = new Map<string, Known>()
+  readonly #children = new Set<CameraChild>()
+  #logins = 0
+  #isClosed = false
+
+  /** @throws Error when a sandbox is required and the system has none. */
+  constructor(options: CameraPoolOptions = {}) {
+    this.#options = options
+    this.#isConfined = chooseSandbox(options.sandbox ?? 'auto').isOn
+  }
+
+  /** Ids of the running processes. */
+  get pids(): number[] {
+    return [...this.#children].flatMap(({ pid }) => pid ?? [])
+  }
+
+  /**
+   * Follows a camera. Followers of one organisation share the connection to it.
+   * @param hosts where it may be; null for anywhere.
+   */
+  follow(organisation: string, source: CameraSource, hosts: CameraHosts | null, follower: Follower): FollowedCamera {
+    const key = keyOf(organisation, source)
+    const known = this.#cameras.get(key) ?? this.#add(key, organisation, source, hosts)
+    const { connection } = known
+    const number = connection.follow(follower)
+    return {
+      get isDelivering() {
+        return connection.isDelivering
+      },
+      get fault() {
+        return connection.fault
+      },
+      want: () => connection.want(number),
+      change: (changed) => connection.change(number, changed),
+      newest: () => connection.newest(),
+      close: () => connection.leave(number),
+    }
+  }
+
+  /** How a camera goes; null while the organisation has no follower of it. */
+  stateOf(organisation: string, source: CameraSource): Pick<FollowedCamera, 'isDelivering' | 'fault'> | null {
+    return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    // Connections that wait for a process to start need not wait.
+    for (const child of this.#children) if (!child.isReady) void child.end()
+    await Promise.all([...this.#cameras.values()].map(({ connection }) => connection.close()))
+    await Promise.all([...this.#children].map((child) => child.end()))
+  }
+
+  #add(key: string, organisation: string, source: CameraSource, hosts: CameraHosts | null): Known {
+    const { resolve, times } = this.#options
+    const connection = new CameraConnection({
+      ...{ login: ++this.#logins, source, hosts, resolve, times: { ...TIMES, ...times } },
+      process: () => this.#childFor(known),
+      onUnused: () => {
+        this.#cameras.delete(key)
+        void connection.close().then(() => this.#endUnused())
+      },
+    })
+    const known: Known = { organisation, connection, child: null, crashes: [] }
+    this.#cameras.set(key, known)
+    return known
+  }
+
+  /** A process with a place for the camera. */
+  #childFor(known: Known): CameraChild {
+    if (this.#isClosed) throw new Error('The cameras are closed')
+    if (known.child !== null && !known.child.hasExited) return known.child
+    const isSuspect = this.#isSuspect(known)
+    const others = [...this.#cameras.values()].filter(({ organisation }) => organisation === known.organisation)
+    const free = [...this.#children].find((child) => {
+      const there = others.filter((one) => one.child === child)
+      return !isSuspect && there.length > 0 && there.length < MOST_CAMERAS && !there.some((one) => this.#isSuspect(one))
+    })
+    known.child = free ?? this.#start()
+    return known.child
+  }
+
+  #isSuspect({ crashes }: Known): boolean {
+    return crashes.filter((at) => performance.now() - at < SUSPECT_MS).length >= SUSPECT_CRASHES
+  }
+
+  #start(): CameraChild {
+    const child = new CameraChild({
+      isConfined: this.#isConfined,
+      program: this.#options.program ?? PROGRAM,
+      onExit: () => this.#noteExit(child),
+    })
+    this.#children.add(child)
+    return child
+  }
+
+  #noteExit(child: CameraChild): void {
+    this.#children.delete(child)
+    if (child.isEnding) return
+    this.#options.warn?.('A process that speaks to cameras has ended, and is replaced')
+    for (const known of this.#cameras.values()) {
+      if (known.child !== child) continue
+      known.child = null
+      known.crashes = [...known.crashes, performance.now()].slice(-SUSPECT_CRASHES)
+    }
+  }
+
+  /** Ends processes without cameras. */
+  #endUnused(): void {
+    const used = new Set([...this.#cameras.values()].map(({ child }) => child))
+    for (const child of this.#children) if (!used.has(child)) void child.end()
+  }
+}
+
+/** Cameras are the same when all that is known of them is. */
+function keyOf(organisation: string, { type, url, username, password }: CameraSource): string {
+  return hash('sha256', JSON.stringify([organisation, type, url, username, password]), 'base64')
+}

@@ -1,0 +1,57 @@
+/** How cameras are spoken to. */
+export const CAMERA_TYPES = ['rtsp', 'mjpeg', 'jpeg'] as const
+export type CameraType = (typeof CAMERA_TYPES)[number]
+
+/** Why a camera delivers nothing. */
+export const CAMERA_FAULTS = [
+  'unreachable',
+  'refused',
+  'unauthorized',
+  'silent',
+  'no_video',
+  'unsupported_codec',
+  'not_allowed',
+] as const
+export type CameraFault = (typeof CAMERA_FAULTS)[number]
+
+/** A camera, and what it takes to log in. */
+export interface CameraSource {
+  readonly type: CameraType
+  /** Without user name and password. */
+  readonly url: string
+  readonly username: string | null
+  readonly password: string | null
+}
+
+/** Which frames are decoded: all, key frames alone, or those alone where they come at least as often as they are wanted. */
+export const DECODES = ['auto', 'all', 'key_frames'] as const
+export type Decode = (typeof DECODES)[number]
+
+/** How often somebody wants a frame, and of which kind. */
+export interface Pace {
+  readonly everyMs: number
+  readonly decode: Decode
+}
+
+const PROTOCOLS: Readonly<Record<CameraType, string>> = { rtsp: 'rtsp:', mjpeg: 'http:', jpeg: 'http:' }
+const PORTS: Readonly<Record<CameraType, number>> = { rtsp: 554, mjpeg: 80, jpeg: 80 }
+
+/** What is wrong with the address of a camera; null for nothing. */
+export function faultOfUrl(type: CameraType, text: string): string | null {
+  const expected = `expected an address that begins with ${PROTOCOLS[type]}//`
+  if (!URL.canParse(text)) return expected
+  const { protocol, hostname, username, password } = new URL(text)
+  if (protocol === 'rtsps:' || protocol === 'https:') return `${expected}; cameras are asked without TLS`
+  if (protocol !== PROTOCOLS[type] || hostname === '') return expected
+  if (username !== '' || password !== '') return 'expected no user name and password; send them as fields of their own'
+  return null
+}
+
+/** Where a camera is. An IPv6 address has no brackets. */
+export function placeOf({ type, url }: Pick<CameraSource, 'type' | 'url'>): {
+  readonly host: string
+  readonly port: number
+} {
+  const { hostname, port } = new URL(url)
+  return { host: hostname.replace(/^\[|\]$/g, '').toLowerCase(), port: port === '' ? PORTS[type] : Number(port) }
+}

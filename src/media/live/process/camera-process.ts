@@ -1,0 +1,83 @@
+import type { Socket } from 'node:net'
+import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
+import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts'
+import { confine } from '../../sandbox/seccomp.ts'
+import type { CameraEvent, CameraMessage } from '../protocol.ts'
+import { Camera } from './camera.ts'
+import { Login } from './digest.ts'
+import { FrameStore } from './frame-store.ts'
+
+/**
+ * The process that speaks to cameras, over sockets that its parent has connected, and decodes what they send. It can open no
+ * file and no connection of its own. It ends when its parent ends.
+ */
+const BEAT_MS = 500
+/** Logins that wait for another connection to their camera. */
+const MOST_LOGINS = 64
+
+const ffmpeg = loadFFmpeg()
+const frames = new FrameStore(ffmpeg)
+const send = (event: CameraEvent) => void process.send?.(event)
+const cameras = new Map<number, Camera>()
+/** What cameras have said that want another connection, by what the parent calls them. */
+const logins = new Map<number, Login>()
+
+function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket | undefined): void {
+  const { camera: number, login: name, source, silenceMs } = message
+  // The camera may have closed the connection already.
+  if (socket === undefined) {
+    send({ type: 'lost', camera: number, fault: 'unreachable' })
+    return
+  }
+  const login = logins.get(name) ?? new Login(source.username ?? undefined, source.password ?? undefined)
+  logins.delete(name)
+  const camera = new Camera({
+    ...{ number, source, login, socket, silenceMs, ffmpeg, frames },
+    send: (event) => {
+      if (event.type === 'lost') {
+        cameras.delete(number)
+        if (event.fault === 'again') keepLogin(name, login)
+      }
+      send(event)
+    },
+  })
+  cameras.set(number, camera)
+}
+
+function keepLogin(name: number, login: Login): void {
+  logins.set(name, login)
+  if (logins.size > MOST_LOGINS) logins.delete(logins.keys().next().value!)
+}
+
+async function answer(question: number, value: Promise<Extract<CameraEvent, { type: 'answer' }>['value']>) {
+  send({ type: 'answer', question, value: await value.catch(() => null) })
+}
+
+process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
+  switch (message.type) {
+    case 'open':
+      return open(message, socket)
+    case 'release':
+      return frames.release(message.frame)
+    case 'view':
+      return void answer(message.question, frames.view(message.frame, message.target, message.region))
+    case 'jpeg':
+      return void answer(message.question, frames.jpeg(message.frame))
+  }
+  const camera = cameras.get(message.camera)
+  if (message.type === 'newest') return void answer(message.question, camera?.newest() ?? Promise.resolve(null))
+  if (camera === undefined) return
+  if (message.type === 'close') {
+    cameras.delete(message.camera)
+    return camera.close()
+  }
+  if (message.type === 'follow') camera.followers.set(message.follower, message.pace)
+  else if (message.type === 'leave') camera.followers.delete(message.follower)
+  else camera.followers.want(message.follower)
+  camera.update()
+})
+endWithParent()
+
+if (isToBeConfined()) confine({ takesSockets: true })
+setInterval(() => send({ type: 'beat' }), BEAT_MS)
+send({ type: 'ready' })

@@ -1,0 +1,65 @@
+/** One picture, as the camera encoded it. */
+export interface AccessUnit {
+  readonly codec: 'h264' | 'h265' | 'jpeg'
+  /** Annex B, or a JPEG file. The receiver owns it. A key unit of video begins with its parameter sets. */
+  readonly data: Uint8Array
+  readonly isKey: boolean
+  /**
+   * Milliseconds of the stream's own clock, from its first unit; null where the stream has none. Pictures that refer to later
+   * ones make it go back a little. A camera's clock may stand still; where it jumps, this one goes on.
+   */
+  readonly mediaTime: number | null
+  /** UTC as the camera tells it, which may be years off; null before it has told. */
+  readonly cameraTime: Date | null
+  /** Units before this one were lost or damaged. */
+  readonly afterLoss: boolean
+}
+
+export interface SessionHooks {
+  send(bytes: Uint8Array): void
+  onUnit(unit: AccessUnit): void
+  /** The camera has agreed to play. Units may come before. */
+  onPlaying?(): void
+}
+
+/** What speaks with a camera over one connection. No method may be called after one has thrown. */
+export interface CameraSession {
+  /** @throws CameraError */
+  feed(bytes: Uint8Array): void
+  /**
+   * To be called about each second: keeps the session alive, and asks for the next picture of a `jpeg` source.
+   * @throws CameraError
+   */
+  tick(nowMs: number): void
+  /** Tells what the end of the connection means. It always throws a CameraError. */
+  end(): never
+  /** Says goodbye. */
+  close(): void
+}
+
+/**
+ * `again`: nothing is wrong; the camera wants a new connection, with the same `Login`. `unreachable` is for those that
+ * connect.
+ */
+export type CameraFault =
+  | 'unreachable'
+  | 'refused'
+  | 'unauthorized'
+  | 'no_video'
+  | 'unsupported_codec'
+  | 'protocol'
+  | 'again'
+
+/** Its message holds neither addresses nor credentials. */
+export class CameraError extends Error {
+  override readonly name = 'CameraError'
+  readonly reason: CameraFault
+
+  constructor(reason: CameraFault, message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** Of one access unit, in bytes. */
+export const MAX_UNIT = 4 * 1024 * 1024

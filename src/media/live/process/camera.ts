@@ -1,0 +1,249 @@
+import type { Socket } from 'node:net'
+import type { FFmpeg } from '../../decoding/ffmpeg.ts'
+import type { CameraSource } from '../camera-source.ts'
+import type { CameraEvent, Loss } from '../protocol.ts'
+import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
+import type { Login } from './digest.ts'
+import { Followers } from './followers.ts'
+import { type FrameStore, originalSize } from './frame-store.ts'
+import { openSession } from './open-session.ts'
+import { UnitDecoder } from './unit-decoder.ts'
+import { UnitQueue } from './unit-queue.ts'
+
+export interface CameraOptions {
+  readonly number: number
+  readonly source: CameraSource
+  /** Knows what the camera said when it was asked before. */
+  readonly login: Login
+  readonly socket: Socket
+  readonly silenceMs: number
+  readonly ffmpeg: FFmpeg
+  readonly frames: FrameStore
+  readonly send: (event: CameraEvent) => void
+}
+
+const TICK_MS = 500
+/** Of cameras that are asked for each picture. */
+const SNAPSHOT_TICK_MS = 100
+/** A camera that sends nothing for this many of its usual distances is silent. */
+const SILENT_DISTANCES = 3
+/** The first picture may take this many times as long as silence: it comes with the next key frame. */
+const FIRST_PICTURE = 6
+/** A backlog has ended when nothing has come for this long. */
+const QUIET_MS = 20
+/** A camera that does not read what it is asked. */
+const MOST_UNREAD_BYTES = 256 * 1024
+
+/** One camera: what it sends becomes pictures, of which those are handed out that somebody wants. */
+export class Camera {
+  readonly followers = new Followers()
+  readonly #options: CameraOptions
+  readonly #session: CameraSession
+  readonly #decoder: UnitDecoder
+  readonly #queue = new UnitQueue()
+  readonly #ticker: NodeJS.Timeout
+  /** What decodes the units that wait: at once, or when a backlog has ended. */
+  #drain: NodeJS.Immediate | null = null
+  #quiet: NodeJS.Timeout | undefined
+  #dueTimer: NodeJS.Timeout | undefined
+  /** Counts units; `#decoded` is the one that the newest picture was decoded with. */
+  #units = 0
+  #decoded = 0
+  #lastTick = performance.now()
+  #lastUnit = performance.now()
+  /** Since when no picture has come of what was decoded; null while pictures come. */
+  #blindSince: number | null = performance.now()
+  #lastAsked = Number.NEGATIVE_INFINITY
+  #distance = 0
+  /** Whether each unit is a key frame. */
+  #isIntra = false
+  #isPlaying = false
+  #isDelivering = false
+  #hasEnded = false
+
+  constructor(options: CameraOptions) {
+    this.#options = options
+    this.#decoder = new UnitDecoder(options.ffmpeg)
+    const { source, login, socket } = options
+    const { type, url } = source
+    socket.on('data', (bytes) => this.#guarded(() => this.#session.feed(bytes)))
+    socket.once('end', () => this.#guarded(() => this.#session.end()))
+    socket.once('error', () => this.#end('unreachable'))
+    socket.once('close', () => this.#end('unreachable'))
+    this.#session = openSession({ type, url: new URL(url) }, login, {
+      send: (bytes) => this.#write(bytes),
+      onUnit: (unit) => this.#take(unit),
+      onPlaying: () => {
+        this.#isPlaying = true
+      },
+    })
+    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
+  }
+
+  /** Somebody has come, left, or wants a frame. */
+  update(): void {
+    this.#choose()
+    this.#serve()
+  }
+
+  /** The newest picture as a JPEG; null before the first one. */
+  async newest(): Promise<Uint8Array | null> {
+    this.#decode()
+    const { newest } = this.#decoder
+    return newest === null ? null : this.#options.frames.jpegOf(newest.frame)
+  }
+
+  /** Says goodbye. */
+  close(): void {
+    if (this.#hasEnded) return
+    try {
+      this.#session.close()
+    } catch {
+      // It had nothing to say.
+    }
+    this.#stop()
+    this.#options.socket.end()
+    this.#options.socket.setTimeout(TICK_MS, () => this.#options.socket.destroy())
+  }
+
+  #write(bytes: Uint8Array): void {
+    const { socket } = this.#options
+    if (socket.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
+    if (socket.writable) socket.write(bytes)
+  }
+
+  #guarded(work: () => void): void {
+    if (this.#hasEnded) return
+    try {
+      work()
+    } catch (error) {
+      this.#end(faultOf(error))
+    }
+  }
+
+  /** Whether the camera is asked for each picture. */
+  get #isAsked(): boolean {
+    return this.#options.source.type === 'jpeg'
+  }
+
+  #tick(): void {
+    const now = performance.now()
+    // While this process stood still, nothing could come.
+    const stoodMs = Math.max(0, now - this.#lastTick - 2 * TICK_MS)
+    this.#lastTick = now
+    this.#lastUnit += stoodMs
+    if (this.#blindSince !== null) this.#blindSince += stoodMs
+    const { everyMs } = this.followers
+    if (!this.#isAsked || now - this.#lastAsked >= everyMs) {
+      this.#lastAsked = now
+      this.#guarded(() => this.#session.tick(now))
+    }
+    const { silenceMs } = this.#options
+    const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : 0
+    const silence = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
+    if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? 'no_video' : 'silent')
+    else if (this.#blindSince !== null && now - this.#blindSince > FIRST_PICTURE * silence) this.#end('no_video')
+  }
+
+  #take(unit: AccessUnit): void {
+    const now = performance.now()
+    if (this.#units++ > 0) this.#distance = Math.max(now - this.#lastUnit, this.#distance * DECAY)
+    this.#lastUnit = now
+    this.#queue.add(unit, now)
+    this.#isIntra = unit.codec === 'jpeg'
+    this.#choose()
+    this.#schedule()
+  }
+
+  /** Chooses whether key frames are enough. */
+  #choose(): void {
+    this.#queue.isKeysOnly = this.#isIntra || this.followers.needKeysOnly(this.#queue.keyDistanceMs)
+  }
+
+  /** Decodes what has come, once all of it is read that is there. Of a backlog, only the end is decoded. */
+  #schedule(): void {
+    if (this.#queue.isLate) {
+      this.#unschedule()
+      this.#quiet = setTimeout(() => this.#arrived(), QUIET_MS)
+    } else this.#drain ??= setImmediate(() => this.#arrived())
+  }
+
+  #unschedule(): void {
+    clearImmediate(this.#drain ?? undefined)
+    this.#drain = null
+    clearTimeout(this.#quiet)
+  }
+
+  #arrived(): void {
+    this.#unschedule()
+    // Key frames wait until somebody wants one.
+    if (!this.#queue.isKeysOnly || !this.#isDelivering) this.#decode()
+    this.#serve()
+  }
+
+  #decode(): void {
+    const units = this.#queue.take()
+    if (units.length === 0) return
+    const before = this.#decoder.pictures
+    for (const { unit, time, afterSkip } of units) {
+      if (afterSkip) this.#decoder.restart()
+      this.#decoder.decode(unit, time, this.#queue.isKeysOnly)
+    }
+    if (this.#decoder.pictures === before) {
+      this.#blindSince ??= performance.now()
+      return
+    }
+    this.#decoded = this.#units
+    this.#blindSince = null
+    if (this.#isDelivering) return
+    this.#isDelivering = true
+    this.#options.send({ type: 'delivering', camera: this.#options.number })
+  }
+
+  #serve(): void {
+    if (this.#hasEnded) return
+    const { number: camera, frames, send } = this.#options
+    const now = performance.now()
+    const waiting = this.#queue.isEmpty ? this.#decoded : this.#units
+    if (this.#queue.isKeysOnly && this.followers.areDue(waiting, now)) this.#decode()
+    const { newest } = this.#decoder
+    if (newest !== null) {
+      for (const follower of this.followers.take(this.#decoded, now)) {
+        const frame = frames.keep(newest.frame)
+        if (frame === null) continue
+        const { at, cameraTime } = newest.time
+        const about = { frame, original: originalSize(newest.frame), ageMs: now - at, cameraTime }
+        send({ type: 'frame', camera, follower, ...about })
+      }
+    }
+    clearTimeout(this.#dueTimer)
+    const next = this.followers.nextDue(this.#queue.isEmpty ? this.#decoded : this.#units)
+    if (next !== null && next > now) this.#dueTimer = setTimeout(() => this.#serve(), next - now)
+  }
+
+  #end(fault: Loss): void {
+    if (this.#hasEnded) return
+    // The picture came with the end of its connection.
+    if (fault === 'again') this.#arrived()
+    this.#stop()
+    this.#options.socket.destroy()
+    this.#options.send({ type: 'lost', camera: this.#options.number, fault })
+  }
+
+  #stop(): void {
+    this.#hasEnded = true
+    clearInterval(this.#ticker)
+    clearTimeout(this.#dueTimer)
+    this.#unschedule()
+    this.#queue.take()
+    this.#decoder[Symbol.dispose]()
+  }
+}
+
+/** The usual distance is the longest of late; it is forgotten slowly. */
+const DECAY = 0.98
+
+function faultOf(error: unknown): Loss {
+  if (!(error instanceof CameraError)) return 'unsupported_codec'
+  return error.reason === 'protocol' ? 'unreachable' : error.reason
+}

@@ -1,0 +1,83 @@
+import type { ArrivedFrame } from '../media/live/camera-child.ts'
+import type { Follower } from '../media/live/camera-connection.ts'
+import type { FollowedCamera } from '../media/live/camera-pool.ts'
+import type { CameraFault, Decode } from '../media/live/camera-source.ts'
+import type { Picture, WatchFrame } from './look.ts'
+import type { CameraRecord, WatchSettings } from './watch-settings.ts'
+
+/** Follows the camera of an organisation's watch; the fault that it will have for ever, where it may not. */
+export type FollowCamera = (
+  organisation: string,
+  source: CameraRecord,
+  follower: Follower,
+) => FollowedCamera | CameraFault
+
+interface FeedOptions {
+  readonly follow: FollowCamera
+  /** Resolves when the frame is being looked at, or was dropped. */
+  readonly push: (frame: WatchFrame) => Promise<unknown>
+}
+
+type FeedSettings = Pick<WatchSettings, 'fps'> & { readonly decode?: Decode | undefined }
+
+/**
+ * Feeds a watch with the frames of its camera, at its rate. Nothing queues: the next frame is wanted when the last one has
+ * been taken or dropped, and it is the newest one then.
+ */
+export class CameraFeed {
+  readonly #push: FeedOptions['push']
+  readonly #camera: FollowedCamera | CameraFault
+
+  constructor(
+    organisation: string,
+    settings: FeedSettings & { readonly source: CameraRecord },
+    { follow, push }: FeedOptions,
+  ) {
+    this.#push = push
+    this.#camera = follow(organisation, settings.source, this.#followerOf(settings))
+    this.#want()
+  }
+
+  /** Why no frames come; null while they do, and before that is known. */
+  get fault(): CameraFault | null {
+    return typeof this.#camera === 'string' ? this.#camera : this.#camera.fault
+  }
+
+  get isDelivering(): boolean {
+    return typeof this.#camera !== 'string' && this.#camera.isDelivering
+  }
+
+  change(settings: FeedSettings): void {
+    if (typeof this.#camera !== 'string') this.#camera.change(this.#followerOf(settings))
+  }
+
+  async newest(): Promise<Picture | null> {
+    const bytes = typeof this.#camera === 'string' ? null : await this.#camera.newest()
+    return bytes && { bytes, contentType: 'image/jpeg' }
+  }
+
+  close(): void {
+    if (typeof this.#camera !== 'string') this.#camera.close()
+  }
+
+  #followerOf({ fps, decode = 'auto' }: FeedSettings): Follower {
+    return { pace: { everyMs: 1000 / fps, decode }, onFrame: (arrived) => void this.#take(arrived), onState: () => {} }
+  }
+
+  #want(): void {
+    if (typeof this.#camera !== 'string') this.#camera.want()
+  }
+
+  async #take({ frame, ageMs, cameraTime }: ArrivedFrame): Promise<void> {
+    const given: WatchFrame = {
+      media: () => frame,
+      cameraTime: cameraTime === null ? null : new Date(cameraTime),
+      ageMs,
+      picture: async () => ({ bytes: await frame.jpeg(), contentType: 'image/jpeg' }),
+      release: () => frame[Symbol.dispose](),
+    }
+    // What fails is told by the watch.
+    await this.#push(given).catch(() => {})
+    this.#want()
+  }
+}

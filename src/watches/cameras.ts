@@ -1,0 +1,187 @@
+import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import type { HostResolver } from '../lib/public-address.ts'
+import type { SecretBox } from '../lib/secret-box.ts'
+import { isFFmpegInstalled } from '../media/decoding/ffmpeg-package.ts'
+import { isForbidden } from '../media/live/camera-dial.ts'
+import { CameraHosts } from '../media/live/camera-hosts.ts'
+import type { CameraPool } from '../media/live/camera-pool.ts'
+import {
+  type CameraFault,
+  type CameraSource,
+  type CameraType,
+  faultOfUrl,
+  placeOf,
+} from '../media/live/camera-source.ts'
+import type { FollowCamera } from './camera-feed.ts'
+import type { CameraRecord } from './watch-settings.ts'
+
+/** A camera that the server's configuration has. */
+export interface ConfiguredCamera extends CameraSource {
+  readonly name: string
+  /** Whose watches may have it; null for all. */
+  readonly organisations: readonly string[] | null
+}
+
+export interface CamerasOptions {
+  readonly pool: Pick<CameraPool, 'follow' | 'stateOf'>
+  readonly configured: readonly ConfiguredCamera[]
+  /** Hosts and networks where cameras may be that clients describe. */
+  readonly hosts: readonly string[]
+  /** Encrypts passwords of such cameras; none is stored where it does not. */
+  readonly secrets: SecretBox
+  readonly resolve?: HostResolver | undefined
+  /** How long a client waits for the first frame. */
+  readonly probeMs?: number | undefined
+}
+
+/** A camera as a client describes it. */
+export type GivenCamera =
+  | { readonly type: 'camera'; readonly camera: string }
+  | {
+      readonly type: CameraType
+      readonly url: string
+      readonly username?: string | undefined
+      readonly password?: string | undefined
+    }
+
+/** What clients are told of a configured camera: not where it is. */
+export interface CameraReport {
+  readonly name: string
+  /** Null while no watch of the organisation has it. */
+  readonly isDelivering: boolean | null
+  readonly fault: CameraFault | null
+}
+
+const PROBE_MS = 10_000
+
+/** The cameras that watches may have: those of the configuration, and those that clients describe. */
+export class Cameras {
+  readonly #options: CamerasOptions
+  readonly #hosts: CameraHosts
+
+  constructor(options: CamerasOptions) {
+    this.#options = options
+    this.#hosts = new CameraHosts(options.hosts)
+  }
+
+  /** The configured cameras that an organisation may have. */
+  list(organisation: string): CameraReport[] {
+    return this.#options.configured.filter(isOf(organisation)).map((camera) => {
+      const { isDelivering = null, fault = null } = this.#options.pool.stateOf(organisation, camera) ?? {}
+      return { name: camera.name, isDelivering, fault }
+    })
+  }
+
+  /**
+   * Checks a camera, and returns what is stored of it.
+   * @throws ApiError 400 naming what is wrong with `source`.
+   */
+  async record(organisation: string, given: GivenCamera): Promise<CameraRecord> {
+    if (!isFFmpegInstalled()) {
+      throw invalidRequest('This server has no cameras: it was installed without FFmpeg', ['source', 'type'])
+    }
+    if (given.type === 'camera') {
+      const { camera: name } = given
+      if (this.#configured(organisation, name) === null) {
+        throw invalidRequest(`There is no camera '${name.slice(0, 64)}' in the server’s configuration`, [
+          'source',
+          'camera',
+        ])
+      }
+      return { type: 'camera', camera: name }
+    }
+    const { type, url, username, password } = given
+    const fault = faultOfUrl(type, url)
+    if (fault !== null) throw invalidRequest(`Invalid 'source.url': ${fault}`, ['source', 'url'])
+    await this.#checkPlace(given)
+    if (username === undefined && password === undefined) return { type, url, credentials: null }
+    const { secrets } = this.#options
+    if (!secrets.isLocked) {
+      const needed = 'this server stores no passwords of cameras: its setting LOOKOUT_SECRET is empty'
+      throw invalidRequest(`Invalid 'source.password': ${needed}`, ['source', 'password'])
+    }
+    const login = JSON.stringify([username ?? null, password ?? null])
+    return { type, url, credentials: secrets.seal(login, contextOf(organisation, url)) }
+  }
+
+  async #checkPlace(source: Pick<CameraSource, 'type' | 'url'>): Promise<void> {
+    const { host, port } = placeOf(source)
+    const allowed = this.#hosts.allows(host, port)
+    const { resolve } = this.#options
+    const isAllowed = allowed === 'addresses' ? !(await isForbidden(host, { hosts: this.#hosts, resolve })) : allowed
+    if (isAllowed) return
+    const { host: named } = new URL(source.url)
+    throw invalidRequest(
+      `Invalid 'source.url': the setting LOOKOUT_CAMERA_HOSTS of the server does not name ${named}, nor a network that has all of its addresses`,
+      ['source', 'url'],
+      { code: 'camera_not_allowed' },
+    )
+  }
+
+  /** Follows the camera of a watch. */
+  readonly follow: FollowCamera = (organisation, record, follower) => {
+    const source = this.#sourceOf(organisation, record)
+    if (typeof source === 'string') return source
+    const hosts = record.type === 'camera' ? null : this.#hosts
+    return this.#options.pool.follow(organisation, source, hosts, follower)
+  }
+
+  /** A camera with its login; why it can have none, for what has changed since it was checked. */
+  #sourceOf(organisation: string, record: CameraRecord): CameraSource | CameraFault {
+    if (record.type === 'camera') return this.#configured(organisation, record.camera) ?? 'not_allowed'
+    const { type, url, credentials } = record
+    if (credentials === null) return { type, url, username: null, password: null }
+    const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
+    if (login === null) return 'unauthorized'
+    const [username, password] = JSON.parse(login) as [string | null, string | null]
+    return { type, url, username, password }
+  }
+
+  #configured(organisation: string, name: string): ConfiguredCamera | null {
+    return this.#options.configured.filter(isOf(organisation)).find((camera) => camera.name === name) ?? null
+  }
+
+  /**
+   * Waits for the first frame of a camera.
+   * @returns what ends it; until then the connection stays.
+   * @throws ApiError 400 `camera_unreachable`
+   */
+  async probe(organisation: string, record: CameraRecord, signal: AbortSignal): Promise<() => void> {
+    const settled = Promise.withResolvers<CameraFault | null>()
+    const pace = { everyMs: PROBE_MS, decode: 'auto' } as const
+    const camera = this.follow(organisation, record, {
+      pace,
+      onFrame: ({ frame }) => {
+        frame[Symbol.dispose]()
+        settled.resolve(null)
+      },
+      onState: () => {
+        if (typeof camera === 'object' && camera.fault !== null) settled.resolve(camera.fault)
+      },
+    })
+    if (typeof camera === 'string') throw unreachable(camera)
+    camera.want()
+    const timer = setTimeout(() => settled.resolve(camera.fault ?? 'silent'), this.#options.probeMs ?? PROBE_MS)
+    const leave = () => settled.resolve('silent')
+    signal.addEventListener('abort', leave, { once: true })
+    const fault = await settled.promise
+    clearTimeout(timer)
+    signal.removeEventListener('abort', leave)
+    if (fault === null) return () => camera.close()
+    camera.close()
+    throw unreachable(fault)
+  }
+}
+
+/** What a login belongs to: at another address it cannot be read. */
+function contextOf(organisation: string, url: string): string {
+  return JSON.stringify([organisation, url])
+}
+
+function isOf(organisation: string): (camera: ConfiguredCamera) => boolean {
+  return ({ organisations }) => organisations?.includes(organisation) ?? true
+}
+
+function unreachable(fault: string): ApiError {
+  return invalidRequest(`The camera delivers no frames: ${fault}`, ['source'], { code: 'camera_unreachable' })
+}

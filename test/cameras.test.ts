@@ -1,0 +1,353 @@
+import type { LookupAddress } from 'node:dns'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { ReadQuestion } from '../src/inference/contract/work.ts'
+import { Database } from '../src/storage/database.ts'
+import { type CameraVideo, encodeCameraVideo, plainImage } from './support/camera-video.ts'
+import { changedCard, type TemporaryCard } from './support/changed-card.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
+import { HttpCamera } from './support/http-camera.ts'
+import { RtspCamera } from './support/rtsp-camera.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { newKey, WATCH, WatchClient } from './support/watch-client.ts'
+
+let server: TestServer
+let card: TemporaryCard
+let database: Database
+let video: CameraVideo
+let small: CameraVideo
+let pictures: readonly Buffer[]
+/** Cameras of the configuration. */
+let configured: RtspCamera
+/** What names stand for. */
+const names = new Map<string, string>()
+beforeAll(async () => {
+  const red = plainImage(320, 180, [220, 30, 30])
+  const blue = plainImage(320, 180, [30, 30, 220])
+  video = encodeCameraVideo({ codec: 'h264', frames: [red, red, red, red, red, blue, blue, blue, blue, blue] })
+  small = encodeCameraVideo({ codec: 'h264', frames: [plainImage(160, 120, [30, 220, 30])] })
+  const picture = (background: string) =>
+    sharp({ create: { width: 96, height: 54, channels: 3, background } })
+      .jpeg()
+      .toBuffer()
+  pictures = [await picture('white'), await picture('black')]
+  configured = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'look', password: 'out' } })
+  card = await changedCard(({ decision: _decision, ...card }) => card)
+  server = await startTestServer({
+    environment: {
+      DATABASE_URL: '',
+      LOOKOUT_WATCHES: '32',
+      LOOKOUT_MODEL_CARD: card.path,
+      LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
+      LOOKOUT_SECRET: 'at least thirty-two characters of it',
+      LOOKOUT_CAMERAS: JSON.stringify([
+        { name: 'dock-1', url: configured.url, username: 'look', password: ['$', '{DOCK_PASSWORD}'].join('') },
+        { name: 'theirs', url: configured.url, organisations: ['another'] },
+      ]),
+      DOCK_PASSWORD: 'out',
+    },
+    watches: { beatMs: 20, silenceMs: 1_000, lagMs: 500 },
+    cameras: {
+      probeMs: 20_000,
+      resolve: (name, _options, done) => {
+        const address = names.get(name)
+        const addresses: LookupAddress[] = address === undefined ? [] : [{ address, family: 4 }]
+        done(address === undefined ? Object.assign(new Error('ENOTFOUND'), { code: 'ENOTFOUND' }) : null, addresses)
+      },
+      times: { silenceMs: 1_000, firstBackOffMs: 50, longestBackOffMs: 200, unauthorizedMs: 300 },
+    },
+  })
+  database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
+})
+afterAll(async () => {
+  await database?.close()
+  await server?.close()
+  await configured?.[Symbol.asyncDispose]()
+  await card?.remove()
+})
+beforeEach(() => answer(0.1))
+
+function answer(yes: number) {
+  const odds: Record<string, number> = { 'Yes.': yes, 'No.': 1 - yes }
+  server.engine.script = {
+    read: ({ replies }: ReadQuestion) => replies.map((reply) => Math.log(odds[reply] ?? 1e-9)),
+    texts: ['<point_box mention="lamp"> (100,200) (300,400) </point_box>'],
+  }
+}
+
+async function newClient(scopes: ('watch' | 'admin' | 'inference')[] = ['watch', 'admin', 'inference']) {
+  return new WatchClient(server, (await newKey(database, { scopes })).key)
+}
+
+/** Ids of this process's children that speak to cameras. */
+function cameraProcesses(): number[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return []
+    try {
+      const parent = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ')[1]
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+      return Number(parent) === process.pid && command.includes('camera-process') ? [Number(pid)] : []
+    } catch {
+      return []
+    }
+  })
+}
+
+const rtsp = (url: string, login = {}) => ({ type: 'rtsp', url, ...login })
+const lamp = async (client: WatchClient, id: string) => (await client.changes(id)).map(({ type }) => type)
+const told = async (client: WatchClient, id: string) =>
+  (await client.events(id)).map(({ type, data }) => `${type} ${data.reason ?? ''}`.trim())
+const isRunning = (client: WatchClient, id: string) =>
+  expect.poll(async () => (await client.find(id)).status, { interval: 50 }).toBe('running')
+const isOffline = (client: WatchClient, id: string, reason: string) =>
+  expect
+    .poll(
+      async () => {
+        const { status, reason } = await client.find(id)
+        return { status, reason }
+      },
+      { interval: 50 },
+    )
+    .toEqual({ status: 'offline', reason })
+
+describe('a camera', () => {
+  test('is looked at, and shows in events', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    const { id, source } = await client.made({ source: rtsp(camera.url) })
+    expect(source).toEqual({ type: 'rtsp', url: camera.url })
+    await isRunning(client, id)
+    answer(0.9)
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    const [started] = await client.changes(id)
+    expect(started!.data.frame).toMatchObject({ width: 320, height: 180, file_id: expect.stringMatching(/^file-/) })
+    const frame = await client.ask('GET', `/${id}/frame`)
+    expect(frame.headers.get('content-type')).toBe('image/jpeg')
+    expect(await sharp(await frame.arrayBuffer()).metadata()).toMatchObject({ format: 'jpeg', width: 320, height: 180 })
+    const pushed = await client.ask('POST', `/${id}/frames`, pictures[0])
+    expect([pushed.status, (await errorOf(pushed)).message]).toEqual([
+      400,
+      'The frames of this watch come from its camera',
+    ])
+    await client.ask('DELETE', `/${id}`)
+    await expect.poll(() => camera.viewers).toBe(0)
+  })
+
+  test.each(['mjpeg', 'jpeg'] as const)('may send pictures, as %s', async (type) => {
+    await using camera = await HttpCamera.start(pictures, { closes: type === 'jpeg' })
+    const client = await newClient()
+    answer(0.9)
+    const { id } = await client.made({ source: { type, url: camera.url(type === 'jpeg' ? '/shot' : '/stream') } })
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+  })
+
+  test('of the configuration is known by its name alone, and is shared', async () => {
+    const client = await newClient(['watch', 'inference'])
+    const list = async () => (await client.cameras()).data
+    expect(await list()).toEqual([{ name: 'dock-1', object: 'camera', status: 'unused', reason: null }])
+    const source = { type: 'camera', camera: 'dock-1' }
+    const [one, other] = [await client.made({ source }), await client.made({ source, decode: 'all' })]
+    await isRunning(client, one.id)
+    await isRunning(client, other.id)
+    expect(configured.viewers).toBe(1)
+    expect(await list()).toMatchObject([{ status: 'delivering' }])
+    expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
+    for (const camera of ['theirs', 'none']) {
+      const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])
+    }
+  })
+})
+
+describe('a client is told', () => {
+  const refused = async (source: object, client?: WatchClient, query = '') => {
+    const response = await (client ?? (await newClient())).ask('POST', query, { ...WATCH, source })
+    return { status: response.status, ...(await errorOf(response)) }
+  }
+
+  test('what it may not do', async () => {
+    const outside = {
+      status: 400,
+      code: 'camera_not_allowed',
+      message: expect.stringContaining('LOOKOUT_CAMERA_HOSTS'),
+    }
+    expect(await refused(rtsp('rtsp://169.254.169.254/live'))).toMatchObject(outside)
+    names.set('inside.example', '169.254.169.254')
+    expect(await refused(rtsp('rtsp://inside.example/live'))).toMatchObject(outside)
+    expect(await refused(rtsp('rtsp://user:word@127.0.0.1/live'))).toMatchObject({ status: 400, param: 'source.url' })
+    expect(await refused({ type: 'mjpeg', url: 'rtsp://127.0.0.1/live' })).toMatchObject({
+      status: 400,
+      param: 'source.url',
+    })
+    expect(await refused({ type: 'webrtc', url: 'http://127.0.0.1/whep' })).toMatchObject({
+      ...{ status: 400, param: 'source.type', message: expect.stringContaining('MediaMTX') },
+    })
+    const watcher = await newClient(['watch', 'inference'])
+    expect(await refused(rtsp('rtsp://127.0.0.1/live'), watcher)).toMatchObject({
+      status: 403,
+      code: 'insufficient_scope',
+    })
+  })
+
+  test('that a camera delivers nothing, if it asks', async () => {
+    await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
+    const client = await newClient()
+    const source = rtsp(camera.url, { username: 'a', password: 'wrong-word' })
+    const error = await refused(source, client, '?probe=true')
+    expect(error).toMatchObject({
+      status: 400,
+      code: 'camera_unreachable',
+      message: expect.stringContaining('unauthorized'),
+    })
+    expect(await jsonOf(await client.ask('GET', ''))).toMatchObject({ data: [] })
+    const response = await client.ask('POST', '?probe=true', { ...WATCH, source: { ...source, password: 'b' } })
+    const { id } = await jsonOf<{ id: string }>(response)
+    expect(response.status).toBe(201)
+    await isRunning(client, id)
+    expect(camera.viewers).toBe(1)
+    await client.ask('DELETE', `/${id}`)
+    expect(server.logs.join('')).not.toMatch(/wrong-word/)
+  })
+})
+
+describe('a camera may', () => {
+  test('die, and come back: what went on goes on', async () => {
+    const camera = await RtspCamera.start(video)
+    const client = await newClient()
+    answer(0.9)
+    const { id } = await client.made({ source: rtsp(camera.url) })
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    const { port } = camera
+    await camera[Symbol.asyncDispose]()
+    await isOffline(client, id, 'refused')
+    await using _again = await RtspCamera.start(video, {}, port)
+    await isRunning(client, id)
+    expect(await lamp(client, id)).toEqual(['watch.event.started'])
+    expect((await told(client, id)).slice(-2)).toEqual(['watch.offline refused', 'watch.online'])
+  })
+
+  test('hang, and send what it had to say at once', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url) })
+    await isRunning(client, id)
+    camera.behaviour.hangs = true
+    await isOffline(client, id, 'silent')
+    camera.behaviour.hangs = false
+    await isRunning(client, id)
+    expect((await told(client, id)).slice(-2)).toEqual(['watch.offline silent', 'watch.online'])
+  })
+
+  test('change its size', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url), decode: 'all' })
+    await isRunning(client, id)
+    camera.behaviour.video = small
+    answer(0.9)
+    const size = async () =>
+      (await sharp(await (await client.ask('GET', `/${id}/frame`)).arrayBuffer()).metadata()).width
+    await expect.poll(size).toBe(160)
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+  })
+
+  test('take another password', async () => {
+    const login = { scheme: 'digest', username: 'a', password: 'old' } as const
+    await using camera = await RtspCamera.start(video, { login: { ...login } })
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url, { username: 'a', password: 'new' }) })
+    await isOffline(client, id, 'unauthorized')
+    camera.behaviour.login!.password = 'new'
+    await isRunning(client, id)
+  })
+
+  test('send elsewhere, where no connection goes', async () => {
+    await using inside = await RtspCamera.start(video)
+    await using camera = await RtspCamera.start(video, { redirect: inside.url })
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url) })
+    await isOffline(client, id, 'refused')
+    expect(inside.requests).toEqual([])
+  })
+
+  test('have a name that comes to stand for a forbidden address', async () => {
+    await using camera = await RtspCamera.start(video)
+    names.set('moves.example', '127.0.0.1')
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(`rtsp://moves.example:${camera.port}/live`) })
+    await isRunning(client, id)
+    names.set('moves.example', '10.0.0.1')
+    camera.cut()
+    await isOffline(client, id, 'not_allowed')
+  })
+
+  test('take its process with it, and all come back', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    answer(0.9)
+    const { id } = await client.made({ source: rtsp(camera.url) })
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    const before = cameraProcesses()
+    for (const pid of before) process.kill(pid, 'SIGKILL')
+    await expect.poll(() => cameraProcesses().filter((pid) => !before.includes(pid)).length).toBeGreaterThan(0)
+    await isRunning(client, id)
+    const { counts } = await client.find(id)
+    const looks = (counts as { looks: number }).looks
+    await expect.poll(async () => ((await client.find(id)).counts as { looks: number }).looks).toBeGreaterThan(looks)
+    expect(await lamp(client, id)).toEqual(['watch.event.started'])
+  })
+})
+
+test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes its watch', async () => {
+  await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
+  const { key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-camera-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const questions = join(folder, 'questions.yaml')
+  await writeFile(questions, 'lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
+  const run = (password: string) =>
+    startLookout([
+      'watch',
+      camera.url.replace('//', `//a:${password}@`),
+      questions,
+      '--server',
+      server.url,
+      '--key',
+      key,
+    ])
+  const wrong = await outcomeOf(run('c'))
+  expect([wrong.code, wrong.stderr]).toEqual([
+    1,
+    expect.stringContaining('The camera delivers no frames: unauthorized'),
+  ])
+  answer(0.9)
+  const child = run('b')
+  const ended = outcomeOf(child)
+  child.stdout!.once('data', () => child.kill('SIGINT'))
+  const { stdout, code } = await ended
+  expect([stdout, code]).toEqual([expect.stringMatching(/^event\.started {2}lamp {2}0\.900 {2}\d/), 130])
+  expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
+})
+
+test('of ten cameras, a hostile one harms none', async () => {
+  const client = await newClient()
+  await using good = await RtspCamera.start(video)
+  await using endless = await RtspCamera.start(video, { isEndless: true })
+  await using rubbish = await RtspCamera.start(video, { garbage: Buffer.alloc(50_000, 7) })
+  const urls = Array.from({ length: 8 }, (_, i) => `${good.url}?${i}`)
+  const watches = []
+  for (const url of [...urls, endless.url, rubbish.url]) {
+    watches.push(await client.made({ source: rtsp(url), fps: 1 }))
+  }
+  await isOffline(client, watches[8]!.id, 'unreachable')
+  for (const { id } of watches.slice(0, 8)) {
+    // However late looks are on a busy machine, frames come.
+    const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
+    const before = await frames()
+    await expect.poll(frames).toBeGreaterThan(before)
+  }
+})

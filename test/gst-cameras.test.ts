@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Login } from '../src/media/live/process/digest.ts'
+import { decodeCameraVideo } from './support/camera-video.ts'
+import { watchCamera } from './support/watch-camera.ts'
+
+/** Debian's has GStreamer; another may come first in the path. */
+const PYTHONS = ['/usr/bin/python3', 'python3']
+const USER = 'viewer'
+const PASSWORD = 'secret'
+
+let server: ChildProcess
+let cameras: { readonly port: number; readonly names: readonly string[] } | null = null
+
+/** @returns the first line that it prints, or null when it ends before */
+function startCameras(python: string): Promise<string | null> {
+  server = spawn(python, ['test/support/gst_cameras.py', USER, PASSWORD], { stdio: ['ignore', 'pipe', 'ignore'] })
+  return new Promise((resolve) => {
+    server.on('error', () => resolve(null))
+    server.on('exit', () => resolve(null))
+    server.stdout!.once('data', (line) => resolve(String(line)))
+  })
+}
+
+beforeAll(async () => {
+  for (const python of PYTHONS) {
+    const line = await startCameras(python)
+    if (line === null) continue
+    cameras = JSON.parse(line)
+    return
+  }
+  console.log(
+    "SKIPPED: cameras of GStreamer need Debian's gir1.2-gst-rtsp-server-1.0, python3-gst-1.0 and gstreamer1.0-plugins-{base,good,bad,ugly}",
+  )
+})
+
+afterAll(() => server.kill('SIGKILL'))
+
+describe("GStreamer's RTSP server", () => {
+  it.each(['h264', 'h265'] as const)('delivers %s, beside a sound, after a login by Digest', async (codec) => {
+    if (!cameras?.names.includes(codec)) return
+    const login = new Login(USER, PASSWORD)
+    const { units, error } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/${codec}`, { login, count: 15 })
+    expect(error).toBeNull()
+    const images = decodeCameraVideo(
+      codec,
+      units.map(({ data }) => data),
+    )
+    expect(images).toHaveLength(15)
+    for (const { width, height, data } of images) {
+      expect([width, height]).toEqual([320, 240])
+      expect(data[0]).toBeGreaterThan(220)
+      expect(data[1]).toBeLessThan(30)
+    }
+    expect(units[0]!.isKey).toBe(true)
+    // One that is late may leave pictures out.
+    const distances = units.slice(1).map(({ mediaTime }, i) => mediaTime! - units[i]!.mediaTime!)
+    for (const distance of distances) expect(distance).toBeGreaterThan(40)
+  })
+
+  it('refuses a wrong password', async () => {
+    if (cameras === null) return
+    const { error } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/h264`, { login: new Login(USER, 'wrong') })
+    expect(error).toMatchObject({ reason: 'unauthorized' })
+  })
+})

@@ -1,0 +1,51 @@
+"""Cameras of GStreamer's RTSP server, for a user and a password. Prints its port and what it has as JSON."""
+
+import json
+import sys
+
+try:
+    import gi
+
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstRtsp", "1.0")
+    gi.require_version("GstRtspServer", "1.0")
+    from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
+except (ImportError, ValueError):
+    sys.exit("GStreamer is missing")
+
+Gst.init(None)
+ENCODERS = {
+    "h264": ["x264enc", "x264enc tune=zerolatency key-int-max=10 ! rtph264pay pt=96 name=pay"],
+    "h265": ["x265enc", "x265enc tune=zerolatency key-int-max=10 ! rtph265pay pt=96 name=pay"],
+    "jpeg": ["jpegenc", "jpegenc ! rtpjpegpay pt=26 name=pay"],
+}
+SOURCE = "videotestsrc is-live=true pattern=red ! video/x-raw,width=320,height=240,framerate=20/1"
+SOUND = "audiotestsrc is-live=true ! alawenc ! rtppcmapay pt=8 name=pay0"
+
+server = GstRtspServer.RTSPServer()
+server.set_address("127.0.0.1")
+server.set_service("0")
+names = []
+for name, (encoder, launch) in ENCODERS.items():
+    if Gst.ElementFactory.find(encoder) is None:
+        continue
+    factory = GstRtspServer.RTSPMediaFactory()
+    factory.set_launch(f"( {SOUND} {SOURCE} ! {launch}1 )")
+    server.get_mount_points().add_factory(f"/{name}", factory)
+    names.append(name)
+
+user, password = sys.argv[1:]
+token = GstRtspServer.RTSPToken()
+token.set_string("media.factory.role", "viewer")
+auth = GstRtspServer.RTSPAuth()
+auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
+auth.add_digest(user, password, token)
+server.set_auth(auth)
+for name in names:
+    factory = server.get_mount_points().match(f"/{name}")[0]
+    rights = "viewer, media.factory.access=(boolean)true, media.factory.construct=(boolean)true"
+    factory.add_role_from_structure(Gst.Structure.from_string(rights)[0])
+
+server.attach(None)
+print(json.dumps({"port": server.get_bound_port(), "names": names}), flush=True)
+GLib.MainLoop().run()

@@ -1,0 +1,67 @@
+import { connect } from 'node:net'
+import { type AccessUnit, CameraError, type CameraSession } from '../../src/media/live/process/camera-session.ts'
+import { Login } from '../../src/media/live/process/digest.ts'
+import { type CameraAddress, openSession } from '../../src/media/live/process/open-session.ts'
+
+export interface SeenCamera {
+  readonly units: readonly AccessUnit[]
+  /** How it ended; null when there were enough units. */
+  readonly error: CameraError | null
+}
+
+interface Viewing {
+  readonly type?: CameraAddress['type']
+  readonly login?: Login
+  /** After this many, the session is closed. */
+  readonly count?: number
+  readonly onUnit?: (unit: AccessUnit, session: CameraSession) => void
+  /** Called with the session once the camera plays. */
+  readonly onPlaying?: (session: CameraSession) => void
+}
+
+/** Opens a session over a real socket, and again when it asks for that. */
+export async function watchCamera(url: string, viewing: Viewing = {}): Promise<SeenCamera> {
+  const units: AccessUnit[] = []
+  const login = viewing.login ?? new Login(undefined, undefined)
+  for (;;) {
+    const error = await viewOnce(new URL(url), { ...viewing, login }, units)
+    if (error?.reason !== 'again' || units.length === viewing.count) return { units, error }
+  }
+}
+
+function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<CameraError | null> {
+  const { type = 'rtsp', login, count = Number.POSITIVE_INFINITY } = viewing
+  const socket = connect(Number(address.port), address.hostname)
+  return new Promise<CameraError | null>((resolve, reject) => {
+    /** Runs a step of the session, and says how it ended. */
+    const step = (run: () => void) => {
+      try {
+        run()
+      } catch (error) {
+        if (error instanceof CameraError) resolve(error)
+        else reject(error)
+      }
+    }
+    socket.on('error', reject)
+    socket.on('connect', () => {
+      const session: CameraSession = openSession({ type, url: address }, login!, {
+        send: (bytes) => socket.write(bytes),
+        onPlaying: () => viewing.onPlaying?.(session),
+        onUnit(unit) {
+          if (units.length === count) return
+          units.push(unit)
+          viewing.onUnit?.(unit, session)
+          if (units.length < count) return
+          session.close()
+          resolve(null)
+        },
+      })
+      socket.on('data', (bytes) => step(() => session.feed(bytes)))
+      socket.on('end', () => step(() => session.end()))
+      if (type === 'jpeg') {
+        const timer = setInterval(() => step(() => session.tick(Date.now())), 5)
+        socket.on('close', () => clearInterval(timer))
+      }
+    })
+  }).finally(() => socket.destroy())
+}
