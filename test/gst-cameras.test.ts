@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Login } from '../src/media/live/process/digest.ts'
 import { decodeCameraVideo } from './support/camera-video.ts'
@@ -56,6 +57,20 @@ describe("GStreamer's RTSP server", () => {
     // One that is late may leave pictures out.
     const distances = units.slice(1).map(({ mediaTime }, i) => mediaTime! - units[i]!.mediaTime!)
     for (const distance of distances) expect(distance).toBeGreaterThan(40)
+  })
+
+  it('delivers JPEG over RTP', async () => {
+    if (!cameras?.names.includes('jpeg')) return
+    const login = new Login(USER, PASSWORD)
+    const { units } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/jpeg`, { login, count: 5 })
+    for (const { data } of units) {
+      const { data: pixels, info } = await sharp(data, { failOn: 'warning' })
+        .raw()
+        .toBuffer({ resolveWithObject: true })
+      expect([info.width, info.height]).toEqual([320, 240])
+      expect(pixels[0]).toBeGreaterThan(220)
+      expect(pixels[1]).toBeLessThan(30)
+    }
   })
 
   it('refuses a wrong password', async () => {

@@ -1,8 +1,9 @@
 import { ByteQueue } from './byte-queue.ts'
-import { CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
+import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
 import { H264, kindOfH264 } from './h264.ts'
 import { H265, kindOfH265 } from './h265.ts'
+import { JpegDepacketizer } from './jpeg.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
 import { NalDepacketizer } from './nal-depacketizer.ts'
 import { type RtpPacket, RtpReceiver } from './rtp.ts'
@@ -220,12 +221,10 @@ export class RtspSession implements CameraSession {
   }
 
   #depacketizerOf({ codec, parameterSets }: VideoTrack): Depacketizer {
-    if (codec === 'jpeg') throw new CameraError('unsupported_codec', `The camera sends ${codec}`)
+    const onUnit = (unit: AccessUnit) => this.#hooks.onUnit(unit)
+    if (codec === 'jpeg') return new JpegDepacketizer(onUnit)
     const [syntax, kindOf] = codec === 'h264' ? [H264, kindOfH264] : [H265, kindOfH265]
-    return new NalDepacketizer(
-      syntax,
-      new UnitAssembler(codec, kindOf, parameterSets, (unit) => this.#hooks.onUnit(unit)),
-    )
+    return new NalDepacketizer(syntax, new UnitAssembler(codec, kindOf, parameterSets, onUnit))
   }
 }
 
