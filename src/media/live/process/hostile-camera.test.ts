@@ -194,6 +194,22 @@ describe('a stream', () => {
     )
   })
 
+  it('keeps the parameter sets of a picture apart from those of the next', () => {
+    const { bytes } = transmissionOf({ codec: 'h264', pictures: [], packetSize: 1400, aggregates: false })
+    const others = SETS.h264.map((set) => Buffer.concat([set, Buffer.from([7])]))
+    const [picture, next] = [pictureOf('h264', true, [10]), pictureOf('h264', true, [20])]
+    // Neither markers nor timestamps end the first one.
+    const packets = packetize('h264', [...picture, ...others, ...next]).map((payload, sequence, { length }) =>
+      interleaved(0, rtpPacket({ sequence, timestamp: 0, payload, isMarked: sequence === length - 1 })),
+    )
+    const units = view([bytes, ...packets]).units.map(({ data }) => Buffer.from(data).toString('hex'))
+    const expected = [
+      [...SETS.h264, ...picture],
+      [...others, ...next],
+    ]
+    expect(units).toEqual(expected.map((nals) => joinNals(nals).toString('hex')))
+  })
+
   it('gives the pictures of a multipart response, however it is cut', () => {
     fc.assert(
       fc.property(multiparts, cuts, ({ bytes, count }, cuts) => {

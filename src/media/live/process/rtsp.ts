@@ -20,7 +20,8 @@ const RTSP = Buffer.from('RTSP')
 const SHORTEST = 4
 /** Of a session that says nothing, in seconds. */
 const USUAL_TIMEOUT = 60
-const LETTER = /[A-Za-z]/
+/** `RTSP` of an answer, or the beginning of a method: a request of the camera. */
+const WORD = /^[A-Z_]{4}$/
 
 interface Depacketizer {
   push(packet: RtpPacket): void
@@ -114,7 +115,7 @@ export class RtspSession implements CameraSession {
         this.#received(frame[1]!, frame.subarray(SHORTEST))
         return true
       }
-    } else if (this.#garbage === 0 ? LETTER.test(String.fromCharCode(queue.at(0))) : queue.peek(4).equals(RTSP)) {
+    } else if (this.#beginsHead(queue.peek(SHORTEST))) {
       const head = takeHead(queue)
       if (head === null) return false
       this.#garbage = 0
@@ -124,6 +125,10 @@ export class RtspSession implements CameraSession {
     }
     this.#skip()
     return true
+  }
+
+  #beginsHead(bytes: Buffer): boolean {
+    return this.#garbage === 0 ? WORD.test(bytes.toString('latin1')) : bytes.equals(RTSP)
   }
 
   /** Looks for the next message: some cameras lose bytes, or send some of their own. */
