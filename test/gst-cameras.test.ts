@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Login } from '../src/media/live/process/digest.ts'
 import { decodeCameraVideo } from './support/camera-video.ts'
@@ -37,8 +38,8 @@ beforeAll(async () => {
 afterAll(() => server.kill('SIGKILL'))
 
 describe("GStreamer's RTSP server", () => {
-  it.each(['h264', 'h265'] as const)('delivers %s, beside a sound, after a login by Digest', async (codec) => {
-    if (!cameras?.names.includes(codec)) return
+  it.for(['h264', 'h265'] as const)('delivers %s, beside a sound, after a login by Digest', async (codec, { skip }) => {
+    if (!cameras?.names.includes(codec)) return skip()
     const login = new Login(USER, PASSWORD)
     const { units, error } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/${codec}`, { login, count: 15 })
     expect(error).toBeNull()
@@ -58,8 +59,22 @@ describe("GStreamer's RTSP server", () => {
     for (const distance of distances) expect(distance).toBeGreaterThan(40)
   })
 
-  it('refuses a wrong password', async () => {
-    if (cameras === null) return
+  it('delivers JPEG over RTP', async ({ skip }) => {
+    if (!cameras?.names.includes('jpeg')) return skip()
+    const login = new Login(USER, PASSWORD)
+    const { units } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/jpeg`, { login, count: 5 })
+    for (const { data } of units) {
+      const { data: pixels, info } = await sharp(data, { failOn: 'warning' })
+        .raw()
+        .toBuffer({ resolveWithObject: true })
+      expect([info.width, info.height]).toEqual([320, 240])
+      expect(pixels[0]).toBeGreaterThan(220)
+      expect(pixels[1]).toBeLessThan(30)
+    }
+  })
+
+  it('refuses a wrong password', async ({ skip }) => {
+    if (cameras === null) return skip()
     const { error } = await watchCamera(`rtsp://127.0.0.1:${cameras.port}/h264`, { login: new Login(USER, 'wrong') })
     expect(error).toMatchObject({ reason: 'unauthorized' })
   })

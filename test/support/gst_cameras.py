@@ -19,7 +19,7 @@ ENCODERS = {
     "h265": ["x265enc", "x265enc tune=zerolatency key-int-max=10 ! rtph265pay pt=96 name=pay"],
     "jpeg": ["jpegenc", "jpegenc ! rtpjpegpay pt=26 name=pay"],
 }
-SOURCE = "videotestsrc is-live=true pattern=red ! video/x-raw,width=320,height=240,framerate=20/1"
+SOURCE = "videotestsrc is-live=true pattern=red ! video/x-raw,format=I420,width=320,height=240,framerate=20/1"
 SOUND = "audiotestsrc is-live=true ! alawenc ! rtppcmapay pt=8 name=pay0"
 
 server = GstRtspServer.RTSPServer()

@@ -102,6 +102,16 @@ describe('RTSP', () => {
     expect(new Set(seen('h264', units.slice(1)))).toContain('64x48 blue')
   })
 
+  it('outlives a camera that changes its codec', async () => {
+    const timestampOf = (unit: number) => {
+      camera.behaviour.video = unit > 5 && unit < 15 ? videos.h265 : videos.h264
+      return unit * 900
+    }
+    await using camera = await RtspCamera.start(videos.h264, { fps: 100, timestampOf })
+    const { units } = await watchCamera(camera.url, { count: 30 })
+    expect(seen('h264', units.slice(-10)).at(-1)).toBe('96x64 red')
+  })
+
   it.each(['MD5', 'SHA-256', 'MD5-sess'] as const)(
     'logs in by Digest with %s, also when nonces run out',
     async (algorithm) => {

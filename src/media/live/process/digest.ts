@@ -88,8 +88,9 @@ function unauthorized(message: string): CameraError {
   return new CameraError('unauthorized', message)
 }
 
+/** Line breaks would begin another header. */
 function quoted(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`
+  return `"${text.replaceAll(/\p{Cc}/gu, '').replaceAll(/["\\]/g, '\\$&')}"`
 }
 
 function secretUsesCnonce(algorithm: string | undefined): boolean {

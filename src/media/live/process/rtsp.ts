@@ -1,8 +1,9 @@
 import { ByteQueue } from './byte-queue.ts'
-import { CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
+import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
 import { H264, kindOfH264 } from './h264.ts'
 import { H265, kindOfH265 } from './h265.ts'
+import { JpegDepacketizer } from './jpeg.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
 import { NalDepacketizer } from './nal-depacketizer.ts'
 import { type RtpPacket, RtpReceiver } from './rtp.ts'
@@ -19,7 +20,8 @@ const RTSP = Buffer.from('RTSP')
 const SHORTEST = 4
 /** Of a session that says nothing, in seconds. */
 const USUAL_TIMEOUT = 60
-const LETTER = /[A-Za-z]/
+/** `RTSP` of an answer, or the beginning of a method: a request of the camera. */
+const WORD = /^[A-Z_]{4}$/
 
 interface Depacketizer {
   push(packet: RtpPacket): void
@@ -113,7 +115,7 @@ export class RtspSession implements CameraSession {
         this.#received(frame[1]!, frame.subarray(SHORTEST))
         return true
       }
-    } else if (this.#garbage === 0 ? LETTER.test(String.fromCharCode(queue.at(0))) : queue.peek(4).equals(RTSP)) {
+    } else if (this.#beginsHead(queue.peek(SHORTEST))) {
       const head = takeHead(queue)
       if (head === null) return false
       this.#garbage = 0
@@ -123,6 +125,10 @@ export class RtspSession implements CameraSession {
     }
     this.#skip()
     return true
+  }
+
+  #beginsHead(bytes: Buffer): boolean {
+    return this.#garbage === 0 ? WORD.test(bytes.toString('latin1')) : bytes.equals(RTSP)
   }
 
   /** Looks for the next message: some cameras lose bytes, or send some of their own. */
@@ -220,12 +226,10 @@ export class RtspSession implements CameraSession {
   }
 
   #depacketizerOf({ codec, parameterSets }: VideoTrack): Depacketizer {
-    if (codec === 'jpeg') throw new CameraError('unsupported_codec', `The camera sends ${codec}`)
+    const onUnit = (unit: AccessUnit) => this.#hooks.onUnit(unit)
+    if (codec === 'jpeg') return new JpegDepacketizer(onUnit)
     const [syntax, kindOf] = codec === 'h264' ? [H264, kindOfH264] : [H265, kindOfH265]
-    return new NalDepacketizer(
-      syntax,
-      new UnitAssembler(codec, kindOf, parameterSets, (unit) => this.#hooks.onUnit(unit)),
-    )
+    return new NalDepacketizer(syntax, new UnitAssembler(codec, kindOf, parameterSets, onUnit))
   }
 }
 

@@ -47,7 +47,7 @@ export function videoTrackOf(sdp: string): VideoTrack {
         codec,
         payloadType: Number(type),
         clockRate: Number(rate),
-        control: attribute('control'),
+        control: attribute('control')?.split(/\s/)[0] ?? null,
         parameterSets: sets
           .join(',')
           .split(',')

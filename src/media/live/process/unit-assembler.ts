@@ -90,6 +90,10 @@ export class UnitAssembler {
     return this.#end > this.#length
   }
 
+  get #nal(): Buffer {
+    return this.#bytes.subarray(this.#length + START_CODE.length, this.#end)
+  }
+
   /** Begins a NAL unit with its header, or more of it. */
   begin(header: Uint8Array): void {
     if (this.isInNal) this.lose()
@@ -117,13 +121,11 @@ export class UnitAssembler {
 
   /** Ends the NAL unit that was begun. */
   end(): void {
-    const nal = this.#bytes.subarray(this.#length + START_CODE.length, this.#end)
-    const kind = this.#kindOf(nal)
+    const kind = this.#kindOf(this.#nal)
     if (kind === null) {
       this.#end = this.#length
       return
     }
-    if (kind.set !== null) this.#keep(nal, kind.set)
     if (kind.opensUnit && this.#hasSlice) {
       // The NAL unit moves to the front.
       const [from, to] = [this.#length, this.#end]
@@ -131,6 +133,7 @@ export class UnitAssembler {
       this.#bytes.copyWithin(0, from, to)
       this.#end = to - from
     }
+    if (kind.set !== null) this.#keep(this.#nal, kind.set)
     if (kind.opensUnit) this.#isSkipping = false
     else if (!this.#hasSlice) {
       // The rest of a picture whose beginning is gone.
