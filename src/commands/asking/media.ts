@@ -6,7 +6,7 @@ import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { pictureSize } from '../../drawing/draw.ts'
-import { HEAD_BYTES, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
 import { pageOf } from './pages.ts'
 import { note } from './screen.ts'
 
@@ -17,6 +17,8 @@ export interface Medium {
   readonly kind: MediaKind
   readonly type: MediaType
   readonly size: { readonly width: number; readonly height: number } | null
+  /** Of a document, from 1; absent for all of them. */
+  readonly page?: number
   readonly byteLength: number
   bytes(): Promise<Uint8Array>
   blob(): Promise<Blob>
@@ -79,12 +81,14 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
     return pictureOf(name, await file.whole(), reading)
   }
-  if (page !== null) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
+  const isPaged = kind === 'document'
+  if (page !== null && !isPaged) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
   return {
     name,
     kind,
     type,
     size: null,
+    ...(page === null ? {} : { page }),
     byteLength: await file.size(),
     bytes: () => file.whole(),
     blob: () => file.blob(type),
@@ -128,6 +132,7 @@ const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|webm|mov)$/i,
   audio: /\.(wav|mp3|flac)$/i,
+  document: /\.pdf$/i,
 }
 
 /** What a file is by its name alone; null for what is no medium. */
@@ -184,17 +189,31 @@ export async function sendMedia(
     if (type !== 'video/quicktime' && inline + byteLength <= MOST_INLINE_BYTES) {
       inline += byteLength
       const url = `data:${type};base64,${Buffer.from(await medium.bytes()).toString('base64')}`
-      sent.push({ url, part: kind === 'audio' ? soundPart(url, type) : urlPart(kind, url) })
+      sent.push({ url, part: inlinePart(medium, url) })
       continue
     }
     const id = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
       throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
     })
     uploads.defer(() => client.deleteFile(id).catch(() => {}))
-    const part = { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: id } }
+    const part =
+      kind === 'document'
+        ? { type: 'file', file: { file_id: id, ...pagesOf(medium) } }
+        : { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: id } }
     sent.push({ url: `${client.url}/v1/files/${id}/content`, part })
   }
   return sent
+}
+
+function inlinePart(medium: Medium, url: string): object {
+  const { kind, type, name } = medium
+  if (kind === 'document')
+    return { type: 'file', file: { filename: basename(name), file_data: url, ...pagesOf(medium) } }
+  return kind === 'audio' ? soundPart(url, type) : urlPart(kind, url)
+}
+
+function pagesOf({ page }: Medium): { readonly pages?: string } {
+  return page === undefined ? {} : { pages: String(page) }
 }
 
 export function urlPart(kind: 'image' | 'video', url: string): object {
@@ -276,5 +295,5 @@ function unreadable(path: string, error: unknown): MediaError {
 }
 
 function kindOf(type: MediaType | null): MediaKind | null {
-  return type === null ? null : (type.slice(0, type.indexOf('/')) as MediaKind)
+  return type === null ? null : kindOfType(type)
 }

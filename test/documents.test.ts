@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
+import { makePdf } from './support/pdf.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+/** PDFs, whose pages the model sees as images, through every API that takes an image. */
+const model = 'service-mk1.5'
+let server: TestServer
+let engine: FakeEngine
+
+beforeAll(async () => {
+  engine = new FakeEngine()
+  server = await startTestServer({ engine })
+})
+afterAll(() => server?.close())
+beforeEach(() => {
+  engine.works.length = 0
+  engine.script = { texts: ['None.'] }
+})
+
+const RED = [255, 0, 0]
+const GREEN = [0, 255, 0]
+const BLUE = [0, 0, 255]
+const WHITE = [255, 255, 255]
+const filled = (colour: readonly number[], entries = '') => ({
+  content: `${colour.map((value) => value / 255).join(' ')} rg -9999 -9999 20000 20000 re f`,
+  entries,
+})
+const threePages = makePdf([filled(RED), filled(GREEN), filled(BLUE)])
+const dataUrl = (bytes: Uint8Array) => `data:application/pdf;base64,${Buffer.from(bytes).toString('base64')}`
+const file = (fields: object) => ({ type: 'file', file: fields })
+const ask = (...content: object[]) =>
+  server.post('/v1/chat/completions', { model, messages: [{ role: 'user', content }] })
+
+interface Shown {
+  readonly width: number
+  readonly height: number
+  readonly data: Uint8Array
+}
+
+/** The images in the prompt that the engine got last. */
+async function seen(response: Response): Promise<Shown[]> {
+  expect(response.status, await response.clone().text()).toBe(200)
+  const work = engine.works.at(-1)!
+  const parts = [...work.prefix, ...work.branches[0]!.suffix]
+  return parts.flatMap((part) => (part.type === 'image' ? [part.image] : []))
+}
+
+/** The colour at a place, given in shares of the sides. */
+function at({ width, height, data }: Shown, x: number, y: number): number[] {
+  const start = (Math.floor(y * height) * width + Math.floor(x * width)) * 3
+  return [...data.subarray(start, start + 3)]
+}
+
+const middles = (images: readonly Shown[]) => images.map((image) => at(image, 0.5, 0.5))
+
+async function upload(bytes: Uint8Array, { purpose = 'user_data', type = 'application/pdf' } = {}): Promise<Response> {
+  const form = new FormData()
+  form.append('purpose', purpose)
+  form.append('file', new Blob([new Uint8Array(bytes)], { type }), 'report.pdf')
+  return fetch(`${server.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${KEY}` }, body: form })
+}
+
+describe('a file part of a chat', () => {
+  test('shows each page as an image, in order', async () => {
+    const response = await ask(file({ file_data: dataUrl(threePages), filename: 'report.pdf' }), {
+      type: 'text',
+      text: 'What is it?',
+    })
+    expect(middles(await seen(response))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('takes base64 without a head, and an uploaded file', async () => {
+    expect(await seen(await ask(file({ file_data: threePages.toString('base64') })))).toHaveLength(3)
+    const { id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(middles(await seen(await ask(file({ file_id: id }))))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('shows the pages that are asked for', async () => {
+    const shown = async (pages: string) =>
+      middles(await seen(await ask(file({ file_data: dataUrl(threePages), pages }))))
+    expect(await shown('2')).toEqual([GREEN])
+    expect(await shown('2-')).toEqual([GREEN, BLUE])
+    expect(await shown('3, 1 - 2,1')).toEqual([BLUE, RED, GREEN])
+  })
+
+  test('names a page that is not there, and a selection that is none', async () => {
+    for (const [pages, message] of [
+      ['4', 'names page 4, but the document has 3'],
+      ['2-9', 'names page 9, but the document has 3'],
+      ['all', "expected pages such as '1-3,5'"],
+      ['0', "expected pages such as '1-3,5'"],
+    ] as const) {
+      const error = await errorOf(await ask(file({ file_data: dataUrl(threePages), pages })))
+      expect(error.param).toBe('messages[0].content[0].file.pages')
+      expect(error.message).toContain(message)
+    }
+  })
+
+  test('counts each page against the limit of images', async () => {
+    const many = dataUrl(makePdf(Array.from({ length: 257 }, () => ({}))))
+    const error = await errorOf(await ask(file({ file_data: many })))
+    expect(error).toMatchObject({ param: 'messages[0].content[0].file.pages', type: 'invalid_request_error' })
+    expect(error.message).toContain('at most 256 images')
+    expect(await seen(await ask(file({ file_data: many, pages: '250-257' })))).toHaveLength(8)
+  })
+})
+
+describe('a rendered page', () => {
+  // A square of 100 points, 100 from the left and 200 from the bottom of the media box.
+  const square = '1 0 0 rg 100 200 100 100 re f'
+  const page = { box: [0, 0, 400, 800], content: square } as const
+  const of = async (fields: object) => {
+    const [image] = await seen(await ask(file({ file_data: dataUrl(makePdf([{ ...page, ...fields }])) })))
+    return image!
+  }
+  /** Left, top, right and bottom of what is red, in shares of the sides. */
+  const boxOf = ({ width, height, data }: Shown) => {
+    const box = [1, 1, 0, 0]
+    for (let y = 0; y < height; y++) {
+      for (let x = 0; x < width; x++) {
+        const [red, green] = [data[(y * width + x) * 3]!, data[(y * width + x) * 3 + 1]!]
+        if (red < 200 || green > 100) continue
+        box[0] = Math.min(box[0]!, x / width)
+        box[1] = Math.min(box[1]!, y / height)
+        box[2] = Math.max(box[2]!, (x + 1) / width)
+        box[3] = Math.max(box[3]!, (y + 1) / height)
+      }
+    }
+    return box
+  }
+  const near = (box: readonly number[]) => box.map((side) => expect.closeTo(side, 1.5))
+  const percent = (box: readonly number[]) => box.map((side) => side * 100)
+
+  test.each([
+    ['as it is', {}, [25, 62.5, 50, 75]],
+    ['turned by a quarter', { entries: '/Rotate 90' }, [25, 25, 37.5, 50]],
+    ['turned by a half', { entries: '/Rotate 180' }, [50, 25, 75, 37.5]],
+    ['cropped', { entries: '/CropBox [50 150 250 350]' }, [25, 25, 75, 75]],
+    ['in units of its own', { entries: '/UserUnit 4' }, [25, 62.5, 50, 75]],
+    ['whose box begins elsewhere', { box: [-100, -200, 300, 600] }, [50, 37.5, 75, 50]],
+  ] as const)('has its shapes where they are on the page: %s', async (_, fields, box) => {
+    const image = await of(fields)
+    expect(percent(boxOf(image))).toEqual(near(box))
+    expect(at(image, 0.01, 0.01)).toEqual(WHITE)
+  })
+})
+
+describe('uploads', () => {
+  test('take a PDF for the purpose user_data only', async () => {
+    const { id, ...about } = await jsonOf<Record<string, unknown>>(await upload(threePages))
+    expect(about).toMatchObject({
+      object: 'file',
+      bytes: threePages.length,
+      filename: 'report.pdf',
+      purpose: 'user_data',
+    })
+    const content = await server.get(`/v1/files/${id}/content`)
+    expect(content.headers.get('content-type')).toBe('application/pdf')
+    expect(Buffer.from(await content.arrayBuffer())).toEqual(threePages)
+    const error = await errorOf(await upload(threePages, { purpose: 'vision' }))
+    expect(error).toMatchObject({ param: 'purpose' })
+  })
+
+  test('take no other documents', async () => {
+    const error = await errorOf(await upload(Buffer.from('{\\rtf1 Hello}'), { type: 'application/rtf' }))
+    expect(error.message).toContain('application/rtf')
+  })
+})
