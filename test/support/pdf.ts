@@ -4,7 +4,7 @@ export interface PdfPage {
   readonly box?: readonly [number, number, number, number]
   /** Operators, as `1 0 0 rg 10 10 50 50 re f`. */
   readonly content?: string
-  /** Further entries, as `/Rotate 90`. */
+  /** Further entries, as `/Rotate 90`; with `/Contents`, there is no other content. */
   readonly entries?: string
   readonly resources?: string
 }
@@ -26,8 +26,9 @@ export function makePdf(pages: readonly PdfPage[], { objects = [], trailer = '' 
   ]
   for (const { box = [0, 0, 595, 842], content = '', entries = '', resources = FONT } of pages) {
     const media = `/MediaBox [${box.join(' ')}]`
+    const drawn = entries.includes('/Contents') ? '' : `/Contents ${all.length + 2} 0 R`
     all.push(
-      `<< /Type /Page /Parent 2 0 R ${media} ${entries} /Resources << ${resources} >> /Contents ${all.length + 2} 0 R >>`,
+      `<< /Type /Page /Parent 2 0 R ${media} ${entries} /Resources << ${resources} >> ${drawn} >>`,
       streamOf(content),
     )
   }
@@ -47,7 +48,7 @@ export function makePdf(pages: readonly PdfPage[], { objects = [], trailer = '' 
 }
 
 /** @param entries of its dictionary besides the length, as `/Filter /FlateDecode`. */
-function streamOf(content: string | Buffer, entries = ''): Buffer {
+export function streamOf(content: string | Buffer, entries = ''): Buffer {
   const bytes = Buffer.from(content)
   return Buffer.concat([
     Buffer.from(`<< /Length ${bytes.length} ${entries} >>\nstream\n`),

@@ -24,7 +24,7 @@ const PIXELS_PER_POINT = 200 / 72
 const MAX_SIDE = 16_384
 /** The most memory of PDFium: its copy of the file, what it decompresses, and the page. */
 const MEMORY_BYTES = 512 * 2 ** 20
-/** The most bytes of a rendered page, four for each pixel. */
+/** The most pixels of a rendered page, of four bytes each. */
 const MAX_PIXELS = 36_000_000
 
 const PASSWORD_ERROR = 4
@@ -67,11 +67,21 @@ export async function readDocument(pdfium: Pdfium, { data }: DocumentTask<ByteSo
 }
 
 /** Renders a page as it is printed: cropped, turned and with its annotations, on white. */
-export async function renderPage(
-  pdfium: Pdfium,
-  { data, page: number, target: wanted, region }: PageTask<ByteSource>,
-): Promise<DecodedImage> {
-  const { library, document } = await open(pdfium, data)
+export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Promise<DecodedImage> {
+  const opened = await open(pdfium, task.data)
+  try {
+    return render(opened, task)
+  } catch (error) {
+    if (error instanceof InvalidMedia) throw error
+    // WebAssembly ran out of its memory or its stack.
+    throw new InvalidMedia(
+      `Page ${task.page} of the document takes too much memory, or its drawings are nested too deeply`,
+    )
+  }
+}
+
+function render({ library, document }: OpenDocument, task: PageTask<ByteSource>): DecodedImage {
+  const { page: number, target: wanted, region } = task
   const page = library.FPDF_LoadPage(document, number - 1)
   if (page === 0) throw new InvalidMedia(`Page ${number} of the document is damaged`)
   const original = sizeOf(library.FPDF_GetPageWidthF(page), library.FPDF_GetPageHeightF(page))
@@ -89,8 +99,13 @@ export async function renderPage(
   return { image: { ...target, data: rgbOf(library, bitmap, target) }, original }
 }
 
+interface OpenDocument {
+  readonly library: WrappedPdfiumModule
+  readonly document: number
+}
+
 /** An instance lives as long as its task, so that no document finds anything of another. */
-async function open(pdfium: Pdfium, data: ByteSource): Promise<{ library: WrappedPdfiumModule; document: number }> {
+async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
   const library = await pdfium()
   const { wasmExports } = library.pdfium
   const bytes = data.all()
