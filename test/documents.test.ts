@@ -106,6 +106,94 @@ describe('a file part of a chat', () => {
   })
 })
 
+describe('other APIs', () => {
+  const base64 = threePages.toString('base64')
+
+  test('a response takes an input_file, by its bytes, its id and its name', async () => {
+    const respond = (fields: object) => {
+      const content = [{ type: 'input_file', ...fields }]
+      return server.post('/v1/responses', { model, input: [{ role: 'user', content }] })
+    }
+    expect(middles(await seen(await respond({ file_data: dataUrl(threePages), pages: '2' })))).toEqual([GREEN])
+    const { id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(await seen(await respond({ file_id: id }))).toHaveLength(3)
+    expect(await errorOf(await respond({ file_id: id, pages: '9' }))).toMatchObject({
+      param: 'input[0].content[0].pages',
+    })
+    const broken = { file_data: dataUrl(threePages.subarray(0, 300)) }
+    expect(await errorOf(await respond(broken))).toMatchObject({ param: 'input[0].content[0].file_data' })
+    const address = { file_url: 'http://127.0.0.1:9/report.pdf' }
+    expect(await errorOf(await respond(address))).toMatchObject({ param: 'input[0].content[0].file_url' })
+  })
+
+  test('a stored response keeps its document', async () => {
+    const first = { type: 'input_file', file_data: dataUrl(threePages), filename: 'report.pdf' }
+    const { id } = await jsonOf<{ id: string }>(
+      await server.post('/v1/responses', { model, input: [{ role: 'user', content: [first] }], store: true }),
+    )
+    const next = { model, input: 'And the last page?', previous_response_id: id }
+    expect(middles(await seen(await server.post('/v1/responses', next)))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('a message takes document blocks, in tool results too', async () => {
+    const source = { type: 'base64', media_type: 'application/pdf', data: base64 }
+    const say = (content: object[], before: object[] = []) =>
+      server.post('/v1/messages', { model, max_tokens: 10, messages: [...before, { role: 'user', content }] })
+    const document = { type: 'document', source, title: 'Report', citations: { enabled: false } }
+    expect(await seen(await say([document]))).toHaveLength(3)
+    expect(middles(await seen(await say([{ ...document, pages: '3' }])))).toEqual([BLUE])
+    const { id: file_id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(await seen(await say([{ type: 'document', source: { type: 'file', file_id } }]))).toHaveLength(3)
+    const error = async (block: object) =>
+      (await jsonOf<{ error: { message: string } }>(await say([block]))).error.message
+    expect(await error({ ...document, pages: '4' })).toContain('messages[0].content[0].pages')
+    const broken = { ...source, data: threePages.subarray(0, 300).toString('base64') }
+    expect(await error({ type: 'document', source: broken })).toContain('messages[0].content[0].source')
+  })
+
+  test('a multilook takes it in the context and in a prompt, which fails alone', async () => {
+    const part = file({ file_data: dataUrl(threePages) })
+    const response = await server.post('/v1/chat/completions/multilook', {
+      model,
+      context: [{ role: 'user', content: [part] }],
+      prompts: ['Which colours?', { content: [file({ file_data: dataUrl(threePages), pages: '7' })] }],
+    })
+    expect(await seen(response.clone())).toHaveLength(3)
+    const { results } = await jsonOf<{ results: { error?: { message: string } }[] }>(response)
+    expect(results[0]).not.toHaveProperty('error')
+    expect(results[1]!.error!.message).toContain('prompts[1].content[0].file.pages names page 7')
+  })
+
+  test('decisions take it in their input and in a question', async () => {
+    const response = await server.post('/v1/decisions', {
+      model,
+      input: [{ role: 'user', content: [file({ file_data: dataUrl(threePages), pages: '1-2' })] }],
+      questions: [
+        { type: 'predicate', instructions: 'Is it signed?' },
+        { type: 'predicate', instructions: [file({ file_data: dataUrl(threePages), pages: '3' })] },
+      ],
+    })
+    expect(response.status, await response.clone().text()).toBe(200)
+    const { prefix, questions } = engine.readWorks.at(-1)!
+    const shown = [...prefix, ...questions[1]!.suffix].flatMap((part) => (part.type === 'image' ? [part.image] : []))
+    expect(middles(shown)).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('tokens are counted before anything is asked', async () => {
+    const count = async (pages: string) => {
+      const content = [file({ file_data: dataUrl(threePages), pages })]
+      const response = await server.post('/v1/chat/completions/input_tokens', {
+        model,
+        messages: [{ role: 'user', content }],
+      })
+      return (await jsonOf<{ input_tokens: number }>(response)).input_tokens
+    }
+    const [one, three] = [await count('1'), await count('1-3')]
+    expect(three - one).toBeGreaterThan(1)
+    expect(engine.works).toHaveLength(0)
+  })
+})
+
 describe('a rendered page', () => {
   // A square of 100 points, 100 from the left and 200 from the bottom of the media box.
   const square = '1 0 0 rg 100 200 100 100 re f'

@@ -7,6 +7,7 @@ import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { pictureSize } from '../../drawing/draw.ts'
 import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import type { PageWish } from './numbers.ts'
 import { pageOf } from './pages.ts'
 import { note } from './screen.ts'
 
@@ -17,8 +18,8 @@ export interface Medium {
   readonly kind: MediaKind
   readonly type: MediaType
   readonly size: { readonly width: number; readonly height: number } | null
-  /** Of a document, from 1; absent for all of them. */
-  readonly page?: number
+  /** Of a document; absent for all of them. */
+  readonly pages?: string
   readonly byteLength: number
   bytes(): Promise<Uint8Array>
   blob(): Promise<Blob>
@@ -33,7 +34,7 @@ export interface Picture extends Medium {
 export class MediaError extends ConfigError {}
 
 const TAKEN =
-  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
 export const STDIN_NAME = 'standard input'
 
 /** What a medium is read from. */
@@ -48,8 +49,8 @@ export interface MediaFile {
 }
 
 interface Reading {
-  /** Of a picture, from 1; null for the first one, with a note where there are more. */
-  readonly page?: number | null
+  /** Null for the first one of a picture, with a note where there are more, and for all of a document. */
+  readonly page?: PageWish
   /** False where a picture of this size is not to be read into memory. */
   readonly takesPictures?: boolean
   /** Told how many pages a picture has of which only the first is looked at; by default, the user is. */
@@ -57,7 +58,7 @@ interface Reading {
 }
 
 /** @throws MediaError */
-export function openMedium(path: string, page: number | null = null): Promise<Medium> {
+export function openMedium(path: string, page: PageWish = null): Promise<Medium> {
   const file: MediaFile = {
     name: path,
     head: () => readHead(path),
@@ -88,7 +89,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     kind,
     type,
     size: null,
-    ...(page === null ? {} : { page }),
+    ...(page === null ? {} : { pages: String(page) }),
     byteLength: await file.size(),
     bytes: () => file.whole(),
     blob: () => file.blob(type),
@@ -96,7 +97,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
 }
 
 /** @throws MediaError for what is not a picture. */
-export async function openPicture(path: string, page: number | null = null): Promise<Picture> {
+export async function openPicture(path: string, page: PageWish = null): Promise<Picture> {
   const medium = await openMedium(path, page)
   if (isPicture(medium)) return medium
   throw new MediaError(`${path} is ${medium.type}, not a picture`)
@@ -107,7 +108,7 @@ export function isPicture(medium: Medium): medium is Picture {
 }
 
 /** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
-export async function readStandardInput(page: number | null = null): Promise<Medium | string> {
+export async function readStandardInput(page: PageWish = null): Promise<Medium | string> {
   const bytes = await buffer(process.stdin)
   const head = bytes.subarray(0, HEAD_BYTES)
   if (mediaType(head) !== null || typeName(head).startsWith('image/')) {
@@ -212,11 +213,12 @@ function inlinePart(medium: Medium, url: string): object {
   return kind === 'audio' ? soundPart(url, type) : urlPart(kind, url)
 }
 
-function pagesOf({ page }: Medium): { readonly pages?: string } {
-  return page === undefined ? {} : { pages: String(page) }
+function pagesOf({ pages }: Medium): { readonly pages?: string } {
+  return pages === undefined ? {} : { pages }
 }
 
-export function urlPart(kind: 'image' | 'video', url: string): object {
+export function urlPart(kind: 'image' | 'video' | 'document', url: string): object {
+  if (kind === 'document') return { type: 'file', file: { file_data: url } }
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
@@ -242,6 +244,7 @@ function aboutMedium(name: string, { message }: ServerError): MediaError {
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */
 async function pictureOf(name: string, given: Buffer, { page = null, onPages }: Reading): Promise<Picture> {
+  if (typeof page === 'string') throw new MediaError(`${name} is a picture, of which --page takes one number`)
   const found = typeName(given.subarray(0, HEAD_BYTES))
   if (given.length === 0) throw new MediaError(`${name} is empty`)
   if (!found.startsWith('image/')) {

@@ -324,9 +324,11 @@ export function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): Re
       const { file, page } = part
       if (typeof file.file_id === 'string')
         return { reference: { type: 'file', id: file.file_id }, field: 'file_id', page }
-      return (file.file_url ?? null) === null
-        ? { reference: referTo(file.file_data!, 'base64'), field: 'file_data', page }
-        : { reference: referTo(file.file_url!), field: 'file_url', page }
+      if ((file.file_url ?? null) !== null) return { reference: referTo(file.file_url!), field: 'file_url', page }
+      const data = file.file_data!
+      // Others take an address here, for lack of a field for one.
+      const form = typeof data === 'string' && /^\s*https?:/i.test(data) ? 'url' : 'base64'
+      return { reference: referTo(data, form), field: 'file_data', page }
     }
   }
 }

@@ -61,7 +61,7 @@ type Detail = { readonly detail?: ImageDetail | undefined }
 /** A PDF. The model sees its pages: before anything else, a part for each of them takes its place. */
 export interface DocumentContent {
   readonly type: 'file'
-  /** One of an uploaded file, base64 or a data URL, and a URL. */
+  /** One of an uploaded file; base64, a data URL or a URL; and a URL. */
   readonly file: {
     readonly file_id?: string | null | undefined
     readonly file_data?: MediaUrl | null | undefined

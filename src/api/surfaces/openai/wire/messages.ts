@@ -78,7 +78,7 @@ const inputAudio = requests.object('InputAudio', {
 const file = z
   .object({
     file_id: z.string().min(1, 'expected a file id').nullish(),
-    file_data: mediaUrl.nullish().describe('Base64, or a base64 data URL.'),
+    file_data: mediaUrl.nullish().describe('Base64, a base64 data URL or, as an extension, a URL.'),
     filename: z.string().nullish(),
     detail,
     pages,
