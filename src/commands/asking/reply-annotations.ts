@@ -2,6 +2,7 @@ import type { Mark } from '../../drawing/mark.ts'
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
 import { MarkupError, parseMarkup } from '../../grounding/markup-parser.ts'
 import { gridToPixels } from '../../media/coordinates.ts'
+import { pagesIn } from '../../media/page-selection.ts'
 import { isPicture, type Medium } from './media.ts'
 
 /** One annotation of a reply, as `--json` prints it. */
@@ -9,7 +10,7 @@ export interface ReplyAnnotation {
   readonly kind: 'point' | 'box' | 'polygon' | 'clip'
   readonly mention: string
   readonly file: string | null
-  /** Of a PDF, counted from 1 among the pages that were asked about. */
+  /** Of a PDF, from 1. */
   readonly page?: number
   /** [x, y] in pixels of the upright picture. */
   readonly points?: readonly (readonly [number, number])[]
@@ -73,6 +74,9 @@ function withoutUndefined<Of extends object>(fields: Of): Of {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== '')) as Of
 }
 
+/** More than any request may have. */
+const MOST_PAGES = 100_000
+
 /** How many pages a document has is known to the server alone, so what follows one cannot be told from its pages. */
 function assetOf(
   asset: number | undefined,
@@ -83,9 +87,11 @@ function assetOf(
   // Without a number, there was one image alone.
   const place = asset ?? (media.length === 1 ? 0 : media.length)
   if (place < first) return { medium: media[place], page: null }
-  return first === media.length - 1
-    ? { medium: media[first], page: place - first + 1 }
-    : { medium: undefined, page: null }
+  const document = media[first]!
+  if (first < media.length - 1) return { medium: undefined, page: null }
+  let left = place - first
+  for (const page of pagesIn(document.pages ?? null, MOST_PAGES)) if (left-- === 0) return { medium: document, page }
+  return { medium: document, page: null }
 }
 
 function describe(item: Leaf | Clip, media: readonly Medium[]): ReplyAnnotation {

@@ -1,7 +1,8 @@
-import { invalidRequest, say } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import { type Path, within } from '../../lib/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import type { MediaRequest } from '../../media/media-request.ts'
+import { pagesIn } from '../../media/page-selection.ts'
 import {
   type ContentPart,
   type DocumentContent,
@@ -10,7 +11,6 @@ import {
   type PlacedMessage,
   partsOf,
 } from '../request/message.ts'
-import { pagesOf } from '../request/page-selection.ts'
 import { byName, MAX_MEDIA, referenceOf } from './media-parts.ts'
 
 interface PageOptions {
@@ -41,7 +41,7 @@ export async function withPages(
     for (const { part, param } of parts) {
       if (!isDocument(part)) shown.push({ part, param })
       else {
-        const pages = await pagesIn(part, within(param, part.type), room, options)
+        const pages = await shownPages(part, within(param, part.type), room, options)
         room -= pages.length
         shown.push(...pages.map((page) => ({ part: { ...part, page }, param })))
       }
@@ -62,7 +62,7 @@ function countOf(part: ContentPart): number {
   return part.type === 'text' || isDocument(part) || modalityOf(part) === 'audio' ? 0 : mediaCount(part)
 }
 
-async function pagesIn(
+async function shownPages(
   part: DocumentContent,
   param: Path,
   room: number,
@@ -70,14 +70,19 @@ async function pagesIn(
 ): Promise<readonly number[]> {
   const { reference, field } = referenceOf(part)
   const count = await byName(within(param, field), (name) => media.pages({ reference, param: name, signal }))
-  const pages = pagesOf(part.file.pages ?? null, count)
   const selection = within(param, 'pages')
-  if (typeof pages === 'number') {
-    throw invalidRequest(say`${selection} names page ${pages}, but the document has ${count}`, selection)
+  const pages: number[] = []
+  for (const page of pagesIn(part.file.pages ?? null, count)) {
+    if (page > count)
+      throw invalidRequest(say`${selection} names page ${page}, but the document has ${count}`, selection)
+    if (pages.push(page) > room) throw tooMany(count, selection)
   }
-  if (pages.length <= room) return pages
-  throw invalidRequest(
-    say`The document has ${pages.length} pages to show, each an image, and a request may contain at most ${MAX_MEDIA} images and video frames: select pages with ${selection}, such as '1-3'`,
+  return pages
+}
+
+function tooMany(count: number, selection: Path): ApiError {
+  return invalidRequest(
+    say`The document has ${count} pages, each of which is an image, and a request may contain at most ${MAX_MEDIA} images and video frames: select pages with ${selection}, such as '1-3'`,
     selection,
   )
 }

@@ -66,7 +66,7 @@ export interface DocumentContent {
     readonly file_id?: string | null | undefined
     readonly file_data?: MediaUrl | null | undefined
     readonly file_url?: MediaUrl | null | undefined
-    /** Which pages, as `pagesOf` reads it; all by default. */
+    /** Which pages, as `pagesIn` reads it; all by default. */
     readonly pages?: string | null | undefined
   } & Detail
   /** Counted from 1, in a part that stands for one page; absent for the whole document. */

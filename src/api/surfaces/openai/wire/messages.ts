@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
-import { PAGE_SELECTION } from '../../../../conversation/request/page-selection.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
+import { PAGE_SELECTION } from '../../../../media/page-selection.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 
 /**
@@ -43,7 +43,7 @@ export const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 /** Of documents, in every API. */
 export const pages = z
   .string()
-  .max(1_000)
+  .max(200)
   .regex(PAGE_SELECTION, "expected pages such as '1-3,5'")
   .nullish()
   .describe("Extension: which pages the model sees, from 1, such as '1-3,5' or '7-'; all by default. Each is an image.")

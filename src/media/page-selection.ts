@@ -2,19 +2,20 @@
 export const PAGE_SELECTION = /^ *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?( *, *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?)* *$/
 
 /**
- * The pages that a selection names, from 1, each once and in its order.
+ * The pages that a selection names, from 1, each once and in its order. There may be some that the document does not have.
  * @param selection in the form of `PAGE_SELECTION`; null for all pages.
  * @param count of the document's pages.
- * @returns a number in place of the pages: one that is named, and that the document does not have.
  */
-export function pagesOf(selection: string | null, count: number): readonly number[] | number {
-  const pages = new Set<number>()
+export function* pagesIn(selection: string | null, count: number): Generator<number, void, void> {
+  const named = new Set<number>()
   for (const range of (selection ?? '1-').split(',')) {
     const [first, last] = range.split('-').map((text) => text.trim()) as [string, string?]
     const from = Number(first)
     const to = last === undefined ? from : last === '' ? Math.max(from, count) : Number(last)
-    if (Math.max(from, to) > count) return Math.max(from, to)
-    for (let page = from; page <= to; page++) pages.add(page)
+    for (let page = from; page <= to; page++) {
+      if (named.has(page)) continue
+      named.add(page)
+      yield page
+    }
   }
-  return [...pages]
 }
