@@ -10,7 +10,7 @@ let engine: FakeEngine
 
 beforeAll(async () => {
   engine = new FakeEngine()
-  server = await startTestServer({ engine })
+  server = await startTestServer({ engine, environment: { LOOKOUT_BATCH_LINES: '2' } })
 })
 afterAll(() => server?.close())
 beforeEach(() => {
@@ -87,7 +87,7 @@ describe('a file part of a chat', () => {
   test('names a page that is not there, and a selection that is none', async () => {
     for (const [pages, message] of [
       ['4', 'names page 4, but the document has 3'],
-      ['2-9', 'names page 9, but the document has 3'],
+      ['2-9', 'names page 4, but the document has 3'],
       ['all', "expected pages such as '1-3,5'"],
       ['0', "expected pages such as '1-3,5'"],
     ] as const) {
@@ -177,6 +177,29 @@ describe('other APIs', () => {
     const { prefix, questions } = engine.readWorks.at(-1)!
     const shown = [...prefix, ...questions[1]!.suffix].flatMap((part) => (part.type === 'image' ? [part.image] : []))
     expect(middles(shown)).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('a batch takes it in its lines', async () => {
+    const content = [file({ file_data: dataUrl(threePages), pages: '1,3' })]
+    const line = (custom_id: string, pages: string) => ({
+      custom_id,
+      method: 'POST',
+      url: '/v1/chat/completions',
+      body: { model, messages: [{ role: 'user', content: [{ ...content[0], file: { ...content[0]!.file, pages } }] }] },
+    })
+    const lines = [line('two', '1,3'), line('none', '8')].map((one) => JSON.stringify(one)).join('\n')
+    const input = await jsonOf<{ id: string }>(
+      await upload(Buffer.from(lines), { purpose: 'batch', type: 'application/jsonl' }),
+    )
+    const batch = { input_file_id: input.id, endpoint: '/v1/chat/completions', completion_window: '24h' }
+    const { id } = await jsonOf<{ id: string }>(await server.post('/v1/batches', batch))
+    const state = async () => jsonOf<{ status: string; error_file_id: string }>(await server.get(`/v1/batches/${id}`))
+    await expect.poll(async () => (await state()).status).toBe('completed')
+    const errors = await (await server.get(`/v1/files/${(await state()).error_file_id}/content`)).text()
+    expect(errors).toContain('names page 8, but the document has 3')
+    const [work] = engine.works
+    const parts = [...work!.prefix, ...work!.branches[0]!.suffix]
+    expect(parts.filter(({ type }) => type === 'image')).toHaveLength(2)
   })
 
   test('tokens are counted before anything is asked', async () => {
