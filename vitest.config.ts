@@ -36,7 +36,7 @@ const LONG = [
   'test/{families-reuse,family-images,other-encoders}.test.ts',
   'test/{backend-setup,batches-faults,card-command,cuda-setup,decisions-end-to-end,emitted-schemas,large-bodies,refusals,tool-syntaxes}.test.ts',
   'test/{cameras,commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
-  'test/{batch-command,decide-command,detect-command,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',
+  'test/{batch-command,decide-command,detect-command,hostile-documents,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]
 /** They take longest, and would end alone: without the times of an earlier run, Vitest starts the files with the most bytes first. */

@@ -11,6 +11,7 @@ import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/contract/work.ts'
 import { bareEnvironment, type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
+import { makePdf } from './support/pdf.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 import { TERMINAL } from './support/terminal.ts'
 import { makeTiff } from './support/tiff.ts'
@@ -228,6 +229,31 @@ describe('chat with a server', () => {
     // Other tests have files of their own meanwhile.
     const files = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
     expect(files.data.filter(({ filename }) => filename === 'large.png')).toEqual([])
+  })
+
+  test('takes a PDF, whose pages its places name', async () => {
+    const report = place('report.pdf')
+    await writeFile(report, makePdf([{}, {}, {}]))
+    const box = '<point_box mention="seal" asset_idx="1"> (100,200) (300,400) </point_box>'
+    server.engine.script = { texts: [box] }
+    const all = await chat([report, '--json'])
+    expect(promptOf(server.engine.works.at(-1)!)).toMatch(/\*\*\*[\s\S]*What is in this document\?/)
+    const found = {
+      kind: 'box',
+      mention: 'seal',
+      file: report,
+      grid_points: [
+        [100, 200],
+        [300, 400],
+      ],
+    }
+    expect(JSON.parse(all.stdout).annotations).toEqual([{ ...found, page: 2 }])
+    const some = await chat([report, '--json', '--page', '3,1'])
+    expect(promptOf(server.engine.works.at(-1)!)).toMatch(/[^*]\*\*[^*]/)
+    expect(JSON.parse(some.stdout).annotations).toEqual([{ ...found, page: 1 }])
+    const none = await chat([report, 'Hi', '--page', '4'])
+    expect(none.stderr).toContain(`${report}: messages[0].content[0].file.pages names page 4, but the document has 3`)
+    expect((await chat([SHAPES, 'Hi', '--page', '1-2'])).stderr).toContain('--page takes one number')
   })
 
   test('an error in the middle of a reply is one line', async () => {

@@ -23,6 +23,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeBitmap } from './support/bitmap.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
+import { makePdf } from './support/pdf.ts'
 import { KEY, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 import { makeTiff } from './support/tiff.ts'
@@ -282,6 +283,23 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
       const { content } = await call(tool, args)
       expect(content.at(-1)!.text).toBe('pages.tif has 2 pages, of which only the first is looked at')
     }
+  })
+
+  test('looks at a PDF, at all its pages or at one', async () => {
+    await writeFile(join(root, 'report.pdf'), makePdf([{}, {}]))
+    const shown = async (tool: string, args: object) => (await call(tool, args)).content.at(-1)!.text
+    for (const [tool, args] of [
+      ['look', { question: 'What is it?', media: ['report.pdf'] }],
+      ['read', { image: 'report.pdf' }],
+      ['decide', { media: ['report.pdf'], questions: [{ question: 'Is it signed?' }] }],
+    ] as const) {
+      const { content, isError } = await call(tool, args)
+      expect([tool, isError ?? false, content.length]).toEqual([tool, false, 1])
+      expect(await shown(tool, { ...args, page: 3 })).toContain('names page 3, but the document has 2')
+    }
+    expect(await shown('detect', { image: 'report.pdf' })).toBe('report.pdf is not a picture or a video')
+    const { structuredContent } = await call('list', { kind: 'document' })
+    expect(structuredContent).toMatchObject({ files: [{ path: 'report.pdf', kind: 'document' }] })
   })
 
   test('looks at the page that is named', async () => {

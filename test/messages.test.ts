@@ -561,9 +561,9 @@ describe('errors', () => {
     ['an unknown block', { messages: [user([{ type: 'video' } as never])] }, /messages\[0\]\.content\[0\]\.type/],
     ['a reply to continue', { messages: [user('Hi'), { role: 'assistant', content: 'Yes' }] }, /messages\[1\]\.role/],
     [
-      'a PDF',
-      { messages: [user([{ type: 'document', source: { type: 'url', url: 'http://a/b.pdf' } }])] },
-      /plain text/,
+      'a document without a source that is known',
+      { messages: [user([{ type: 'document', source: { type: 'content', content: 'Hi' } }])] },
+      /messages\[0\]\.content\[0\]\.source\.type/,
     ],
     ['a tool without a schema', { tools: [{ name: 'a' }] }, /tools\[0\]\.input_schema/],
     ['a tool twice', { tools: [clock, clock] }, /tools\[1\]\.name/],

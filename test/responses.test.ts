@@ -451,8 +451,8 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ],
   ['an unknown file', { input: [image({ file_id: 'file-x' })] }, 'input[0].content[0].file_id', null, /No such File/],
   [
-    'a document',
-    { input: [{ role: 'user', content: [{ type: 'input_file', file_url: 'https://a.example/b.pdf' }] }] },
+    'a file of another kind',
+    { input: [{ role: 'user', content: [{ type: 'input_file', file_url: 'https://a.example/b.docx' }] }] },
     'input[0].content[0].file_url',
     null,
     /expected a PNG/,

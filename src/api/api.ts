@@ -35,6 +35,7 @@ import { addBatches, type BatchesApiOptions } from './openai/batches.ts'
 import { addFiles } from './openai/files.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
+import { addDocumentPages, type DocumentPagesOptions } from './pages/document-pages.ts'
 import { addStudioFetch, type StudioFetchOptions } from './pages/fetch.ts'
 import type { PageFiles } from './pages/page-files.ts'
 import { addReference } from './pages/reference.ts'
@@ -52,7 +53,7 @@ export interface ApiOptions
     BatchesApiOptions,
     Pick<WatchesApiOptions, 'watches' | 'watchRunner' | 'cameras'>,
     LingeringOptions,
-    Pick<StudioFetchOptions, 'media'>,
+    Pick<StudioFetchOptions & DocumentPagesOptions, 'media'>,
     Pick<ModelCatalogueOptions, 'machine'> {
   readonly pulls: ModelPulls
   readonly status: ServerStatus
@@ -151,6 +152,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   if (options.studio) {
     addStudio(app, options.studio)
     addStudioFetch(app, serving)
+    addDocumentPages(app, serving)
   }
   if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)

@@ -6,7 +6,7 @@ import type { MediaKind } from '../media/media-type.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
 import { faultOf } from './asking/inputs.ts'
 import { type Medium, openMedium, picturesIn, readStandardInput } from './asking/media.ts'
-import { readNumber, readPage } from './asking/numbers.ts'
+import { type PageWish, readNumber, readPage } from './asking/numbers.ts'
 import { annotationsIn, type ReplyAnnotation } from './asking/reply-annotations.ts'
 import { endWithUser, print } from './asking/screen.ts'
 import { readTarget } from './asking/targets.ts'
@@ -24,8 +24,8 @@ const FORMATS = { points: 'point', boxes: 'box', polygons: 'polygon', clips: 'cl
 export const chat: Command = {
   help: `Usage: lookout chat [MODEL] [FILE | FOLDER | -]... [QUESTION] [options]
 
-Asks a model, and prints the reply as it comes. Files are pictures, videos and sounds; all of them belong to one question.
-Each picture in a folder is asked about by itself. - reads standard input: a picture, video or sound, or text that is
+Asks a model, and prints the reply as it comes. Files are pictures, PDFs, videos and sounds; all of them belong to one question.
+Each picture in a folder is asked about by itself. - reads standard input: a picture, PDF, video or sound, or text that is
 put behind the question. Without a model, the first one answers. Without a question, on a terminal, you can ask many.
 
   -o, --output     draw what the reply names on the picture: a file (.png, .jpg, .webp), or a folder for several
@@ -34,7 +34,7 @@ put behind the question. Without a model, the first one answers. Without a quest
   --system         instructions for the model
   --effort         how much to think: ${EFFORTS.join(', ')}
   --hide-thoughts  keep thoughts off the terminal
-  --page           which page of a TIFF, or frame of an animated picture, from 1
+  --page           which page of a PDF or TIFF, or frame of an animated picture, from 1; of a PDF, all by default, or 1-3
   --audio          also listen to the sound of videos
   --max-tokens     most tokens of the reply
   --temperature    0 to 2 [0]
@@ -138,7 +138,7 @@ async function ask(args: readonly string[]): Promise<void> {
   if (failures > 0) throw new ConfigError(`${failures} of ${questions.length} pictures could not be asked about`)
 }
 
-async function collect(words: readonly string[], text: string | null, page: number | null) {
+async function collect(words: readonly string[], text: string | null, page: PageWish) {
   const folders = []
   for (const word of words) if (word !== '-' && (await stat(word)).isDirectory()) folders.push(word)
   const piped = words.includes('-') ? await readStandardInput(page) : null
@@ -173,6 +173,7 @@ function defaultQuestion(media: readonly MediaKind[]): string {
     throw new ConfigError('expected a question, as in: lookout chat picture.jpg "What is in this image?"')
   }
   if (kinds.size > 1) throw new ConfigError('expected a question about these files')
+  if (kinds.has('document')) return media.length === 1 ? 'What is in this document?' : 'What is in these documents?'
   if (kinds.has('image')) return media.length === 1 ? 'What is in this image?' : 'What is in these images?'
   return kinds.has('video') ? 'What happens in this video?' : 'What is said?'
 }

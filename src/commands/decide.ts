@@ -12,7 +12,7 @@ import {
 } from './asking/connection.ts'
 import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
 import { type Medium, openMedium, readStandardInput, sendMedia } from './asking/media.ts'
-import { readPage } from './asking/numbers.ts'
+import { type PageWish, readPage } from './asking/numbers.ts'
 import { endWithUser, print } from './asking/screen.ts'
 import { readTarget, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -41,7 +41,7 @@ One QUESTION in words is answered with yes or no.
   -o, --output     a .json or .csv file for the results, instead of printing them
   --format         table, json or csv [table, or what the name of the output says]
   --json           the same as --format json
-  --page           which page of a TIFF, or frame of an animated picture, from 1
+  --page           which page of a PDF or TIFF, or frame of an animated picture, from 1; of a PDF, all by default, or 1-3
   --sort           the files in order of the first answer: the likeliest, or the highest score, first
 ${WAIT_HELP}
 ${CONNECTION_HELP}
@@ -114,7 +114,7 @@ async function questionsIn(files: readonly string[], text: string | null): Promi
   return { questions: [{ type: 'predicate', instructions: text }], placeOf: () => null }
 }
 
-async function collect(words: readonly string[], page: number | null): Promise<Inputs<Medium | string>> {
+async function collect(words: readonly string[], page: PageWish): Promise<Inputs<Medium | string>> {
   const collected = await collectInputs<Medium | string>(words, {
     file: (path) => openMedium(path, page),
     piped: async () => {

@@ -16,7 +16,7 @@ import {
 } from './asking/connection.ts'
 import { askEach, collectInputs, type Input, type Inputs } from './asking/inputs.ts'
 import { isPicture, openPicture, type Picture, readStandardInput, sendMedia } from './asking/media.ts'
-import { readNumber, readPage } from './asking/numbers.ts'
+import { type PageWish, readNumber, readPage } from './asking/numbers.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
 import { keepOriginals, planDrawings, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
@@ -234,7 +234,7 @@ function sortTargets(
   return { format, isPoints, isRated, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
 }
 
-async function collect(words: readonly string[], page: number | null): Promise<Inputs<Picture>> {
+async function collect(words: readonly string[], page: PageWish): Promise<Inputs<Picture>> {
   const { inputs, isSingle } = await collectInputs(words, {
     file: (path) => openPicture(path, page),
     piped: async () => {

@@ -212,7 +212,8 @@ export function checkMedia(messages: readonly PlacedMessage[], model: ServedMode
   }
 }
 
-function checkMediaCount(messages: readonly PlacedMessage[], param: Param | null): void {
+/** @throws ApiError 400 for more media than a request may have. */
+export function checkMediaCount(messages: readonly PlacedMessage[], param: Param | null): void {
   const media = mediaIn(messages).map(({ part }) => part)
   const audio = media.filter((part) => modalityOf(part) === 'audio').length
   const visual = sumOf(media, mediaCount) - audio

@@ -6,6 +6,7 @@ import { checkChat, checkFocusAlone, holdsTools } from './capability-checks.ts'
 import { readControls } from './controls.ts'
 import { boundFocusTool, FOCUS_PARAM, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
 import { framesPerVideo, loadMedia, loadPicture } from './prompt/media-parts.ts'
+import { withPages } from './prompt/pages.ts'
 import { buildPrompt, type PromptSource } from './prompt/prompt.ts'
 import { effortOf } from './prompt/thinking.ts'
 import { type AskedTokens, MeasuredPrompt } from './prompt/token-budget.ts'
@@ -94,8 +95,9 @@ export async function measureChat(request: ChatRequest, call: Call): Promise<Cha
 /** Checks a chat and loads its media. Disposes of the originals unless the focus tool may look at them again. */
 async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> {
   const { model, held } = call
-  const placed = placeMessages(request.messages, 'messages')
-  checkChat(request, placed, model)
+  const given = placeMessages(request.messages, 'messages')
+  checkChat(request, given, model)
+  const placed = await withPages(given, call)
   const { messages, format, formatParam, thoughtBudget, focus } = readControls(request, placed, model)
   if (focus !== null) checkFocusAlone(request, focus)
 

@@ -19,7 +19,17 @@ const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
 /** A media source that loads only images, with the given function. */
 function imageSource(load: MediaRequest['image']): MediaSource {
   const unwanted = () => Promise.reject(new Error('Not expected in this test'))
-  return { open: () => ({ image: load, cuts: unwanted, video: unwanted, audio: unwanted, [Symbol.dispose]() {} }) }
+  return {
+    open: () => ({
+      image: load,
+      pages: unwanted,
+      page: unwanted,
+      cuts: unwanted,
+      video: unwanted,
+      audio: unwanted,
+      [Symbol.dispose]() {},
+    }),
+  }
 }
 
 const noMedia = imageSource(async () => ({ image, original: image }))

@@ -5,6 +5,7 @@ import { DecisionRun, type Reading } from './decision-run.ts'
 import type { Answer, DecisionReply } from './decisions/decision-reply.ts'
 import { wordingOf } from './decisions/wording.ts'
 import { framesPerVideo, loadMedia } from './prompt/media-parts.ts'
+import { withPages } from './prompt/pages.ts'
 import { type DecisionRequest, isFind } from './request/decision-request.ts'
 
 const FIND_KINDS = ['box', 'point', 'clip'] as const
@@ -22,12 +23,17 @@ export async function decide(request: DecisionRequest, call: Call): Promise<Deci
     const placed = { message, param: question.param, places: content.map(({ param }) => param) }
     return [{ question, index, placed, replies }]
   })
-  const asked = readings.map(({ placed }) => placed)
-  checkDecisions(request, asked, model)
-  const messages = [...request.input, ...asked]
+  checkDecisions(
+    request,
+    readings.map(({ placed }) => placed),
+    model,
+  )
+  const messages = await withPages([...request.input, ...readings.map(({ placed }) => placed)], call)
+  const input = messages.slice(0, request.input.length)
+  const shown = readings.map((reading, index) => ({ ...reading, placed: messages[input.length + index]! }))
   const media = await loadMedia(messages, { ...call, withSound: false, maxFrames: framesPerVideo(messages) })
   call.held.dispose()
-  const run = new DecisionRun(request, media, call)
+  const run = new DecisionRun({ ...request, input }, media, call)
   const answers: Answer[] = []
   const found = FIND_KINDS.flatMap((kind) => {
     const questions = request.questions.flatMap((question, index) =>
@@ -35,7 +41,7 @@ export async function decide(request: DecisionRequest, call: Call): Promise<Deci
     )
     return questions.length === 0 ? [] : [run.find(kind, questions, answers)]
   })
-  const usages = await Promise.all([...(readings.length === 0 ? [] : [run.read(readings, answers)]), ...found])
+  const usages = await Promise.all([...(readings.length === 0 ? [] : [run.read(shown, answers)]), ...found])
   const failed = answers.filter((answer) => answer.type === 'none' && answer.error !== null)
   if (failed.length === answers.length) throw (failed[0] as Extract<Answer, { type: 'none' }>).error
   return {

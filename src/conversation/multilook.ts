@@ -5,9 +5,10 @@ import { getOrMake } from '../lib/get-or-make.ts'
 import { nameOf } from '../lib/param.ts'
 import { sumOf } from '../lib/sum.ts'
 import { branchOf, type Call } from './call.ts'
-import { checkMedia, checkMultilook } from './capability-checks.ts'
+import { checkMedia, checkMediaCount, checkMultilook } from './capability-checks.ts'
 import { readControls } from './controls.ts'
 import { framesPerVideo, loadMedia, loadMediaGroups } from './prompt/media-parts.ts'
+import { withPages } from './prompt/pages.ts'
 import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt/prompt.ts'
 import { effortOf } from './prompt/thinking.ts'
 import { contextExceeded, MeasuredPrompt } from './prompt/token-budget.ts'
@@ -81,10 +82,25 @@ function usageOf(prompts: readonly PromptUsage[], sharedTokens: number): Multilo
 /** Checks the call, loads its media, and makes the branches of every prompt: one for each view. Prompts with errors fail. */
 async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
   const { model, style, signal, dropped } = call
-  const placed = placeMessages(request.context, 'context')
+  const given = placeMessages(request.context, 'context')
   const prompts = request.prompts.map((content, index) => new PromptRun(content, index))
-  const asked = prompts.map((prompt) => prompt.placed)
-  checkMultilook(request, placed, asked, model)
+  checkMultilook(
+    request,
+    given,
+    prompts.map((prompt) => prompt.placed),
+    model,
+  )
+  const placed = await withPages(given, call)
+  for (const prompt of prompts) {
+    await prompt.attempt(async () => {
+      checkMedia([prompt.placed], model)
+      const [shown] = await withPages([prompt.placed], call)
+      prompt.placed = shown!
+    })
+  }
+  const supported = prompts.filter((prompt) => !prompt.failed)
+  const asked = supported.map((prompt) => prompt.placed)
+  checkMediaCount([...placed, ...asked], null)
   const { messages, format, formatParam, focus, thoughtBudget } = readControls(request, placed, model)
   if (focus !== null) throw invalidRequest('Multilook does not support the focus tool', focus)
 
@@ -107,10 +123,10 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
     const key = choices !== undefined ? NAMED : shown === null ? null : Math.min(shown, contextAssets)
     return getOrMake(contexts, key, () => promptOf(messages.slice(0, -1)))
   }
-  for (const prompt of prompts) await prompt.attempt(() => checkMedia([prompt.placed], model))
-  const supported = prompts.filter((prompt) => !prompt.failed)
-  const groups = supported.map((prompt) => [prompt.placed])
-  const outcomes = await loadMediaGroups(groups, options)
+  const outcomes = await loadMediaGroups(
+    asked.map((prompt) => [prompt]),
+    options,
+  )
   /** The prompts' views, each with the whole conversation. */
   const views = supported.map((prompt) => annotations.viewsOf([...messages, prompt.placed]))
   checkCompletions(sumOf(views, ({ length }) => (length === 1 ? 0 : length)) * request.n, formatParam)

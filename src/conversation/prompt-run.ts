@@ -11,7 +11,8 @@ import type { MultilookRequest } from './request/multilook-request.ts'
 
 /** A prompt of a multilook, which collects its completions or its error. */
 export class PromptRun {
-  readonly placed: PlacedMessage
+  /** Its documents are replaced by their pages before anything else is done with it. */
+  placed: PlacedMessage
   /** Its index among the prompts of the request. */
   readonly index: number
   /** More than one if the model is asked about one picture at a time. */

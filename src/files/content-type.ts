@@ -22,6 +22,7 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'audio/x-pn-wav': 'audio/wav',
   'audio/mpeg3': 'audio/mpeg',
   'audio/x-mpeg': 'audio/mpeg',
+  'application/x-pdf': 'application/pdf',
   'audio/webm': 'video/webm',
   'audio/mp4': 'video/mp4',
   'video/x-m4v': 'video/mp4',

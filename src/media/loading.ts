@@ -45,6 +45,7 @@ export const MOST_FETCHED_BYTES: Readonly<Record<MediaKind, number>> = {
   image: MAX_IMAGE_BYTES,
   video: MAX_FILE_BYTES,
   audio: MAX_FILE_BYTES,
+  document: MAX_FILE_BYTES,
 }
 
 /** The parts that all requests share. */
@@ -89,6 +90,8 @@ export class Loading implements MediaRequest {
   readonly #signal: AbortSignal
   readonly #files = new Map<string, Promise<SpooledFile>>()
   readonly #results = new Map<string, Promise<DecodeResult>>()
+  /** Of the bytes of a document, which is found once for each of its pages. */
+  readonly #digests = new WeakMap<Uint8Array, Promise<string>>()
   /** Size of the results. */
   #bytes = 0
   #isFull = false
@@ -108,6 +111,22 @@ export class Loading implements MediaRequest {
     using found = await this.#find(input, 'image')
     const options = { target, region }
     return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)
+  }
+
+  async pages(input: MediaInput): Promise<number> {
+    using found = await this.#find(input, 'document')
+    return (await this.#decode({ type: 'document', data: found.data }, {}, found, input)).pages
+  }
+
+  async page(
+    input: MediaInput,
+    page: number,
+    target: ImageTarget,
+    region: GridRegion | null = null,
+  ): Promise<DecodedImage> {
+    using found = await this.#find(input, 'document')
+    const options = { page, target, region }
+    return await this.#decode({ type: 'page', data: found.data, ...options }, options, found, input)
   }
 
   async cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage> {
@@ -148,9 +167,9 @@ export class Loading implements MediaRequest {
     if (located.type !== 'bytes') return this.#spooled(located, kind, param, signal)
     const { bytes } = located
     checkType(bytes, kind, false, param)
-    const digest = Buffer.from(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>))
+    const digest = await getOrMake(this.#digests, bytes, () => digestOf(bytes))
     signal.throwIfAborted()
-    return { data: bytes, head: bytes, digest: digest.toString('base64'), use: () => null, [Symbol.dispose]() {} }
+    return { data: bytes, head: bytes, digest, use: () => null, [Symbol.dispose]() {} }
   }
 
   async #spooled(address: Address, kind: MediaKind, param: string, signal: AbortSignal): Promise<Found> {
@@ -236,7 +255,8 @@ export class Loading implements MediaRequest {
     signal: AbortSignal,
   ): Promise<DecodeResults[Task['type']]> {
     const input = { organisation: this.#organisation, param, signal }
-    return this.#parts.measure('decode', task.type, () => this.#parts.decoders.decode(task, input))
+    const kind = task.type === 'page' ? 'document' : task.type
+    return this.#parts.measure('decode', kind, () => this.#parts.decoders.decode(task, input))
   }
 
   #tooMuch(param: string): ApiError {
@@ -246,6 +266,10 @@ export class Loading implements MediaRequest {
       param,
     )
   }
+}
+
+async function digestOf(bytes: Uint8Array): Promise<string> {
+  return Buffer.from(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>)).toString('base64')
 }
 
 /** @throws ApiError 400 that names the detected type, unless it belongs to the kind. */

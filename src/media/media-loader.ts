@@ -90,8 +90,8 @@ export class MediaLoader {
       files: options.files ?? null,
       decoded: new LRUCache({
         maxSize: CACHE_BYTES,
-        // The cache takes no entry of size 0, which audio without samples would have.
-        sizeCalculation: (result) => Math.max(1, decodedBytes(result)),
+        // The key of an entry takes memory too: audio without samples and the number of a document's pages have none.
+        sizeCalculation: (result) => Math.max(256, decodedBytes(result)),
       }),
       decodedLimit: options.decodedBytes ?? DECODED_BYTES,
     }

@@ -33,6 +33,10 @@ export interface MediaRequest extends Disposable {
    * @param region the part of the upright original to return; all of it by default.
    */
   image(input: MediaInput, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
+  /** How many pages a document has. */
+  pages(input: MediaInput): Promise<number>
+  /** A page of a document, as an image. @param page counted from 1. */
+  page(input: MediaInput, page: number, target: ImageTarget, region?: GridRegion): Promise<DecodedImage>
   /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */
   cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>

@@ -2,14 +2,22 @@
 type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
 export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac' | 'audio/x-w64'
-export type MediaType = ImageType | VideoType | AudioType
-export type MediaKind = 'image' | 'video' | 'audio'
+type DocumentType = 'application/pdf'
+export type MediaType = ImageType | VideoType | AudioType | DocumentType
+/** A document is pages, each of which becomes an image. */
+export type MediaKind = 'image' | 'video' | 'audio' | 'document'
 
 /** All types that can be uploaded. QuickTime videos are accepted by upload only. */
 export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
   image: ['image/png', 'image/jpeg', 'image/webp', 'image/bmp', 'image/avif'],
   video: ['video/mp4', 'video/webm', 'video/quicktime'],
   audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/x-w64'],
+  document: ['application/pdf'],
+}
+
+export function kindOfType(type: string): MediaKind | null {
+  const kinds = Object.entries(MEDIA_TYPES) as [MediaKind, readonly string[]][]
+  return kinds.find(([, types]) => types.includes(type))?.[0] ?? null
 }
 
 /** Number of bytes at the start of a file that determine its type. */
@@ -145,7 +153,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   'image/vnd.adobe.photoshop': CONVERT,
   'image/jxl': CONVERT,
   'image/jp2': CONVERT,
-  'application/pdf': 'send its pages as images',
+  'application/pdf': 'a PDF is a document, whose pages become images: send it in a file part or a document block',
   'audio/ogg': 'convert it to WAV, MP3 or FLAC',
   'audio/mp4': 'convert it to WAV, MP3 or FLAC',
   'audio/aac': 'convert it to WAV, MP3 or FLAC',

@@ -15,6 +15,7 @@ import {
   type StudioPage,
   violationsOf,
 } from '../support/browser.ts'
+import { makePdf } from '../support/pdf.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -53,6 +54,19 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     page.getByLabel('Files', { exact: true }).setInputFiles(files)
   const position = async (page: Page) =>
     Number(await page.getByRole('slider', { name: 'Position' }).getAttribute('aria-valuenow'))
+
+  test('a PDF becomes a picture for each of its pages', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const square = { box: [0, 0, 600, 600], content: '0.86 0.15 0.15 rg 60 400 120 120 re f' } as const
+    const chosen = (name: string, buffer: Buffer) => choose(page, [{ name, mimeType: 'application/pdf', buffer }])
+    await chosen('report.pdf', makePdf([square, {}]))
+    await expect.poll(() => names(page)).toEqual(['report.pdf, page 1', 'report.pdf, page 2'])
+    expect(errors).toEqual([])
+    await chosen('broken.pdf', Buffer.from('%PDF-1.7'))
+    await page.getByText('broken.pdf: The document is damaged or no PDF').waitFor()
+    expect(await names(page)).toHaveLength(2)
+  })
 
   test('clips of a video lie on a timeline where the reply says, and lead there', async () => {
     studio = await openStudio(server.url)

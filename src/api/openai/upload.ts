@@ -15,7 +15,7 @@ import {
 } from '../../files/files.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { collectYoungGarbage } from '../../lib/guarded/memory.ts'
-import { HEAD_BYTES, type MediaType, mediaType } from '../../media/media-type.ts'
+import { HEAD_BYTES, kindOfType, type MediaType, mediaType } from '../../media/media-type.ts'
 import type { Draft } from '../../storage/blob-store.ts'
 
 /** Maximum bytes of a form besides its file. */
@@ -237,6 +237,9 @@ function typeFor(purpose: Purpose, media: MediaType | ApiError): NewFile['conten
     throw invalidRequest(`The input of a batch must be JSON Lines, and this file is '${media}'`, 'file')
   }
   if (media instanceof ApiError) throw media
+  if (purpose === 'vision' && kindOfType(media) === 'document') {
+    throw invalidRequest(`A file of type '${media}' is uploaded with the purpose 'user_data'`, 'purpose')
+  }
   return media
 }
 

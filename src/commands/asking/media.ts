@@ -6,7 +6,8 @@ import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { pictureSize } from '../../drawing/draw.ts'
-import { HEAD_BYTES, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import type { PageWish } from './numbers.ts'
 import { pageOf } from './pages.ts'
 import { note } from './screen.ts'
 
@@ -17,6 +18,8 @@ export interface Medium {
   readonly kind: MediaKind
   readonly type: MediaType
   readonly size: { readonly width: number; readonly height: number } | null
+  /** Of a document; absent for all of them. */
+  readonly pages?: string
   readonly byteLength: number
   bytes(): Promise<Uint8Array>
   blob(): Promise<Blob>
@@ -31,7 +34,7 @@ export interface Picture extends Medium {
 export class MediaError extends ConfigError {}
 
 const TAKEN =
-  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
 export const STDIN_NAME = 'standard input'
 
 /** What a medium is read from. */
@@ -46,8 +49,8 @@ export interface MediaFile {
 }
 
 interface Reading {
-  /** Of a picture, from 1; null for the first one, with a note where there are more. */
-  readonly page?: number | null
+  /** Null for the first one of a picture, with a note where there are more, and for all of a document. */
+  readonly page?: PageWish
   /** False where a picture of this size is not to be read into memory. */
   readonly takesPictures?: boolean
   /** Told how many pages a picture has of which only the first is looked at; by default, the user is. */
@@ -55,7 +58,7 @@ interface Reading {
 }
 
 /** @throws MediaError */
-export function openMedium(path: string, page: number | null = null): Promise<Medium> {
+export function openMedium(path: string, page: PageWish = null): Promise<Medium> {
   const file: MediaFile = {
     name: path,
     head: () => readHead(path),
@@ -79,12 +82,14 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
     return pictureOf(name, await file.whole(), reading)
   }
-  if (page !== null) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
+  const isPaged = kind === 'document'
+  if (page !== null && !isPaged) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
   return {
     name,
     kind,
     type,
     size: null,
+    ...(page === null ? {} : { pages: String(page) }),
     byteLength: await file.size(),
     bytes: () => file.whole(),
     blob: () => file.blob(type),
@@ -92,7 +97,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
 }
 
 /** @throws MediaError for what is not a picture. */
-export async function openPicture(path: string, page: number | null = null): Promise<Picture> {
+export async function openPicture(path: string, page: PageWish = null): Promise<Picture> {
   const medium = await openMedium(path, page)
   if (isPicture(medium)) return medium
   throw new MediaError(`${path} is ${medium.type}, not a picture`)
@@ -103,7 +108,7 @@ export function isPicture(medium: Medium): medium is Picture {
 }
 
 /** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
-export async function readStandardInput(page: number | null = null): Promise<Medium | string> {
+export async function readStandardInput(page: PageWish = null): Promise<Medium | string> {
   const bytes = await buffer(process.stdin)
   const head = bytes.subarray(0, HEAD_BYTES)
   if (mediaType(head) !== null || typeName(head).startsWith('image/')) {
@@ -128,6 +133,7 @@ const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|webm|mov)$/i,
   audio: /\.(wav|mp3|flac)$/i,
+  document: /\.pdf$/i,
 }
 
 /** What a file is by its name alone; null for what is no medium. */
@@ -184,20 +190,35 @@ export async function sendMedia(
     if (type !== 'video/quicktime' && inline + byteLength <= MOST_INLINE_BYTES) {
       inline += byteLength
       const url = `data:${type};base64,${Buffer.from(await medium.bytes()).toString('base64')}`
-      sent.push({ url, part: kind === 'audio' ? soundPart(url, type) : urlPart(kind, url) })
+      sent.push({ url, part: inlinePart(medium, url) })
       continue
     }
     const id = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
       throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
     })
     uploads.defer(() => client.deleteFile(id).catch(() => {}))
-    const part = { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: id } }
+    const part =
+      kind === 'document'
+        ? { type: 'file', file: { file_id: id, ...pagesOf(medium) } }
+        : { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: id } }
     sent.push({ url: `${client.url}/v1/files/${id}/content`, part })
   }
   return sent
 }
 
-export function urlPart(kind: 'image' | 'video', url: string): object {
+function inlinePart(medium: Medium, url: string): object {
+  const { kind, type, name } = medium
+  if (kind === 'document')
+    return { type: 'file', file: { filename: basename(name), file_data: url, ...pagesOf(medium) } }
+  return kind === 'audio' ? soundPart(url, type) : urlPart(kind, url)
+}
+
+function pagesOf({ pages }: Medium): { readonly pages?: string } {
+  return pages === undefined ? {} : { pages }
+}
+
+export function urlPart(kind: 'image' | 'video' | 'document', url: string): object {
+  if (kind === 'document') return { type: 'file', file: { file_data: url } }
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
@@ -223,6 +244,7 @@ function aboutMedium(name: string, { message }: ServerError): MediaError {
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */
 async function pictureOf(name: string, given: Buffer, { page = null, onPages }: Reading): Promise<Picture> {
+  if (typeof page === 'string') throw new MediaError(`${name} is a picture, of which --page takes one number`)
   const found = typeName(given.subarray(0, HEAD_BYTES))
   if (given.length === 0) throw new MediaError(`${name} is empty`)
   if (!found.startsWith('image/')) {
@@ -276,5 +298,5 @@ function unreadable(path: string, error: unknown): MediaError {
 }
 
 function kindOf(type: MediaType | null): MediaKind | null {
-  return type === null ? null : (type.slice(0, type.indexOf('/')) as MediaKind)
+  return type === null ? null : kindOfType(type)
 }

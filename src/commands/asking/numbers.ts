@@ -12,7 +12,11 @@ export function readNumber(
   throw new ConfigError(`${option}: expected a ${whole ? 'whole ' : ''}number from ${min} to ${max}, not '${text}'`)
 }
 
-/** The page of a picture that is asked for. @throws ConfigError */
-export function readPage(text: string | undefined): number | null {
+/** Which page of a picture or document is asked about, from 1; pages of a document, as `1-3`; null where none is named. */
+export type PageWish = number | string | null
+
+/** @throws ConfigError */
+export function readPage(text: string | undefined): PageWish {
+  if (text !== undefined && /^\d+ *[-,][\d ,-]*$/.test(text)) return text
   return readNumber(text, '--page', { min: 1, max: 1_000_000, whole: true }) ?? null
 }

@@ -2,6 +2,7 @@ import type { Mark } from '../../drawing/mark.ts'
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
 import { MarkupError, parseMarkup } from '../../grounding/markup-parser.ts'
 import { gridToPixels } from '../../media/coordinates.ts'
+import { pagesIn } from '../../media/page-selection.ts'
 import { isPicture, type Medium } from './media.ts'
 
 /** One annotation of a reply, as `--json` prints it. */
@@ -9,6 +10,8 @@ export interface ReplyAnnotation {
   readonly kind: 'point' | 'box' | 'polygon' | 'clip'
   readonly mention: string
   readonly file: string | null
+  /** Of a PDF, from 1. */
+  readonly page?: number
   /** [x, y] in pixels of the upright picture. */
   readonly points?: readonly (readonly [number, number])[]
   /** [x, y] on the 0..1000 grid, for a frame of a video. */
@@ -71,9 +74,29 @@ function withoutUndefined<Of extends object>(fields: Of): Of {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== '')) as Of
 }
 
+/** More than any request may have. */
+const MOST_PAGES = 100_000
+
+/** How many pages a document has is known to the server alone, so what follows one cannot be told from its pages. */
+function assetOf(
+  asset: number | undefined,
+  media: readonly Medium[],
+): { readonly medium: Medium | undefined; readonly page: number | null } {
+  const first = media.findIndex(({ kind }) => kind === 'document')
+  if (first === -1) return { medium: asset === undefined ? media.at(-1) : media[asset], page: null }
+  // Without a number, there was one image alone.
+  const place = asset ?? (media.length === 1 ? 0 : media.length)
+  if (place < first) return { medium: media[place], page: null }
+  const document = media[first]!
+  if (first < media.length - 1) return { medium: undefined, page: null }
+  let left = place - first
+  for (const page of pagesIn(document.pages ?? null, MOST_PAGES)) if (left-- === 0) return { medium: document, page }
+  return { medium: document, page: null }
+}
+
 function describe(item: Leaf | Clip, media: readonly Medium[]): ReplyAnnotation {
-  const medium = item.assetIdx === undefined ? media.at(-1) : media[item.assetIdx]
-  const common = { mention: item.mention ?? '', file: medium?.name ?? null }
+  const { medium, page } = assetOf(item.assetIdx, media)
+  const common = { mention: item.mention ?? '', file: medium?.name ?? null, ...(page === null ? {} : { page }) }
   if (item.kind === 'clip') {
     return { kind: 'clip', ...common, start: item.start, ...(item.end === undefined ? {} : { end: item.end }) }
   }

@@ -19,7 +19,8 @@ export interface SortedWords {
   readonly text: string | null
 }
 
-const MEDIA_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|ogg|m4a)$/i
+const MEDIA_NAME =
+  /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|pdf|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|ogg|m4a)$/i
 
 /**
  * Tells apart what stands behind `chat` or `detect`: what exists as a file is media, a first word that names a model is

@@ -16,7 +16,7 @@ const MOST_PICTURE_BYTES = 50 * 2 ** 20
 /** What an agent names: a file of this machine, or an address that the server fetches. */
 export type Source =
   | { readonly type: 'medium'; readonly medium: Medium }
-  | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' }
+  | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' | 'document' }
 
 /** What opens files. */
 export interface Holder {
@@ -91,8 +91,8 @@ export class AllowedMedia {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       if (page !== null) throw new MediaError('page needs a file: a picture at an address is not fetched here')
-      const { pathname } = new URL(named)
-      return { type: 'address', url: named, kind: kindOfName(pathname) === 'video' ? 'video' : 'image' }
+      const kind = kindOfName(new URL(named).pathname)
+      return { type: 'address', url: named, kind: kind === 'video' || kind === 'document' ? kind : 'image' }
     }
     const file = held.use(await this.#file(named))
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)

@@ -26,17 +26,19 @@ const media = z
   .array(file)
   .min(1)
   .max(MOST_MEDIA)
-  .describe('Pictures (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP, SVG), videos (MP4, WebM, QuickTime) or sounds.')
+  .describe('Pictures (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP, SVG), PDFs, videos (MP4, WebM, QuickTime) or sounds.')
 const page = z
   .int()
   .min(1)
   .max(100_000)
   .optional()
-  .describe('Which page of a TIFF, or frame of an animation, from 1. The first by default. Only for a single file.')
+  .describe(
+    'Which page of a PDF or TIFF, or frame of an animation, from 1. By default the first; of a PDF, all. Only for a single file.',
+  )
 const text = z.string().min(1).max(20_000)
 const complete = z.boolean().describe('False if the reply was cut off.')
 
-const kind = z.enum(['image', 'video', 'audio'])
+const kind = z.enum(['image', 'video', 'audio', 'document'])
 const side = z
   .int()
   .nullable()

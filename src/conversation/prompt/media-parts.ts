@@ -163,8 +163,11 @@ export async function loadPicture(
   { target, region }: { readonly target: ImageLimits; readonly region: GridRegion },
   { media, param, signal }: { readonly media: MediaRequest; readonly param: Path; readonly signal: AbortSignal },
 ): Promise<RgbImage> {
-  const { reference } = referenceOf(part)
-  const load = (name: string) => media.image({ reference, param: name, signal }, target, region)
+  const { reference, page } = referenceOf(part)
+  const load = (name: string) => {
+    const input = { reference, param: name, signal }
+    return page === undefined ? media.image(input, target, region) : media.page(input, page, target, region)
+  }
   return (await byName(param, load)).image
 }
 
@@ -199,7 +202,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   const { media, model, signal, withSound, maxFrames } = options
   const { card } = model
   if (part.type === 'video_frames') return loadFrames(part, param, options)
-  const { reference, field } = referenceOf(part)
+  const { reference, field, page } = referenceOf(part)
   const modality = modalityOf(part)
   /** Loads the input through the media room, which knows inputs by name. */
   const ask = <Result>(load: (input: MediaInput) => Promise<Result>) => {
@@ -207,7 +210,9 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   }
   if (modality === 'image') {
     const target = targetFor(needed(card.image), detailOf(part))
-    const { image } = await ask((input) => media.image(input, target))
+    const { image } = await ask((input) =>
+      page === undefined ? media.image(input, target) : media.page(input, page, target),
+    )
     return { parts: [{ type: 'image', image }] }
   }
   try {
@@ -225,7 +230,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
 }
 
 /** Loads an input that the media room knows by name. Errors about the name get its path. */
-async function byName<Result>(path: Path, load: (name: string) => Promise<Result>): Promise<Result> {
+export async function byName<Result>(path: Path, load: (name: string) => Promise<Result>): Promise<Result> {
   try {
     return await load(nameOf(path)!)
   } catch (error) {
@@ -235,6 +240,7 @@ async function byName<Result>(path: Path, load: (name: string) => Promise<Result
 
 function detailOf(part: MediaContent): ImageDetail | undefined {
   if (part.type === 'image_url') return part.image_url.detail
+  if (part.type === 'file') return part.file.detail
   return part.type === 'image_file_id' ? part.image_file_id.detail : undefined
 }
 
@@ -291,10 +297,15 @@ function timeIn(timestamp: string, seconds: number): string {
   return timestamp.replaceAll('{seconds}', seconds.toFixed(1)).replaceAll('{mm:ss}', clock)
 }
 
-function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
+interface Referred {
   readonly reference: MediaReference
+  /** The field that holds it. */
   readonly field: string
-} {
+  /** The page of a document. */
+  readonly page?: number | undefined
+}
+
+export function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): Referred {
   switch (part.type) {
     case 'image_url':
       return { reference: referTo(part.image_url.url), field: 'url' }
@@ -310,6 +321,16 @@ function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
       return { reference: { type: 'file', id: part.video_file_id.file_id }, field: 'file_id' }
     case 'audio_file_id':
       return { reference: { type: 'file', id: part.audio_file_id.file_id }, field: 'file_id' }
+    case 'file': {
+      const { file, page } = part
+      if (typeof file.file_id === 'string')
+        return { reference: { type: 'file', id: file.file_id }, field: 'file_id', page }
+      if ((file.file_url ?? null) !== null) return { reference: referTo(file.file_url!), field: 'file_url', page }
+      const data = file.file_data!
+      // Others take an address here, for lack of a field for one.
+      const form = typeof data === 'string' && /^\s*https?:/i.test(data) ? 'url' : 'base64'
+      return { reference: referTo(data, form), field: 'file_data', page }
+    }
   }
 }
 

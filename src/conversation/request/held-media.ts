@@ -20,6 +20,7 @@ export function* urlsOf(messages: readonly Pick<Message, 'content'>[]): Generato
       else if (part.type === 'video_url') yield part.video_url.url
       else if (part.type === 'audio_url') yield part.audio_url.url
       else if (part.type === 'input_audio') yield part.input_audio.data
+      else if (part.type === 'file') yield part.file.file_data ?? part.file.file_url ?? ''
       else if (part.type === 'video_frames') for (const frame of part.video_frames.frames) yield frame.image_url.url
     }
   }

@@ -59,6 +59,21 @@ type FileId = { readonly file_id: string }
 
 type Detail = { readonly detail?: ImageDetail | undefined }
 
+/** A PDF. The model sees its pages: before anything else, a part for each of them takes its place. */
+export interface DocumentContent {
+  readonly type: 'file'
+  /** One of an uploaded file; base64, a data URL or a URL; and a URL. */
+  readonly file: {
+    readonly file_id?: string | null | undefined
+    readonly file_data?: MediaUrl | null | undefined
+    readonly file_url?: MediaUrl | null | undefined
+    /** Which pages, as `pagesIn` reads it; all by default. */
+    readonly pages?: string | null | undefined
+  } & Detail
+  /** Counted from 1, in a part that stands for one page; absent for the whole document. */
+  readonly page?: number
+}
+
 export type MediaContent =
   | { readonly type: 'image_url'; readonly image_url: Url & Detail }
   | { readonly type: 'image_file_id'; readonly image_file_id: FileId & Detail }
@@ -68,14 +83,15 @@ export type MediaContent =
   | { readonly type: 'input_audio'; readonly input_audio: { readonly data: MediaUrl; readonly format: string } }
   | { readonly type: 'audio_url'; readonly audio_url: Url }
   | { readonly type: 'audio_file_id'; readonly audio_file_id: FileId }
+  | DocumentContent
 
-/** A single image. */
-export type ImageContent = Extract<MediaContent, { type: 'image_url' | 'image_file_id' }>
+/** A single image, or a page. */
+export type ImageContent = Extract<MediaContent, { type: 'image_url' | 'image_file_id' | 'file' }>
 
 export type ContentPart = TextContent | MediaContent
 
 export function isImage(part: ContentPart): part is ImageContent {
-  return part.type === 'image_url' || part.type === 'image_file_id'
+  return part.type === 'image_url' || part.type === 'image_file_id' || part.type === 'file'
 }
 
 export type Modality = 'image' | 'video' | 'audio'
@@ -89,6 +105,7 @@ const MODALITY: Readonly<Record<MediaContent['type'], Modality>> = {
   input_audio: 'audio',
   audio_url: 'audio',
   audio_file_id: 'audio',
+  file: 'image',
 }
 
 export function modalityOf({ type }: MediaContent): Modality {

@@ -7,7 +7,13 @@ import { cannotStart, Decoder, PROGRAM } from './decoder.ts'
 import type { DecodeResults, DecodeTask } from './protocol.ts'
 
 /** The time that a decoder may work on a task before it is stopped. */
-const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
+const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = {
+  image: 20_000,
+  video: 60_000,
+  audio: 60_000,
+  document: 20_000,
+  page: 20_000,
+}
 /** Memory limit of one process: enough for 100 megapixels, or 8K video. */
 const MEMORY_BYTES = 2 * 2 ** 30
 /**

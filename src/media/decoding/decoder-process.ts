@@ -5,6 +5,7 @@ import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
 import type { decodeAudio } from './audio.ts'
 import { type ByteSource, fileSource, memorySource } from './byte-source.ts'
+import type { Pdfium, readDocument, renderPage } from './document.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
@@ -15,6 +16,7 @@ import {
   type DecoderMessage,
   type DecodeTask,
   FILES_FD,
+  LIBRARIES,
   PRELOADS,
   type SentData,
 } from './protocol.ts'
@@ -26,10 +28,11 @@ import type { decodeVideo } from './video.ts'
  *
  * Decoders are loaded on first use: most processes only ever decode images, and need no FFmpeg. A process that is to be
  * confined gives up its rights once it has loaded what its first task needs, before it parses the first byte. It can load
- * nothing after that, so one whose first task is not an image loads everything.
+ * nothing after that, so one whose first task is not an image loads what decodes images as well.
  */
 let images: typeof import('./image.ts') | null = null
 let ffmpegDecoders: FfmpegDecoders | null = null
+let documents: DocumentDecoders | null = null
 let isConfined = false
 /** Resolves the pending request for much memory. */
 let granted: (() => void) | null = null
@@ -48,9 +51,19 @@ interface FfmpegDecoders {
   readonly decodeAudio: typeof decodeAudio
 }
 
+interface DocumentDecoders {
+  readonly pdfium: Pdfium
+  readonly readDocument: typeof readDocument
+  readonly renderPage: typeof renderPage
+}
+
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
   if (task.type === 'image') return images!.decodeImage(task, grant)
+  if (task.type === 'document' || task.type === 'page') {
+    const { pdfium, readDocument, renderPage } = documents!
+    return task.type === 'page' ? renderPage(pdfium, task) : readDocument(pdfium, task)
+  }
   const { ffmpeg, decodeVideo, decodeAudio } = ffmpegDecoders!
   return task.type === 'video' ? decodeVideo(ffmpeg, task, grant) : decodeAudio(ffmpeg, task)
 }
@@ -61,7 +74,8 @@ class Unavailable extends Error {}
 /** Loads what the task needs, and confines the process if it is to be confined. */
 async function prepare(type: DecodeTask['type']): Promise<void> {
   const confines = isToBeConfined()
-  if (type !== 'image') ffmpegDecoders ??= await loadFfmpegDecoders(type)
+  if (type === 'video' || type === 'audio') ffmpegDecoders ??= await loadFfmpegDecoders(type)
+  if (LIBRARIES[type] === 'pdfium') documents ??= await loadDocuments()
   if (type === 'image' || confines) images ??= await loadImages()
   if (!confines || isConfined) return
   try {
@@ -77,6 +91,15 @@ async function loadImages(): Promise<typeof import('./image.ts')> {
     return await import('./image.ts')
   } catch (cause) {
     throw new Unavailable('The library that decodes images cannot be loaded', { cause })
+  }
+}
+
+async function loadDocuments(): Promise<DocumentDecoders> {
+  try {
+    const { loadPdfium, ...decoders } = await import('./document.ts')
+    return { pdfium: await loadPdfium(), ...decoders }
+  } catch (cause) {
+    throw new Unavailable('The library that decodes documents cannot be loaded', { cause })
   }
 }
 

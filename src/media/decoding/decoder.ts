@@ -14,6 +14,7 @@ import {
   type DecoderEvent,
   type DecoderMessage,
   type DecodeTask,
+  LIBRARIES,
   type MediaFile,
   PRELOADS,
   type SentData,
@@ -65,8 +66,8 @@ export class Decoder {
   #limit: Disposable | null = null
   #started = 0
   #idle: NodeJS.Timeout | undefined
-  /** Whether the process has confined itself to images. */
-  #isImagesOnly = false
+  /** The only library besides that for images which the process, confined by now, has loaded; null while it can load any. */
+  #library: (typeof LIBRARIES)[DecodeTask['type']] | null = null
   #isFresh = true
   #isEnding = false
   #hasExited = false
@@ -114,19 +115,19 @@ export class Decoder {
     return this.#job === null && !this.#isEnding
   }
 
-  /** A confined process cannot load FFmpeg any more if its first task was an image. */
+  /** A confined process has loaded what its first task needed, and what decodes images. */
   canDecode(type: DecodeTask['type']): boolean {
-    return type === 'image' || !this.#isImagesOnly
+    return type === 'image' || this.#library === null || this.#library === LIBRARIES[type]
   }
 
   run(job: DecodeJob, limitMs: number): void {
     clearTimeout(this.#idle)
-    if (this.#isFresh) this.#isImagesOnly = this.#isConfined && job.task.type === 'image'
+    if (this.#isFresh && this.#isConfined) this.#library = LIBRARIES[job.task.type]
     this.#isFresh = false
     this.#job = job
     this.#started = performance.now()
     this.#limit = limitWork(this.pid, limitMs, () => {
-      this.#fail(invalidRequest(`The ${job.task.type} takes too long to decode`, job.param))
+      this.#fail(invalidRequest(`${nounOf(job.task)} takes too long to decode`, job.param))
     })
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
     // The process could not start. Its `error` event is about to say so.
@@ -183,7 +184,7 @@ export class Decoder {
   #lose(job: DecodeJob): void {
     if (++job.losses < MOST_LOSSES) this.#owner.retry(job)
     else if (this.pid === undefined) job.reject(cannotStart(null))
-    else job.reject(invalidRequest(`The ${job.task.type} cannot be decoded`, job.param))
+    else job.reject(invalidRequest(`${nounOf(job.task)} cannot be decoded`, job.param))
   }
 
   /** Lets the process take much memory when it is its turn. Rejects if the job is aborted first. */
@@ -221,6 +222,10 @@ export class Decoder {
     job?.signal.removeEventListener('abort', this.#onAbort)
     return job
   }
+}
+
+function nounOf(task: DecodeTask): string {
+  return task.type === 'page' ? `Page ${task.page} of the document` : `The ${task.type}`
 }
 
 /** The error for a process that the system could not start. */

@@ -31,7 +31,21 @@ export type SentData =
   | { readonly type: 'file'; readonly path: string; readonly length: number }
 
 /** A task for a decoder process, which runs one at a time. */
-export type DecodeTask<Data = MediaData> = ImageTask<Data> | VideoTask<Data> | AudioTask<Data>
+export type DecodeTask<Data = MediaData> =
+  | ImageTask<Data>
+  | VideoTask<Data>
+  | AudioTask<Data>
+  | DocumentTask<Data>
+  | PageTask<Data>
+
+/** What decodes each type of task. */
+export const LIBRARIES = {
+  image: 'sharp',
+  video: 'ffmpeg',
+  audio: 'ffmpeg',
+  document: 'pdfium',
+  page: 'pdfium',
+} as const satisfies Record<DecodeTask['type'], string>
 
 export interface ImageTask<Data = MediaData> {
   readonly type: 'image'
@@ -63,6 +77,23 @@ export interface AudioTask<Data = MediaData> {
   readonly data: Data
   readonly format: AudioType
   readonly limits: AudioLimits
+}
+
+/** Reads how many pages a document has. */
+export interface DocumentTask<Data = MediaData> {
+  readonly type: 'document'
+  readonly data: Data
+}
+
+/** Renders one page of a document. */
+export interface PageTask<Data = MediaData> {
+  readonly type: 'page'
+  readonly data: Data
+  /** From 1. */
+  readonly page: number
+  readonly target: ImageTarget | Size
+  /** The part of the upright page to return; null for all of it. */
+  readonly region: GridRegion | null
 }
 
 /** The result of a task. `notes` say what of the media is left out, in sentences without a full stop. */
@@ -99,10 +130,17 @@ export interface DecodedAudio {
   readonly samples: Float32Array
 }
 
+export interface DecodedDocument {
+  /** At least one. */
+  readonly pages: number
+}
+
 export interface DecodeResults {
   readonly image: DecodedImage
   readonly video: DecodedVideo
   readonly audio: DecodedAudio
+  readonly document: DecodedDocument
+  readonly page: DecodedImage
 }
 
 export type DecodeResult = DecodeResults[DecodeTask['type']]

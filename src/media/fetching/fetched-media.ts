@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
-import { adviceFor, headChecked, MEDIA_TYPES, type MediaKind, mediaType, typeName } from '../media-type.ts'
+import { adviceFor, headChecked, kindOfType, MEDIA_TYPES, type MediaKind, mediaType, typeName } from '../media-type.ts'
 import type { SpooledFile } from './spool.ts'
 
 const RETRY_AFTER_S = 10
@@ -49,7 +49,7 @@ export async function* ofAnyKind(
 
 function supportedKind(head: Uint8Array, param: string): MediaKind {
   const type = mediaType(head)
-  if (type !== null) return type.split('/', 1)[0] as MediaKind
+  if (type !== null) return kindOfType(type)!
   throw invalidRequest(
     `Unsupported media: the data is ${typeName(head)}; supported types are ${SUPPORTED.join(', ')}${adviceFor(typeName(head))}`,
     param,

@@ -1,5 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import { type Attachment, openAttachment, release } from './attachment.ts'
+import { isDocument, pagesOf } from './document.ts'
 import { MOST_MEDIA } from './limits.ts'
 
 /** The media on the stage: what the next request is about, whichever the mode. */
@@ -29,7 +30,7 @@ export async function bring(brought: readonly Brought[]): Promise<readonly Attac
   intakeError.value = null
   const opened: Attachment[] = []
   const problems: string[] = []
-  for (const { blob, name, path } of brought) {
+  for (const { blob, name, path } of await withPages(brought, problems)) {
     if (attachments.peek().length + opened.length >= MOST_MEDIA) {
       problems.push(`A request may have at most ${MOST_MEDIA} images, videos and sounds.`)
       break
@@ -48,6 +49,25 @@ export async function bring(brought: readonly Brought[]): Promise<readonly Attac
     selectedId.value = opened[0]!.id
   }
   return opened
+}
+
+/** Each PDF becomes its pages. @param problems gets what is wrong with those that cannot be read. */
+async function withPages(brought: readonly Brought[], problems: string[]): Promise<Brought[]> {
+  const all: Brought[] = []
+  for (const one of brought) {
+    if (!isDocument(one)) {
+      all.push(one)
+      continue
+    }
+    try {
+      const { pages, problem } = await pagesOf(one)
+      all.push(...pages)
+      if (problem !== null) problems.push(problem)
+    } catch (error) {
+      problems.push((error as Error).message)
+    }
+  }
+  return all
 }
 
 export function remove(id: string): void {

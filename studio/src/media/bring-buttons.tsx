@@ -24,7 +24,7 @@ export function BringButtons({ compact = false }: { readonly compact?: boolean }
         type="file"
         class="hidden"
         multiple
-        accept="image/*,video/*,audio/*,.heic,.heif"
+        accept="image/*,video/*,audio/*,.heic,.heif,.pdf"
         aria-label="Files"
         tabIndex={-1}
         onChange={(event) => {

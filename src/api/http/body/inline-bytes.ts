@@ -2,6 +2,9 @@ import { ApiError } from '../../../lib/errors.ts'
 import { isRecord } from '../../../lib/parse-json.ts'
 import { locate } from '../../../media/media-source.ts'
 
+/** Fields that hold base64, or a data URL; all others hold URLs. */
+const BASE64_KEYS = ['data', 'data_base64', 'file_data']
+
 type Path = readonly (string | number)[]
 
 /** Media decoded from a body, and the path of the text that they replace. */
@@ -38,7 +41,7 @@ export function putAt(body: unknown, path: Path, value: unknown): void {
 }
 
 function decoded(text: string, key: string | number): Uint8Array<ArrayBuffer> | null {
-  const isUrl = typeof key === 'string' && key !== 'data' && key !== 'data_base64'
+  const isUrl = typeof key === 'string' && !BASE64_KEYS.includes(key)
   if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
@@ -89,6 +92,7 @@ function* inContents(turns: unknown, path: Path, list = 'content'): Generator<Me
       for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
       for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
       yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
+      yield* field(fields.file, [...part, 'file'], 'file_data')
       yield* inBlock(fields, part)
       const clip = fields.video_frames as Fields | undefined
       for (const [frame, { image_url: image }] of items(clip?.frames, [...part, 'video_frames', 'frames'])) {

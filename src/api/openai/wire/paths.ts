@@ -77,7 +77,7 @@ export const OPENAI_PATHS: Paths = {
     post: operation({
       id: 'createFile',
       tag: 'files',
-      summary: 'Upload an image, video or audio file; `Content-Length` is required',
+      summary: 'Upload an image, a PDF, video or audio; `Content-Length` is required',
       body: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/FileUpload' } } },
       replies: ok('The file.', json('File')),
       errors: [400, 401, 403, 408, 411, 413, 415, 429, 503],

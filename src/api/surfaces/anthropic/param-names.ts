@@ -34,8 +34,9 @@ function messagePath({ param, parts, calls }: MessagePlace, [key, index = 0, ...
   if (typeof index !== 'number') return param
   if (key === 'tool_calls') return [...calls[index]!, 'input']
   const part = parts[index] ?? param
-  // An image has one source, which a chat writes in another form.
-  return key === 'content' && rest.length > 0 ? [...part, 'source'] : part
+  if (key !== 'content' || rest.length === 0) return part
+  // An image or a document has one source, which a chat writes in another form.
+  return [...part, rest[1] === 'pages' ? 'pages' : 'source']
 }
 
 /** A tool has its function's fields; the schema has another name. */

@@ -4,6 +4,7 @@ import type { Path } from '../../../lib/param.ts'
 import { dataUrl } from '../data-url.ts'
 import type {
   AssistantBlockBody,
+  DocumentBlockBody,
   ImageSourceBody,
   MessageParamBody,
   PromptBody,
@@ -175,9 +176,22 @@ function partOf(block: ResultPartBody): ContentPart {
     case 'image':
       return imageOf(block.source)
     case 'document':
-      return textOf(block.title ? `${block.title}\n\n${block.source.data}` : block.source.data)
+      return documentOf(block)
     case 'tool_reference':
       return textOf(block.tool_name)
+  }
+}
+
+function documentOf({ source, title, pages }: DocumentBlockBody): ContentPart {
+  switch (source.type) {
+    case 'text':
+      return textOf(title ? `${title}\n\n${source.data}` : source.data)
+    case 'base64':
+      return { type: 'file', file: { file_data: source.data, pages } }
+    case 'url':
+      return { type: 'file', file: { file_url: source.url, pages } }
+    case 'file':
+      return { type: 'file', file: { file_id: source.file_id, pages } }
   }
 }
 

@@ -75,7 +75,8 @@ function* mediaOf(items: readonly ItemBody[]): Generator<{ media: MediaUrl; form
     const content = item.type === 'function_call_output' ? item.output : contentOf(item)
     if (typeof content === 'string') continue
     for (const part of content as readonly UserPartBody[]) {
-      for (const media of mediaIn(part)) yield { media, form: part.type === 'input_audio' ? 'base64' : 'url' }
+      const form = ['input_audio', 'file', 'input_file'].includes(part.type) ? 'base64' : 'url'
+      for (const media of mediaIn(part)) yield { media, form }
     }
   }
 }
@@ -163,6 +164,8 @@ function withFile(part: UserPartBody, fileOf: Storing['fileOf']): UserPartBody {
       return { ...part, image_url: null, file_id }
     case 'input_file':
       return { ...part, file_data: null, file_id }
+    case 'file':
+      return { type: 'file', file: { ...part.file, file_data: null, file_id } }
     case 'image_url':
       return { type: 'image_file_id', image_file_id: { file_id, detail: part.image_url.detail } }
     case 'input_video':

@@ -35,5 +35,6 @@ function messagePath({ param, own, field, sources, calls }: MessagePlace, [key, 
   // The path after `function` is the same here.
   if (key === 'tool_calls') return [...calls[index]!, ...rest.slice(1)]
   const source = sources[index] ?? null
-  return [...param, field, index, ...(source === null || rest.length === 0 ? rest : [source])]
+  if (source === null || rest.length === 0) return [...param, field, index, ...rest]
+  return [...param, field, index, rest[1] === 'pages' ? 'pages' : source]
 }

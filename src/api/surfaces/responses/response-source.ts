@@ -5,9 +5,10 @@ import { invalidRequest } from '../../../lib/errors.ts'
 import { nameOf, type Path } from '../../../lib/param.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import { locate } from '../../../media/media-source.ts'
-import { HEAD_BYTES, MEDIA_TYPES, type MediaKind, mediaType } from '../../../media/media-type.ts'
+import { HEAD_BYTES, kindOfType, type MediaKind, mediaType } from '../../../media/media-type.ts'
 import { responseOfItem } from '../../../responses/response-id.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
+import { dataUrl } from '../data-url.ts'
 import { type FileParts, type PlacedItem, sourceOfFile } from './input-messages.ts'
 import type { InputFileBody, InputItemBody, ItemBody, UserPartBody } from './wire/items.ts'
 import type { ResponsePromptBody } from './wire/response-request.ts'
@@ -108,20 +109,14 @@ function kindOf(file: InputFileBody, types: ReadonlyMap<string, string>, param: 
   throw invalidRequest(`${what}; expected ${SUPPORTED}`, param)
 }
 
-const SUPPORTED = 'a PNG, JPEG or WebP image, an MP4 or WebM video, or WAV, MP3 or FLAC audio'
-
-function kindOfType(type: string): MediaKind | null {
-  const kinds = Object.entries(MEDIA_TYPES) as [MediaKind, readonly string[]][]
-  return kinds.find(([, types]) => types.includes(type))?.[0] ?? null
-}
+const SUPPORTED = 'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, or WAV, MP3 or FLAC audio'
 
 function kindOfData(data: MediaUrl, param: Path): MediaKind | null {
   const located = locate(
-    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'url', url: String(data) },
+    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'base64', data: String(data) },
     nameOf(param)!,
   )
-  if (located.type !== 'bytes') throw invalidRequest('The data must be a base64 data URL', param)
-  const type = mediaType(located.bytes.subarray(0, HEAD_BYTES))
+  const type = located.type === 'bytes' ? mediaType(located.bytes.subarray(0, HEAD_BYTES)) : null
   return type && kindOfType(type)
 }
 
@@ -129,6 +124,7 @@ const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp)$/i,
   video: /\.(mp4|webm)$/i,
   audio: /\.(wav|mp3|flac)$/i,
+  document: /\.pdf$/i,
 }
 
 /** Derives the type from the name and the URL: nothing is fetched before its use is known. */
@@ -138,13 +134,15 @@ function kindOfName(url: string, filename: string | null | undefined): MediaKind
   return kinds.find(([, pattern]) => names.some((name) => pattern.test(name)))?.[0] ?? null
 }
 
-function toPart({ file_id, file_url, file_data, detail }: InputFileBody, kind: MediaKind): ContentPart {
+function toPart(file: InputFileBody, kind: MediaKind): ContentPart {
+  if (kind === 'document') return { type: 'file', file }
+  const { file_id, file_url, file_data, detail } = file
   if (typeof file_id === 'string') {
     if (kind === 'image') return { type: 'image_file_id', image_file_id: { file_id, detail } }
     if (kind === 'video') return { type: 'video_file_id', video_file_id: { file_id } }
     return { type: 'audio_file_id', audio_file_id: { file_id } }
   }
-  const url = file_data ?? file_url!
+  const url = file_data ? dataUrl(file_data) : file_url!
   if (kind === 'image') return { type: 'image_url', image_url: { url, detail } }
   if (kind === 'video') return { type: 'video_url', video_url: { url } }
   return { type: 'audio_url', audio_url: { url } }

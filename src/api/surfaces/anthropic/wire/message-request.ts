@@ -3,7 +3,7 @@ import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { limitCalls, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
+import { limitCalls, MOST_MESSAGES, MOST_PARTS, pages } from '../../openai/wire/messages.ts'
 import { checkToolNames } from '../../openai/wire/tool-names.ts'
 
 /** The maximum that one constraint supports. */
@@ -26,14 +26,15 @@ const imageSource = requests.union('MessageImageSource', 'type', [
 ])
 const imageBlock = requests.object('MessageImageBlock', { type: z.literal('image'), source: imageSource })
 
-const documentSource = requests.object('PlainTextSource', {
-  type: z.literal('text', 'only plain text is supported: send the pages of other documents as images'),
-  data: z.string(),
-})
+const documentSource = requests.union('MessageDocumentSource', 'type', [
+  requests.object('PlainTextSource', { type: z.literal('text'), data: z.string() }),
+  ...imageSource.options,
+])
 const documentBlock = requests.object('MessageDocumentBlock', {
   type: z.literal('document'),
-  source: documentSource,
+  source: documentSource.describe('Plain text, or a PDF.'),
   title: z.string().nullish(),
+  pages,
 })
 
 const toolReference = requests.object('MessageToolReference', {
@@ -233,5 +234,6 @@ export type AssistantBlockBody = z.output<typeof assistantBlock>
 export type ToolResultBody = z.output<typeof toolResult>
 export type ResultPartBody = z.output<typeof resultPart>
 export type ImageSourceBody = z.output<typeof imageSource>
+export type DocumentBlockBody = z.output<typeof documentBlock>
 export type TextsBody = z.output<typeof texts>
 type CustomToolBody = z.output<typeof customTool>

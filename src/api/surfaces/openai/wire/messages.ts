@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
+import { PAGE_SELECTION } from '../../../../media/page-selection.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 
 /**
@@ -39,6 +40,13 @@ const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'ex
 
 /** Other values count as left out: the contract ignores invalid optional fields. */
 export const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
+/** Of documents, in every API. */
+export const pages = z
+  .string()
+  .max(200)
+  .regex(PAGE_SELECTION, "expected pages such as '1-3,5'")
+  .nullish()
+  .describe("Extension: which pages the model sees, from 1, such as '1-3,5' or '7-'; all by default. Each is an image.")
 const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id: 'ImageUrl' })
 const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })
 
@@ -67,6 +75,22 @@ const inputAudio = requests.object('InputAudio', {
   format: z.enum(['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac']),
 })
 
+const file = z
+  .object({
+    file_id: z.string().min(1, 'expected a file id').nullish(),
+    file_data: mediaUrl.nullish().describe('Base64, a base64 data URL or, as an extension, a URL.'),
+    filename: z.string().nullish(),
+    detail,
+    pages,
+  })
+  .superRefine(({ file_id, file_data }, context) => {
+    const given = [file_id, file_data].filter((source) => typeof source === 'string')
+    if (given.length === 1) return
+    const message = `expected ${given.length === 0 ? '' : 'only '}one of file_id and file_data`
+    context.addIssue({ code: 'custom', path: ['file_id'], message })
+  })
+  .register(requestSchemas, { id: 'DocumentFile' })
+
 export const userPart = requests.union('UserPart', 'type', [
   textPart,
   imageUrl,
@@ -77,6 +101,7 @@ export const userPart = requests.union('UserPart', 'type', [
   requests.object('InputAudioPart', { type: z.literal('input_audio'), input_audio: inputAudio }),
   requests.object('AudioUrlPart', { type: z.literal('audio_url'), audio_url: url }),
   requests.object('AudioFilePart', { type: z.literal('audio_file_id'), audio_file_id: fileId }),
+  requests.object('FilePart', { type: z.literal('file'), file }),
 ])
 
 export const userParts = z.array(userPart).min(1).max(MOST_PARTS)

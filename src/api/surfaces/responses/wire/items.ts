@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { detail, MOST_PARTS, mediaUrl, userPart } from '../../openai/wire/messages.ts'
+import { detail, MOST_PARTS, mediaUrl, pages, userPart } from '../../openai/wire/messages.ts'
 
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
@@ -22,9 +22,10 @@ const file = z
     type: z.literal('input_file'),
     file_id: fileId,
     file_url: fileUrl.nullish(),
-    file_data: mediaUrl.nullish().describe('A base64 data URL.'),
+    file_data: mediaUrl.nullish().describe('Base64, or a base64 data URL.'),
     filename: z.string().nullish(),
     detail,
+    pages,
   })
   .superRefine(({ file_id, file_url, file_data }, context) => {
     const given = [file_id, file_url, file_data].filter((source) => typeof source === 'string')

@@ -1,0 +1,71 @@
+import { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+
+import { InlineMedia } from '../../media/inline-media.ts'
+import type { MediaLoader } from '../../media/media-loader.ts'
+import { locate } from '../../media/media-source.ts'
+import { encodePng } from '../../media/png.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { callOf } from '../http/client-call.ts'
+import { requestSignal } from '../http/connection/abort-signal.ts'
+import { toApiError } from '../http/error-handler.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { pagesBody } from './fetch-body.ts'
+
+export interface DocumentPagesOptions {
+  readonly bodies: BodyReader
+  readonly media: Pick<MediaLoader, 'open'>
+  /** Fires when active requests must be aborted. */
+  readonly shutdown: AbortSignal
+}
+
+/** As many as a request may have. */
+const MOST_PAGES = 256
+/** About 2.5 megapixels: a page of A4 has 160 pixels in an inch. */
+const PAGE = { minTokens: 1, maxTokens: 2_500, pixelsPerToken: 32 }
+
+/**
+ * `POST /studio/pages` with `{"file_data": ...}`, the base64 of a PDF: its pages as PNG, for browsers, which cannot draw them
+ * without a reader of PDF of their own. The answer has one line of JSON for each page, with its base64.
+ */
+export function addDocumentPages(app: FastifyInstance, options: DocumentPagesOptions): void {
+  addEndpoint(app, {
+    url: '/studio/pages',
+    scope: 'inference',
+    bucket: 'media_fetch',
+    handlers: { POST: (request, reply) => sendPages(request, reply, options) },
+  })
+}
+
+async function sendPages(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { bodies, media, shutdown }: DocumentPagesOptions,
+): Promise<Readable> {
+  const call = callOf(request, reply)
+  const { value: body } = await bodies.read(call, pagesBody)
+  const signal = requestSignal(call.closed, shutdown)
+  const located = locate({ type: 'base64', data: body.file_data }, 'file_data')
+  const inline = new InlineMedia(located.type === 'bytes' ? located.bytes : new Uint8Array())
+  const input = { reference: { type: 'inline', media: inline }, param: 'file_data', signal } as const
+  /** A page at a time: together they would be more than one request may hold. */
+  const opened = () => media.open(call.principal.organisation, signal, { isTransient: true })
+  const count = async () => {
+    using document = opened()
+    return document.pages(input)
+  }
+  const pages = await count()
+  async function* lines() {
+    try {
+      for (let page = 1; page <= Math.min(pages, MOST_PAGES); page++) {
+        using document = opened()
+        const { image } = await document.page(input, page, PAGE)
+        yield `${JSON.stringify({ pages, png: (await encodePng(image)).toString('base64') })}\n`
+      }
+    } catch (error) {
+      yield `${JSON.stringify({ pages, error: toApiError(error).message })}\n`
+    }
+  }
+  reply.type('application/x-ndjson').header('cache-control', 'no-store')
+  return Readable.from(lines())
+}

@@ -1,0 +1,88 @@
+import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
+import { type Path, within } from '../../lib/param.ts'
+import { sumOf } from '../../lib/sum.ts'
+import type { MediaRequest } from '../../media/media-request.ts'
+import { pagesIn } from '../../media/page-selection.ts'
+import {
+  type ContentPart,
+  type DocumentContent,
+  mediaCount,
+  modalityOf,
+  type PlacedMessage,
+  partsOf,
+} from '../request/message.ts'
+import { byName, MAX_MEDIA, referenceOf } from './media-parts.ts'
+
+interface PageOptions {
+  readonly media: MediaRequest
+  readonly signal: AbortSignal
+}
+
+/**
+ * Replaces each document by its pages. Nothing behind this knows of documents: a page is an image, with the parameter of its
+ * document.
+ * @throws ApiError 400 for a document that cannot be read, pages that it does not have, and more pages than a request may have.
+ */
+export async function withPages(
+  messages: readonly PlacedMessage[],
+  options: PageOptions,
+): Promise<readonly PlacedMessage[]> {
+  const placed = messages.map((message) => [...partsOf(message)])
+  if (!placed.flat().some(({ part }) => isDocument(part))) return messages
+  let room = MAX_MEDIA - sumOf(placed.flat(), ({ part }) => countOf(part))
+  const result: PlacedMessage[] = []
+  for (const [index, parts] of placed.entries()) {
+    const { message } = messages[index]!
+    if ((message.role !== 'user' && message.role !== 'tool') || !parts.some(({ part }) => isDocument(part))) {
+      result.push(messages[index]!)
+      continue
+    }
+    const shown: typeof parts = []
+    for (const { part, param } of parts) {
+      if (!isDocument(part)) shown.push({ part, param })
+      else {
+        const pages = await shownPages(part, within(param, part.type), room, options)
+        room -= pages.length
+        shown.push(...pages.map((page) => ({ part: { ...part, page }, param })))
+      }
+    }
+    const content = shown.map(({ part }) => part)
+    const places = shown.map(({ param }) => param)
+    result.push({ ...messages[index]!, message: { ...message, content }, places })
+  }
+  return result
+}
+
+function isDocument(part: ContentPart): part is DocumentContent {
+  return part.type === 'file' && part.page === undefined
+}
+
+/** Images and frames that are there without the documents. */
+function countOf(part: ContentPart): number {
+  return part.type === 'text' || isDocument(part) || modalityOf(part) === 'audio' ? 0 : mediaCount(part)
+}
+
+async function shownPages(
+  part: DocumentContent,
+  param: Path,
+  room: number,
+  { media, signal }: PageOptions,
+): Promise<readonly number[]> {
+  const { reference, field } = referenceOf(part)
+  const count = await byName(within(param, field), (name) => media.pages({ reference, param: name, signal }))
+  const selection = within(param, 'pages')
+  const pages: number[] = []
+  for (const page of pagesIn(part.file.pages ?? null, count)) {
+    if (page > count)
+      throw invalidRequest(say`${selection} names page ${page}, but the document has ${count}`, selection)
+    if (pages.push(page) > room) throw tooMany(count, selection)
+  }
+  return pages
+}
+
+function tooMany(count: number, selection: Path): ApiError {
+  return invalidRequest(
+    say`The document has ${count} pages, each of which is an image, and a request may contain at most ${MAX_MEDIA} images and video frames: select pages with ${selection}, such as '1-3'`,
+    selection,
+  )
+}

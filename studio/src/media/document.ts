@@ -1,0 +1,49 @@
+import { callBlob } from '../server/call.ts'
+import { toFailure } from '../server/failure.ts'
+import { toDataUrl } from './attachment.ts'
+
+interface Named {
+  readonly blob: Blob
+  readonly name: string
+}
+
+/** What a body has room for, as base64. */
+const MOST_BYTES = 14 * 2 ** 20
+
+export function isDocument({ blob, name }: Named): boolean {
+  return blob.type === 'application/pdf' || /[.]pdf$/i.test(name)
+}
+
+/**
+ * The pages of a PDF as pictures, which the server draws: each can then be asked about and marked like any other.
+ * @throws Error with a sentence for the user.
+ */
+export async function pagesOf({
+  blob,
+  name,
+}: Named): Promise<{ readonly pages: readonly Named[]; readonly problem: string | null }> {
+  if (blob.size > MOST_BYTES)
+    throw new Error(`${name} has more than ${MOST_BYTES / 2 ** 20} MiB. Save some of its pages.`)
+  const file_data = await toDataUrl(blob)
+  const answer = await callBlob('/studio/pages', { method: 'POST', body: { file_data }, noted: false }).catch(
+    (error: unknown) => {
+      throw new Error(`${name}: ${toFailure(error).message}`)
+    },
+  )
+  const lines = (await answer.text()).split('\n').filter((line) => line !== '')
+  const pages: Named[] = []
+  let problem: string | null = null
+  for (const line of lines) {
+    const { png, error, pages: count } = JSON.parse(line) as { png?: string; error?: string; pages: number }
+    if (png === undefined) problem = `${name}: ${error}.`
+    else pages.push({ blob: pictureOf(png), name: count === 1 ? name : `${name}, page ${pages.length + 1}` })
+    if (pages.length < count && pages.length === lines.length) {
+      problem = `${name} has ${count} pages, of which the first ${pages.length} are here.`
+    }
+  }
+  return { pages, problem }
+}
+
+function pictureOf(png: string): Blob {
+  return new Blob([Uint8Array.from(atob(png), (character) => character.charCodeAt(0))], { type: 'image/png' })
+}

@@ -1,0 +1,280 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
+import { makePdf } from './support/pdf.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+/** PDFs, whose pages the model sees as images, through every API that takes an image. */
+const model = 'service-mk1.5'
+let server: TestServer
+let engine: FakeEngine
+
+beforeAll(async () => {
+  engine = new FakeEngine()
+  server = await startTestServer({ engine, environment: { LOOKOUT_BATCH_LINES: '2' } })
+})
+afterAll(() => server?.close())
+beforeEach(() => {
+  engine.works.length = 0
+  engine.script = { texts: ['None.'] }
+})
+
+const RED = [255, 0, 0]
+const GREEN = [0, 255, 0]
+const BLUE = [0, 0, 255]
+const WHITE = [255, 255, 255]
+const filled = (colour: readonly number[], entries = '') => ({
+  content: `${colour.map((value) => value / 255).join(' ')} rg -9999 -9999 20000 20000 re f`,
+  entries,
+})
+const threePages = makePdf([filled(RED), filled(GREEN), filled(BLUE)])
+const dataUrl = (bytes: Uint8Array) => `data:application/pdf;base64,${Buffer.from(bytes).toString('base64')}`
+const file = (fields: object) => ({ type: 'file', file: fields })
+const ask = (...content: object[]) =>
+  server.post('/v1/chat/completions', { model, messages: [{ role: 'user', content }] })
+
+interface Shown {
+  readonly width: number
+  readonly height: number
+  readonly data: Uint8Array
+}
+
+/** The images in the prompt that the engine got last. */
+async function seen(response: Response): Promise<Shown[]> {
+  expect(response.status, await response.clone().text()).toBe(200)
+  const work = engine.works.at(-1)!
+  const parts = [...work.prefix, ...work.branches[0]!.suffix]
+  return parts.flatMap((part) => (part.type === 'image' ? [part.image] : []))
+}
+
+/** The colour at a place, given in shares of the sides. */
+function at({ width, height, data }: Shown, x: number, y: number): number[] {
+  const start = (Math.floor(y * height) * width + Math.floor(x * width)) * 3
+  return [...data.subarray(start, start + 3)]
+}
+
+const middles = (images: readonly Shown[]) => images.map((image) => at(image, 0.5, 0.5))
+
+async function upload(bytes: Uint8Array, { purpose = 'user_data', type = 'application/pdf' } = {}): Promise<Response> {
+  const form = new FormData()
+  form.append('purpose', purpose)
+  form.append('file', new Blob([new Uint8Array(bytes)], { type }), 'report.pdf')
+  return fetch(`${server.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${KEY}` }, body: form })
+}
+
+describe('a file part of a chat', () => {
+  test('shows each page as an image, in order', async () => {
+    const response = await ask(file({ file_data: dataUrl(threePages), filename: 'report.pdf' }), {
+      type: 'text',
+      text: 'What is it?',
+    })
+    expect(middles(await seen(response))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('takes base64 without a head, and an uploaded file', async () => {
+    expect(await seen(await ask(file({ file_data: threePages.toString('base64') })))).toHaveLength(3)
+    const { id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(middles(await seen(await ask(file({ file_id: id }))))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('shows the pages that are asked for', async () => {
+    const shown = async (pages: string) =>
+      middles(await seen(await ask(file({ file_data: dataUrl(threePages), pages }))))
+    expect(await shown('2')).toEqual([GREEN])
+    expect(await shown('2-')).toEqual([GREEN, BLUE])
+    expect(await shown('3, 1 - 2,1')).toEqual([BLUE, RED, GREEN])
+  })
+
+  test('names a page that is not there, and a selection that is none', async () => {
+    for (const [pages, message] of [
+      ['4', 'names page 4, but the document has 3'],
+      ['2-9', 'names page 4, but the document has 3'],
+      ['all', "expected pages such as '1-3,5'"],
+      ['0', "expected pages such as '1-3,5'"],
+    ] as const) {
+      const error = await errorOf(await ask(file({ file_data: dataUrl(threePages), pages })))
+      expect(error.param).toBe('messages[0].content[0].file.pages')
+      expect(error.message).toContain(message)
+    }
+  })
+
+  test('counts each page against the limit of images', async () => {
+    const many = dataUrl(makePdf(Array.from({ length: 257 }, () => ({}))))
+    const error = await errorOf(await ask(file({ file_data: many })))
+    expect(error).toMatchObject({ param: 'messages[0].content[0].file.pages', type: 'invalid_request_error' })
+    expect(error.message).toContain('at most 256 images')
+    expect(await seen(await ask(file({ file_data: many, pages: '250-257' })))).toHaveLength(8)
+  })
+})
+
+describe('other APIs', () => {
+  const base64 = threePages.toString('base64')
+
+  test('a response takes an input_file, by its bytes, its id and its name', async () => {
+    const respond = (fields: object) => {
+      const content = [{ type: 'input_file', ...fields }]
+      return server.post('/v1/responses', { model, input: [{ role: 'user', content }] })
+    }
+    expect(middles(await seen(await respond({ file_data: dataUrl(threePages), pages: '2' })))).toEqual([GREEN])
+    const { id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(await seen(await respond({ file_id: id }))).toHaveLength(3)
+    expect(await errorOf(await respond({ file_id: id, pages: '9' }))).toMatchObject({
+      param: 'input[0].content[0].pages',
+    })
+    const broken = { file_data: dataUrl(threePages.subarray(0, 300)) }
+    expect(await errorOf(await respond(broken))).toMatchObject({ param: 'input[0].content[0].file_data' })
+    const address = { file_url: 'http://127.0.0.1:9/report.pdf' }
+    expect(await errorOf(await respond(address))).toMatchObject({ param: 'input[0].content[0].file_url' })
+  })
+
+  test('a stored response keeps its document', async () => {
+    const first = { type: 'input_file', file_data: dataUrl(threePages), filename: 'report.pdf' }
+    const { id } = await jsonOf<{ id: string }>(
+      await server.post('/v1/responses', { model, input: [{ role: 'user', content: [first] }], store: true }),
+    )
+    const next = { model, input: 'And the last page?', previous_response_id: id }
+    expect(middles(await seen(await server.post('/v1/responses', next)))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('a message takes document blocks, in tool results too', async () => {
+    const source = { type: 'base64', media_type: 'application/pdf', data: base64 }
+    const say = (content: object[], before: object[] = []) =>
+      server.post('/v1/messages', { model, max_tokens: 10, messages: [...before, { role: 'user', content }] })
+    const document = { type: 'document', source, title: 'Report', citations: { enabled: false } }
+    expect(await seen(await say([document]))).toHaveLength(3)
+    expect(middles(await seen(await say([{ ...document, pages: '3' }])))).toEqual([BLUE])
+    const { id: file_id } = await jsonOf<{ id: string }>(await upload(threePages))
+    expect(await seen(await say([{ type: 'document', source: { type: 'file', file_id } }]))).toHaveLength(3)
+    const error = async (block: object) =>
+      (await jsonOf<{ error: { message: string } }>(await say([block]))).error.message
+    expect(await error({ ...document, pages: '4' })).toContain('messages[0].content[0].pages')
+    const broken = { ...source, data: threePages.subarray(0, 300).toString('base64') }
+    expect(await error({ type: 'document', source: broken })).toContain('messages[0].content[0].source')
+  })
+
+  test('a multilook takes it in the context and in a prompt, which fails alone', async () => {
+    const part = file({ file_data: dataUrl(threePages) })
+    const response = await server.post('/v1/chat/completions/multilook', {
+      model,
+      context: [{ role: 'user', content: [part] }],
+      prompts: ['Which colours?', { content: [file({ file_data: dataUrl(threePages), pages: '7' })] }],
+    })
+    expect(await seen(response.clone())).toHaveLength(3)
+    const { results } = await jsonOf<{ results: { error?: { message: string } }[] }>(response)
+    expect(results[0]).not.toHaveProperty('error')
+    expect(results[1]!.error!.message).toContain('prompts[1].content[0].file.pages names page 7')
+  })
+
+  test('decisions take it in their input and in a question', async () => {
+    const response = await server.post('/v1/decisions', {
+      model,
+      input: [{ role: 'user', content: [file({ file_data: dataUrl(threePages), pages: '1-2' })] }],
+      questions: [
+        { type: 'predicate', instructions: 'Is it signed?' },
+        { type: 'predicate', instructions: [file({ file_data: dataUrl(threePages), pages: '3' })] },
+      ],
+    })
+    expect(response.status, await response.clone().text()).toBe(200)
+    const { prefix, questions } = engine.readWorks.at(-1)!
+    const shown = [...prefix, ...questions[1]!.suffix].flatMap((part) => (part.type === 'image' ? [part.image] : []))
+    expect(middles(shown)).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('a batch takes it in its lines', async () => {
+    const content = [file({ file_data: dataUrl(threePages), pages: '1,3' })]
+    const line = (custom_id: string, pages: string) => ({
+      custom_id,
+      method: 'POST',
+      url: '/v1/chat/completions',
+      body: { model, messages: [{ role: 'user', content: [{ ...content[0], file: { ...content[0]!.file, pages } }] }] },
+    })
+    const lines = [line('two', '1,3'), line('none', '8')].map((one) => JSON.stringify(one)).join('\n')
+    const input = await jsonOf<{ id: string }>(
+      await upload(Buffer.from(lines), { purpose: 'batch', type: 'application/jsonl' }),
+    )
+    const batch = { input_file_id: input.id, endpoint: '/v1/chat/completions', completion_window: '24h' }
+    const { id } = await jsonOf<{ id: string }>(await server.post('/v1/batches', batch))
+    const state = async () => jsonOf<{ status: string; error_file_id: string }>(await server.get(`/v1/batches/${id}`))
+    await expect.poll(async () => (await state()).status).toBe('completed')
+    const errors = await (await server.get(`/v1/files/${(await state()).error_file_id}/content`)).text()
+    expect(errors).toContain('names page 8, but the document has 3')
+    const [work] = engine.works
+    const parts = [...work!.prefix, ...work!.branches[0]!.suffix]
+    expect(parts.filter(({ type }) => type === 'image')).toHaveLength(2)
+  })
+
+  test('tokens are counted before anything is asked', async () => {
+    const count = async (pages: string) => {
+      const content = [file({ file_data: dataUrl(threePages), pages })]
+      const response = await server.post('/v1/chat/completions/input_tokens', {
+        model,
+        messages: [{ role: 'user', content }],
+      })
+      return (await jsonOf<{ input_tokens: number }>(response)).input_tokens
+    }
+    const [one, three] = [await count('1'), await count('1-3')]
+    expect(three - one).toBeGreaterThan(1)
+    expect(engine.works).toHaveLength(0)
+  })
+})
+
+describe('a rendered page', () => {
+  // A square of 100 points, 100 from the left and 200 from the bottom of the media box.
+  const square = '1 0 0 rg 100 200 100 100 re f'
+  const page = { box: [0, 0, 400, 800], content: square } as const
+  const of = async (fields: object) => {
+    const [image] = await seen(await ask(file({ file_data: dataUrl(makePdf([{ ...page, ...fields }])) })))
+    return image!
+  }
+  /** Left, top, right and bottom of what is red, in shares of the sides. */
+  const boxOf = ({ width, height, data }: Shown) => {
+    const box = [1, 1, 0, 0]
+    for (let y = 0; y < height; y++) {
+      for (let x = 0; x < width; x++) {
+        const [red, green] = [data[(y * width + x) * 3]!, data[(y * width + x) * 3 + 1]!]
+        if (red < 200 || green > 100) continue
+        box[0] = Math.min(box[0]!, x / width)
+        box[1] = Math.min(box[1]!, y / height)
+        box[2] = Math.max(box[2]!, (x + 1) / width)
+        box[3] = Math.max(box[3]!, (y + 1) / height)
+      }
+    }
+    return box
+  }
+  const near = (box: readonly number[]) => box.map((side) => expect.closeTo(side, 1.5))
+  const percent = (box: readonly number[]) => box.map((side) => side * 100)
+
+  test.each([
+    ['as it is', {}, [25, 62.5, 50, 75]],
+    ['turned by a quarter', { entries: '/Rotate 90' }, [25, 25, 37.5, 50]],
+    ['turned by a half', { entries: '/Rotate 180' }, [50, 25, 75, 37.5]],
+    ['cropped', { entries: '/CropBox [50 150 250 350]' }, [25, 25, 75, 75]],
+    ['in units of its own', { entries: '/UserUnit 4' }, [25, 62.5, 50, 75]],
+    ['whose box begins elsewhere', { box: [-100, -200, 300, 600] }, [50, 37.5, 75, 50]],
+  ] as const)('has its shapes where they are on the page: %s', async (_, fields, box) => {
+    const image = await of(fields)
+    expect(percent(boxOf(image))).toEqual(near(box))
+    expect(at(image, 0.01, 0.01)).toEqual(WHITE)
+  })
+})
+
+describe('uploads', () => {
+  test('take a PDF for the purpose user_data only', async () => {
+    const { id, ...about } = await jsonOf<Record<string, unknown>>(await upload(threePages))
+    expect(about).toMatchObject({
+      object: 'file',
+      bytes: threePages.length,
+      filename: 'report.pdf',
+      purpose: 'user_data',
+    })
+    const content = await server.get(`/v1/files/${id}/content`)
+    expect(content.headers.get('content-type')).toBe('application/pdf')
+    expect(Buffer.from(await content.arrayBuffer())).toEqual(threePages)
+    const error = await errorOf(await upload(threePages, { purpose: 'vision' }))
+    expect(error).toMatchObject({ param: 'purpose' })
+  })
+
+  test('take no other documents', async () => {
+    const error = await errorOf(await upload(Buffer.from('{\\rtf1 Hello}'), { type: 'application/rtf' }))
+    expect(error.message).toContain('application/rtf')
+  })
+})

@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto'
+import { deflateSync } from 'node:zlib'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { DecoderPool } from '../src/media/decoding/decoder-pool.ts'
+import { FakeEngine } from './support/fake-engine.ts'
+import { makePdf, type PdfOptions, type PdfPage, streamOf } from './support/pdf.ts'
+import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+
+/** PDFs that are broken, or meant to end the server. Each gets a reply or a 400 that says why, and the next one is read. */
+const model = 'service-mk1.5'
+let server: TestServer
+let engine: FakeEngine
+let decoders: DecoderPool
+
+beforeAll(async () => {
+  engine = new FakeEngine()
+  engine.script = { texts: ['None.'] }
+  // Enough for a page of a busy machine's: only work counts.
+  decoders = new DecoderPool({ timeoutMs: 3_000 })
+  server = await startTestServer({ engine, decoders })
+})
+afterAll(async () => {
+  await server?.close()
+  await decoders?.close()
+})
+
+const ask = (bytes: Uint8Array) => {
+  const file = { file_data: `data:application/pdf;base64,${Buffer.from(bytes).toString('base64')}` }
+  return server.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: [{ type: 'file', file }] }] })
+}
+const one = (page: PdfPage, options?: PdfOptions) => makePdf([page], options)
+const text = (bytes: Buffer, from: string, to: string) =>
+  Buffer.from(bytes.toString('latin1').replace(from, to), 'latin1')
+const packed = (content: string | Buffer, entries = '') =>
+  streamOf(deflateSync(content, { level: 9 }), `/Filter /FlateDecode ${entries}`)
+/** A page that draws its object 5. */
+const drawing = (object: Buffer, more: readonly Buffer[] = []) =>
+  one({ content: '595 0 0 842 0 0 cm /X Do', resources: '/XObject << /X 5 0 R >>' }, { objects: [object, ...more] })
+const form = (content: string, resources = '') =>
+  streamOf(content, `/Type /XObject /Subtype /Form /BBox [0 0 595 842] /Resources << ${resources} >>`)
+
+describe.each<[string, RegExp, () => Uint8Array]>([
+  ['nothing behind its head', /damaged or no PDF/, () => Buffer.from('%PDF-1.7\n')],
+  ['noise', /damaged or no PDF/, () => Buffer.concat([Buffer.from('%PDF-1.7\n'), randomBytes(100_000)])],
+  ['no pages', /has no pages/, () => makePdf([])],
+  ['pages that hold themselves', /Page 1 of the document is damaged/, () => text(one({}), '/Kids [3 0', '/Kids [2 0')],
+  [
+    'a password',
+    /protected by a password/,
+    () => {
+      const lock = `<< /Filter /Standard /V 1 /R 2 /O <${'00'.repeat(32)}> /U <${'11'.repeat(32)}> /P -4 >>`
+      return one({}, { objects: [lock], trailer: '/Encrypt 5 0 R /ID [<00><00>]' })
+    },
+  ],
+  ['a drawing that draws itself', /nested too deeply/, () => drawing(form('/X Do /X Do', '/XObject << /X 5 0 R >>'))],
+  [
+    'a pattern of a thousand billion tiles',
+    /Page 1 of the document takes too long/,
+    () => {
+      const tile = '/Type /Pattern /PatternType 1 /PaintType 1 /TilingType 1 /BBox [0 0 1 1] /XStep 0.001 /YStep 0.001'
+      const content = '/Pattern cs /P scn 0 0 595 842 re f'
+      const objects = [streamOf('1 0 0 rg 0 0 1 1 re f', `${tile} /Resources << >>`)]
+      return one({ content, resources: '/Pattern << /P 5 0 R >>' }, { objects })
+    },
+  ],
+])('a PDF with %s', (_, message, make) => {
+  test('gets a sentence', async () => {
+    const response = await ask(make())
+    const error = await errorOf(response)
+    expect([response.status, error.param]).toEqual([400, 'messages[0].content[0].file.file_data'])
+    expect(error.message).toMatch(message)
+    expect((await ask(one({}))).status).toBe(200)
+  })
+})
+
+describe.each<[string, () => Uint8Array]>([
+  ['a page of a thousand kilometres', () => one({ box: [0, 0, 3e9, 3e9], content: '0 0 1e9 1e9 re f' })],
+  ['a page like a thread', () => one({ box: [0, 0, 0.001, 1e6] })],
+  ['a page without a size', () => one({ box: [0, 0, 0, 0] })],
+  ['a number of pages that is a lie', () => text(one({}), '/Count 1 ', '/Count 2147483647 ')],
+  ['a table that goes back to itself', () => one({}, { trailer: '/Prev 9' })],
+  ['a hundred thousand dictionaries in one another', () => one({ entries: `/Foo ${'<< /A '.repeat(100_000)}` })],
+  ['content of 40 MB', () => one({ entries: '/Contents 5 0 R' }, { objects: [packed('q '.repeat(20_000_000))] })],
+  [
+    'a picture that it does not hold',
+    () => drawing(packed('', '/Subtype /Image /Width 65000 /Height 65000 /BitsPerComponent 8 /ColorSpace /DeviceRGB')),
+  ],
+])('a PDF with %s', (_, make) => {
+  test('is no reason for a 5xx', async () => {
+    expect((await ask(make())).status).toBeLessThan(500)
+    expect((await ask(one({}))).status).toBe(200)
+  })
+})
+
+test('a PDF that is cut or changed anywhere is read, or gets a 400', async () => {
+  const whole = makePdf([{ content: '1 0 0 rg 0 0 100 100 re f' }, { content: 'BT /F1 20 Tf 50 500 Td (Hello) Tj ET' }])
+  const at = fc.integer({ min: 8, max: whole.length - 1 })
+  const broken = fc.oneof(
+    at.map((end) => whole.subarray(0, end)),
+    fc.array(fc.tuple(at, fc.integer({ min: 0, max: 255 })), { minLength: 1, maxLength: 40 }).map((changes) => {
+      const bytes = Buffer.from(whole)
+      for (const [place, byte] of changes) bytes[place] = byte
+      return bytes
+    }),
+  )
+  await fc.assert(
+    fc.asyncProperty(broken, async (bytes) => {
+      expect([200, 400]).toContain((await ask(bytes)).status)
+    }),
+    { numRuns: 40 },
+  )
+})
