@@ -43,6 +43,7 @@ import { addMessages } from './surfaces/anthropic/messages.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
+import { addEmbeddings } from './surfaces/openai/embeddings.ts'
 import { addResponses, type ResponsesApiOptions } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
@@ -131,6 +132,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addMultilook(app, serving)
   addDetect(app, serving)
   addDecisions(app, serving)
+  addEmbeddings(app, serving)
   addSystemOne(app, serving)
   addMessages(app, serving)
   addModels(app, options)

@@ -2,6 +2,8 @@ import './chat-request.ts'
 import './chat-response.ts'
 import './decision-request.ts'
 import './decision-response.ts'
+import './embedding-request.ts'
+import './embedding-response.ts'
 import './input-tokens.ts'
 import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
 
@@ -38,6 +40,28 @@ export const CHAT_PATHS: Paths = {
       parameters: [PRIORITY],
       body: json('DecisionRequest'),
       replies: ok('The answers, in the order of the questions.', json('Decision')),
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/embeddings': {
+    post: operation({
+      id: 'createEmbedding',
+      tag: 'embeddings',
+      summary: 'Make a vector of each text',
+      parameters: [PRIORITY],
+      body: json('EmbeddingRequest'),
+      replies: ok('The vectors, in the order of the inputs, each of length 1.', json('EmbeddingList')),
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/rerank': {
+    post: operation({
+      id: 'createRerank',
+      tag: 'embeddings',
+      summary: 'Rate documents by how well they answer a query',
+      parameters: [PRIORITY],
+      body: json('RerankRequest'),
+      replies: ok('The documents, the best first.', json('Rerank')),
       errors: MODEL_ERRORS,
     }),
   },
