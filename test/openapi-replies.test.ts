@@ -228,6 +228,8 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'], return_documents: true } },
     { status: 400, body: {} },
   ],
+  createRerankV2: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'] } }],
+  createRerankAtRoot: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: [{ text: 'A story.' }] } }],
   createSystemOne: [
     { status: 200, body: { model: MODEL, state: 'A story.', questions: named } },
     { status: 422, body: {} },

@@ -11,9 +11,13 @@ const RERANKING = bodiesOf('rerank', rerankBody)
 
 /** `POST /v1/embeddings` and `POST /v1/rerank`, which the contract does not have. */
 export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
+  const rank = (call: ApiCall) => rerank(call, serving)
   const answers = {
     '/v1/embeddings': (call: ApiCall) => embeddings(call, serving),
-    '/v1/rerank': (call: ApiCall) => rerank(call, serving),
+    // Where vLLM has it as well: LiteLLM and Cohere's clients ask there.
+    '/v1/rerank': rank,
+    '/v2/rerank': rank,
+    '/rerank': rank,
   }
   addCalls(app, { bucket: 'embeddings', answers })
 }

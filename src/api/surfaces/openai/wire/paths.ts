@@ -54,15 +54,19 @@ export const CHAT_PATHS: Paths = {
       errors: MODEL_ERRORS,
     }),
   },
-  '/v1/rerank': {
-    post: operation({
-      id: 'createRerank',
-      tag: 'embeddings',
-      summary: 'Rate documents by how well they answer a query',
-      parameters: [PRIORITY],
-      body: json('RerankRequest'),
-      replies: ok('The documents, the best first.', json('Rerank')),
-      errors: MODEL_ERRORS,
-    }),
-  },
+  '/v1/rerank': { post: rerankOf('createRerank', 'Rate documents by how well they answer a query') },
+  '/v2/rerank': { post: rerankOf('createRerankV2', 'The same, where Cohere’s clients ask') },
+  '/rerank': { post: rerankOf('createRerankAtRoot', 'The same, where LiteLLM asks') },
+}
+
+function rerankOf(id: string, summary: string): object {
+  return operation({
+    id,
+    tag: 'embeddings',
+    summary,
+    parameters: [PRIORITY],
+    body: json('RerankRequest'),
+    replies: ok('The documents, the best first.', json('Rerank')),
+    errors: MODEL_ERRORS,
+  })
 }
