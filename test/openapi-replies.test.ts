@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -35,12 +35,26 @@ beforeAll(async () => {
   )
   home = await mkdtemp(join(tmpdir(), 'lookout-openapi-'))
   picture = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
+  for (const [id, capability] of [
+    ['vectors', 'embeddings'],
+    ['scores', 'rerank'],
+  ] as const) {
+    await mkdir(join(home, 'cards', id), { recursive: true })
+    const behind = { type: 'openai', urls: ['http://127.0.0.1:9'], model: id, contextTokens: 512 }
+    const card = { serves: [{ id, capabilities: [capability] }], engine: behind, embedding: {} }
+    await writeFile(join(home, 'cards', id, 'card.json'), JSON.stringify(card))
+  }
   const engine = new FakeEngine()
   server = await startTestServer({
     engine,
     // The model that is pulled has an engine of its own, which its examination closes in the end.
     startEngine: async ({ serves }) => (serves.some(({ id }) => id.startsWith(REPOSITORY)) ? new FakeEngine() : engine),
-    environment: { LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on', LOOKOUT_WATCHES: '40' },
+    environment: {
+      LOOKOUT_OLLAMA: 'on',
+      LOOKOUT_RATE_LIMITS: 'on',
+      LOOKOUT_WATCHES: '40',
+      LOOKOUT_MODELS: `models/lookout-nano,${join(home, 'cards')}`,
+    },
   })
   document = await jsonOf<OpenApi & Record<string, unknown>>(await fetch(`${server.url}/openapi.json`))
   validator = new Ajv2020({ strict: false, allErrors: true })
@@ -222,6 +236,17 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, body: { model: MODEL, input: 'A story.', questions } },
     { status: 400, body: {} },
   ],
+  createEmbedding: [
+    { status: 200, body: { model: 'vectors', input: ['A story.', 'Another.'] } },
+    { status: 200, body: { model: 'vectors', input: 'A story.', encoding_format: 'base64' } },
+    { status: 400, body: {} },
+  ],
+  createRerank: [
+    { status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'], return_documents: true } },
+    { status: 400, body: {} },
+  ],
+  createRerankV2: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'] } }],
+  createRerankAtRoot: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: [{ text: 'A story.' }] } }],
   createSystemOne: [
     { status: 200, body: { model: MODEL, state: 'A story.', questions: named } },
     { status: 422, body: {} },

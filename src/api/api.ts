@@ -45,6 +45,7 @@ import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addCompletions } from './surfaces/openai/completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
+import { addEmbeddings } from './surfaces/openai/embeddings.ts'
 import { addResponses, type ResponsesApiOptions } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
@@ -134,6 +135,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addDetect(app, serving)
   addCompletions(app, serving)
   addDecisions(app, serving)
+  addEmbeddings(app, serving)
   addSystemOne(app, serving)
   addMessages(app, serving)
   addModels(app, options)

@@ -3,6 +3,7 @@ export const REQUESTS_PER_MINUTE = {
   chat: 300,
   multilook: 150,
   decisions: 150,
+  embeddings: 300,
   stored_responses: 300,
   /** Ten a second: frames of a camera come one by one. */
   detect: 600,

@@ -10,6 +10,7 @@ import { decide } from './decisions.ts'
 import { answerDetect, type DetectReply } from './detect.ts'
 import { type DetectMeasure, measureDetect } from './detect-measure.ts'
 import { exemplarUrlsOf, imageUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
+import { checkWrites, type EmbeddingReply, embed, rerank } from './embeddings.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import type { MediaSource } from './prompt/media-parts.ts'
@@ -22,6 +23,7 @@ import type { ChatRequest } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
 import type { DetectRequest, TrackRequest } from './request/detect-request.ts'
+import type { EmbeddingRequest, Placed, RerankRequest } from './request/embedding-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
@@ -57,6 +59,8 @@ interface Terms {
   readonly params?: readonly Path[]
   /** What the request calls the parameters that errors name. */
   readonly names?: Names | undefined
+  /** Whether it asks for vectors or scores, and for no text. */
+  readonly embeds?: boolean
 }
 
 /** Time limit in seconds of a reply that no client waits for. */
@@ -229,6 +233,27 @@ export class Conversations {
     return this.#finished(terms, (call) => decide(request, call))
   }
 
+  /** Makes a vector of each input. @throws ApiError for an invalid request, an engine failure or a timeout. */
+  embed(request: EmbeddingRequest, caller: Caller, signal: AbortSignal): Promise<EmbeddingReply> {
+    return this.#embedded(request.inputs, caller, signal, (call) => embed(request, call))
+  }
+
+  /** Rates each document. @throws ApiError as `embed` does. */
+  rerank(request: RerankRequest, caller: Caller, signal: AbortSignal): Promise<EmbeddingReply> {
+    return this.#embedded(request.documents, caller, signal, (call) => rerank(request, call))
+  }
+
+  #embedded(
+    inputs: readonly Placed<unknown>[],
+    caller: Caller,
+    signal: AbortSignal,
+    run: (call: Call) => Promise<EmbeddingReply>,
+  ): Promise<EmbeddingReply> {
+    const params = inputs.map(({ param }) => param)
+    const seconds = this.#multilookSeconds
+    return this.#finished({ caller, signal, media: [], seconds, advice: 'use fewer inputs', params, embeds: true }, run)
+  }
+
   async #finished<Result>(terms: Terms, run: (call: Call) => Promise<Result>): Promise<Result> {
     const deadline = deadlineOf(terms)
     try {
@@ -256,6 +281,7 @@ export class Conversations {
     const { caller, media } = terms
     const { model, organisation, trace, isTransient } = caller
     const { signal } = deadline
+    if (!terms.embeds) checkWrites(model)
     using held = holdMedia(media)
     const call: Call = {
       ...caller,

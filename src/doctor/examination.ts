@@ -4,6 +4,7 @@ import { ApiError } from '../lib/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'
 import { checkDevice } from './checks/device.ts'
+import { checkEmbeddings } from './checks/embeddings.ts'
 import { checkSameAnswers } from './checks/same-answers.ts'
 import { checkSchema } from './checks/schema.ts'
 import { checkSeveralImages } from './checks/several-images.ts'
@@ -68,7 +69,7 @@ export class Unavailable extends Error {
   override readonly name = 'Unavailable'
 }
 
-/** The findings of one check; `card` where the model cannot be asked anything. */
+/** The findings of one check; `card` where the model cannot be asked anything, or writes no text. */
 export interface Checked {
   readonly check: CheckName | 'card'
   readonly findings: readonly Finding[]
@@ -89,6 +90,12 @@ export async function* examine(options: ExaminationOptions): AsyncGenerator<Find
 export async function* examineByCheck(options: ExaminationOptions): AsyncGenerator<Checked, void, void> {
   const { images, checks = Object.keys(CHECKS) as CheckName[], priority = 'interactive' } = options
   const { signal = new AbortController().signal } = options
+  const { card, engine } = options
+  if (card.embedding !== undefined) {
+    const isRank = card.embedding.pooling === 'rank'
+    yield { check: 'card', findings: [await checkEmbeddings(engine, isRank, signal)] }
+    return
+  }
   const subject = await openSubject({ ...options, priority, signal }).catch((error: Error) => error)
   signal.throwIfAborted()
   if (subject instanceof Error) {

@@ -91,8 +91,8 @@ export async function* keepExamining(options: KeepOptions): AsyncGenerator<KeptE
         ...now.findings,
         ...findings,
       ])
-      // Nothing more can be found out of a model that cannot be asked.
-      if (check === 'card') now = ended(now, 'failed')
+      // Nothing more can be found out of a model that cannot be asked, or that writes no text.
+      if (check === 'card') now = isIll(findings) ? ended(now, 'failed') : ended({ ...now, unchecked: [] }, 'done')
       else if (now.unchecked.length === 0) now = ended(now, 'done')
       yield await keep()
     }

@@ -44,26 +44,21 @@ export const UNUSED_PROJECTORS: Readonly<Record<string, string>> = {
   pockettts_gen: SPEAKS,
 }
 
-const EMBEDS = 'makes embeddings of texts and writes none'
+const ENCODES = 'reads a text with an encoder of its own, which is not supported'
 const DIFFUSES = 'writes by diffusion, which is not supported'
 const DRAFTS = 'only drafts what another model writes'
 const SOUNDS = 'makes sound, and no text'
 
-/** Architectures that llama.cpp names and that are no language models of the kind that is served here, and why. */
+/** Architectures whose models make embeddings or rate documents, and write no text. */
+export const EMBEDDING_ARCHITECTURES = wordList(`
+  bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding llama-embed
+`)
+
+/** Architectures that llama.cpp names and that are not served here, and why. */
 export const UNUSED_ARCHITECTURES: Readonly<Record<string, string>> = {
   clip: 'is an encoder of images or sound',
-  bert: EMBEDS,
-  'modern-bert': EMBEDS,
-  'nomic-bert': EMBEDS,
-  'nomic-bert-moe': EMBEDS,
-  'neo-bert': EMBEDS,
-  'jina-bert-v2': EMBEDS,
-  'jina-bert-v3': EMBEDS,
-  eurobert: EMBEDS,
-  'gemma-embedding': EMBEDS,
-  'llama-embed': EMBEDS,
-  t5encoder: EMBEDS,
-  t5: 'reads a text with an encoder of its own, which is not supported',
+  t5encoder: ENCODES,
+  t5: ENCODES,
   dream: DIFFUSES,
   llada: DIFFUSES,
   'llada-moe': DIFFUSES,

@@ -6,6 +6,7 @@ import { TOOL_SYNTAX_NAMES } from '../families/tool-syntax.ts'
 import { DIALECTS, type DialectName } from '../grounding/dialects/dialects.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
 import { detectionSchema } from './detection-schema.ts'
+import { POOLINGS } from './pooling.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
 
@@ -17,12 +18,13 @@ export const servedIdSchema = z.strictObject({
   created: z.int().nonnegative(),
   /** Other ids that clients may send for this one. Never listed. */
   aliases: z.array(z.string().min(1)).default([]),
-  capabilities: z.array(z.enum(['response_format_json_schema', 'regex', 'tool_calling'])),
+  capabilities: z.array(z.enum(['response_format_json_schema', 'regex', 'tool_calling', 'embeddings', 'rerank'])),
   modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
   outputFormats: z.array(z.enum(['text', 'point', 'box', 'polygon', 'clip'])),
   reasoning: z.boolean(),
   maxContextTokens: z.int().positive(),
-  maxOutputTokens: z.int().positive(),
+  /** 0 for a model that writes no text. */
+  maxOutputTokens: z.int().nonnegative(),
   /** What a million tokens cost of an organisation's budget; `cacheRead` is for prompt tokens that were computed before. */
   credits: z
     .strictObject({ input: z.int().nonnegative(), output: z.int().nonnegative(), cacheRead: z.int().nonnegative() })
@@ -177,6 +179,18 @@ const cardFields = z.strictObject({
   engine: z.discriminatedUnion('type', [localEngineSchema, serverEngineSchema, openAiEngineSchema]),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
+  /** Of a model that makes embeddings or rates documents, and writes no text. */
+  embedding: z
+    .strictObject({
+      /**
+       * How the vectors of a text's tokens become one (llama-server's `--pooling`); `rank`: a reranker's head makes a score.
+       * Needed on this machine.
+       */
+      pooling: z.enum(POOLINGS).optional(),
+      /** The fewest numbers that an embedding may be cut to (Matryoshka); absent of a model whose embeddings must be whole. */
+      leastDimensions: z.int().positive().optional(),
+    })
+    .optional(),
   image: z
     .strictObject(imageFields)
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')

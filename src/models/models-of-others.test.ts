@@ -406,11 +406,15 @@ test.each([
 })
 
 test.each([
-  ['bert', /its architecture 'bert' makes embeddings of texts and writes none$/],
+  ['t5encoder', /its architecture 't5encoder' reads a text with an encoder of its own/],
   ['llada', /its architecture 'llada' writes by diffusion/],
 ])('a model of the architecture %s is refused', async (architecture, problem) => {
   const { card } = await shown('gemma3', architecture, {})
   await expect(describeModel(card)).rejects.toThrow(problem)
+})
+
+test('a model that makes embeddings needs a way to pool, of its file or its card', async () => {
+  await expect(shown('gemma3', 'bert', {})).rejects.toThrow(/embedding\.pooling: is needed, .+'mean', 'cls', 'last' or/)
 })
 
 test('a model of an architecture that llama.cpp does not know is said to be likely not to load', async () => {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { FAMILY_NAMES } from '../families/families.ts'
 import { CardError } from './card-error.ts'
 import { KV_TYPES } from './derive/kv-cost.ts'
+import { POOLINGS } from './pooling.ts'
 import type { CardFolder } from './read/weight-files.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES } from './text-card.ts'
@@ -15,6 +16,7 @@ const engineFields = {
 /** What must be known of a card before it can be completed. Everything else is checked behind that. */
 export const writtenSchema = z.looseObject({
   family: z.enum(FAMILY_NAMES).optional(),
+  embedding: z.looseObject({ pooling: z.enum(POOLINGS).optional() }).optional(),
   /** What `extensions` was called before. */
   ownModel: z.boolean().optional(),
   serves: z

@@ -10,7 +10,7 @@ import { isUnderWay, shortText } from './models/examination.ts'
 import { ModelNote } from './models/model-note.tsx'
 import { MODES, ServerNews } from './modes.ts'
 import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-drawer.tsx'
-import { chooseModel, key, model, models } from './server/connection.ts'
+import { chooseModel, key, model, models, writers } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
 import { loadModels, modelsFailure } from './server/load-models.ts'
 import { ServerNotice } from './server/server-notice.tsx'
@@ -161,9 +161,9 @@ function shortName({ name }: Pick<Model, 'name'>): string {
 }
 
 function ModelChoice() {
-  if (models.value.length === 0) return null
+  if (writers.value.length === 0) return null
   const textOf = ({ id, name }: Model) => {
-    const isAmbiguous = models.value.some((other) => other.id !== id && shortName(other) === shortName({ name }))
+    const isAmbiguous = writers.value.some((other) => other.id !== id && shortName(other) === shortName({ name }))
     const title = isAmbiguous ? id : shortName({ name })
     const examined = shortText(engineOf(id)?.examination)
     return examined === null ? title : `${title} · ${examined}`
@@ -176,7 +176,7 @@ function ModelChoice() {
       value={model.value?.id}
       onChange={(event) => chooseModel(event.currentTarget.value)}
     >
-      {models.value.map((one) => (
+      {writers.value.map((one) => (
         <option key={one.id} value={one.id}>
           {textOf(one)}
         </option>

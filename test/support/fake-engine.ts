@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../src/inference/contract/engine.ts'
 import type {
+  Embedding,
   EngineEvent,
   Generation,
   Measurement,
@@ -14,7 +15,7 @@ import type {
 import { joinTexts } from '../../src/inference/contract/join-texts.ts'
 import type { PromptPart } from '../../src/inference/contract/parts.ts'
 import { TokenTally } from '../../src/inference/contract/token-tally.ts'
-import type { Branch, ReadQuestion, ReadWork, Work } from '../../src/inference/contract/work.ts'
+import type { Branch, EmbedWork, ReadQuestion, ReadWork, Work } from '../../src/inference/contract/work.ts'
 import { CHATML } from '../../src/templates/chatml.ts'
 
 export interface Script extends BranchScript {
@@ -109,6 +110,16 @@ export class FakeEngine implements Engine {
     const prompts = this.#admit(work)
     const tally = new TokenTally()
     return tally.counting({ prompts, events: this.#events({ work, script, signal, tally }) })
+  }
+
+  /** Vectors whose first number is half the share of the inputs up to theirs. */
+  async embed({ inputs }: EmbedWork, signal: AbortSignal): Promise<Embedding> {
+    signal.throwIfAborted()
+    const usage = { promptTokens: 3, imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
+    const vectors = (async function* () {
+      for (const input of inputs.keys()) yield { input, vector: Float32Array.of((input + 1) / inputs.length / 2, 0) }
+    })()
+    return { prompts: inputs.map(() => usage), vectors }
   }
 
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {

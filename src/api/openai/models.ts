@@ -82,7 +82,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
     capabilities: capabilitiesOf(served, compatibility),
     modalities: served.modalities.filter(isDecodable),
     output_formats: served.outputFormats,
-    sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
+    sampling_parameters: model.card.embedding === undefined ? SAMPLING : [],
     reasoning: { supported: served.reasoning, always_enabled: false },
     max_context_tokens: model.contextTokens,
     max_output_tokens: model.outputTokens,
@@ -94,6 +94,8 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
     ...(engine.numerics && { fingerprint: engine.numerics.fingerprint, fingerprint_parts: engine.numerics.parts }),
   }
 }
+
+const SAMPLING = ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty']
 
 /** OpenAI capabilities that each capability of a card implies. The contract lacks them. */
 const BEYOND: Readonly<Record<string, string>> = {

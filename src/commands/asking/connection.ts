@@ -126,7 +126,8 @@ async function connect(url: string, asking: Asking, models?: readonly ModelEntry
 
 /** @param explains whether to say what the model is where it is the demonstration. */
 function remotePlace({ client, models }: Connected, explains: boolean): Place {
-  const ids = models.map(({ id }) => id)
+  // Those that write; others make embeddings.
+  const ids = models.filter(({ output_formats: formats }) => formats?.length !== 0).map(({ id }) => id)
   // Servers of old versions do not say it.
   const detector = models.find(({ modalities, output_formats: formats }) => findsObjects(modalities, formats))
   return {
@@ -189,6 +190,7 @@ const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.
 /** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
 async function ownPlace(config: Config, explains: boolean): Promise<Place> {
   const cards = (await readKnownCards(config)).map(({ card }) => card)
+  const writers = cards.filter(({ embedding }) => embedding === undefined)
   const cardOf = (name: string) =>
     cards.find(({ serves }) => serves.some(({ id, aliases }) => id === name || aliases.includes(name)))
   const detector = cards
@@ -197,11 +199,11 @@ async function ownPlace(config: Config, explains: boolean): Promise<Place> {
   return {
     detector: detector?.id ?? null,
     names: {
-      ids: cards.flatMap(({ serves }) => serves.map(({ id }) => id)),
+      ids: writers.flatMap(({ serves }) => serves.map(({ id }) => id)),
       has: async (name) => cardOf(name) !== undefined,
     },
     open: async (model) => {
-      const chosen = model === null ? cards[0] : (cardOf(model) ?? cards[0])
+      const chosen = model === null ? writers[0] : (cardOf(model) ?? writers[0])
       if (chosen === undefined) throw new ConfigError(NO_MODEL)
       if (explains && isDemonstration(chosen)) note(DEMONSTRATION_NOTE)
       return startOwn(config, chosen)

@@ -50,6 +50,8 @@ function checkServed(card: ModelCard, index: number, info: ModelInfo): void {
     if (!served.modalities.includes(modality) || (card[modality] && encoder)) continue
     reject('modalities', `'${modality}' needs an encoder in the model's files and '${modality}' limits in the card`)
   }
+  const problem = embeddingProblem(card, served.capabilities)
+  if (problem !== null) reject('capabilities', problem)
   const { dialect } = card
   const formats = dialect === null ? [] : DIALECTS[dialect].formats
   const unsupported = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
@@ -60,6 +62,16 @@ function checkServed(card: ModelCard, index: number, info: ModelInfo): void {
   if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
     reject('capabilities', "'tool_calling' needs 'toolSyntax' in the card, which says how calls are written")
   }
+}
+
+/** Why a model does not do what an id promises, where embeddings or scores are promised or all that it makes. */
+function embeddingProblem({ embedding }: ModelCard, capabilities: readonly string[]): string | null {
+  const made = capabilities.filter((one) => one === 'embeddings' || one === 'rerank')
+  if (embedding === undefined)
+    return made.length === 0 ? null : `'${made[0]}' needs a model with 'embedding' in its card`
+  const { pooling } = embedding
+  const only = pooling === undefined ? (made[0] ?? 'embeddings') : pooling === 'rank' ? 'rerank' : 'embeddings'
+  return capabilities.length === 1 && made[0] === only ? null : `must be ["${only}"], which is all that this model does`
 }
 
 /** Any model with a tool syntax may get the server's own focus tool, so its template must render tools. */

@@ -1,9 +1,9 @@
 import type { TemplateTraits } from '../../templates/traits.ts'
-import type { Generation, Measurement, Reading } from './generation.ts'
+import type { Embedding, Generation, Measurement, Reading } from './generation.ts'
 import type { OffloadReport } from './offload.ts'
 import type { PromptPart } from './parts.ts'
 import type { EngineStats } from './stats.ts'
-import type { ReadWork, Work } from './work.ts'
+import type { EmbedWork, ReadWork, Work } from './work.ts'
 
 /**
  * The interface between `conversation/` and a model, local or remote. All work has one shape: a shared prefix and
@@ -59,6 +59,15 @@ export interface Engine {
   read?(work: ReadWork, signal: AbortSignal): Promise<Reading>
 
   /**
+   * Makes a vector of each text, or the score of each document. Only engines of models with `info.embedding` do, and these do
+   * nothing else. Short texts share a call; it makes no difference beyond roundings.
+   *
+   * The promise resolves at admission, as that of `generate` does.
+   * @throws ApiError as `generate` does.
+   */
+  embed?(work: EmbedWork, signal: AbortSignal): Promise<Embedding>
+
+  /**
    * The engine's current state and counters; absent where an engine has none. @throws ApiError 503 while it is down.
    */
   stats?(): Promise<EngineStats>
@@ -103,6 +112,8 @@ export interface ModelInfo {
   readonly bosToken: string
   readonly eosToken: string
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
+  /** Of a model that makes vectors or scores, and writes no text; `dimensions` is null where only its servers know them. */
+  readonly embedding?: { readonly dimensions: number | null }
 }
 
 /** What the numbers of a loaded model depend on, beside the request. */

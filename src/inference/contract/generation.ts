@@ -133,3 +133,17 @@ export type ReadAnswer =
     }
   /** The question failed; the others continue. */
   | { readonly question: number; readonly error: Error }
+
+export interface Embedding {
+  /** Tokens of each input, in request order; where only servers count them, zeros until the last vector is there. */
+  readonly prompts: readonly PromptUsage[]
+  /** One for each input, as they become known. Iterate once. It rejects as `Generation.events` does. */
+  readonly vectors: AsyncIterable<EmbeddedInput>
+}
+
+export interface EmbeddedInput {
+  /** Its position in the work. */
+  readonly input: number
+  /** Of length 1; of a reranker, one number from 0 to 1. */
+  readonly vector: Float32Array
+}

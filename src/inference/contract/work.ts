@@ -94,3 +94,21 @@ export interface ReadQuestion {
   /** Whether the replies count however the model would go on after them. */
   readonly goesOn?: boolean
 }
+
+/** Texts whose vectors are asked for, or pairs whose scores are. */
+export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'> {
+  /** At least one. */
+  readonly inputs: readonly EmbedInput[]
+}
+
+export interface EmbedInput {
+  /** Request parameter that errors about it name. */
+  readonly param: string
+  /** A text, its tokens as the model takes them, or what a reranker compares. */
+  readonly content: string | readonly number[] | RankedPair
+}
+
+export interface RankedPair {
+  readonly query: string
+  readonly document: string
+}

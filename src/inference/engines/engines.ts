@@ -45,6 +45,8 @@ export async function startEngine(card: ModelCard, options: EngineOptions = {}):
   // A local engine's process is to start without waiting for the code of remote engines to be loaded.
   if (card.engine.type !== 'openai')
     return (await import('../remote/start.ts')).startRemoteEngine(remoteCard(card), options)
+  if (card.embedding !== undefined)
+    return (await import('../remote/embedding-engine.ts')).startEmbeddingEngine(openAiCard(card), options)
   return (await import('../remote/start-text.ts')).startTextEngine(openAiCard(card), options)
 }
 

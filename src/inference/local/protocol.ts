@@ -2,8 +2,9 @@ import type { Backend } from '../../config/backend.ts'
 import type { ErrorCode } from '../../lib/error-codes.ts'
 import type { Param } from '../../lib/param.ts'
 import type { AudioLimits, ImageLimits } from '../../models/card.ts'
+import type { Pooling } from '../../models/pooling.ts'
 import type { ModelInfo, Numerics } from '../contract/engine.ts'
-import type { EngineEvent, PromptUsage, ReadAnswer } from '../contract/generation.ts'
+import type { EmbeddedInput, EngineEvent, PromptUsage, ReadAnswer } from '../contract/generation.ts'
 import type { GpuSettings, OffloadReport } from '../contract/offload.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { RepetitionLimits } from '../contract/repetition.ts'
@@ -22,6 +23,8 @@ export type ToEngine =
   | { readonly type: 'generate'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
   /** The envelope holds the same of a `ReadWork`. */
   | { readonly type: 'read'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
+  /** The envelope holds the same of an `EmbedWork`. */
+  | { readonly type: 'embed'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
   | { readonly type: 'abort'; readonly id: number }
   /** The envelope holds a `CountedPrompt`. */
   | { readonly type: 'count'; readonly id: number; readonly prompt: Envelope }
@@ -77,6 +80,13 @@ export type FromEngine =
       readonly type: 'answers'
       readonly id: number
       readonly answers: readonly SentAnswer[]
+      readonly last: boolean
+    }
+  /** Vectors of some inputs. `last`: no further vectors follow. */
+  | {
+      readonly type: 'vectors'
+      readonly id: number
+      readonly vectors: readonly EmbeddedInput[]
       readonly last: boolean
     }
   /** The request was rejected or has failed; no further message follows for it. */
@@ -147,6 +157,8 @@ export interface EngineSettings {
   readonly gpu?: GpuSettings
   /** Whether the model is a mixture of experts. */
   readonly hasExperts?: boolean
+  /** Of a model that makes embeddings or scores, and writes no text; absent for others. */
+  readonly embedding?: EmbeddingSettings
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
   /** Size of the prefix cache, which keeps prefixes of finished work for later requests; 0 for none. */
@@ -159,6 +171,12 @@ export interface EngineSettings {
   readonly seed: number | null
   /** For the fingerprint. */
   readonly origin?: PromptOrigin
+}
+
+export interface EmbeddingSettings {
+  readonly pooling: Pooling
+  /** Whether a reranker's scores are probabilities; otherwise they are logits. */
+  readonly ratesByProbability: boolean
 }
 
 /** The code that renders prompts in the API process. */

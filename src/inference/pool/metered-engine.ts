@@ -1,9 +1,9 @@
 import { sumOf } from '../../lib/sum.ts'
-import { cannotRead } from '../contract/cannot-read.ts'
+import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine } from '../contract/engine.ts'
-import type { Generation, Measurement, PromptUsage, Reading } from '../contract/generation.ts'
+import type { Embedding, Generation, Measurement, PromptUsage, Reading } from '../contract/generation.ts'
 import type { PromptPart } from '../contract/parts.ts'
-import type { ReadWork, Work } from '../contract/work.ts'
+import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 import type { WorkSize, WorkTracer } from '../contract/work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
@@ -39,6 +39,7 @@ export class MeteredEngine implements Engine {
   readonly #onAdmitted: () => void
   readonly #generations: Generation[] = []
   readonly #readings: Reading[] = []
+  readonly #embeddings: Embedding[] = []
 
   constructor(engine: Engine, { tracer, terms = {}, onAdmitted = () => {} }: MeteredEngineOptions = {}) {
     this.#terms = terms
@@ -50,7 +51,7 @@ export class MeteredEngine implements Engine {
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
   get tokens(): TokenCounts {
-    const prompts = [...this.#generations, ...this.#readings].flatMap(
+    const prompts = [...this.#generations, ...this.#readings, ...this.#embeddings].flatMap(
       (admitted): readonly PromptUsage[] => admitted.prompts,
     )
     return {
@@ -88,6 +89,14 @@ export class MeteredEngine implements Engine {
     })
   }
 
+  async embed(work: EmbedWork, signal: AbortSignal): Promise<Embedding> {
+    const size = { branches: work.inputs.length, completions: 0 }
+    return this.#admitted(work, size, this.#embeddings, (work) => {
+      if (this.#engine.embed === undefined) throw cannotEmbed()
+      return this.#engine.embed(work, signal)
+    })
+  }
+
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
     return this.#engine.countTokens(parts, options)
   }
@@ -97,7 +106,7 @@ export class MeteredEngine implements Engine {
     return this.#engine.measure(work, signal)
   }
 
-  async #admitted<Asked extends Work | ReadWork, Admitted extends Generation | Reading>(
+  async #admitted<Asked extends Work | ReadWork | EmbedWork, Admitted extends Generation | Reading | Embedding>(
     asked: Asked,
     size: WorkSize,
     counted: Admitted[],

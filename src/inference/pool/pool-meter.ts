@@ -1,5 +1,5 @@
 import type { EngineEvent, ReadAnswer } from '../contract/generation.ts'
-import type { ReadWork, Work } from '../contract/work.ts'
+import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 
 /** Receives measurements of the engines, by model name. Times are in ms. */
 export interface PoolMeter {
@@ -68,6 +68,12 @@ export function noteAnswers({ questions, trace }: ReadWork): (answer: ReadAnswer
     }
     return left === 0 ? outcomeOf(failed, questions.length) : null
   }
+}
+
+/** The same for vectors. */
+export function noteVectors({ inputs }: EmbedWork): () => Outcome | null {
+  let left = inputs.length
+  return () => (--left === 0 ? 'finished' : null)
 }
 
 function outcomeOf(failed: number, all: number): Outcome {

@@ -1,12 +1,12 @@
 import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors.ts'
-import { cannotRead } from '../contract/cannot-read.ts'
+import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
-import type { Generation, Measurement, Reading } from '../contract/generation.ts'
+import type { Embedding, Generation, Measurement, Reading } from '../contract/generation.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { EngineStats } from '../contract/stats.ts'
-import type { ReadWork, Work } from '../contract/work.ts'
+import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 import type { WorkTrace } from '../contract/work-trace.ts'
-import { noteAnswers, noteEvents, type Outcome, type PoolMeter } from './pool-meter.ts'
+import { noteAnswers, noteEvents, noteVectors, type Outcome, type PoolMeter } from './pool-meter.ts'
 import { RateWindow } from './rate-window.ts'
 
 /** A model that the pool can run. */
@@ -145,6 +145,14 @@ export class PooledEngine implements Engine {
     })
   }
 
+  embed(work: EmbedWork, signal: AbortSignal): Promise<Embedding> {
+    return this.#begin(work, signal, async (engine, run) => {
+      if (engine.embed === undefined) throw cannotEmbed()
+      const embedding = await engine.embed(work, signal)
+      return { ...embedding, vectors: this.#watch(embedding.vectors, run, noteVectors(work)) }
+    })
+  }
+
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
     return this.#use(options.signal, (engine) => engine.countTokens(parts, options))
   }
@@ -217,7 +225,7 @@ export class PooledEngine implements Engine {
 
   /** Gives the engine a work. The work's events may never be read, so the signal releases the engine too. */
   async #begin<Begun>(
-    { priority, trace }: Work | ReadWork,
+    { priority, trace }: Pick<Work, 'priority' | 'trace'>,
     signal: AbortSignal,
     begin: (engine: Engine, run: Run) => Promise<Begun>,
   ): Promise<Begun> {

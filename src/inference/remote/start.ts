@@ -1,13 +1,13 @@
 import { countImageTokens, type ImageProcessing } from '../../families/processors/image-processing.ts'
 import type { OpenAiModelCard, RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
-import type { ModelInfo } from '../contract/engine.ts'
+import type { Engine, ModelInfo } from '../contract/engine.ts'
 import { ConstraintWriter } from './constraint-writer.ts'
 import type { Exchange, ReadPrompt } from './exchange.ts'
 import type { PictureRule, RemotePrompt } from './prompt.ts'
 import { RemoteEngine } from './remote-engine.ts'
 import { describeRemoteModel, type RemoteModel } from './remote-model.ts'
-import { HEALTH_TIMES, type HealthTimes, ModelServer } from './servers/server.ts'
+import { HEALTH_TIMES, type HealthChecks, type HealthTimes, ModelServer } from './servers/server.ts'
 import { Servers } from './servers/servers.ts'
 import { SglangWire } from './sglang/sglang-wire.ts'
 import { TokenExchange } from './token-exchange.ts'
@@ -144,12 +144,35 @@ export interface OpenedModel<Prompt extends ReadPrompt> {
 /** Looks at the servers of a card and keeps looking. @throws CardError for a server that is not what the card says. */
 export async function openEngine<Prompt extends ReadPrompt>(
   { card, info, exchange }: OpenedModel<Prompt>,
-  { maxWaiting, health = HEALTH_TIMES, logger = SILENT, onRestart }: RemoteEngineOptions,
+  options: RemoteEngineOptions,
 ): Promise<RemoteEngine<Prompt>> {
-  const { urls, maxSequences, queueLength } = card.engine
+  const { logger = SILENT } = options
+  const servers = serversOf(card, exchange.wire, options)
+  const engine = new RemoteEngine({
+    info,
+    exchange,
+    servers,
+    constraints: new ConstraintWriter(),
+    maxWaiting: mostWaiting(card, options),
+    warn: (message) => logger.warn(message),
+  })
+  return watched(card, servers, engine)
+}
+
+export function mostWaiting({ engine }: OpenedModel<ReadPrompt>['card'], { maxWaiting }: RemoteEngineOptions): number {
+  return engine.queueLength ?? maxWaiting ?? DEFAULT_MAX_WAITING
+}
+
+/** The servers of a card, which are not watched yet. */
+export function serversOf(
+  { engine: { urls, maxSequences } }: OpenedModel<ReadPrompt>['card'],
+  wire: HealthChecks,
+  { health = HEALTH_TIMES, logger = SILENT, onRestart }: RemoteEngineOptions,
+): Servers {
+  let lastUp = 0
   const all: ModelServer[] = urls.map(
     (url) =>
-      new ModelServer(url, exchange.wire, health, {
+      new ModelServer(url, wire, health, {
         changed: () => {
           if (servers.up.length < lastUp) onRestart?.()
           lastUp = servers.up.length
@@ -160,15 +183,15 @@ export async function openEngine<Prompt extends ReadPrompt>(
       }),
   )
   const servers = new Servers(all, maxSequences)
-  let lastUp = 0
-  const engine = new RemoteEngine({
-    info,
-    exchange,
-    servers,
-    constraints: new ConstraintWriter(),
-    maxWaiting: queueLength ?? maxWaiting ?? DEFAULT_MAX_WAITING,
-    warn: (message) => logger.warn(message),
-  })
+  return servers
+}
+
+/** Looks at the servers of an engine and keeps looking. @throws CardError; the engine is closed then. */
+export async function watched<Opened extends Engine>(
+  card: OpenedModel<ReadPrompt>['card'],
+  { all }: Servers,
+  engine: Opened,
+): Promise<Opened> {
   try {
     await Promise.all(all.map((server) => server.watch()))
     const wrong = all.find(({ state }) => state === 'wrong')

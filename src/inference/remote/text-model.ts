@@ -28,19 +28,23 @@ export function describeTextModel(card: OpenAiModelCard): TextModel {
   if (card.thought !== undefined && card.thought.end !== TEXT_THOUGHT.end)
     reject('thought', 'must be left out: the servers separate thoughts from replies')
   for (const [index, { capabilities }] of card.serves.entries()) {
-    const lacking = capabilities.find((one) => one !== 'tool_calling' && !ENFORCED[constraints].includes(one))
+    const free = ['tool_calling', 'embeddings', 'rerank']
+    const lacking = capabilities.find((one) => !free.includes(one) && !ENFORCED[constraints].includes(one))
     if (lacking === undefined) continue
     reject(`serves[${index}].capabilities`, `'${lacking}' needs servers that are held to it; see engine.constraints`)
   }
+  const embeds = card.embedding !== undefined
   const info: ModelInfo = {
     contextTokens,
     longestTokenBytes: Number.POSITIVE_INFINITY,
-    chatTemplate: CHATML,
+    chatTemplate: embeds ? null : CHATML,
     bosToken: '',
     eosToken: '',
     modalities: { image: card.image !== undefined, audio: false },
+    ...(embeds ? { embedding: { dimensions: null } } : {}),
   }
   checkFiles(card, info)
+  if (embeds) return { info, warnings: [] }
   const warning = `${card.file}: engine.trustedTemplate is false: the servers apply a template of their own, and what a client writes may be read there as one of its marks`
   return { info, warnings: [warning] }
 }

@@ -30,7 +30,7 @@ export interface AdmittedWork<Prompt extends ReadPrompt>
 }
 
 /** Failures after which another server may do better, as long as nothing has come of the first. */
-const RETRIED: readonly FailureKind[] = ['lost', 'busy', 'wrong']
+export const RETRIED: readonly FailureKind[] = ['lost', 'busy', 'wrong']
 const RETRY_SECONDS = 3
 
 /** Runs the branches of one work on the servers. */
@@ -179,6 +179,6 @@ export function noServer(): ApiError {
   return unavailable('No server of this model can be used.')
 }
 
-function unavailable(message: string): ApiError {
+export function unavailable(message: string): ApiError {
   return modelOverloaded(`${message} ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)
 }

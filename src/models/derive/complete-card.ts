@@ -14,6 +14,7 @@ import { findTokens } from '../read/vocabulary.ts'
 import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from '../text-card.ts'
 import { type CardPlace, type WrittenCard, type WrittenServe, withExtensions } from '../written-card.ts'
 import { deriveContext } from './derived-context.ts'
+import { withEmbedding } from './derived-embedding.ts'
 import { deriveIdentity } from './derived-identity.ts'
 import { deriveMedia, type MediaLimits } from './derived-media.ts'
 import { deriveTemplate, type TemplateReading } from './derived-template.ts'
@@ -35,7 +36,9 @@ const MOST_OUTPUT = 8192
  * @throws CardError
  */
 export async function completeCard(written: WrittenCard, place: CardPlace): Promise<CompletedCard> {
-  return new Completion(withExtensions(written, place), place).complete()
+  const card = withExtensions(written, place)
+  const found = { headers: modelHeaders(card.engine, place), origins: new Origins() }
+  return new Completion(await withEmbedding(card, place, found), place, found).complete()
 }
 
 class Completion {
@@ -43,13 +46,18 @@ class Completion {
   readonly #place: CardPlace
   readonly #serves: readonly WrittenServe[]
   readonly #headers: ModelHeaders
-  readonly #origins = new Origins()
+  readonly #origins: Origins
 
-  constructor(card: WrittenCard, place: CardPlace) {
+  constructor(
+    card: WrittenCard,
+    place: CardPlace,
+    { headers, origins }: { readonly headers: ModelHeaders; readonly origins: Origins },
+  ) {
     this.#card = card
     this.#place = place
     this.#serves = card.serves ?? [{}]
-    this.#headers = modelHeaders(card.engine, place)
+    this.#headers = headers
+    this.#origins = origins
   }
 
   async complete(): Promise<CompletedCard> {

@@ -39,7 +39,7 @@ export function abilitiesOf({ capabilities, reasoning }: Model): string[] {
 }
 
 export function contextText({ max_context_tokens: context, max_output_tokens: output }: Model): string {
-  return `${countText(context)} tokens, answers up to ${countText(output)}`
+  return `${countText(context)} tokens${output === 0 ? '' : `, answers up to ${countText(output)}`}`
 }
 
 function plain(name: string): string {

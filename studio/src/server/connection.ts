@@ -15,9 +15,12 @@ export const rejectedKey = signal<string | null>(null)
 export const models = signal<readonly Model[]>([])
 const chosenModel = signal<string | null>(localStorage.getItem(MODEL))
 
+/** Those that write, of which one is asked; others make embeddings. */
+export const writers = computed(() => models.value.filter(({ max_output_tokens: most }) => most > 0))
+
 /** The chosen model, or else the first. */
 export const model = computed<Model | null>(
-  () => models.value.find(({ id }) => id === chosenModel.value) ?? models.value[0] ?? null,
+  () => writers.value.find(({ id }) => id === chosenModel.value) ?? writers.value[0] ?? null,
 )
 
 /** @param keep whether other tabs, and this browser when it starts again, may use the key too. */

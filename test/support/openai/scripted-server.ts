@@ -25,6 +25,8 @@ export function words(texts: readonly string[], { usage = {}, reason = 'stop' } 
   }
 }
 
+const ANSWERED = ['/v1/chat/completions', '/v1/embeddings', '/v1/rerank']
+
 /** An OpenAI-compatible server that does as it is told. */
 export class ScriptedServer implements AsyncDisposable {
   readonly #server: Server
@@ -57,7 +59,7 @@ export class ScriptedServer implements AsyncDisposable {
     for await (const piece of request) pieces.push(piece as Buffer)
     if (request.url === '/v1/models') response.end(JSON.stringify({ object: 'list', data: this.models }))
     else if (request.url === '/health') response.writeHead(this.health).end()
-    else if (request.url !== '/v1/chat/completions') response.writeHead(404).end()
+    else if (!ANSWERED.includes(request.url!)) response.writeHead(404).end()
     else {
       this.asked.push(JSON.parse(Buffer.concat(pieces).toString()))
       this.#play(this.scripts.length > 1 ? this.scripts.shift()! : this.scripts[0]!, response)

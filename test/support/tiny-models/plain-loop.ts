@@ -78,7 +78,7 @@ export class PlainLoop implements Disposable {
    */
   *steps(prompt: readonly PromptPart[], tokens: number, given: readonly number[] = []): Generator<PlainStep> {
     const { llama } = this.#libraries
-    llama.memory_clear(llama.get_memory(this.#context), false)
+    llama.memory_clear(llama.get_memory(this.#context)!, false)
     this.#position = 0
     this.#decodePrompt(prompt)
     const bytes = 4 * llama.vocab_n_tokens(this.#vocabulary)

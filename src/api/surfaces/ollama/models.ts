@@ -58,7 +58,8 @@ export function toShown(model: ServedModel): ShownModelBody {
   }
 }
 
-function capabilitiesOf({ served }: ServedModel): string[] {
+function capabilitiesOf({ served, card }: ServedModel): string[] {
+  if (card.embedding !== undefined) return served.capabilities.includes('embeddings') ? ['embedding'] : []
   return [
     'completion',
     ...(served.modalities.includes('image') ? ['vision'] : []),

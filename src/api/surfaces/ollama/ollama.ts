@@ -17,7 +17,7 @@ import { chatBody, generateBody, showBody } from './wire/requests.ts'
 /** The version of Ollama whose API this is. Clients reject older ones. */
 const VERSION = '0.12.11'
 
-const NO_EMBEDDINGS = 'This server makes no embeddings'
+const NO_EMBEDDINGS = 'Ask POST /v1/embeddings for them: this API makes no embeddings'
 const NO_MANAGEMENT = 'Models are not managed here: use lookout pull, add and rm'
 /** Paths of Ollama that this server rejects. */
 const ABSENT: Readonly<Record<string, string>> = {

@@ -3,12 +3,12 @@ import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { localCard, type ModelCard } from '../../../models/card.ts'
 import { checkFiles } from '../../contract/card-checks.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../contract/engine.ts'
-import type { Generation, Measurement, Reading } from '../../contract/generation.ts'
+import type { Embedding, Generation, Measurement, Reading } from '../../contract/generation.ts'
 import { describeOffload, type OffloadReport } from '../../contract/offload.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import type { Priority } from '../../contract/priority.ts'
 import type { LocalStats } from '../../contract/stats.ts'
-import type { ReadWork, Work } from '../../contract/work.ts'
+import type { EmbedWork, ReadWork, Work } from '../../contract/work.ts'
 import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -173,6 +173,17 @@ export class LocalEngine implements Engine {
     return answer
   }
 
+  async embed(work: EmbedWork, signal: AbortSignal): Promise<Embedding> {
+    signal.throwIfAborted()
+    const child = this.#readyChild()
+    const { trace, onBegun, ...rest } = work
+    const packed = pack(rest)
+    const { id, answer } = this.#calls.addEmbedding(callerOf(child, signal, work))
+    const traced = trace !== undefined || onBegun !== undefined
+    this.#send(child, { type: 'embed', id, work: packed, traced }, work.priority)
+    return answer
+  }
+
   async stats(): Promise<LocalStats> {
     const child = this.#readyChild()
     const { id, answer } = this.#calls.add((message) => (message.type === 'stats' ? message.stats : null))
@@ -261,7 +272,7 @@ export class LocalEngine implements Engine {
           servedRequests += message.requests.filter(({ last }) => last).length
           this.#calls.handleEvents(message.requests)
         } else {
-          if (message.type === 'answers' && message.last) servedRequests++
+          if ((message.type === 'answers' || message.type === 'vectors') && message.last) servedRequests++
           this.#calls.handle(message)
         }
       },

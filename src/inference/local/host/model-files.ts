@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
+import { RATES_BY_PROBABILITY } from '../../../families/embedding-models.ts'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
-import { architectureDoubt, architectureProblem } from '../../../families/llama-cpp-names.ts'
+import { architectureDoubt, architectureProblem, EMBEDDING_ARCHITECTURES } from '../../../families/llama-cpp-names.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/derive/chosen-template.ts'
 import { kvCostOf, kvTypeProblem } from '../../../models/derive/kv-cost.ts'
@@ -12,6 +13,7 @@ import { checkFiles } from '../../contract/card-checks.ts'
 import type { ModelInfo } from '../../contract/engine.ts'
 import type { WeightSizes } from '../../contract/offload.ts'
 import { BATCH_ROWS } from '../native/compute.ts'
+import type { EmbeddingSettings } from '../protocol.ts'
 import { type CacheSettings, type CacheSizes, cacheSizes } from './cache-sizes.ts'
 
 /** Properties of a model, read from the headers of its files without loading it. */
@@ -28,6 +30,8 @@ export interface ModelDescription {
   readonly quantisation: string | null
   /** Whether it is a mixture of experts. */
   readonly hasExperts: boolean
+  /** Of a model that makes embeddings or scores. */
+  readonly embedding?: EmbeddingSettings
   /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]
 }
@@ -76,15 +80,23 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
       (name) => `${name(model.path)} cannot be served: its architecture '${architecture}' ${unused}`,
     )
   }
-  const template = await chooseTemplate(card.engine.chatTemplate, language, card)
+  const writes = card.embedding === undefined
+  const pooling = card.embedding?.pooling
+  if (writes && EMBEDDING_ARCHITECTURES.includes(String(architecture))) {
+    throw refusal('model', (name) => `${name(model.path)} makes embeddings: the card must not say that it does more`)
+  }
+  const template = writes ? await chooseTemplate(card.engine.chatTemplate, language, card) : null
   const info: ModelInfo = {
     contextTokens: Math.min(card.engine.contextTokens, trainedTokens),
     longestTokenBytes: Number.POSITIVE_INFINITY,
-    chatTemplate: template.source,
-    templateTraits: await traitsOf(template, card),
+    chatTemplate: template?.source ?? null,
+    ...(template === null ? {} : { templateTraits: await traitsOf(template, card) }),
     bosToken: tokenText(language, tokens, 'bos'),
     eosToken: tokenText(language, tokens, 'eos'),
     modalities: encoders(encoder),
+    ...(writes
+      ? {}
+      : { embedding: { dimensions: number('embedding_length_out') ?? number('embedding_length') ?? null } }),
   }
   checkFiles(card, info)
   const problem = mismatch({ language, encoder })
@@ -104,11 +116,11 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const { perCell, perSequence } = kvCostOf(language, card.engine.kvType, card)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
-  const scratch = scratchBytes(card, tokens.length)
+  const scratch = writes ? scratchBytes(card, tokens.length) : embeddingScratch(info.contextTokens, number)
   const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
-  const warning = card.engine.chatTemplate === undefined ? builtInWarning(template) : null
+  const warning = template !== null && card.engine.chatTemplate === undefined ? builtInWarning(template) : null
   const doubt = architectureDoubt(String(architecture))
   return {
     info,
@@ -125,6 +137,9 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     fileBytes: weights,
     quantisation: quantisation(language),
     hasExperts: (number('expert_count') ?? 0) > 0,
+    ...(pooling === undefined
+      ? {}
+      : { embedding: { pooling, ratesByProbability: RATES_BY_PROBABILITY.includes(String(architecture)) } }),
     warnings: [
       ...(doubt === null ? [] : [`Model card ${card.file}: the architecture '${architecture}' ${doubt}`]),
       ...(warning === null ? [] : [`Model card ${card.file}: ${warning}`]),
@@ -144,4 +159,10 @@ const PROCESS_BYTES = 256 * 2 ** 20
 /** Each row of the largest batch has a mask over all cells and its logits. */
 function scratchBytes(card: LocalModelCard, vocabularySize: number): number {
   return BATCH_ROWS * (card.engine.contextTokens + vocabularySize) * F32_BYTES
+}
+
+/** Intermediate results of the longest text in one call, and its mask. */
+function embeddingScratch(rows: number, number: (key: string) => number | undefined): number {
+  const floats = 8 * (number('embedding_length') ?? 0) + 2 * (number('feed_forward_length') ?? 0)
+  return rows * (rows + floats) * F32_BYTES
 }

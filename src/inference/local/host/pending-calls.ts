@@ -1,5 +1,13 @@
 import { EventQueue } from '../../contract/event-queue.ts'
-import type { EngineEvent, Generation, PromptUsage, ReadAnswer, Reading } from '../../contract/generation.ts'
+import type {
+  EmbeddedInput,
+  Embedding,
+  EngineEvent,
+  Generation,
+  PromptUsage,
+  ReadAnswer,
+  Reading,
+} from '../../contract/generation.ts'
 import { joinTexts } from '../../contract/join-texts.ts'
 import { TokenTally } from '../../contract/token-tally.ts'
 import type { WorkTrace } from '../../contract/work-trace.ts'
@@ -61,6 +69,15 @@ export class PendingCalls {
       join: () => null,
       admit: (prompts, answers) => ({ prompts, answers }),
       take: (message) => ('answers' in message ? { events: message.answers.map(received), last: message.last } : null),
+    })
+  }
+
+  /** Registers an embedding; see `addGeneration`. */
+  addEmbedding(caller: Caller): Registered<Embedding> {
+    return this.#addStream<EmbeddedInput, Embedding>(caller, {
+      join: () => null,
+      admit: (prompts, vectors) => ({ prompts, vectors }),
+      take: (message) => ('vectors' in message ? { events: message.vectors, last: message.last } : null),
     })
   }
 

@@ -90,7 +90,7 @@ export class Context {
     this.handle = handle
     this.threads = options.threads
     this.#currentThreads = options.threads
-    this.#memory = llama.get_memory(handle)
+    this.#memory = llama.get_memory(handle)!
     this.cells = llama.n_ctx(handle)
     // A context with fewer cells has a smaller batch.
     this.mediaRows = llama.n_batch(handle)

@@ -21,6 +21,8 @@ export function bindLlama(library: LibraryHandle) {
     model_is_recurrent: declare('bool llama_model_is_recurrent(pointer model)'),
     model_is_hybrid: declare('bool llama_model_is_hybrid(pointer model)'),
     model_n_embd_inp: declare('int32 llama_model_n_embd_inp(pointer model)'),
+    model_n_embd_out: declare('int32 llama_model_n_embd_out(pointer model)'),
+    model_n_cls_out: declare('uint32 llama_model_n_cls_out(pointer model)'),
     model_chat_template: declare('str? llama_model_chat_template(pointer model, str? name)'),
     model_meta_val_str: declare('int32 llama_model_meta_val_str(pointer model, str key, bytes buffer, size_t size)'),
     model_get_vocab: declare('pointer llama_model_get_vocab(pointer model)'),
@@ -30,9 +32,12 @@ export function bindLlama(library: LibraryHandle) {
     vocab_get_text: declare('str llama_vocab_get_text(pointer vocab, int32 token)'),
     vocab_is_eog: declare('bool llama_vocab_is_eog(pointer vocab, int32 token)'),
     vocab_get_add_bos: declare('bool llama_vocab_get_add_bos(pointer vocab)'),
+    vocab_get_add_eos: declare('bool llama_vocab_get_add_eos(pointer vocab)'),
+    vocab_get_add_sep: declare('bool llama_vocab_get_add_sep(pointer vocab)'),
     vocab_get_attr: declare('int llama_vocab_get_attr(pointer vocab, int32 token)'),
     vocab_bos: declare('int32 llama_vocab_bos(pointer vocab)'),
     vocab_eos: declare('int32 llama_vocab_eos(pointer vocab)'),
+    vocab_sep: declare('int32 llama_vocab_sep(pointer vocab)'),
     tokenize: declare(
       `int32 llama_tokenize(pointer vocab, bytes text, int32 length, int32s tokens, int32 capacity,
         bool addSpecial, bool parseSpecial)`,
@@ -45,7 +50,7 @@ export function bindLlama(library: LibraryHandle) {
     free: declare('void llama_free(pointer context)'),
     n_batch: declare('uint32 llama_n_batch(pointer context)'),
     n_ctx: declare('uint32 llama_n_ctx(pointer context)'),
-    get_memory: declare('pointer llama_get_memory(pointer context)'),
+    get_memory: declare('pointer? llama_get_memory(pointer context)'),
     memory_clear: declare('void llama_memory_clear(pointer memory, bool data)'),
     memory_seq_rm: declare('bool llama_memory_seq_rm(pointer memory, int32 sequence, int32 from, int32 to)'),
     memory_seq_cp: declare(
@@ -64,6 +69,7 @@ export function bindLlama(library: LibraryHandle) {
     batch_init: declare('llama_batch llama_batch_init(int32 tokens, int32 embeddingSize, int32 sequences)'),
     batch_free: declare('void llama_batch_free(llama_batch batch)'),
     get_logits_ith: declare('pointer? llama_get_logits_ith(pointer context, int32 row)'),
+    get_embeddings_seq: declare('pointer? llama_get_embeddings_seq(pointer context, int32 sequence)'),
     decode: declare('int32 llama_decode(pointer context, llama_batch batch)'),
     synchronize: declare('void llama_synchronize(pointer context)'),
   }

@@ -81,14 +81,17 @@ export class Model {
       type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
   }
 
-  /** @param parseControl whether the text of a control token becomes that token. */
-  tokenize(text: string, parseControl: boolean): Int32Array {
+  /**
+   * @param parseControl whether the text of a control token becomes that token.
+   * @param isWhole whether the tokens that begin and end a text are added.
+   */
+  tokenize(text: string, parseControl: boolean, isWhole = false): Int32Array {
     const bytes = Buffer.from(text)
     let tokens = new Int32Array(bytes.length + 1)
-    let count = this.#tokenizeInto(tokens, bytes, parseControl)
+    let count = this.#tokenizeInto(tokens, bytes, parseControl, isWhole)
     if (count < 0) {
       tokens = new Int32Array(-count)
-      count = this.#tokenizeInto(tokens, bytes, parseControl)
+      count = this.#tokenizeInto(tokens, bytes, parseControl, isWhole)
     }
     if (count < 0) throw new Error(`Cannot tokenise a text of ${bytes.length} bytes.`)
     return tokens.slice(0, count)
@@ -112,12 +115,12 @@ export class Model {
   }
 
   /** `tokenize` on another thread, for long texts. The library is thread-safe here. */
-  async tokenizeInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
+  async tokenizeInBackground(text: string, parseControl: boolean, isWhole = false): Promise<Int32Array> {
     const bytes = Buffer.from(text)
     const tokens = new Int32Array(bytes.length + 1)
     const tokenize = inBackground(this.#llama.tokenize)
-    const count = await tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, false, parseControl)
-    return count < 0 ? this.tokenize(text, parseControl) : tokens.slice(0, count)
+    const count = await tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, isWhole, parseControl)
+    return count < 0 ? this.tokenize(text, parseControl, isWhole) : tokens.slice(0, count)
   }
 
   /** The bytes of a token's text: none for control tokens, and not always whole characters. */
@@ -130,6 +133,32 @@ export class Model {
     return token < 0 ? '' : this.#llama.vocab_get_text(this.#vocabulary, token)
   }
 
+  /** A text of the header; null where it has none of the name, or a very long one. */
+  text(key: string): string | null {
+    const value = new Uint8Array(64)
+    const length = this.#llama.model_meta_val_str(this.handle, key, value, value.length)
+    return length < 0 || length >= value.length ? null : Buffer.from(value.subarray(0, length)).toString()
+  }
+
+  /** The template for a query and a document; null for a model that takes them one after the other. */
+  get rankTemplate(): string | null {
+    return this.#llama.model_chat_template(this.handle, 'rerank')
+  }
+
+  /** Tokens around a query and a document, as llama-server sets them. */
+  get rankMarks(): Readonly<Record<'before' | 'between' | 'after', readonly number[]>> {
+    const llama = this.#llama
+    const vocabulary = this.#vocabulary
+    const sep = llama.vocab_sep(vocabulary)
+    const eos = llama.vocab_eos(vocabulary)
+    const end = llama.vocab_get_add_eos(vocabulary) ? [eos < 0 ? sep : eos] : []
+    return {
+      before: this.beginToken === null ? [] : [this.beginToken],
+      between: [...end, ...(llama.vocab_get_add_sep(vocabulary) ? [sep] : [])],
+      after: end,
+    }
+  }
+
   isEndOfGeneration(token: number): boolean {
     return this.#llama.vocab_is_eog(this.#vocabulary, token)
   }
@@ -138,8 +167,8 @@ export class Model {
     this.#llama.model_free(this.handle)
   }
 
-  #tokenizeInto(tokens: Int32Array, bytes: Uint8Array, parseControl: boolean): number {
-    return this.#llama.tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, false, parseControl)
+  #tokenizeInto(tokens: Int32Array, bytes: Uint8Array, parseControl: boolean, isWhole: boolean): number {
+    return this.#llama.tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, isWhole, parseControl)
   }
 
   #longestPiece(): number {

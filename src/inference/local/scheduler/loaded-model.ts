@@ -22,7 +22,7 @@ const MAX_SEQUENCE_IDS = 256
  */
 const DEVICE_ENCODED_IMAGES = 4
 /** If the sizes of its parts are unknown, a model is assumed to fit the devices. */
-const ALL_LAYERS: GpuSettings = {
+export const ALL_LAYERS: GpuSettings = {
   layers: 1000,
   splitMode: 'layer',
   mainDevice: 0,

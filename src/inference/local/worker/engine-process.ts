@@ -3,15 +3,12 @@
  * this process.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/guarded/memory.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import type { Branch, ReadWork, Work } from '../../contract/work.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
-import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
-import { loadNativeLibraries } from '../native/libraries.ts'
-import { locateNativeLibraries } from '../native/native-paths.ts'
+import { HEARTBEAT_MS } from '../heartbeat.ts'
 import {
   type CountedPrompt,
   type EngineSettings,
@@ -24,9 +21,11 @@ import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
 import { ReplyScorer } from '../scheduler/scoring/reply-scorer.ts'
+import { EmbeddingProcess } from './embedding-process.ts'
 import { Inbox } from './inbox.ts'
 import { numericsOf } from './numerics.ts'
 import { openDisk } from './open-disk.ts'
+import { openLibraries } from './open-libraries.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
 /** Less than the API process's grace period of two seconds. */
@@ -44,12 +43,7 @@ class EngineProcess {
     let warm: WarmUp
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    const located = locateNativeLibraries(settings.backend)
-    const paths = compiledKernels ? located : { ...located, kernels: null }
-    const libraries = loadNativeLibraries(paths)
-    // Only the main thread can send messages, and it may spend minutes in native calls: reading the weights is one.
-    if (libraries.startPulse !== null) libraries.startPulse(PULSE_FILE, PULSE_MS)
-    else new Worker(new URL('./pulse-thread.ts', import.meta.url)).unref()
+    const { paths, libraries } = openLibraries(settings, compiledKernels)
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
@@ -80,7 +74,6 @@ class EngineProcess {
     const { info, offload } = this.#loaded
     const times = { stepMs: warm.splitter.batchMs(1), promptRowMs: warm.splitter.rowMs }
     send({ type: 'ready', info, kernels, offload, numerics, longestStepMs, longestEncodeMs, times })
-    setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 
   /** Writes retained prefixes to disk until the time is up. */
@@ -89,11 +82,10 @@ class EngineProcess {
   }
 
   /** An error that it throws fails only this message. */
-  handle(message: ToEngine): void {
+  handle(message: ForEngine): void {
     if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
     else if (message.type === 'read') this.#read(message.id, unpack<ReadWork>(message.work), message.traced)
     else if (message.type === 'abort') {
-      inbox.drop(message.id)
       this.#preparing.get(message.id)?.abort()
       this.#preparing.delete(message.id)
       this.#scheduler.abort(message.id)
@@ -220,7 +212,7 @@ process.on('disconnect', () => process.exit(0))
 releaseMemoryWhenIdle()
 
 const inbox = new Inbox(SHARED_FILE)
-let engine: EngineProcess | null = null
+let engine: EngineProcess | EmbeddingProcess | null = null
 process.on('message', (message: ToEngine) => {
   if (message.type === 'close') {
     void Promise.resolve(engine?.close()).finally(() => process.exit(0))
@@ -247,11 +239,12 @@ async function receive(shared: Extract<ToEngine, { readonly type: 'shared' }>): 
   if (message !== null) handle(message as ForEngine)
 }
 
-type ForEngine = Exclude<ToEngine, { readonly type: 'close' | 'load' }>
+type ForEngine = Exclude<ToEngine, { readonly type: 'close' | 'load' | 'shared' }>
 
 function handle(message: ForEngine): void {
   try {
     if (engine === null) throw new Error('The engine is not loaded.')
+    if (message.type === 'abort') inbox.drop(message.id)
     engine.handle(message)
   } catch (error) {
     send({ type: 'error', id: message.id, error: toFailure(error) })
@@ -260,7 +253,12 @@ function handle(message: ForEngine): void {
 
 function load(settings: EngineSettings, compiledKernels: boolean): void {
   try {
-    engine = new EngineProcess(settings, compiledKernels)
+    const { embedding } = settings
+    engine =
+      embedding === undefined
+        ? new EngineProcess(settings, compiledKernels)
+        : new EmbeddingProcess(settings, embedding, send)
+    setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   } catch (error) {
     send({ type: 'failed', message: error instanceof Error ? error.message : String(error) })
     process.disconnect()

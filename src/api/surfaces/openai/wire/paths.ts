@@ -3,6 +3,8 @@ import './chat-response.ts'
 import './completion.ts'
 import './decision-request.ts'
 import './decision-response.ts'
+import './embedding-request.ts'
+import './embedding-response.ts'
 import './input-tokens.ts'
 import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
 
@@ -56,4 +58,30 @@ export const CHAT_PATHS: Paths = {
       errors: MODEL_ERRORS,
     }),
   },
+  '/v1/embeddings': {
+    post: operation({
+      id: 'createEmbedding',
+      tag: 'embeddings',
+      summary: 'Make a vector of each text',
+      parameters: [PRIORITY],
+      body: json('EmbeddingRequest'),
+      replies: ok('The vectors, in the order of the inputs, each of length 1.', json('EmbeddingList')),
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/rerank': { post: rerankOf('createRerank', 'Rate documents by how well they answer a query') },
+  '/v2/rerank': { post: rerankOf('createRerankV2', 'The same, where Cohere’s clients ask') },
+  '/rerank': { post: rerankOf('createRerankAtRoot', 'The same, where LiteLLM asks') },
+}
+
+function rerankOf(id: string, summary: string): object {
+  return operation({
+    id,
+    tag: 'embeddings',
+    summary,
+    parameters: [PRIORITY],
+    body: json('RerankRequest'),
+    replies: ok('The documents, the best first.', json('Rerank')),
+    errors: MODEL_ERRORS,
+  })
 }

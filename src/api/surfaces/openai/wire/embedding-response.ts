@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { responses } from '../../../http/wire/components.ts'
+
+const tokens = z.int().min(0)
+const usage = responses.object('EmbeddingUsage', { prompt_tokens: tokens, total_tokens: tokens })
+
+const embedding = responses.object('Embedding', {
+  object: z.literal('embedding'),
+  index: z.int().min(0),
+  embedding: z.union([z.array(z.number()), z.string()]).describe('A string with `encoding_format: base64`.'),
+})
+
+/** Response of `POST /v1/embeddings`. */
+export const embeddingList = responses.object('EmbeddingList', {
+  object: z.literal('list'),
+  data: z.array(embedding),
+  model: z.string(),
+  usage,
+})
+
+const result = responses.object('RerankResult', {
+  index: z.int().min(0).describe('The document’s position in the request.'),
+  relevance_score: z.number().describe('From 0 to 1; where other servers compute it, what they say.'),
+  document: responses.object('RatedDocument', { text: z.string() }).optional(),
+})
+
+/** Response of `POST /v1/rerank`. */
+export const rerank = responses.object('Rerank', {
+  id: z.string(),
+  object: z.literal('list'),
+  model: z.string(),
+  results: z.array(result),
+  usage,
+})
+
+export type EmbeddingUsageBody = z.output<typeof usage>
+export type RerankResponseBody = z.output<typeof rerank>

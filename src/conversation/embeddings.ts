@@ -1,0 +1,88 @@
+import type { ServedModel } from '../inference/catalog/registry.ts'
+import { cannotEmbed } from '../inference/contract/cannot-read.ts'
+import type { EmbedInput } from '../inference/contract/work.ts'
+import { invalidRequest } from '../lib/errors.ts'
+import { nameOf } from '../lib/param.ts'
+import { sumOf } from '../lib/sum.ts'
+import type { Call } from './call.ts'
+import { named } from './capability-checks.ts'
+import type { EmbeddingRequest, Placed, RerankRequest } from './request/embedding-request.ts'
+
+export interface EmbeddingReply {
+  /** In the order of the inputs. */
+  readonly vectors: readonly Float32Array[]
+  readonly promptTokens: number
+}
+
+/**
+ * Makes a vector of each input.
+ * @throws ApiError for a model that makes none, an input that does not fit, or dimensions that the model does not allow.
+ */
+export async function embed({ inputs, dimensions }: EmbeddingRequest, call: Call): Promise<EmbeddingReply> {
+  checkMakes('embeddings', call.model)
+  if (dimensions !== null) checkDimensions(dimensions, call.model, call.model.engine.info.embedding?.dimensions ?? null)
+  const { vectors, promptTokens } = await run(inputs, call)
+  if (dimensions === null) return { vectors, promptTokens }
+  checkDimensions(dimensions, call.model, vectors[0]!.length)
+  return { vectors: vectors.map((vector) => cut(vector, dimensions)), promptTokens }
+}
+
+/** Rates each document. @returns vectors of one number, from 0 to 1. @throws ApiError as `embed` does. */
+export async function rerank({ query, documents }: RerankRequest, call: Call): Promise<EmbeddingReply> {
+  checkMakes('rerank', call.model)
+  const pairs = documents.map(({ content, param }) => ({ content: { query, document: content }, param }))
+  return run(pairs, call)
+}
+
+/** Refuses chats and other requests for text to models that write none. */
+export function checkWrites(model: ServedModel): void {
+  const made = MADE.find((one) => model.served.capabilities.includes(one))
+  if (made === undefined) return
+  throw invalidRequest(`${named(model)} ${DOES[made]} and writes no text; use POST /v1/${made}`, 'model')
+}
+
+const MADE = ['embeddings', 'rerank'] as const
+const DOES = { embeddings: 'makes embeddings', rerank: 'rates documents' } as const
+
+function checkMakes(asked: (typeof MADE)[number], model: ServedModel): void {
+  if (model.served.capabilities.includes(asked)) return
+  const other = MADE.find((one) => model.served.capabilities.includes(one))
+  // The states of a model that was trained to write tell little of how alike two texts are.
+  const does = other === undefined ? 'writes text and makes' : `${DOES[other]} and makes`
+  const none = asked === 'rerank' ? 'no scores of documents' : 'no embeddings'
+  throw invalidRequest(`${named(model)} ${does} ${none}`, 'model')
+}
+
+function checkDimensions(asked: number, model: ServedModel, whole: number | null): void {
+  if (asked === whole) return
+  const least = model.card.embedding?.leastDimensions
+  if (least === undefined) {
+    if (whole === null) return
+    throw invalidRequest(`${named(model)} makes embeddings of ${whole} numbers, which cannot be cut`, 'dimensions')
+  }
+  if (asked >= least && asked <= (whole ?? asked)) return
+  throw invalidRequest(
+    `${named(model)} allows from ${least}${whole === null ? '' : ` to ${whole}`} dimensions`,
+    'dimensions',
+  )
+}
+
+/** The beginning of a vector, of length 1 again. */
+function cut(vector: Float32Array, dimensions: number): Float32Array {
+  const kept = vector.subarray(0, dimensions)
+  const length = Math.hypot(...kept)
+  return kept.map((value) => (length === 0 ? 0 : value / length))
+}
+
+async function run(
+  inputs: readonly Placed<EmbedInput['content']>[],
+  { model, organisation, signal }: Call,
+): Promise<EmbeddingReply> {
+  const { engine } = model
+  if (engine.embed === undefined) throw cannotEmbed()
+  const placed = inputs.map(({ content, param }) => ({ content, param: nameOf(param)! }))
+  const embedding = await engine.embed({ organisation, inputs: placed }, signal)
+  const vectors = new Array<Float32Array>(inputs.length)
+  for await (const { input, vector } of embedding.vectors) vectors[input] = vector
+  return { vectors, promptTokens: sumOf(embedding.prompts, ({ promptTokens }) => promptTokens) }
+}

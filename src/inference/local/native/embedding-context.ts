@@ -1,0 +1,117 @@
+import koffi from 'koffi'
+import { Batch } from './batch.ts'
+import type { Llama } from './llama.ts'
+import type { Model } from './model.ts'
+import type { Pointer } from './structs.ts'
+
+/** llama.cpp's `llama_pooling_type`. */
+const POOLING_TYPES = { mean: 1, cls: 2, last: 3, rank: 4 } as const
+
+interface EmbeddingContextOptions {
+  readonly pooling: keyof typeof POOLING_TYPES
+  /** Whether scores are probabilities already. */
+  readonly ratesByProbability: boolean
+  /** Tokens of the longest text. */
+  readonly contextTokens: number
+  /** Rows of one call; more for a text that must be in one. */
+  readonly batchRows: number
+  /** Texts of one call. */
+  readonly sequences: number
+  readonly threads: number
+}
+
+/** A llama.cpp context that pools: texts in, a vector of each out. */
+export class EmbeddingContext {
+  readonly #llama: Llama
+  readonly #handle: Pointer
+  /** Null for a model whose tokens attend to each other in one call alone. */
+  readonly #memory: Pointer | null
+  readonly batch: Batch
+  readonly sequences: number
+  /** Whether a text may take several calls, because its last token sees all others and alone counts. */
+  readonly splits: boolean
+  readonly #size: number
+  readonly #isRank: boolean
+  readonly #isProbability: boolean
+
+  constructor(llama: Llama, model: Model, options: EmbeddingContextOptions) {
+    const { pooling, contextTokens, batchRows, threads } = options
+    const architecture = model.text('general.architecture')
+    const isCausal = model.text(`${architecture}.attention.causal`) !== 'false'
+    const open = (rows: number) =>
+      llama.init_from_model(model.handle, {
+        ...llama.context_default_params(),
+        embeddings: true,
+        pooling_type: POOLING_TYPES[pooling],
+        n_ctx: contextTokens,
+        n_batch: rows,
+        n_ubatch: rows,
+        n_seq_max: Math.min(options.sequences, rows),
+        n_threads: threads,
+        n_threads_batch: threads,
+        kv_unified: true,
+      })
+    const opened = (handle: Pointer | null): Pointer => {
+      if (handle === null) throw new Error(`Cannot allocate memory for texts of ${contextTokens} tokens.`)
+      return handle
+    }
+    let rows = Math.min(batchRows, contextTokens)
+    let handle = opened(open(rows))
+    this.splits = pooling === 'last' && isCausal && llama.get_memory(handle) !== null
+    if (!this.splits && rows < contextTokens) {
+      llama.free(handle)
+      rows = contextTokens
+      handle = opened(open(rows))
+    }
+    this.#llama = llama
+    this.#handle = handle
+    this.#memory = llama.get_memory(handle)
+    this.batch = new Batch(llama, rows)
+    this.sequences = Math.min(options.sequences, rows)
+    this.#isRank = pooling === 'rank'
+    this.#isProbability = options.ratesByProbability
+    this.#size = this.#isRank ? llama.model_n_cls_out(model.handle) : llama.model_n_embd_out(model.handle)
+  }
+
+  /** Numbers of a vector. */
+  get dimensions(): number {
+    return this.#isRank ? 1 : this.#size
+  }
+
+  /** Computes the rows of `batch`, and clears it. Blocks. */
+  compute(): void {
+    const code = this.#llama.decode(this.#handle, this.batch.toNative())
+    this.batch.clear()
+    if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+    this.#llama.synchronize(this.#handle)
+  }
+
+  /**
+   * The vector of a text of the last call, of length 1; or the score of a pair, from 0 to 1.
+   * @throws Error when the model has computed no numbers.
+   */
+  vector(sequence: number): Float32Array {
+    const pointer = this.#llama.get_embeddings_seq(this.#handle, sequence)
+    if (pointer === null) throw new Error(`The text ${sequence} of the batch has no vector.`)
+    const raw = new Float32Array(koffi.view(pointer, this.#size * Float32Array.BYTES_PER_ELEMENT))
+    if (this.#isRank) return Float32Array.of(finite(this.#isProbability ? raw[0]! : 1 / (1 + Math.exp(-raw[0]!))))
+    const length = finite(Math.sqrt(raw.reduce((sum, value) => sum + value * value, 0)))
+    return raw.map((value) => (length === 0 ? 0 : value / length))
+  }
+
+  /** Forgets all texts. */
+  clear(): void {
+    this.batch.clear()
+    if (this.#memory !== null) this.#llama.memory_clear(this.#memory, false)
+  }
+
+  close(): void {
+    this.batch.close()
+    this.#llama.free(this.#handle)
+  }
+}
+
+function finite(value: number): number {
+  if (Number.isFinite(value)) return value
+  throw new Error('The model has computed a vector that is not one of finite numbers.')
+}
