@@ -23,6 +23,7 @@ import { detect } from './detect.ts'
 import { detectTiles } from './detect-tiles.ts'
 import { detectTracks } from './detect-tracks.ts'
 import { embeddedDatabase } from './embedded-database.ts'
+import { embeddings } from './embeddings.ts'
 import { engine } from './engine.ts'
 import { estimate } from './estimate.ts'
 import { fairness } from './fairness.ts'
@@ -62,6 +63,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'first-light': firstLight,
   multilook,
   decisions,
+  embeddings,
   detect,
   'detect-tracks': detectTracks,
   throughput,

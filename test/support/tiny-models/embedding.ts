@@ -10,8 +10,15 @@ export const POOLING = { none: 0, mean: 1, cls: 2, last: 3, rank: 4 } as const
 export const WIDTH = 64
 export const LAYERS = 2
 export const HEADS = 4
-const FEED_FORWARD = 96
 const TRAINED_TOKENS = 256
+const TINY: BertShape = { width: WIDTH, layers: LAYERS, heads: HEADS, feedForward: 96 }
+
+interface BertShape {
+  readonly width: number
+  readonly layers: number
+  readonly heads: number
+  readonly feedForward: number
+}
 
 const SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz']
@@ -35,40 +42,41 @@ const wordPieces = new Map<string, WrittenField>([
 ])
 
 /** A BERT with random weights. @param pooling absent for a file that does not say it. */
-export function tinyBert(pooling?: keyof typeof POOLING): WrittenFile {
+export function tinyBert(pooling?: keyof typeof POOLING, shape = TINY): WrittenFile {
+  const { width, layers, heads, feedForward } = shape
   const weights = new Weights('bert')
   const linear = (name: string, inputs: number, outputs: number, gain?: number) => {
     weights.matrix(`${name}.weight`, inputs, outputs, gain)
     weights.bias(`${name}.bias`, outputs)
   }
   const norm = (name: string) => {
-    weights.norm(`${name}.weight`, WIDTH)
-    weights.bias(`${name}.bias`, WIDTH)
+    weights.norm(`${name}.weight`, width)
+    weights.bias(`${name}.bias`, width)
   }
-  weights.add('token_embd.weight', [WIDTH, PIECES.length])
-  weights.add('token_types.weight', [WIDTH, 2], { deviation: 0.3 })
-  weights.add('position_embd.weight', [WIDTH, TRAINED_TOKENS], { deviation: 0.3 })
+  weights.add('token_embd.weight', [width, PIECES.length])
+  weights.add('token_types.weight', [width, 2], { deviation: 0.3 })
+  weights.add('position_embd.weight', [width, TRAINED_TOKENS], { deviation: 0.3 })
   norm('token_embd_norm')
-  for (let layer = 0; layer < LAYERS; layer++) {
+  for (let layer = 0; layer < layers; layer++) {
     const name = (part: string) => `blk.${layer}.${part}`
-    for (const part of ['attn_q', 'attn_k', 'attn_v', 'attn_output']) linear(name(part), WIDTH, WIDTH)
+    for (const part of ['attn_q', 'attn_k', 'attn_v', 'attn_output']) linear(name(part), width, width)
     norm(name('attn_output_norm'))
-    linear(name('ffn_up'), WIDTH, FEED_FORWARD)
-    linear(name('ffn_down'), FEED_FORWARD, WIDTH)
+    linear(name('ffn_up'), width, feedForward)
+    linear(name('ffn_down'), feedForward, width)
     norm(name('layer_output_norm'))
   }
   if (pooling === 'rank') {
-    linear('cls', WIDTH, WIDTH)
-    linear('cls.output', WIDTH, 1, 2)
+    linear('cls', width, width)
+    linear('cls.output', width, 1, 2)
   }
   const metadata = new Map<string, WrittenField>([
     ['general.architecture', string('bert')],
     ['general.name', string('tiny bert with random weights')],
     ['bert.context_length', uint32(TRAINED_TOKENS)],
-    ['bert.embedding_length', uint32(WIDTH)],
-    ['bert.block_count', uint32(LAYERS)],
-    ['bert.feed_forward_length', uint32(FEED_FORWARD)],
-    ['bert.attention.head_count', uint32(HEADS)],
+    ['bert.embedding_length', uint32(width)],
+    ['bert.block_count', uint32(layers)],
+    ['bert.feed_forward_length', uint32(feedForward)],
+    ['bert.attention.head_count', uint32(heads)],
     ['bert.attention.layer_norm_epsilon', float32(1e-12)],
     ['bert.attention.causal', bool(false)],
     ...(pooling === undefined ? [] : ([['bert.pooling_type', uint32(POOLING[pooling])]] as const)),
