@@ -145,6 +145,16 @@ describe('a camera', () => {
     await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
   })
 
+  test('has no gaps between key frames that are far apart', async () => {
+    const frames = Array.from({ length: 20 }, () => plainImage(320, 180, [220, 30, 30]))
+    await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames, interval: 20 }))
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url), decode: 'key_frames' })
+    const looks = async () => ((await client.find(id)).counts as { looks: number }).looks
+    await expect.poll(looks, { interval: 50 }).toBeGreaterThan(2)
+    expect((await told(client, id)).filter((one) => one.startsWith('watch.gap'))).toEqual([])
+  })
+
   test('of the configuration is known by its name alone, and is shared', async () => {
     const client = await newClient(['watch', 'inference'])
     const list = async () => (await client.cameras()).data

@@ -27,6 +27,8 @@ type FeedSettings = Pick<WatchSettings, 'fps'> & { readonly decode?: Decode | un
 export class CameraFeed {
   readonly #push: FeedOptions['push']
   readonly #camera: FollowedCamera | CameraFault
+  /** When the camera has last stopped to deliver, by the clock of `performance`. */
+  #brokenAt = Number.NEGATIVE_INFINITY
 
   constructor(
     organisation: string,
@@ -47,6 +49,11 @@ export class CameraFeed {
     return typeof this.#camera !== 'string' && this.#camera.isDelivering
   }
 
+  /** Whether frames have come without a break since then, however far apart they are. */
+  hasDeliveredSince(at: number): boolean {
+    return this.isDelivering && this.#brokenAt < at
+  }
+
   change(settings: FeedSettings): void {
     if (typeof this.#camera !== 'string') this.#camera.change(this.#followerOf(settings))
   }
@@ -61,7 +68,13 @@ export class CameraFeed {
   }
 
   #followerOf({ fps, decode = 'auto' }: FeedSettings): Follower {
-    return { pace: { everyMs: 1000 / fps, decode }, onFrame: (arrived) => void this.#take(arrived), onState: () => {} }
+    return {
+      pace: { everyMs: 1000 / fps, decode },
+      onFrame: (arrived) => void this.#take(arrived),
+      onState: () => {
+        if (!this.isDelivering) this.#brokenAt = performance.now()
+      },
+    }
   }
 
   #want(): void {

@@ -34,6 +34,8 @@ interface Finding {
   picture(): Promise<Told['picture']>
   /** Why nothing was seen before, if that was long. */
   readonly after: 'silent' | 'waiting'
+  /** Whether no frame has come since the last one that was seen, of a camera that has delivered all the time. */
+  readonly isNext: boolean
   /** Of the looks until now; null while they are made in time. */
   readonly lag: Lag | null
 }
@@ -85,7 +87,7 @@ export class EventTracker {
   async settle(watch: HeldWatch, finding: Finding): Promise<void> {
     await this.#makeSure(watch, finding.moment)
     const { moment, answers } = finding
-    const gap = this.#gapBefore(watch, moment)
+    const gap = this.#gapBefore(watch, finding)
     const events: EventDraft[] = []
     if (this.isOffline) events.push(onlineEvent({ from: this.#lastTick?.time ?? moment.time, to: moment.time }))
     if (gap !== null && (this.#wasStopped || !this.isOffline)) {
@@ -111,10 +113,10 @@ export class EventTracker {
   }
 
   /** Null where frames have come as usual. */
-  #gapBefore({ settings }: HeldWatch, now: Moment): Gap | null {
+  #gapBefore({ settings }: HeldWatch, { moment: now, isNext }: Finding): Gap | null {
     const last = this.#lastTick
     if (last === null) return null
-    const isLong = now.at - last.at > silenceOf(settings, this.#options.silenceMs)
+    const isLong = !isNext && now.at - last.at > silenceOf(settings, this.#options.silenceMs)
     return isLong || this.#wasStopped ? { from: last.time, to: now.time } : null
   }
 

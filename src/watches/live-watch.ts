@@ -66,6 +66,8 @@ export class LiveWatch {
   /** Why the last look failed, and since when looks do; null after one that did not. */
   #failure: { readonly message: string; readonly since: Moment } | null = null
   #newest: Picture | null = null
+  /** The last frame that was seen, whether or not something had moved in it. */
+  #seen: { readonly number: number; readonly at: number } | null = null
   /** The last look; null where the next frame must be looked at. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
   readonly #owner: KeyOwner
@@ -285,12 +287,21 @@ export class LiveWatch {
     await this.#events.settle(this.#watch, {
       ...{ moment, about, answers, evidence, picture },
       after: this.#failure === null ? 'silent' : 'waiting',
+      isNext: this.#isNext(about.number),
       lag: this.#lag.lag,
     })
     this.#failure = null
+    this.#seen = { number: about.number, at: moment.at }
     this.#counts.settled(moment.at, still)
     this.#options.onLook(id, { frame: about, still, answers })
     return answers
+  }
+
+  /** Whether a frame follows the last one that was seen: key frames, and pictures of some cameras, are far apart. */
+  #isNext(number: number): boolean {
+    const seen = this.#seen
+    if (this.#camera === null || seen === null) return false
+    return number === seen.number + 1 && this.#camera.hasDeliveredSince(seen.at)
   }
 
   /** Why this many bytes cannot be stored; null where they can. */

@@ -1,6 +1,7 @@
 import type { Locator, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Scope } from '../../src/accounts/api-key.ts'
 import { Database } from '../../src/storage/database.ts'
 import {
   CHROMIUM,
@@ -12,6 +13,8 @@ import {
   scriptErrors,
   violationsOf,
 } from '../support/browser.ts'
+import { encodeCameraVideo } from '../support/camera-video.ts'
+import { RtspCamera } from '../support/rtsp-camera.ts'
 import { jsonOf, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 import { makeVideo } from '../support/video.ts'
@@ -35,16 +38,27 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
   let studio: StudioPage
   let page: Page
   let key: string
+  let camera: RtspCamera
   let video: { name: string; mimeType: string; buffer: Buffer }
 
   beforeAll(async () => {
     await prepareStudio()
     // A database of its own: servers of other tests are not to run its watches.
-    server = await startShippedServer({ environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8' } })
-    database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
     const frames = await Promise.all(
       [false, true, true].map(async (hasCircle) => ({ ...SIZE, data: await pixels(hasCircle) })),
     )
+    const login = { scheme: 'digest', username: 'look', password: 'out' } as const
+    camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames: frames.slice(1) }), { login })
+    server = await startShippedServer({
+      environment: {
+        DATABASE_URL: '',
+        LOOKOUT_WATCHES: '8',
+        LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
+        LOOKOUT_SECRET: 'at least thirty-two characters of it',
+        LOOKOUT_CAMERAS: JSON.stringify([{ name: 'dock-1', url: camera.url, username: 'look', password: 'out' }]),
+      },
+    })
+    database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
     const buffer = await makeVideo({ format: 'webm', frames, times: [0, 60_000, 119_900], interval: 1 })
     video = { name: 'door.webm', mimeType: 'video/webm', buffer }
   })
@@ -53,10 +67,11 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await closeBrowser()
     await database?.close()
     await server?.close()
+    await camera?.[Symbol.asyncDispose]()
   })
 
-  async function open(options: StudioPageOptions = {}): Promise<void> {
-    key = (await newKey(database)).key
+  async function open(options: StudioPageOptions = {}, scopes?: readonly Scope[]): Promise<void> {
+    key = (await newKey(database, scopes && { scopes })).key
     studio = await openStudio(server.url, { key, ...options })
     page = studio.page
     await mode('Watch')
@@ -286,6 +301,42 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await page.getByRole('button', { name: 'Sample' }).waitFor()
     await press('Resume')
     expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('a camera that the server speaks to is chosen by name or address, and shows what it sees or why not', async () => {
+    await open({}, ['inference', 'files', 'watch', 'admin'])
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
+    const source = page.getByLabel('Frames come from')
+    await source.selectOption('RTSP address')
+    const address = page.getByRole('textbox', { name: 'RTSP address' })
+    await address.fill('rtsp://10.1.2.3/live')
+    await press('Create the watch')
+    await page.getByRole('alert').filter({ hasText: 'LOOKOUT_CAMERA_HOSTS' }).waitFor()
+    await expect.poll(() => address.evaluate((one) => one.matches('[aria-invalid]:focus'))).toBe(true)
+    await address.fill(camera.url)
+    await page.getByLabel('User name').fill('look')
+    await page.getByLabel('Password').fill('wrong-word')
+    expect(await violationsOf(page)).toEqual([])
+    await press('Create the watch')
+    await page.getByText('No frames: the camera does not take the user name and password (unauthorized).').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+
+    await press('New watch')
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
+    await source.selectOption('Camera dock-1')
+    await press('Create the watch')
+    await page.getByRole('img', { name: 'The newest frame' }).waitFor()
+    await page.getByText('Online').first().waitFor()
+    await page.getByRole('img', { name: /looks: now/ }).waitFor()
+    expect(await page.getByRole('button', { name: /Use the camera|Choose a video|Sample/ }).count()).toBe(0)
+    expect(await violationsOf(page)).toEqual([])
+    expect(scriptErrors(studio)).toEqual([])
+
+    await studio.close()
+    await open()
+    // Addresses are for administrators.
+    const choices = page.getByLabel('Frames come from').locator('option')
+    await expect.poll(() => choices.allInnerTexts()).toEqual([expect.stringMatching(/^This computer/), 'Camera dock-1'])
   })
 
   test('a key without the scope learns how to get one', async () => {

@@ -3,6 +3,7 @@ import { type Question, QuestionStore } from '../questions/question-store.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
+import { PUSHED, source, sourceBody } from './camera-draft.ts'
 import { createWatch } from './watches.ts'
 
 /** When events start and end; null for the server's default. */
@@ -42,7 +43,8 @@ const sent = signal<readonly DraftQuestion[]>([])
 
 export const asked = computed(() => questions.all.value.filter(({ text }) => text.trim() !== ''))
 
-export type Field = 'name' | 'fps'
+const SOURCE_FIELDS = ['source.type', 'source.camera', 'source.url', 'source.username', 'source.password'] as const
+export type Field = 'name' | 'fps' | (typeof SOURCE_FIELDS)[number]
 export type QuestionField = 'text' | 'find' | keyof Rule
 
 /** Where the form shows a failure; null for above its buttons. */
@@ -50,7 +52,8 @@ type Place = { readonly field: Field } | { readonly question: string; readonly f
 
 const place = computed<Place | null>(() => {
   const param = failure.value?.param ?? ''
-  if (param === 'name' || param === 'fps') return { field: param }
+  const field = (['name', 'fps', ...SOURCE_FIELDS] as const).find((one) => one === param)
+  if (field !== undefined) return { field }
   const [, number, path = ''] = /^questions\[(\d+)\](.*)$/.exec(param) ?? []
   const question = number === undefined ? undefined : sent.value[Number(number)]
   return question === undefined ? null : { question: question.id, field: fieldOf(path) }
@@ -90,7 +93,8 @@ export async function create(): Promise<void> {
 export function createExample(): Promise<boolean> {
   const text = 'Is there a red circle?'
   const rule = { above: 0.7, below: 0.4, for_seconds: 0.5, clear_seconds: 1 }
-  const body = { ...bodyOf([{ id: '', text, find: 'red circle', rule }]), name: 'Red circle', fps: 2 }
+  const asking = [{ id: '', text, find: 'red circle', rule }]
+  const body = { ...bodyOf(asking), name: 'Red circle', source: { type: 'push' }, fps: 2 }
   return register(body, [])
 }
 
@@ -104,7 +108,8 @@ async function register(body: object, asking: readonly DraftQuestion[]): Promise
   sent.value = asking
   try {
     await withPatience(
-      () => createWatch(body, own.signal),
+      // The request drawer shows no password.
+      () => createWatch(body, source.value.password === '', own.signal),
       (now) => {
         wait.value = now
       },
@@ -125,6 +130,7 @@ export function clearDraft(): void {
   questions.replace([''])
   name.value = ''
   fps.value = FPS
+  source.value = PUSHED
   failure.value = null
 }
 
@@ -132,7 +138,7 @@ function bodyOf(asking: readonly DraftQuestion[]): object {
   return {
     model: model.value?.id ?? '',
     name: name.value.trim() || null,
-    source: { type: 'push' },
+    source: sourceBody(source.value),
     fps: fps.value ?? undefined,
     questions: asking.map(({ text, find, rule }) => ({
       // Events have the question in words.

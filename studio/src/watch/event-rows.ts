@@ -1,3 +1,4 @@
+import { faultText } from './camera-faults.ts'
 import type { WatchEvent } from './wire.ts'
 
 /** A line of the list of events: something that has started, and may have ended, or what became of the frames. */
@@ -83,7 +84,7 @@ const GAPS: Readonly<Record<string, string>> = {
 
 function noteOf({ type, created_at, data: { seq, reason, question, message } }: WatchEvent): NoteRow | null {
   const texts: Readonly<Record<string, string>> = {
-    'watch.offline': 'Offline: no frames come',
+    'watch.offline': `Offline: ${faultText(reason) ?? 'no frames come'}`,
     'watch.online': 'Online: frames come again',
     'watch.failed': `Looks fail${message === undefined ? '' : `: ${message}`}`,
     'watch.lagging': 'Fewer than half of the looks are made in time',

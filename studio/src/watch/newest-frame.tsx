@@ -6,14 +6,17 @@ import { samples } from './pushing.ts'
 import { pathOf } from './watches.ts'
 import type { Watch } from './wire.ts'
 
-/** The frame that the watch has looked at last, of any client. */
-export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }) {
+/** Of a camera, the newest frame; else the one that was looked at last, of any client. */
+export function NewestFrame({ watch: { id, counts, source } }: { readonly watch: Watch }) {
   const url = useSignal<string | null>(null)
   const isAsking = useSignal(false)
   // One that is paused has none, though looks before were shown.
   const hasFrame = counts !== null && counts.looks > 0
+  const isCamera = source.type !== 'push'
+  // The frames of a camera are there also while looks fail.
+  const frames = isCamera ? (counts?.frames ?? 0) : 0
   const ask = async () => {
-    if (isAsking.peek() || !hasFrame) return
+    if (isAsking.peek() || !(hasFrame || frames > 0)) return
     isAsking.value = true
     // One that was too large is not kept.
     const blob = await callBlob(`${pathOf(id)}/frame`).catch(() => null)
@@ -22,9 +25,7 @@ export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }
     if (url.peek() !== null) URL.revokeObjectURL(url.peek()!)
     url.value = URL.createObjectURL(blob)
   }
-  useEffect(() => {
-    if (hasFrame) void ask()
-  }, [hasFrame])
+  useEffect(() => void ask(), [hasFrame, frames])
   useSignalEffect(() => {
     if (samples.value.length > 0) void ask()
   })
@@ -38,7 +39,7 @@ export function NewestFrame({ watch: { id, counts } }: { readonly watch: Watch }
   return (
     <div class="watch-view watch-no-view">
       <Icon name="watch" size={32} />
-      <p>No frame yet. Use the camera of this computer, or a video.</p>
+      <p>{isCamera ? 'No frame yet.' : 'No frame yet. Use the camera of this computer, or a video.'}</p>
     </div>
   )
 }

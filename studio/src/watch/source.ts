@@ -23,7 +23,10 @@ export async function sampleSource(): Promise<Source> {
 // A video that is dropped on a watch is for the watch, not for the stage.
 offerFiles(async (file) => {
   const isTaken =
-    modeId.peek() === 'watch' && chosen.peek() !== null && !isMaking.peek() && file.type.startsWith('video/')
+    modeId.peek() === 'watch' &&
+    chosen.peek()?.source.type === 'push' &&
+    !isMaking.peek() &&
+    file.type.startsWith('video/')
   if (isTaken) nextSource.value = { kind: 'video', name: file.name, blob: file, repeats: false }
   return isTaken
 })

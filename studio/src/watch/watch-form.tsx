@@ -22,6 +22,7 @@ import {
   wait,
 } from './draft.ts'
 import { nextSource } from './source.ts'
+import { SourceFields } from './source-fields.tsx'
 import { isMaking, watches } from './watches.ts'
 
 /** Where a watch is made: its name, its questions, and when their events start and end. */
@@ -93,6 +94,7 @@ export function WatchForm() {
           }}
         />
       </div>
+      <SourceFields />
       {wait.value !== null ? (
         <WaitNotice wait={wait.value} onCancel={stopCreating} />
       ) : (

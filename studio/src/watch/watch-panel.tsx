@@ -7,6 +7,8 @@ import { ConfirmDialog } from '../widgets/confirm-dialog.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { counted } from '../widgets/quantities.ts'
 import { ScopeNotice } from '../widgets/scope-notice.tsx'
+import { faultText } from './camera-faults.ts'
+import { CameraSection } from './camera-section.tsx'
 import { followEvents } from './event-feed.ts'
 import { EventList } from './event-list.tsx'
 import { LiveSection } from './live-section.tsx'
@@ -156,8 +158,8 @@ function WatchView({ watch }: { readonly watch: Watch }) {
         </div>
       </div>
       <p class="small-fact watch-counts">{countsText(watch)}</p>
-      {watch.status === 'waiting' && watch.reason !== null && <p class="watch-reason">{watch.reason}</p>}
-      <LiveSection watch={watch} />
+      <Reason watch={watch} />
+      {watch.source.type === 'push' ? <LiveSection watch={watch} /> : <CameraSection watch={watch} />}
       <EventList
         watch={watch}
         onRetry={() => {
@@ -179,6 +181,13 @@ const STATES = {
 function State({ watch: { status } }: { readonly watch: Watch }) {
   const tone = status === 'running' ? 'ready' : status === 'offline' || status === 'waiting' ? 'restarting' : ''
   return <span class={`state ${tone}`}>{STATES[status]}</span>
+}
+
+/** Why a watch does not look. That clients push no frames, its state says. */
+function Reason({ watch: { status, reason } }: { readonly watch: Watch }) {
+  const fault = faultText(reason)
+  if (fault === null && (status !== 'waiting' || reason === null)) return null
+  return <p class="watch-reason">{fault === null ? reason : `No frames: ${fault} (${reason}).`}</p>
 }
 
 function countsText(watch: Watch): string {

@@ -1,5 +1,7 @@
+import { CAMERA_TYPES } from '../../../src/media/live/camera-source.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { PUSHED, type SourceDraft, source } from './camera-draft.ts'
 import { clearDraft, fps, name, questions, type Rule } from './draft.ts'
 import { chosen, chosenId, titleOf } from './watches.ts'
 
@@ -8,9 +10,14 @@ keepInSessions({
   name: 'watch',
   save() {
     const list = questions.all.value.map(({ text, find, rule }) => ({ text, find, rule }))
+    // A session may be given to others.
+    const { password, ...shown } = source.value
     const isEmpty = name.value === '' && list.every(({ text, find }) => text === '' && find === '')
     if (isEmpty && chosenId.value === null) return undefined
-    return { chosen: chosenId.value, draft: isEmpty ? null : { name: name.value, fps: fps.value, questions: list } }
+    return {
+      chosen: chosenId.value,
+      draft: isEmpty ? null : { name: name.value, fps: fps.value, source: shown, questions: list },
+    }
   },
   restore(saved) {
     clearDraft()
@@ -19,13 +26,19 @@ keepInSessions({
     const { chosen, draft } = recordOf(saved)
     const id = orNull(chosen, textOf)
     const read = orNull(draft, (one) => {
-      const { name, fps, questions } = recordOf(one)
-      return { name: textOf(name), fps: orNull(fps, numberOf), questions: listOf(questions, readQuestion) }
+      const { name, fps, source, questions } = recordOf(one)
+      return {
+        name: textOf(name),
+        fps: orNull(fps, numberOf),
+        source: orNull(source, readSource) ?? PUSHED,
+        questions: listOf(questions, readQuestion),
+      }
     })
     chosenId.value = id
     if (read === null) return
     name.value = read.name
     fps.value = read.fps
+    source.value = read.source
     questions.replace(read.questions.map(({ text }) => text))
     for (const [index, one] of questions.all.value.entries()) questions.change(one.id, read.questions[index]!)
   },
@@ -35,6 +48,13 @@ keepInSessions({
     return watch === null ? questions.all.value[0]!.text.trim() || null : titleOf(watch)
   },
 })
+
+function readSource(value: unknown): SourceDraft {
+  const { type, camera, url, username } = recordOf(value)
+  const known = (['push', 'camera', ...CAMERA_TYPES] as const).find((one) => one === type)
+  if (known === undefined) throw new Error('expected a source')
+  return { type: known, camera: textOf(camera), url: textOf(url), username: textOf(username), password: '' }
+}
 
 function readQuestion(value: unknown): { readonly text: string; readonly find: string; readonly rule: Rule } {
   const { text, find, rule } = recordOf(value)

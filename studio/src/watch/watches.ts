@@ -97,9 +97,9 @@ async function refreshChosen(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** @throws Failure */
-export async function createWatch(body: object, signal: AbortSignal): Promise<void> {
-  const watch = await callJson<Watch>('/v1/watches', { method: 'POST', body, signal })
+/** @param noted whether the request drawer shows the request. @throws Failure */
+export async function createWatch(body: object, noted: boolean, signal: AbortSignal): Promise<void> {
+  const watch = await callJson<Watch>('/v1/watches', { method: 'POST', body, noted, signal })
   changes++
   watches.value = [watch, ...(watches.value ?? [])]
   chosenId.value = watch.id

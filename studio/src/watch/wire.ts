@@ -1,3 +1,4 @@
+import type { CameraType } from '../../../src/media/live/camera-source.ts'
 import type { LookAnswer } from '../../../src/watches/question-value.ts'
 import type { WatchQuestion } from '../../../src/watches/watch-settings.ts'
 
@@ -8,14 +9,17 @@ export interface Watch {
   readonly id: string
   readonly model: string
   readonly name: string | null
+  readonly source: { readonly type: 'push' | 'camera' | CameraType; readonly camera?: string; readonly url?: string }
   /** Looks in a second, at most. */
   readonly fps: number
   readonly questions: readonly WatchQuestion[]
   readonly status: 'starting' | 'running' | 'paused' | 'offline' | 'waiting'
+  /** Why it does not look; of a camera that delivers nothing, one of its faults. */
   readonly reason: string | null
   readonly last_seq: number
   /** Null while the server does not run it. */
   readonly counts: {
+    readonly frames: number
     readonly looks: number
     readonly failed: number
     readonly dropped: Readonly<Record<Dropped, number>>

@@ -18,22 +18,23 @@ interface LineFieldProps {
   readonly label: string
   readonly value: string
   readonly placeholder?: string
+  readonly isSecret?: boolean
   readonly fault?: string | null
   onInput(value: string): void
 }
 
 /** Text of one line. */
-export function LineField({ label, value, placeholder, fault, onInput }: LineFieldProps) {
+export function LineField({ label, value, placeholder, isSecret = false, fault, onInput }: LineFieldProps) {
   const id = useId()
   return (
     <div class="field">
       <label for={id}>{label}</label>
       <input
         id={id}
-        type="text"
+        {...(isSecret ? ({ type: 'password' } as const) : ({ type: 'text' } as const))}
         value={value}
         placeholder={placeholder}
-        autocomplete="off"
+        autocomplete={isSecret ? 'new-password' : 'off'}
         {...faultProps(id, fault)}
         onInput={(event) => onInput(event.currentTarget.value)}
       />
@@ -97,6 +98,36 @@ export function NumberField({ label, value, fault, onInput, ...rest }: NumberFie
           onInput(Number.isNaN(given) ? null : given)
         }}
       />
+      <FieldFault id={id} fault={fault} />
+    </div>
+  )
+}
+
+interface SelectFieldProps {
+  readonly label: string
+  readonly value: string
+  readonly options: readonly { readonly value: string; readonly label: string }[]
+  readonly fault?: string | null
+  onChange(value: string): void
+}
+
+export function SelectField({ label, value, options, fault, onChange }: SelectFieldProps) {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select
+        id={id}
+        value={value}
+        {...faultProps(id, fault)}
+        onChange={(event) => onChange(event.currentTarget.value)}
+      >
+        {options.map((one) => (
+          <option key={one.value} value={one.value}>
+            {one.label}
+          </option>
+        ))}
+      </select>
       <FieldFault id={id} fault={fault} />
     </div>
   )

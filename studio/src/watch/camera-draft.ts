@@ -1,0 +1,35 @@
+import { signal } from '@preact/signals'
+import type { CameraType } from '../../../src/media/live/camera-source.ts'
+import { callJson } from '../server/call.ts'
+
+/** Where the frames of a new watch come from. The password stays in the page. */
+export interface SourceDraft {
+  readonly type: 'push' | 'camera' | CameraType
+  /** The name of a camera of the server's configuration. */
+  readonly camera: string
+  readonly url: string
+  readonly username: string
+  readonly password: string
+}
+
+export const PUSHED: SourceDraft = { type: 'push', camera: '', url: '', username: '', password: '' }
+export const source = signal<SourceDraft>(PUSHED)
+/** Names of the cameras that the server's configuration has. */
+export const configuredCameras = signal<readonly string[]>([])
+
+export async function listCameras(): Promise<void> {
+  // Without the list, the other choices stay.
+  const page = await callJson<{ data: readonly { name: string }[] }>('/v1/cameras').catch(() => null)
+  if (page !== null) configuredCameras.value = page.data.map(({ name }) => name)
+}
+
+export function changeSource(changes: Partial<SourceDraft>): void {
+  source.value = { ...source.value, ...changes }
+}
+
+/** What the server is told of the source. */
+export function sourceBody({ type, camera, url, username, password }: SourceDraft): object {
+  if (type === 'push') return { type }
+  if (type === 'camera') return { type, camera }
+  return { type, url: url.trim(), ...(username && { username }), ...(password && { password }) }
+}
