@@ -29,6 +29,8 @@ const RED_CIRCLE = {
 /** For each camera to be looked at. */
 const POLL_MS = 100
 const MOST_POLLS = 1_200
+/** What starts cameras, and ends those before, is not measured. */
+const SETTLE_MS = 3_000
 /** What is asked of the server, in CPU seconds per second, milliseconds and megabytes. */
 const GOALS = { moving: 1, many: 1, stillMs: 25, eventMs: 300, megabytes: 300 }
 
@@ -96,6 +98,7 @@ async function loadOf(
   { counts, settings, seconds }: LoadSpec,
 ): Promise<Load> {
   const watches = await watchAll(server, cameras.urls(counts), settings)
+  await delay(SETTLE_MS)
   const countAll = () => Promise.all(watches.map((watch) => watch.counts()))
   const before = await countAll()
   const [ticks, sent, from] = [await processorTicks(server.pid), await cameras.sent(), performance.now()]
