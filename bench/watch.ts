@@ -1,7 +1,6 @@
 /** Watches: what they cost the chats beside them, how fast they look and tell, and whether they tell what happens. */
 import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
-import { readEvents } from '../src/client/event-stream.ts'
 import { COLOURS, SHAPES, type Shape } from '../test/support/drawn-shapes.ts'
 import { WebhookReceiver } from '../test/support/webhook-receiver.ts'
 import { Random } from './simulate/random.ts'
@@ -13,6 +12,9 @@ import { FreshText } from './support/prompts.ts'
 import { type BenchServer, startLookout } from './support/server.ts'
 import { median, percentile, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
+import { Camera, type Counts } from './support/watch-client.ts'
+import { predicates, questionsOf, type Thing } from './support/watch-questions.ts'
+import { printCameras } from './watch-cameras.ts'
 
 const SIZE = { width: 480, height: 360 }
 const WATCHES = 8
@@ -39,7 +41,7 @@ type Kind = 'text' | 'image'
 
 export const watch: Benchmark = {
   summary:
-    'chats beside watches, looks for each core, the time until an event is stored, and events of a synthetic day',
+    'chats beside watches, looks for each core, the time until an event is stored, events of a synthetic day, and cameras',
   withPeer: false,
 
   async run(options) {
@@ -53,6 +55,7 @@ export const watch: Benchmark = {
     await printLooks(server, options)
     await printDelay(server, options)
     await printDay(server, options)
+    await printCameras(model, options)
   },
 }
 
@@ -265,16 +268,6 @@ function staysOf(thing: number, seconds: number, random: Random): Stay[] {
   }
 }
 
-interface Question {
-  readonly name: string
-  readonly instructions: string
-}
-
-interface Thing {
-  readonly kind: Shape['kind']
-  readonly colour: Shape['colour']
-}
-
 function drawnThings(count: number, random: Random): Thing[] {
   const kinds = Object.keys(SHAPES) as Shape['kind'][]
   const colours = Object.keys(COLOURS) as Shape['colour'][]
@@ -282,29 +275,6 @@ function drawnThings(count: number, random: Random): Thing[] {
     kind: kinds.splice(random.below(kinds.length), 1)[0]!,
     colour: colours.splice(random.below(colours.length), 1)[0]!,
   }))
-}
-
-function questionsOf(things: readonly Thing[], event: object): Question[] {
-  return things.map(({ kind, colour }, index) => {
-    const article = colour === 'orange' ? 'an' : 'a'
-    return { name: `q${index}`, type: 'predicate', instructions: `Is there ${article} ${colour} ${kind}?`, event }
-  })
-}
-
-/** As many questions as wanted, about all things. */
-function predicates(count: number): object[] {
-  const kinds = Object.keys(SHAPES) as Shape['kind'][]
-  const colours = Object.keys(COLOURS) as Shape['colour'][]
-  const things = Array.from({ length: count }, (_, index) => ({
-    kind: kinds[index % kinds.length]!,
-    colour: colours[(index + Math.floor(index / 18)) % colours.length]!,
-  }))
-  const rule = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5 }
-  // After each of both, all different, other words for the same.
-  const isNew = (index: number) => index < kinds.length * colours.length
-  return questionsOf(things, rule).map((question, index) =>
-    isNew(index) ? question : { ...question, instructions: question.instructions.replace('Is there', 'Do you see') },
-  )
 }
 
 /** Each thing moves up and down in a lane of its own. */
@@ -339,106 +309,4 @@ function draw(shapes: readonly Shape[], ground: string): Promise<Buffer> {
   )
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><rect width="100%" height="100%" fill="${ground}"/>${drawn.join('')}</svg>`
   return sharp(Buffer.from(svg)).jpeg({ quality: 80 }).toBuffer()
-}
-
-interface Counts {
-  readonly frames: number
-  readonly looks: number
-  readonly dropped: Readonly<Record<'busy' | 'late' | 'rate' | 'still', number>>
-}
-
-interface WatchEvent {
-  readonly type: string
-  readonly data: { readonly seq: number; readonly question: string; readonly started_at: string }
-}
-
-/** A client that has a watch, and pushes its frames. */
-class Camera {
-  readonly #server: BenchServer
-  readonly #id: string
-  #seq = 0
-
-  static async open(server: BenchServer, settings: object): Promise<Camera> {
-    const body = { model: server.model, source: { type: 'push' }, record: { frame: false }, ...settings }
-    const headers = { 'content-type': 'application/json' }
-    const { id } = await ask<{ id: string }>(server, 'POST', '', { body: JSON.stringify(body), headers })
-    return new Camera(server, id)
-  }
-
-  private constructor(server: BenchServer, id: string) {
-    this.#server = server
-    this.#id = id
-  }
-
-  /** Sends a frame, and does not wait for the look. */
-  async send(frame: Buffer): Promise<void> {
-    await this.#ask('POST', '/frames', { body: new Uint8Array(frame) })
-  }
-
-  /** Sends the frames, one each second, until the signal. @param phase seconds before the first. */
-  async push(frames: readonly Buffer[], phase: number, signal: AbortSignal): Promise<void> {
-    const started = performance.now() + phase * 1000
-    for (let index = 0; !signal.aborted; index++) {
-      await delay(Math.max(0, started + index * 1000 - performance.now()))
-      const frame = frames[index]
-      if (frame === undefined) throw new Error('The frames are used up.')
-      await this.send(frame)
-    }
-  }
-
-  /** Has a frame looked at. @returns the time from the start of sending until the answers came, in ms. */
-  async look(frame: Buffer): Promise<number> {
-    for (;;) {
-      const started = performance.now()
-      const { dropped } = await this.#ask<{ dropped?: string }>('POST', '/frames?wait=true', {
-        body: new Uint8Array(frame),
-      })
-      if (dropped === undefined) return performance.now() - started
-      await delay(5)
-    }
-  }
-
-  /** The same, with the numbers of the events that came of it. The answers come when these are stored. */
-  async lookFor(frame: Buffer): Promise<{ readonly ms: number; readonly storedAt: number; readonly told: number[] }> {
-    const ms = await this.look(frame)
-    const storedAt = performance.now()
-    const events = await this.events()
-    const told = events.filter(({ data, type }) => data.seq > this.#seq && type.startsWith('watch.event.'))
-    this.#seq = events.at(-1)?.data.seq ?? 0
-    return { ms, storedAt, told: told.map(({ data }) => data.seq) }
-  }
-
-  /** Reads its events as they happen, until the signal. */
-  async follow(onEvent: (event: WatchEvent) => void, signal: AbortSignal): Promise<void> {
-    const headers = { authorization: `Bearer ${this.#server.apiKey}` }
-    const response = await fetch(`${this.#server.url}/v1/watches/${this.#id}/stream`, { headers, signal })
-    try {
-      for await (const event of readEvents(response.body!)) onEvent(JSON.parse(event) as WatchEvent)
-    } catch (error) {
-      if (!signal.aborted) throw error
-    }
-  }
-
-  async events(): Promise<readonly WatchEvent[]> {
-    return (await this.#ask<{ data: WatchEvent[] }>('GET', '/events?limit=1000')).data
-  }
-
-  async counts(): Promise<Counts> {
-    return (await this.#ask<{ counts: Counts }>('GET', '')).counts
-  }
-
-  async close(): Promise<void> {
-    await this.#ask('DELETE', '')
-  }
-
-  #ask<Answer>(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
-    return ask<Answer>(this.#server, method, `/${this.#id}${path}`, init)
-  }
-}
-
-async function ask<Answer>(server: BenchServer, method: string, path: string, init: RequestInit): Promise<Answer> {
-  const headers = { ...init.headers, authorization: `Bearer ${server.apiKey}` }
-  const response = await fetch(`${server.url}/v1/watches${path}`, { ...init, method, headers })
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-  return (await response.json()) as Answer
 }
