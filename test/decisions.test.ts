@@ -412,7 +412,7 @@ describe('wrong requests name what is wrong', () => {
     ['an empty instruction', { questions: [{ ...predicate, instructions: '' }] }, 'questions[0].instructions'],
     [
       'a part of an unknown type',
-      { questions: [{ ...predicate, instructions: [{ type: 'file' }] }] },
+      { questions: [{ ...predicate, instructions: [{ type: 'refusal' }] }] },
       'questions[0].instructions[0].type',
     ],
     ['an unknown role', { input: [{ role: 'critic', content: 'a' }] }, 'input[0].role'],

@@ -171,7 +171,7 @@ describe('a client that ends its side after the request', () => {
 describe('paths and methods', () => {
   test.each([
     ['GET', '/v1'],
-    ['POST', '/v1/completions'],
+    ['POST', '/v1/edits'],
     ['GET', '/v1/files/a/b'],
   ])('unknown: %s %s', async (method, path) => {
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })

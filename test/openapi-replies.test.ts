@@ -328,6 +328,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 201, body: watch },
     { status: 400, body: { ...watch, fps: 0 } },
   ],
+  listCameras: [{ status: 200 }],
   listWatches: [{ status: 200 }, { status: 400, query: '?limit=0' }],
   retrieveWatch: [
     { status: 200, id: () => watchId },
