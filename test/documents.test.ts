@@ -84,7 +84,7 @@ describe('a file part of a chat', () => {
     expect(await shown('3, 1 - 2,1')).toEqual([BLUE, RED, GREEN])
   })
 
-  test('names a page that is not there, and a selection that is none', async () => {
+  test('a page that does not exist, and an invalid selection, are named', async () => {
     for (const [pages, message] of [
       ['4', 'names page 4, but the document has 3'],
       ['2-9', 'names page 4, but the document has 3'],

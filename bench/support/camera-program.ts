@@ -16,7 +16,7 @@ const MOVING_FRAMES = 47
 /** How far the noisy ground moves with each frame. */
 const STEP = 4
 const NOISE = { type: 'gaussian', mean: 200, sigma: 3 } as const
-/** For the encoder, which is told of 10 frames per second. */
+/** At the encoder's 10 frames per second; the cameras send 25, so the stream has 2.5 times as much. */
 const BITS_PER_SECOND = '1600000'
 
 let sent = 0

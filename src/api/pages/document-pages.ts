@@ -1,22 +1,18 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-
 import { InlineMedia } from '../../media/inline-media.ts'
 import type { MediaLoader } from '../../media/media-loader.ts'
 import { locate } from '../../media/media-source.ts'
 import { encodePng } from '../../media/png.ts'
-import type { BodyReader } from '../http/body/body-reader.ts'
 import { callOf } from '../http/client-call.ts'
 import { requestSignal } from '../http/connection/abort-signal.ts'
 import { toApiError } from '../http/error-handler.ts'
 import { addEndpoint } from '../http/routes.ts'
+import type { StudioFetchOptions } from './fetch.ts'
 import { pagesBody } from './fetch-body.ts'
 
-export interface DocumentPagesOptions {
-  readonly bodies: BodyReader
+export interface DocumentPagesOptions extends Omit<StudioFetchOptions, 'media'> {
   readonly media: Pick<MediaLoader, 'open'>
-  /** Fires when active requests must be aborted. */
-  readonly shutdown: AbortSignal
 }
 
 /** As many as a request may have. */

@@ -27,7 +27,7 @@ export function changeSource(changes: Partial<SourceDraft>): void {
   source.value = { ...source.value, ...changes }
 }
 
-/** What the server is told of the source. */
+/** Returns the `source` of the request that makes the watch. */
 export function sourceBody({ type, camera, url, username, password }: SourceDraft): object {
   if (type === 'push') return { type }
   if (type === 'camera') return { type, camera }

@@ -78,10 +78,11 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
   }
 
   write({ choice, event }: ChoiceEvent, stream: Frames): string | null {
-    const { length } = this.#choices[choice]!.text
+    const kept = this.#choices[choice]!
+    const { length } = kept.text
     const reason = this.collect({ choice, event })
-    const text = event.type === 'text' ? event.text : ''
-    const chunk = this.#chunk(choice, text, event.logProbs ?? [], this.#choices[choice]!.reason, length)
+    const text = kept.text.slice(length)
+    const chunk = this.#chunk(choice, text, kept.logProbs.splice(0), kept.reason, length)
     if (reason === null) stream.send(chunk)
     else this.#last = chunk
     return reason
