@@ -321,7 +321,7 @@ describe('a batch', () => {
   })
 
   test.each([
-    ['an unknown endpoint', { endpoint: '/v1/embeddings' }, 'endpoint'],
+    ['an unknown endpoint', { endpoint: '/v1/audio/speech' }, 'endpoint'],
     ['an input that is no file', { input_file_id: 'file-x' }, 'input_file_id'],
     ['an endless window', { completion_window: '99d' }, 'completion_window'],
     ['metadata that are no texts', { metadata: { a: 1 } }, 'metadata.a'],

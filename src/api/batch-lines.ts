@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { LineCaller, LineRequest } from '../batches/line-runner.ts'
 import type { LineResponse } from '../batches/output-writer.ts'
 import type { ApiError } from '../lib/errors.ts'
@@ -17,6 +18,7 @@ import { messages } from './surfaces/anthropic/messages.ts'
 import { chatCompletions } from './surfaces/openai/chat-completions.ts'
 import { completions } from './surfaces/openai/completions.ts'
 import { decide } from './surfaces/openai/decisions.ts'
+import { embeddings, rerank } from './surfaces/openai/embeddings.ts'
 import { type ResponsesApiOptions, responses } from './surfaces/responses/responses.ts'
 import { type ChatSurface, serveChat } from './surfaces/serve-chat.ts'
 
@@ -52,6 +54,8 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
     '/v1/chat/completions': chats(chatCompletions(options)),
     '/v1/chat/completions/multilook': chats(multilook(options)),
     '/v1/completions': chats(completions(options)),
+    '/v1/embeddings': { answer: (call) => embeddings(call, options), show: showError },
+    '/v1/rerank': { answer: (call) => rerank(call, options), show: showError },
     '/v1/responses': chats(responses(options)),
     '/v1/messages': { ...chats(messages(options)), show: showAnthropicError },
     '/v1/detect': { answer: (call) => detect(call, options), show: showError },
@@ -122,7 +126,8 @@ class LineCall implements ApiCall {
     signal.addEventListener('abort', stop, { once: true })
     try {
       const { status, body } = await Promise.race([this.#respond(surface), stopped.promise])
-      const response = { status, requestId: this.id, body: JSON.stringify(body) }
+      const json = body instanceof Readable ? (await body.toArray()).join('') : JSON.stringify(body)
+      const response = { status, requestId: this.id, body: json }
       this.status = status
       return response
     } finally {

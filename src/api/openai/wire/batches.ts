@@ -8,6 +8,8 @@ export const BATCH_ENDPOINTS = [
   '/v1/chat/completions',
   '/v1/chat/completions/multilook',
   '/v1/completions',
+  '/v1/embeddings',
+  '/v1/rerank',
   '/v1/responses',
   '/v1/messages',
   '/v1/detect',
