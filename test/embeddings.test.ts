@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eq } from 'drizzle-orm'
+import { Ollama } from 'ollama'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Engine } from '../src/inference/contract/engine.ts'
@@ -9,6 +10,7 @@ import { startEngine } from '../src/inference/engines/engines.ts'
 import { loadCard } from '../src/models/card.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
+import { BatchClient } from './support/batches.ts'
 import { type WrittenFile, writeGguf } from './support/gguf-writer.ts'
 import { KEY_ENV } from './support/openai/card.ts'
 import { ScriptedServer } from './support/openai/scripted-server.ts'
@@ -54,7 +56,7 @@ beforeAll(async () => {
   accounts = await TestAccounts.open()
   server = await startTestServer({
     startEngine,
-    environment: { LOOKOUT_MODELS: `${folder},models/lookout-nano` },
+    environment: { LOOKOUT_MODELS: `${folder},models/lookout-nano`, LOOKOUT_OLLAMA: 'on', LOOKOUT_BATCH_LINES: '4' },
   })
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
 })
@@ -277,8 +279,62 @@ test('requests count in the ledger, by their tokens', async () => {
   ])
 })
 
+test('lines of batches are answered as requests are', async () => {
+  const batches = new BatchClient(server.url, KEY)
+  const embeddings = { custom_id: 'vectors', body: { model: 'bert-mean', input: ['the robot', 'x'] } }
+  const long = { custom_id: 'long', body: { model: 'bert-mean', input: ['x', LONG] } }
+  const documents = { custom_id: 'scores', body: { model: 'bert-rank', query: 'the', documents: ['robot', 'x'] } }
+  const [first, second] = await Promise.all([
+    batches.start([embeddings, long], { url: '/v1/embeddings' }),
+    batches.start([documents], { url: '/v1/rerank' }),
+  ])
+  const { output, errors } = await batches.outputOf(await batches.ended(first!.id))
+  const own = await embed('bert-mean', ['the robot', 'x'])
+  expect(output.map(({ response }) => response!.body)).toEqual([own])
+  expect(errors.map(({ response }) => response!.body.error!.param)).toEqual(['input[1]'])
+  const rated = await batches.outputOf(await batches.ended(second!.id))
+  expect(rated.output[0]!.response!.body).toMatchObject({
+    results: (await rerank('bert-rank', 'the', ['robot', 'x'])).results,
+  })
+})
+
+describe("Ollama's client", () => {
+  const model = 'bert-mean'
+  let ollama: Ollama
+  beforeAll(() => {
+    ollama = new Ollama({ host: server.url })
+  })
+
+  test('gets the same vectors', async () => {
+    const input = ['the robot', 'a , b']
+    const { data, usage } = await embed(model, input)
+    const reply = await ollama.embed({ model: `${model}:latest`, input })
+    expect(reply).toMatchObject({
+      prompt_eval_count: usage.prompt_tokens,
+      embeddings: data.map(({ embedding }) => embedding),
+    })
+    expect((await ollama.embed({ model, input: 'the robot' })).embeddings).toEqual([data[0]!.embedding])
+    expect((await ollama.embeddings({ model, prompt: 'the robot' })).embedding).toEqual(data[0]!.embedding)
+    expect((await ollama.embed({ model, input: '' })).embeddings).toEqual([])
+    const { embeddings } = await ollama.embed({ model: 'bert-unsaid', input: 'the robot', dimensions: 16 })
+    expect(embeddings[0]).toHaveLength(16)
+  })
+
+  test('has longer texts cut unless it says otherwise, and what ends a text is kept', async () => {
+    const { embeddings, prompt_eval_count: tokens } = await ollama.embed({ model, input: LONG })
+    const x = (await ollama.embed({ model, input: 'x '.repeat(254) })).embeddings
+    expect(tokens).toBe(256)
+    expect(largestDifference(embeddings[0]!, x[0]!)).toBeLessThan(ROUNDING)
+    const whole = ollama.embed({ model, input: ['x', LONG], truncate: false })
+    await expect(whole).rejects.toMatchObject({ status_code: 400, error: expect.stringMatching(/at most 256/) })
+    expect((await ollama.embeddings({ model, prompt: LONG })).embedding).toEqual(embeddings[0])
+  })
+})
+
 describe('a large request', () => {
-  const large = Array.from({ length: 512 }, (_, i) => ({ content: 'the robot '.repeat(100), param: `input[${i}]` }))
+  const largeOf = (word: string) =>
+    Array.from({ length: 512 }, (_, i) => ({ content: `${word} ${'the robot '.repeat(100)}`, param: `input[${i}]` }))
+  const large = largeOf('a')
   const small = [{ content: 'the robot', param: 'input' }]
   const signal = new AbortController().signal
   let engine: Engine
@@ -298,7 +354,7 @@ describe('a large request', () => {
     const other = await engine.embed!({ organisation: 'b', inputs: small }, signal)
     expect((await all(other.vectors))[0]!.vector).toHaveLength(WIDTH)
     expect(received).toBeLessThan(large.length)
-    const second = await engine.embed!({ organisation: 'a', inputs: large }, leaving.signal)
+    const second = await engine.embed!({ organisation: 'a', inputs: largeOf('b') }, leaving.signal)
     await expect(engine.embed!({ organisation: 'a', inputs: small }, signal)).rejects.toMatchObject({
       status: 503,
       code: 'model_overloaded',
@@ -306,6 +362,31 @@ describe('a large request', () => {
     })
     leaving.abort(new Error('left'))
     for (const vectors of [reading, all(second.vectors)]) await expect(vectors).rejects.toThrow('left')
+  })
+
+  test('computes no text again, and tells no other organisation that it is known', async () => {
+    const texts = ['the robot', 'a , b', 'the robot .'].map((content) => ({ content, param: 'input' }))
+    // Until what the last test left has ended.
+    await expect.poll(async () => await engine.stats!()).toMatchObject({ running: 0, waiting: 0 })
+    const prefilled = async () => (await engine.stats!()).prefilledTokens
+    const before = await prefilled()
+    const first = await engine.embed!({ organisation: 'c', inputs: texts.slice(0, 2) }, signal)
+    const vectors = await all(first.vectors)
+    const computed = await prefilled()
+    expect(computed).toBeGreaterThan(before)
+    const again = await engine.embed!({ organisation: 'c', inputs: texts.slice(0, 2).toReversed() }, signal)
+    expect((await all(again.vectors)).map(({ vector }) => vector)).toEqual(
+      vectors.toReversed().map(({ vector }) => vector),
+    )
+    expect(again.prompts.map(({ cachedTokens, promptTokens }) => promptTokens - cachedTokens)).toEqual([0, 0])
+    expect(await prefilled()).toBe(computed)
+    // Of some that are known and some that are not, each has its own vector.
+    const mixed = await all((await engine.embed!({ organisation: 'c', inputs: texts.toReversed() }, signal)).vectors)
+    expect(mixed.map(({ input }) => input).toSorted()).toEqual([0, 1, 2])
+    expect(mixed.find(({ input }) => input === 2)!.vector).toEqual(vectors.find(({ input }) => input === 0)!.vector)
+    expect(await prefilled()).toBe(computed + again.prompts[1]!.promptTokens + 1)
+    await all((await engine.embed!({ organisation: 'd', inputs: texts.slice(0, 2) }, signal)).vectors)
+    expect(await prefilled()).toBeGreaterThan(computed + again.prompts[1]!.promptTokens + 1)
   })
 
   test('ends when its client leaves', async () => {

@@ -234,14 +234,14 @@ describe('models', () => {
     expect(await client.version()).toEqual({ version: '0.12.11' })
   })
 
-  test('are not managed, and embed nothing', async () => {
+  test('are not managed, and those that write embed nothing', async () => {
     await expect(client.pull({ model: 'llava' })).rejects.toThrow(/lookout pull/)
     await expect(client.delete({ model })).rejects.toThrow(/lookout pull/)
     const blob = { method: 'POST', body: 'weights' }
     const sent = await fetch(`${server.url}/api/blobs/sha256:${'0'.repeat(64)}`, blob)
     expect([sent.status, await sent.json()]).toEqual([400, { error: expect.stringContaining('lookout pull') }])
     expect((await fetch(`${server.url}/api/blobs/sha256:0`, { method: 'HEAD' })).status).toBe(400)
-    await expect(client.embed({ model, input: 'Hi' })).rejects.toThrow(/no embeddings/)
+    await expect(client.embed({ model, input: 'Hi' })).rejects.toThrow(/writes text and makes no embeddings/)
   })
 })
 

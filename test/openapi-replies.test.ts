@@ -245,6 +245,15 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'], return_documents: true } },
     { status: 400, body: {} },
   ],
+  createOllamaEmbeddings: [
+    { status: 200, body: { model: 'vectors', input: ['A story.'] } },
+    { status: 200, body: { model: 'vectors' } },
+    { status: 400, body: { model: MODEL, input: 'A story.' } },
+  ],
+  createOllamaEmbedding: [
+    { status: 200, body: { model: 'vectors', prompt: 'A story.' } },
+    { status: 404, body: { model: 'none', prompt: 'A story.' } },
+  ],
   createRerankV2: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'] } }],
   createRerankAtRoot: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: [{ text: 'A story.' }] } }],
   createSystemOne: [

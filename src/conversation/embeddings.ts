@@ -18,10 +18,13 @@ export interface EmbeddingReply {
  * Makes a vector of each input.
  * @throws ApiError for a model that makes none, an input that does not fit, or dimensions that the model does not allow.
  */
-export async function embed({ inputs, dimensions }: EmbeddingRequest, call: Call): Promise<EmbeddingReply> {
+export async function embed(
+  { inputs, dimensions, truncates = false }: EmbeddingRequest,
+  call: Call,
+): Promise<EmbeddingReply> {
   checkMakes('embeddings', call.model)
   if (dimensions !== null) checkDimensions(dimensions, call.model, call.model.engine.info.embedding?.dimensions ?? null)
-  const { vectors, promptTokens } = await run(inputs, call)
+  const { vectors, promptTokens } = await run(inputs, call, truncates)
   if (dimensions === null) return { vectors, promptTokens }
   checkDimensions(dimensions, call.model, vectors[0]!.length)
   return { vectors: vectors.map((vector) => cut(vector, dimensions)), promptTokens }
@@ -31,7 +34,7 @@ export async function embed({ inputs, dimensions }: EmbeddingRequest, call: Call
 export async function rerank({ query, documents }: RerankRequest, call: Call): Promise<EmbeddingReply> {
   checkMakes('rerank', call.model)
   const pairs = documents.map(({ content, param }) => ({ content: { query, document: content }, param }))
-  return run(pairs, call)
+  return run(pairs, call, false)
 }
 
 /** Refuses chats and other requests for text to models that write none. */
@@ -77,11 +80,12 @@ function cut(vector: Float32Array, dimensions: number): Float32Array {
 async function run(
   inputs: readonly Placed<EmbedInput['content']>[],
   { model, organisation, signal }: Call,
+  truncates: boolean,
 ): Promise<EmbeddingReply> {
   const { engine } = model
   if (engine.embed === undefined) throw cannotEmbed()
   const placed = inputs.map(({ content, param }) => ({ content, param: nameOf(param)! }))
-  const embedding = await engine.embed({ organisation, inputs: placed }, signal)
+  const embedding = await engine.embed({ organisation, inputs: placed, truncates }, signal)
   const vectors = new Array<Float32Array>(inputs.length)
   for await (const { input, vector } of embedding.vectors) vectors[input] = vector
   return { vectors, promptTokens: sumOf(embedding.prompts, ({ promptTokens }) => promptTokens) }

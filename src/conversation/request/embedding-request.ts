@@ -6,6 +6,8 @@ export interface EmbeddingRequest {
   readonly inputs: readonly Placed<string | readonly number[]>[]
   /** To how many numbers each vector is cut; null for all. */
   readonly dimensions: number | null
+  /** Whether longer inputs are cut to what the model takes, where its engine can. */
+  readonly truncates?: boolean
 }
 
 /** A parsed request to rate documents. */

@@ -99,6 +99,8 @@ export interface ReadQuestion {
 export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly inputs: readonly EmbedInput[]
+  /** Whether longer inputs are cut to what the model takes, by engines that can; otherwise they are refused. */
+  readonly truncates?: boolean
 }
 
 export interface EmbedInput {

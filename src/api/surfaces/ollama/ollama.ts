@@ -10,6 +10,7 @@ import { addEndpoint } from '../../http/routes.ts'
 import type { Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { fromChat, fromGenerate } from './chat-request.ts'
+import { embed, embedOne } from './embed.ts'
 import { findModel, toModelBody, toRunning, toShown } from './models.ts'
 import { chatShape, generateShape, ReplyLines, type Shape, toErrorBody } from './reply-lines.ts'
 import { chatBody, generateBody, showBody } from './wire/requests.ts'
@@ -17,12 +18,9 @@ import { chatBody, generateBody, showBody } from './wire/requests.ts'
 /** The version of Ollama whose API this is. Clients reject older ones. */
 const VERSION = '0.12.11'
 
-const NO_EMBEDDINGS = 'Ask POST /v1/embeddings for them: this API makes no embeddings'
 const NO_MANAGEMENT = 'Models are not managed here: use lookout pull, add and rm'
 /** Paths of Ollama that this server rejects. */
 const ABSENT: Readonly<Record<string, string>> = {
-  embed: NO_EMBEDDINGS,
-  embeddings: NO_EMBEDDINGS,
   pull: NO_MANAGEMENT,
   push: NO_MANAGEMENT,
   create: NO_MANAGEMENT,
@@ -68,6 +66,14 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
           const read = await bodies.read(call, generateBody)
           return answer(call, serving, { ...read.value, chat: fromGenerate(read), shape: generateShape })
         },
+      },
+    })
+    addCalls(scope, {
+      bucket: 'embeddings',
+      keyless: true,
+      answers: {
+        '/api/embed': (call) => embed(call, serving),
+        '/api/embeddings': (call) => embedOne(call, serving),
       },
     })
     for (const [name, reason] of Object.entries(ABSENT)) {

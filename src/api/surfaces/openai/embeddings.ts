@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
+import { longList } from '../long-list.ts'
 import { type EmbeddingRequestBody, embeddingBody, rerankBody } from './wire/embedding-request.ts'
 import type { EmbeddingUsageBody, RerankResponseBody } from './wire/embedding-response.ts'
 
@@ -23,14 +24,16 @@ export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
 }
 
 /** @returns the JSON of the response, written piece by piece: that of all vectors may take a second. */
-async function embeddings(call: ApiCall, serving: Serving): Promise<Readable> {
+export async function embeddings(call: ApiCall, serving: Serving): Promise<Readable> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { model, encoding_format: format, dimensions = null } = read.value
   const asked = { inputs: inputsOf(read.value), dimensions }
   const { vectors, promptTokens } = await serving.conversations.embed(asked, caller, signal)
   metered.finish('stop')
   call.setHeader('content-type', 'application/json; charset=utf-8')
-  return Readable.from(listOf(vectors, { model, usage: toUsage(promptTokens), isBase64: format === 'base64' }))
+  const isBase64 = format === 'base64'
+  const rest = { object: 'list', model, usage: toUsage(promptTokens) }
+  return Readable.from(longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest))
 }
 
 function inputsOf({ input }: EmbeddingRequestBody) {
@@ -39,24 +42,12 @@ function inputsOf({ input }: EmbeddingRequestBody) {
   return (input as (string | number[])[]).map((content, index) => ({ content, param: ['input', index] }))
 }
 
-interface ListFields {
-  readonly model: string
-  readonly usage: EmbeddingUsageBody
-  readonly isBase64: boolean
+function toItem(vector: Float32Array, index: number, isBase64: boolean) {
+  const bytes = () => Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength)
+  return { object: 'embedding', index, embedding: isBase64 ? bytes().toString('base64') : Array.from(vector) }
 }
 
-function* listOf(vectors: readonly Float32Array[], { isBase64, ...rest }: ListFields): Generator<string, void, void> {
-  yield '{"object":"list","data":['
-  for (const [index, vector] of vectors.entries()) {
-    const embedding = isBase64
-      ? Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('base64')
-      : Array.from(vector)
-    yield `${index === 0 ? '' : ','}${JSON.stringify({ object: 'embedding', index, embedding })}`
-  }
-  yield `],${JSON.stringify(rest).slice(1)}`
-}
-
-async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody> {
+export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody> {
   const { read, metered, caller, signal } = await admit(call, serving, RERANKING)
   const { model, query, documents, top_n: most, return_documents: shows } = read.value
   const texts = documents.map((document) => (typeof document === 'string' ? document : document.text))

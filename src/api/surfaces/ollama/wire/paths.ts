@@ -72,6 +72,28 @@ export const OLLAMA_PATHS: Paths = {
       errors: [...MODEL_ERRORS, 404],
     }),
   },
+  '/api/embed': {
+    post: operation({
+      ...SHARED,
+      id: 'createOllamaEmbeddings',
+      summary: 'Vectors of texts, in Ollama’s shape',
+      parameters: [PRIORITY],
+      body: json('OllamaEmbedRequest'),
+      replies: ok('The vectors.', json('OllamaEmbedReply')),
+      errors: [...MODEL_ERRORS, 404],
+    }),
+  },
+  '/api/embeddings': {
+    post: operation({
+      ...SHARED,
+      id: 'createOllamaEmbedding',
+      summary: 'The vector of one text, in Ollama’s older shape',
+      parameters: [PRIORITY],
+      body: json('OllamaEmbeddingRequest'),
+      replies: ok('The vector.', json('OllamaEmbeddingReply')),
+      errors: [...MODEL_ERRORS, 404],
+    }),
+  },
 }
 
 function replyOf(id: string) {

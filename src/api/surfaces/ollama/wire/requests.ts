@@ -92,9 +92,30 @@ export const showRequest = requests.object('OllamaShowRequest', {
   name: z.string().nullish(),
 })
 
+const MOST_INPUTS = 2048
+const vectors = {
+  model: z.string(),
+  dimensions: z.int().min(1).nullish(),
+  truncate: z.boolean().nullish().describe('True by default: longer texts are cut to what the model takes.'),
+}
+
+/** Body of `POST /api/embed`. */
+export const embedRequest = requests.object('OllamaEmbedRequest', {
+  ...vectors,
+  input: z.union([z.string(), z.array(z.string()).max(MOST_INPUTS)]).nullish(),
+})
+
+/** Body of `POST /api/embeddings`, which older clients use. */
+export const embeddingRequest = requests.object('OllamaEmbeddingRequest', {
+  ...vectors,
+  prompt: z.string().nullish(),
+})
+
 export const chatBody = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
 export const generateBody = bodyFormat(import.meta.url, 'generateRequest', generateRequest)
 export const showBody = bodyFormat(import.meta.url, 'showRequest', showRequest)
+export const embedBody = bodyFormat(import.meta.url, 'embedRequest', embedRequest)
+export const embeddingBody = bodyFormat(import.meta.url, 'embeddingRequest', embeddingRequest)
 
 const replyObject = z.object(reply)
 export type ReplyBody = z.output<typeof replyObject>

@@ -100,6 +100,20 @@ export const shownModel = responses.object('OllamaShownModel', {
   modified_at: z.string(),
 })
 
+const vector = z.array(z.number())
+
+/** Response of `POST /api/embed`. */
+export const embedReply = responses.object('OllamaEmbedReply', {
+  model: z.string(),
+  embeddings: z.array(vector),
+  total_duration: nanoseconds,
+  load_duration: nanoseconds,
+  prompt_eval_count: count,
+})
+
+/** Response of `POST /api/embeddings`. */
+export const embeddingReply = responses.object('OllamaEmbeddingReply', { embedding: vector })
+
 /** Response of `GET /api/version`. */
 export const versionOf = responses.object('OllamaVersion', { version: z.string() })
 

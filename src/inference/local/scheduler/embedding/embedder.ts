@@ -8,6 +8,7 @@ import type { FromEngine } from '../../protocol.ts'
 import { WorkQueue } from '../work-queue.ts'
 import type { EmbeddingModel } from './embedding-model.ts'
 import { InputTokens } from './input-tokens.ts'
+import { VectorCache } from './vector-cache.ts'
 
 export interface EmbedderSettings {
   /** Requests of a priority that may wait. */
@@ -21,17 +22,24 @@ interface EmbedRequest {
   readonly id: number
   readonly organisation: string
   readonly priority: Priority
-  readonly inputs: readonly Int32Array[]
+  /** Those whose vectors are not known. */
+  readonly inputs: readonly Input[]
   readonly isTraced: boolean
   hasStarted: boolean
   /** Its first input that has no vector and no place in a call. */
   next: number
 }
 
+interface Input {
+  /** Its place in the request. */
+  readonly at: number
+  readonly tokens: Int32Array
+}
+
 /** An input in a call. */
 interface Placed {
   readonly request: EmbedRequest
-  readonly input: number
+  readonly input: Input
 }
 
 /** A text of several calls that has begun. */
@@ -51,6 +59,7 @@ export class Embedder {
   readonly #tokens: InputTokens
   readonly #queue = new WorkQueue<EmbedRequest>()
   readonly #requests = new Map<number, EmbedRequest>()
+  readonly #known = new VectorCache()
   #begun: Begun | null = null
   #isRunning = false
   #prefilledTokens = 0
@@ -63,11 +72,11 @@ export class Embedder {
   }
 
   /** @throws FailureError when the queue is full, or for an input that does not fit. */
-  async admit({ inputs, priority }: EmbedWork, signal: AbortSignal): Promise<readonly Int32Array[]> {
+  async admit({ inputs, priority, truncates = false }: EmbedWork, signal: AbortSignal): Promise<readonly Int32Array[]> {
     this.#checkQueue(priority)
     const admitted: Int32Array[] = []
     for (const input of inputs) {
-      admitted.push(await this.#tokens.of(input))
+      admitted.push(await this.#tokens.of(input, truncates))
       // Other requests and calls go on meanwhile.
       if (admitted.length % INPUTS_AT_ONCE === 0) await nextTurn()
       signal.throwIfAborted()
@@ -83,10 +92,19 @@ export class Embedder {
     inputs: readonly Int32Array[],
     isTraced: boolean,
   ) {
-    const request: EmbedRequest = { id, organisation, priority, inputs, isTraced, hasStarted: false, next: 0 }
+    const known = inputs.map((tokens) => this.#known.find(organisation, tokens))
+    const usage = { imageTokens: 0, audioTokens: 0 }
+    const prompts = inputs.map(({ length }, at) => {
+      return { ...usage, promptTokens: length, cachedTokens: known[at] === undefined ? 0 : length }
+    })
+    this.#send({ type: 'admitted', id, prompts })
+    const asked = inputs.map((tokens, at) => ({ at, tokens })).filter(({ at }) => known[at] === undefined)
+    const found = known.flatMap((vector, input) => (vector === undefined ? [] : [{ input, vector }]))
+    if (asked.length === 0 && isTraced) this.#send({ type: 'started', id })
+    if (found.length > 0) this.#send({ type: 'vectors', id, vectors: found, last: asked.length === 0 })
+    if (asked.length === 0) return
+    const request: EmbedRequest = { id, organisation, priority, inputs: asked, isTraced, hasStarted: false, next: 0 }
     this.#requests.set(id, request)
-    const usage = { imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
-    this.#send({ type: 'admitted', id, prompts: inputs.map(({ length }) => ({ ...usage, promptTokens: length })) })
     this.#queue.of(priority).add(request)
     if (!this.#isRunning) void this.#run()
   }
@@ -126,7 +144,7 @@ export class Embedder {
     if (this.#queue.waitingOf(priority) < this.#settings.maxWaiting) return
     const rows = this.#queue.items
       .flatMap(({ inputs, next }) => inputs.slice(next))
-      .reduce((sum, { length }) => sum + length, 0)
+      .reduce((sum, { tokens }) => sum + tokens.length, 0)
     throw tooMany('The model is busy and its queue is full.', Math.max(1, (rows * this.#settings.rowMs) / 1000))
   }
 
@@ -163,7 +181,7 @@ export class Embedder {
   #place(): readonly Placed[] {
     const { batch, splits, sequences } = this.#loaded.context
     const first = this.#begun ?? this.#firstInput()
-    const tokens = first.request.inputs[first.input]!
+    const { tokens } = first.input
     if (splits && tokens.length > batch.capacity) {
       const from = this.#begun?.tokens ?? 0
       const end = Math.min(tokens.length, from + batch.capacity)
@@ -177,9 +195,9 @@ export class Embedder {
     for (const request of this.#queue.items) {
       for (; request.next < request.inputs.length; request.next++) {
         const input = request.inputs[request.next]!
-        if (placed.length === sequences || batch.length + input.length > rows) break
-        for (const [at, token] of input.entries()) batch.add(token, at, placed.length, true)
-        placed.push({ request, input: request.next })
+        if (placed.length === sequences || batch.length + input.tokens.length > rows) break
+        for (const [at, token] of input.tokens.entries()) batch.add(token, at, placed.length, true)
+        placed.push({ request, input })
       }
     }
     this.#prefilledTokens += batch.length
@@ -190,8 +208,8 @@ export class Embedder {
   #firstInput(): Placed {
     const request = this.#queue.head!
     const { batch, splits } = this.#loaded.context
-    const input = request.next
-    if (splits && request.inputs[input]!.length > batch.capacity) request.next++
+    const input = request.inputs[request.next]!
+    if (splits && input.tokens.length > batch.capacity) request.next++
     return { request, input }
   }
 
@@ -204,7 +222,9 @@ export class Embedder {
     const vectors = new Map<EmbedRequest, EmbeddedInput[]>()
     for (const [sequence, { request, input }] of placed.entries()) {
       const own = vectors.get(request) ?? []
-      own.push({ input, vector: this.#loaded.context.vector(sequence) })
+      const vector = this.#loaded.context.vector(sequence)
+      this.#known.keep(request.organisation, input.tokens, vector)
+      own.push({ input: input.at, vector })
       vectors.set(request, own)
     }
     this.#loaded.context.clear()

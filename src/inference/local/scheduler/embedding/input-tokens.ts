@@ -28,9 +28,13 @@ export class InputTokens {
     })
   }
 
-  /** @throws FailureError for an input that is empty, too long, or has tokens that the model lacks. */
-  async of({ content, param }: EmbedInput): Promise<Int32Array> {
-    const tokens = typeof content === 'string' ? await this.#whole(content, param) : this.#given(content, param)
+  /**
+   * @param truncates whether a longer text is cut.
+   * @throws FailureError for an input that is empty, too long, or has tokens that the model lacks.
+   */
+  async of({ content, param }: EmbedInput, truncates: boolean): Promise<Int32Array> {
+    const tokens =
+      typeof content === 'string' ? await this.#whole(content, param, truncates) : this.#given(content, param)
     const problem = inputProblem(tokens.length, this.#contextTokens)
     if (problem !== null) throw invalid(problem, param)
     return tokens
@@ -44,10 +48,25 @@ export class InputTokens {
     return Int32Array.from(content)
   }
 
-  async #whole(text: string, param: string): Promise<Int32Array> {
-    this.#checkLength(text, param)
+  async #whole(text: string, param: string, truncates: boolean): Promise<Int32Array> {
+    if (!truncates) this.#checkLength(text, param)
+    // No more characters can fit.
+    const read = truncates ? text.slice(0, this.#contextTokens * this.#model.longestTokenBytes) : text
+    const tokens = await this.#tokensOf(read)
+    return truncates && tokens.length > this.#contextTokens ? this.#cut(tokens) : tokens
+  }
+
+  async #tokensOf(text: string): Promise<Int32Array> {
     if (text.length <= SHORT_TEXT) return this.#model.tokenize(text, false, true)
     return this.#model.tokenizeInBackground(text, false, true)
+  }
+
+  /** The beginning, with the control token at the end that the model was trained with. */
+  #cut(tokens: Int32Array): Int32Array {
+    const kept = tokens.slice(0, this.#contextTokens)
+    const end = tokens.at(-1)!
+    if (this.#model.isControl(end)) kept[kept.length - 1] = end
+    return kept
   }
 
   #pair({ query, document }: RankedPair, param: string): Int32Array {

@@ -1,0 +1,14 @@
+/**
+ * Writes an object with a list of vectors piece by piece: as a whole it may take a second.
+ * @param rest the object's other fields, at least one.
+ */
+export function* longList<Item>(
+  name: string,
+  items: readonly Item[],
+  toBody: (item: Item, index: number) => unknown,
+  rest: object,
+): Generator<string, void, void> {
+  yield `{${JSON.stringify(name)}:[`
+  for (const [index, item] of items.entries()) yield (index === 0 ? '' : ',') + JSON.stringify(toBody(item, index))
+  yield `],${JSON.stringify(rest).slice(1)}`
+}
