@@ -20,7 +20,7 @@ afterAll(() => server?.close())
 /** Pages, and what only they call. */
 const PAGES = /^\w+ \/(studio|docs)(\/|$)/
 /** What Ollama has and this server refuses. */
-const REFUSED = /^\w+ \/api\/(embed|embeddings|pull|push|create|copy|delete|blobs\/\{digest\})$/
+const REFUSED = /^\w+ \/api\/(pull|push|create|copy|delete|blobs\/\{digest\})$/
 
 const operations = ({ paths }: OpenApi) =>
   Object.entries(paths).flatMap(([path, methods]) =>
