@@ -37,6 +37,14 @@ describe.each([...blocks])('%s', (page, own) => {
       })
     }
 
+    test.runIf(page.endsWith('/search.md'))('an archive is searched, the nearest first', () => {
+      const lines = printed.get(own.at(-1)!)!.stdout.trimEnd().split('\n')
+      expect(lines).toHaveLength(3)
+      for (const line of lines) expect(line).toMatch(/^-?\d\.\d\d docs\/pictures\/\S+\.png \S/)
+      const alike = lines.map((line) => Number.parseFloat(line))
+      expect(alike).toEqual(alike.toSorted((a, b) => b - a))
+    })
+
     test.runIf(page.endsWith('/robot.md'))('a robot that looks five times a second is never told to wait', () => {
       const { stdout, stderr } = printed.get(minute!)!
       expect(stderr).toMatch(/^300 frames in \d+\.\d s: \d\.\d a second$/m)

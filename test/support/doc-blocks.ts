@@ -4,7 +4,9 @@ import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { writeGguf } from './gguf-writer.ts'
 import { pythonWith, skipped } from './python.ts'
+import { tinyQwen3 } from './tiny-models/embedding.ts'
 
 /** Blocks of code in the documentation, run as a reader runs them: in a terminal, in the folder of the repository. */
 
@@ -38,6 +40,7 @@ export const RUN_PAGES = [
   'docs/guides/factory-line.md',
   'docs/guides/labelling.md',
   'docs/guides/documents.md',
+  'docs/guides/search.md',
 ] as const
 
 /** A minute of a camera. Only its pace and the form of its lines are looked at, so one suite runs it. */
@@ -59,9 +62,23 @@ export async function blocksOf(page: string): Promise<Block[]> {
 /** Whether a page says what any of its blocks prints. */
 export const hasOutput = (blocks: readonly Block[]) => blocks.some(({ output }) => output !== null)
 
+const SEARCH = 'docs/guides/search.md'
+/** The model that its reader pulls. */
+const PULLED = 'Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0'
+
 /** What a page expects of its server beyond the defaults. */
-function environmentOf(page: string): Record<string, string> {
-  return page === 'docs/clients.md' ? { LOOKOUT_COMPATIBILITY: 'openai' } : {}
+async function environmentOf(page: string, directory: string): Promise<Record<string, string>> {
+  if (page === 'docs/clients.md') return { LOOKOUT_COMPATIBILITY: 'openai' }
+  if (page !== SEARCH) return {}
+  // A small one with random weights stands for it.
+  const folder = join(directory, 'pulled')
+  await mkdir(folder)
+  await writeGguf(join(folder, 'model.gguf'), tinyQwen3('last'))
+  await writeFile(
+    join(folder, 'card.json'),
+    JSON.stringify({ serves: [{ id: PULLED }], engine: { model: 'model.gguf' } }),
+  )
+  return { LOOKOUT_MODELS: folder }
 }
 
 const run = promisify(execFile)
@@ -143,9 +160,10 @@ echo "npx $name is not known to the tests" >&2; exit 127
 `
     await writeFile(join(directory, 'bin/npx'), npx)
     await chmod(join(directory, 'bin/npx'), 0o755)
+    const environment = await environmentOf(page, directory)
     const server = spawn(process.execPath, ['src/main.ts', 'serve'], {
       cwd: directory,
-      env: { ...environmentIn(directory), LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn', ...environmentOf(page) },
+      env: { ...environmentIn(directory), LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn', ...environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const greeting = await greetingOf(server)
