@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import { limitWork } from './work-limit.ts'
 
 const START_LIMIT_MS = 60_000
 const FIRST_GUESS_MS = 100
@@ -9,7 +10,7 @@ export const READY = 'ready'
 
 /**
  * A thread for work that may fail or never end. It answers one question at a time and starts with the first one. If an
- * answer takes too long, the thread is terminated and restarted for the next question. It does not keep the process
+ * answer takes too much work, the thread is terminated and restarted for the next question. It does not keep the process
  * alive.
  *
  * It guards time, not memory: a thread that runs out of memory can end the process. So ask only what is bounded: schemas and
@@ -82,11 +83,11 @@ export class GuardedWorker<Question, Answer> {
 function nextMessage<Message>(worker: Worker, limitMs: number, ask?: () => void): Promise<Message | null> {
   return new Promise((resolve, reject) => {
     const settle = (act: () => void) => {
-      clearTimeout(timer)
+      limit[Symbol.dispose]()
       for (const event of ['message', 'error', 'exit']) worker.removeAllListeners(event)
       act()
     }
-    const timer = setTimeout(() => settle(() => resolve(null)), limitMs)
+    const limit = limitWork(worker, limitMs, () => settle(() => resolve(null)))
     worker.once('message', (message: Message) => settle(() => resolve(message)))
     worker.once('error', (error) => settle(() => reject(error)))
     worker.once('exit', (code) => settle(() => reject(new Error(`A thread ended with code ${code}.`))))
