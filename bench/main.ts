@@ -57,6 +57,7 @@ import { traces } from './traces.ts'
 import { twoModels } from './two-models.ts'
 import { vllm } from './vllm.ts'
 import { watch } from './watch.ts'
+import { watchGrowth } from './watch-growth.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
   all,
@@ -85,6 +86,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   'beside-image': besideImage,
   watch,
+  'watch-growth': watchGrowth,
   batches,
   'batch-lines': batchLines,
   'detect-tiles': detectTiles,

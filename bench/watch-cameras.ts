@@ -121,7 +121,7 @@ async function loadOf(
 }
 
 /** Makes a watch for each camera, and waits until each has looked. */
-async function watchAll(server: BenchServer, urls: readonly string[], settings: object): Promise<Camera[]> {
+export async function watchAll(server: BenchServer, urls: readonly string[], settings: object): Promise<Camera[]> {
   const watches: Camera[] = []
   for (const url of urls) watches.push(await Camera.open(server, { source: { type: 'rtsp', url }, ...settings }))
   for (const watch of watches) {
@@ -178,7 +178,7 @@ function ratio(value: number, goal: number): string {
 }
 
 /** Cameras in a process of their own. */
-class CameraProcess implements AsyncDisposable {
+export class CameraProcess implements AsyncDisposable {
   readonly #child: ChildProcess
   readonly #addresses: CameraAddresses
 
