@@ -11,7 +11,15 @@ import { makePdf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** `POST /v1/ocr`, in Mistral's shape, for models of several families and for one of none. */
-const READERS = ['dots-ocr', 'deepseek-ocr', 'lighton-ocr-bbox', 'glm-ocr', 'glm4v'] as const satisfies FamilyName[]
+const READERS = [
+  'dots-ocr',
+  'deepseek-ocr',
+  'lighton-ocr-bbox',
+  'glm-ocr',
+  'glm4v',
+  'qwen3-vl',
+  'qwen2.5-vl',
+] as const satisfies FamilyName[]
 
 interface Page {
   readonly index: number
@@ -263,6 +271,19 @@ describe('families', () => {
     expect(page.blocks).toEqual([
       { type: 'image', ...place(0.1, 0.2, 0.3, 0.4), content: '![img-0.png](img-0.png)', image_id: 'img-0.png' },
     ])
+  })
+
+  test('Qwen writes HTML, on a grid or in pixels', async () => {
+    engine.script = { texts: ['<p data-bbox="100 200 300 400">Hi</p>'] }
+    expect(await first('qwen3-vl')).toMatchObject({
+      markdown: 'Hi',
+      blocks: [{ type: 'text', ...place(0.1, 0.2, 0.3, 0.4), content: 'Hi' }],
+    })
+    expect(textIn(engine.works[0]!).join('')).toContain('qwenvl html')
+    const page = await first('qwen2.5-vl')
+    const { width, height } = shown()
+    expect(page.blocks).toMatchObject([place(100 / width, 200 / height, 300 / width, 400 / height)])
+    expect(textIn(engine.works[1]!).join('')).toMatch(/system\n.*QwenVL Document Parser HTML format/)
   })
 
   test('GLM-OCR has its words', async () => {

@@ -52,7 +52,7 @@ function readingOf({ family, dialect }: ModelCard): PageReading {
 
 async function readWhole(
   { image }: DecodedImage,
-  { prompt, notation }: Extract<PageReading, { notation: unknown }>,
+  { prompt, notation, instruction }: Extract<PageReading, { notation: unknown }>,
   { call, admit }: ReadOptions,
 ): Promise<PageText> {
   const { model, style, organisation } = call
@@ -61,7 +61,8 @@ async function readWhole(
   // Its control tokens are the family's, not a client's.
   if (prompt !== '') parts.push({ type: 'text', text: prompt, trusted: true })
   const messages = [{ message: { role: 'user', content: [part] }, param: [PARAM] } as const]
-  const suffix = await buildPrompt({ param: PARAM, messages, media: new Map([[part, { parts }]]) }, style)
+  const source = { param: PARAM, messages, media: new Map([[part, { parts }]]), instruction: instruction ?? null }
+  const suffix = await buildPrompt(source, style)
   const spec = new ReplySpec({}, model)
   const branch = await branchOf({ param: PARAM, suffix, spec, asked: AS_MANY_AS_FIT }, call)
   const generation = await admit({ organisation, prefix: [], branches: [branch], whole: true })

@@ -116,6 +116,8 @@ export type PageReading =
       /** What stands behind the picture. It may hold control tokens. */
       readonly prompt: string
       readonly notation: PageNotationName
+      /** What stands before all else, in the system turn. */
+      readonly instruction?: string
     }
   | {
       /** The label by which the model finds texts. */

@@ -1,13 +1,13 @@
 import { boxOf, type PageBlock, type PageNotation, textBlocks, upTo } from './page.ts'
 
 const GRID = upTo(1000)
-const FENCE = /^\s*```(?:markdown|md)[ \t]*\n([\s\S]*?)(?:\n```\s*)?$/i
+const FENCE = /^\s*```(?:markdown|md|html)[ \t]*\n([\s\S]*?)(?:\n```\s*)?$/i
 
 /** A text that is nothing but Markdown. */
 export const markdownPage: PageNotation = (written) => textBlocks(withoutFence(written))
 
 /** Models that were asked for nothing else may still put it between fences. */
-function withoutFence(text: string): string {
+export function withoutFence(text: string): string {
   const inner = FENCE.exec(text)?.[1]
   return inner === undefined || /^```/m.test(inner) ? text : inner
 }
