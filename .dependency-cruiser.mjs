@@ -53,7 +53,7 @@ const ROOMS = {
   ],
 
   'api/*': [
-    ...['openai', 'responses', 'anthropic', 'ollama', 'typesafe', '*'].map((name) => `api/surfaces/${name}`),
+    ...['openai', 'responses', 'anthropic', 'ollama', 'typesafe', 'mistral', '*'].map((name) => `api/surfaces/${name}`),
     ...['api/pages', 'api/native', 'api/openai', 'api/http'],
     ...['conversation/*', 'inference/catalog', 'inference/contract', 'batches', 'watches', 'accounts', 'responses'],
     ...['files', 'media', 'hub', 'catalogue', 'metrics', 'tracing', ...BASICS],
@@ -77,6 +77,14 @@ const ROOMS = {
   'api/surfaces/typesafe': [
     ...['api/surfaces/openai', 'api/surfaces/*', 'api/http'],
     ...[...CONVERSATION, 'inference/catalog', 'inference/contract', 'media', ...BASICS],
+  ],
+  'api/surfaces/mistral': [
+    'api/surfaces/openai',
+    'api/surfaces/*',
+    'api/http',
+    ...CONVERSATION,
+    'grounding',
+    ...BASICS,
   ],
   'api/surfaces/openai': [
     ...['api/surfaces/*', 'api/http', ...CONVERSATION, 'inference/catalog', 'inference/contract', 'media', ...BASICS],
@@ -125,6 +133,7 @@ const ROOMS = {
       'inference/contract',
       'media',
       'models',
+      'families',
       'grounding',
       ...BASICS,
     ],

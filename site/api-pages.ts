@@ -19,6 +19,7 @@ export const API_PAGES: readonly ApiPage[] = [
     title: 'Embeddings and rerank',
     paths: ['/v1/embeddings', '/v1/rerank', '/v2/rerank', '/rerank'],
   },
+  { name: 'ocr', title: 'OCR', paths: ['/v1/ocr'] },
   { name: 'systemone', title: 'System One', paths: ['/v1/systemone', '/typesafe'] },
   { name: 'messages', title: 'Messages', paths: ['/v1/messages'] },
   { name: 'models', title: 'Models', paths: ['/v1/models'] },

@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makePdf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const CHAT = '/v1/chat/completions'
@@ -42,6 +43,17 @@ test('chat, multilook and detect accept an image of 19 MB', async () => {
   server.engine.script = { texts: [''] }
   const detect = await server.post('/v1/detect', { media: { type: 'image', image_url: picture }, categories: ['cat'] })
   expect(await detect.json()).toMatchObject({ detections: [] })
+  server.engine.script = {}
+})
+
+test('large documents, and large texts of completions, are taken', async () => {
+  const padded = Buffer.concat([makePdf([{}]), Buffer.from(`\n%${'x'.repeat(300_000)}`)])
+  const document_url = `data:application/pdf;base64,${padded.toString('base64')}`
+  server.engine.script = { texts: ['None.'] }
+  const read = await server.post('/v1/ocr', { model, document: { type: 'document_url', document_url } })
+  expect(await read.json()).toMatchObject({ usage_info: { pages_processed: 1, doc_size_bytes: padded.length } })
+  const completion = await server.post('/v1/completions', { model, prompt: 'x'.repeat(300_000) })
+  expect((await errorOf(completion)).param).toBe('prompt')
   server.engine.script = {}
 })
 

@@ -256,6 +256,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
   createRerankV2: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: ['A story.'] } }],
   createRerankAtRoot: [{ status: 200, body: { model: 'scores', query: 'Who?', documents: [{ text: 'A story.' }] } }],
+  readDocument: [
+    { status: 200, body: { model: MODEL, document: { type: 'image_url', image_url: 'PICTURE' } } },
+    { status: 400, body: { model: MODEL, document: { type: 'image_url', image_url: 'PICTURE' }, pages: [1] } },
+  ],
   createSystemOne: [
     { status: 200, body: { model: MODEL, state: 'A story.', questions: named } },
     { status: 422, body: {} },

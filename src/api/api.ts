@@ -41,6 +41,7 @@ import type { PageFiles } from './pages/page-files.ts'
 import { addReference } from './pages/reference.ts'
 import { addStudio } from './pages/studio.ts'
 import { addMessages } from './surfaces/anthropic/messages.ts'
+import { addOcr } from './surfaces/mistral/ocr.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
 import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addCompletions } from './surfaces/openai/completions.ts'
@@ -136,6 +137,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addCompletions(app, serving)
   addDecisions(app, serving)
   addEmbeddings(app, serving)
+  addOcr(app, serving)
   addSystemOne(app, serving)
   addMessages(app, serving)
   addModels(app, options)

@@ -8,6 +8,7 @@ import { NATIVE_PATHS } from './native/wire/paths.ts'
 import { WATCH_PATHS } from './native/wire/watch-paths.ts'
 import { OPENAI_PATHS } from './openai/wire/paths.ts'
 import { ANTHROPIC_PATHS } from './surfaces/anthropic/wire/paths.ts'
+import { MISTRAL_PATHS } from './surfaces/mistral/wire/paths.ts'
 import { OLLAMA_PATHS } from './surfaces/ollama/wire/paths.ts'
 import { CHAT_PATHS } from './surfaces/openai/wire/paths.ts'
 import { RESPONSE_PATHS } from './surfaces/responses/wire/paths.ts'
@@ -45,6 +46,7 @@ export function openApiDocument({ ollama }: OpenApiOptions): Record<string, unkn
     ...NATIVE_PATHS,
     ...WATCH_PATHS,
     ...RESPONSE_PATHS,
+    ...MISTRAL_PATHS,
     ...TYPESAFE_PATHS,
     ...ANTHROPIC_PATHS,
     ...(ollama ? OLLAMA_PATHS : {}),

@@ -12,6 +12,7 @@ import { type DetectMeasure, measureDetect } from './detect-measure.ts'
 import { exemplarUrlsOf, imageUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
 import { checkWrites, type EmbeddingReply, embed, rerank } from './embeddings.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
+import { type OcrReply, readPages } from './ocr.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import type { MediaSource } from './prompt/media-parts.ts'
 import { type PromptStyle, promptStyle } from './prompt/prompt.ts'
@@ -27,6 +28,7 @@ import type { EmbeddingRequest, Placed, RerankRequest } from './request/embeddin
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
+import type { OcrRequest } from './request/ocr-request.ts'
 import type { TextRequest } from './request/text-request.ts'
 import { startTexts } from './texts.ts'
 import { answerInTiles, isTiled } from './tiled-detect.ts'
@@ -63,10 +65,12 @@ interface Terms {
   readonly embeds?: boolean
 }
 
-/** Time limit in seconds of a reply that no client waits for. */
+/** Time limit in seconds of a reply that no client waits for, and of a document, which may have many pages. */
 const BACKGROUND_SECONDS = 3_600
 /** Engines know only this name. */
 const DETECT_NAMES = namesOf([[['logprobs'], ['config', 'confidence']]])
+/** Shipped models find the texts of a page as they detect other things. */
+const OCR_NAMES = namesOf([[['categories'], ['document']]])
 const MULTILOOK_ADVICE = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
 
 /**
@@ -231,6 +235,16 @@ export class Conversations {
     const seconds = this.#multilookSeconds
     const terms = { caller, signal, media, seconds, advice: 'use fewer questions', params, names: request.names }
     return this.#finished(terms, (call) => decide(request, call))
+  }
+
+  /**
+   * Reads the pages of a document.
+   * @throws ApiError for an invalid request, an engine failure or a timeout.
+   */
+  ocr(request: OcrRequest, caller: Caller, signal: AbortSignal): Promise<OcrReply> {
+    const media = 'url' in request.document ? [request.document.url] : []
+    const terms = { caller, signal, media, seconds: BACKGROUND_SECONDS, advice: 'select fewer pages', names: OCR_NAMES }
+    return this.#finished({ ...terms, params: [request.param] }, (call) => readPages(request, call))
   }
 
   /** Makes a vector of each input. @throws ApiError for an invalid request, an engine failure or a timeout. */

@@ -1,8 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Leaf } from '../grounding/annotation.ts'
-import type { Generation } from '../inference/contract/generation.ts'
-import type { Work } from '../inference/contract/work.ts'
-import { ApiError, invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
 import type { Cuts, DecodedImage } from '../media/decoding/protocol.ts'
 import { closeTarget } from '../media/image-detail.ts'
@@ -30,6 +27,7 @@ import {
 } from './detecting/ladder.ts'
 import { likelyLeaves, openLabels, ratingsOf, type TileRatings } from './detecting/tile-ratings.ts'
 import { rateSearches } from './detection-ratings.ts'
+import { Patience } from './patience.ts'
 import { loadCuts, loadPictures } from './prompt/media-parts.ts'
 import type { ConfidenceRequest, DetectRequest } from './request/detect-request.ts'
 
@@ -46,8 +44,6 @@ const MOST_QUARTERS = 128
 /** Branches and tiles that the engine has at a time. */
 const BRANCHES_AT_ONCE = 64
 const TILES_AT_ONCE = 16
-/** Milliseconds until the engine is asked again where its queue is full. */
-const PAUSE_MS = 250
 
 /** A part of the picture, as the model gets it. */
 type Cut = readonly [part: PixelRegion, image: RgbImage]
@@ -90,8 +86,7 @@ class TiledSearch {
   readonly #call: Call
   readonly #labels: readonly string[] | null
   #exemplars: readonly DecodedImage[] = []
-  /** Whether the engine has admitted any of the work. */
-  #isAdmitted = false
+  readonly #patience: Patience
   #isComplete = true
   /** Labels of which a tile may show more; null for any. */
   readonly #open = new Map<PixelRegion, readonly (string | null)[]>()
@@ -102,6 +97,7 @@ class TiledSearch {
     checkDetect(request, call.model)
     this.#request = request
     this.#call = call
+    this.#patience = new Patience(call)
     this.#labels = labelsOf(request)
   }
 
@@ -140,7 +136,7 @@ class TiledSearch {
 
   #load(cuts: Cuts, target = this.#limits): Promise<DecodedImage> {
     const picture = imageUrlsOf(this.#request).at(-1)!
-    return this.#patiently(() => loadCuts(picture, { target, cuts }, this.#call))
+    return this.#patience.run(() => loadCuts(picture, { target, cuts }, this.#call))
   }
 
   /** A picture that is no larger than a tile is searched as it would be without tiles. */
@@ -185,7 +181,7 @@ class TiledSearch {
           const request = { ...this.#request, confidence }
           const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
-          const searched = await searchPicture(asked, images, this.#call, this.#admit)
+          const searched = await searchPicture(asked, images, this.#call, this.#patience.generate)
           const leaves = await this.#leavesOf(part, searched, confidence)
           finds.set(
             part,
@@ -210,7 +206,7 @@ class TiledSearch {
     // Some engines do not tell how sure the model is.
     if (confidence === null || !searches.every(({ isRated }) => isRated)) return leaves
     const searched = { ...asking, searches, prefix, plain: await asking.plain() }
-    const { lists, isComplete } = await this.#patiently(() => rateSearches(searched, confidence, this.#call))
+    const { lists, isComplete } = await this.#patience.run(() => rateSearches(searched, confidence, this.#call))
     this.#isComplete &&= isComplete
     if (confidence.isThorough) return likelyLeaves(lists)
     this.#open.set(part, openLabels(lists))
@@ -229,26 +225,6 @@ class TiledSearch {
     }
     await this.#searchAll(this.#cuts([...labels.keys()]), { labelsFor, finds })
     return [...labels.keys()].filter((part) => finds.has(part))
-  }
-
-  readonly #admit = (work: Work): Promise<Generation> =>
-    this.#patiently(async () => {
-      const generation = await this.#call.model.engine.generate(work, this.#call.signal)
-      this.#isAdmitted = true
-      return generation
-    })
-
-  /** A request whose first tile is admitted is not turned away later: where a queue is full, it waits. */
-  async #patiently<Result>(work: () => Promise<Result>): Promise<Result> {
-    const { signal } = this.#call
-    for (;;) {
-      try {
-        return await work()
-      } catch (error) {
-        if (!this.#isAdmitted || !(error instanceof ApiError) || error.code !== 'model_overloaded') throw error
-        await delay(PAUSE_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
-      }
-    }
   }
 
   /**

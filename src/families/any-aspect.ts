@@ -56,6 +56,7 @@ export const paddleOcr: Family = {
   ...PLAIN,
   title: 'PaddleOCR-VL',
   projectors: ['paddleocr'],
+  reading: { prompt: 'OCR:', notation: 'markdown' },
   // Its files say how many tokens.
   image: { patchSize: 14, mergeSize: 2 },
 }

@@ -13,6 +13,7 @@ export const deepSeekOcr: Family = {
     tiles: { grid: 'nearest', side: 640, tokens: 110, whole: 273, least: 2, most: 9 },
   },
   dialect: 'deepseek-ocr',
+  reading: { prompt: '\n<|grounding|>Convert the document to markdown.', notation: 'deepseek-ocr' },
 }
 
 export const deepSeekOcr2: Family = {
@@ -33,4 +34,5 @@ export const unlimitedOcr: Family = {
   title: 'Unlimited-OCR',
   is: ({ name }) => /unlimited[-_ ]?ocr/i.test(name),
   dialect: null,
+  reading: { prompt: '\nFree OCR.', notation: 'markdown' },
 }

@@ -1,4 +1,5 @@
 import type { DialectName } from '../grounding/dialects/dialects.ts'
+import type { PageNotationName } from '../grounding/pages/notations.ts'
 import type { DecisionForms } from './decision-forms.ts'
 import type { TileRule } from './tiles.ts'
 import type { ToolSyntaxName } from './tool-syntax.ts'
@@ -39,6 +40,8 @@ export interface Family {
   readonly printedTokens?: readonly string[]
   /** Null for a family without models that think first. */
   readonly thought: ThoughtMarks | null
+  /** How its models read pages; left out for models that follow instructions (`READS_IN_WORDS`). */
+  readonly reading?: PageReading
   /** How its models decide; left out for models that follow instructions (`DECIDES_BY_LETTERS`). */
   readonly decision?: DecisionForms
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
@@ -105,6 +108,29 @@ export interface VideoRule {
   /** Frames shown to the model per second of video, and of a whole video at most. */
   readonly framesPerSecond?: number
   readonly maxFrames?: number
+}
+
+/** How models read a page. */
+export type PageReading =
+  | {
+      /** What stands behind the picture. It may hold control tokens. */
+      readonly prompt: string
+      readonly notation: PageNotationName
+      /** What stands before all else, in the system turn. */
+      readonly instruction?: string
+    }
+  | {
+      /** The label by which the model finds texts. */
+      readonly finds: string
+      /** Asks what a text says that is at a place: `{left}`, `{top}`, `{right}` and `{bottom}` from 0 to 1000. */
+      readonly question: string
+    }
+
+/** How models that follow instructions read a page. */
+export const READS_IN_WORDS: PageReading = {
+  prompt:
+    '\nWrite down everything that is printed or written on this page, as Markdown and in the order of reading: headings, paragraphs, lists, tables, and formulas in LaTeX. Keep its language. Write nothing else.',
+  notation: 'markdown',
 }
 
 /** How a family marks its thoughts. */

@@ -13,4 +13,5 @@ export const glmOcr: Family = {
   title: 'GLM-OCR',
   is: ({ name, width }) => /glm[-_ ]?ocr/i.test(name) || (width !== null && width < NARROW),
   dialect: null,
+  reading: { prompt: '\nText Recognition:', notation: 'markdown' },
 }

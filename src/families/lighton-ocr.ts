@@ -6,6 +6,7 @@ export const lightOnOcr: Family = {
   title: 'LightOnOCR',
   projectors: ['lightonocr'],
   image: { patchSize: 14, mergeSize: 2, minTokens: 1, longestEdge: 'always' },
+  reading: { prompt: '', notation: 'lighton-ocr' },
 }
 
 /** The variants that also say where the figures of a page are. */

@@ -1,6 +1,10 @@
 import type { Family } from './family.ts'
 import { UNTIMED_PAIRS } from './video-layout.ts'
 
+/** Of its makers' cookbook: `document_parsing.ipynb`. */
+const PARSER =
+  'You are an AI specialized in recognizing and extracting text from images. Your mission is to analyze the image document and generate the result in QwenVL Document Parser HTML format using specified tags while maintaining user privacy and data integrity.'
+
 /**
  * Its coordinates are pixels of the resized image, unlike those of its successors. The language model has the architecture
  * of Qwen2-VL; only the projector tells the two apart.
@@ -13,6 +17,7 @@ export const qwen25Vl: Family = {
   image: { patchSize: 14, mergeSize: 2, minTokens: 1024, maxTokens: 4096 },
   video: { layout: UNTIMED_PAIRS, minTokens: 128, maxTokens: 256, framesPerSecond: 2, maxFrames: 128 },
   dialect: 'qwen2.5-vl',
+  reading: { prompt: 'QwenVL HTML', notation: 'qwen2.5-vl', instruction: PARSER },
   toolSyntax: 'hermes',
   thought: null,
 }

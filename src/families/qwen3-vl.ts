@@ -10,6 +10,7 @@ export const qwen3Vl: Family = {
   // The reference's frame rate and smallest grid. Its 768 tokens for the largest would fill a context of 32K in 43 pairs.
   video: { layout: TIMED_PAIRS, minTokens: 128, maxTokens: 256, framesPerSecond: 2, maxFrames: 128 },
   dialect: 'qwen3-vl',
+  reading: { prompt: 'qwenvl html', notation: 'qwen3-vl' },
   toolSyntax: 'hermes',
   thought: { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' },
 }

@@ -121,7 +121,7 @@ export class Loading implements MediaRequest {
   async page(
     input: MediaInput,
     page: number,
-    target: ImageTarget,
+    target: ImageTarget | Size,
     region: GridRegion | null = null,
   ): Promise<DecodedImage> {
     using found = await this.#find(input, 'document')
@@ -132,9 +132,7 @@ export class Loading implements MediaRequest {
   async cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage> {
     using found = await this.#find(input, 'image')
     const task = { type: 'image', data: found.data, target, region: null, cuts } as const
-    const result = await this.#decoded(task, input.param, input.signal)
-    for (const note of result.notes ?? []) this.#parts.note(input.param, note)
-    return result
+    return await this.#decode(task, {}, found, { ...input, isUsedOnce: true })
   }
 
   async video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo> {
@@ -216,15 +214,26 @@ export class Loading implements MediaRequest {
     task: Task,
     options: object,
     found: Found,
-    { param, signal }: MediaInput,
+    { param, signal, isUsedOnce = false }: MediaInput,
   ): Promise<DecodeResults[Task['type']]> {
+    const result = isUsedOnce
+      ? await this.#decoded(task, param, signal)
+      : await this.#sharedResult(task, options, found, { param, signal })
+    if ('notes' in result) for (const note of result.notes ?? []) this.#parts.note(param, note)
+    return result as DecodeResults[Task['type']]
+  }
+
+  #sharedResult(
+    task: DecodeTask,
+    options: object,
+    found: Found,
+    { param, signal }: Pick<MediaInput, 'param' | 'signal'>,
+  ): Promise<DecodeResult> {
     const key = [this.#organisation, task.type, JSON.stringify(options), found.digest].join('\0')
     const shared = getOrMake(this.#results, key, () =>
       this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param),
     )
-    const result = await untilAborted(named(shared, param), signal)
-    if ('notes' in result) for (const note of result.notes ?? []) this.#parts.note(param, note)
-    return result as DecodeResults[Task['type']]
+    return untilAborted(named(shared, param), signal)
   }
 
   /** Counts a result towards the request's limit. A result beyond it is dropped. */

@@ -12,6 +12,8 @@ export interface MediaInput {
   readonly param: string
   /** Fires when this input is no longer needed. */
   readonly signal: AbortSignal
+  /** Whether what is decoded is used once: it is not kept, and does not count towards what a request may hold. */
+  readonly isUsedOnce?: boolean
 }
 
 export interface VideoOptions {
@@ -36,7 +38,7 @@ export interface MediaRequest extends Disposable {
   /** How many pages a document has. */
   pages(input: MediaInput): Promise<number>
   /** A page of a document, as an image. @param page counted from 1. */
-  page(input: MediaInput, page: number, target: ImageTarget, region?: GridRegion): Promise<DecodedImage>
+  page(input: MediaInput, page: number, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
   /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */
   cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>

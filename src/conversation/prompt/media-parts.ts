@@ -148,13 +148,18 @@ export async function loadVideoPictures(
   return byName(param, (name) => media.video({ reference: referTo(url), param: name, signal }, wish))
 }
 
-async function someAtATime<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {
+/** Runs the items in their order, several at the same time. */
+export async function someAtATime<Item>(
+  items: readonly Item[],
+  run: (item: Item) => Promise<void>,
+  most = CONCURRENCY,
+): Promise<void> {
   const queue = items.values()
   const worker = async () => {
     // All workers share one iterator.
     for (const item of queue) await run(item)
   }
-  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker))
 }
 
 /** Loads a picture of the conversation again. @throws ApiError when that fails. */

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { init, type WrappedPdfiumModule } from '@embedpdf/pdfium'
 import { regionPixels } from '../coordinates.ts'
+import { PAGE_DPI } from '../page-selection.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { targetSize } from '../resize.ts'
 import type { ByteSource } from './byte-source.ts'
@@ -18,8 +19,8 @@ declare const WebAssembly: {
 /** Makes an instance of PDFium, with memory of its own. */
 export type Pdfium = () => Promise<WrappedPdfiumModule>
 
-/** A page has no pixels of its own. Scanners and models of documents are used to 200 in an inch. */
-const PIXELS_PER_POINT = 200 / 72
+/** A page has no pixels of its own. */
+const PIXELS_PER_POINT = PAGE_DPI / 72
 /** Pages of maps and plans would have more. */
 const MAX_SIDE = 16_384
 /** The most memory of PDFium: its copy of the file, what it decompresses, and the page. */

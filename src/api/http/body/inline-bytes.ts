@@ -66,7 +66,7 @@ interface MediaText {
 /** Yields every place where requests contain media. */
 function* mediaTexts(body: object): Generator<MediaText> {
   const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
-  const { input, questions, assets } = body as Fields
+  const { input, questions, assets, document } = body as Fields
   yield* inContents(messages, ['messages'])
   yield* inContents(context, ['context'])
   yield* inContents(prompts, ['prompts'])
@@ -74,6 +74,9 @@ function* mediaTexts(body: object): Generator<MediaText> {
   yield* inContents(questions, ['questions'], 'instructions')
   for (const [path, asset] of members(assets, ['assets'])) yield* field(asset, path, 'data_base64')
   for (const key of ['image_url', 'video_url']) yield* field(media, ['media'], key)
+  for (const key of ['document_url', 'image_url']) yield* field(document, ['document'], key)
+  const { image_url: picture } = (isRecord(document) ? document : {}) as Fields
+  yield* field(picture, ['document', 'image_url'], 'url')
   const { frames } = (isRecord(media) ? media : {}) as Fields
   for (const [path, frame] of items(frames, ['media', 'frames'])) yield* field(frame, path, 'image_url')
   yield* elements(body as Fields, 'images', [])

@@ -46,6 +46,7 @@ export const TAGS = {
   detect: ['Detect', 'Objects in an image, in pixels.'],
   decisions: ['Decisions', 'Typed questions with probabilities, in OpenAI’s shape.'],
   embeddings: ['Embeddings', 'Vectors of texts and scores of documents, for search by meaning.'],
+  ocr: ['OCR', 'Pages of documents as Markdown, with places, in Mistral’s shape.'],
   systemOne: ['System One', 'Typed questions with probabilities, in TypeSafe’s shape.'],
   messages: ['Messages', 'Conversations in Anthropic’s shape.'],
   models: ['Models', 'What is served. Keys of scope `admin` may fetch and delete models.'],

@@ -18,7 +18,7 @@ const { stop, seed, user } = openAiFields
 const noBias = z.strictObject({}, 'only an empty one is supported').register(requestSchemas, { id: 'NoLogitBias' })
 
 /** Body of `POST /v1/completions`. Unknown keys are dropped. */
-const completionRequest = requests
+export const completionRequest = requests
   .object('CompletionRequest', {
     model: z.string(),
     prompt: prompt.describe('Goes to the model as it is: without a chat template. Control tokens are read as such.'),

@@ -1,0 +1,16 @@
+import { deepSeekOcrPage } from './deepseek-ocr.ts'
+import { dotsOcrPage } from './dots-ocr.ts'
+import { lightOnOcrPage, markdownPage } from './markdown.ts'
+import type { PageNotation } from './page.ts'
+import { qwen3VlPage, qwen25VlPage } from './qwen.ts'
+
+/** How models write what a page says, by the name that families know it by. */
+export const PAGE_NOTATIONS = {
+  markdown: markdownPage,
+  'dots-ocr': dotsOcrPage,
+  'deepseek-ocr': deepSeekOcrPage,
+  'lighton-ocr': lightOnOcrPage,
+  'qwen3-vl': qwen3VlPage,
+  'qwen2.5-vl': qwen25VlPage,
+} as const satisfies Readonly<Record<string, PageNotation>>
+export type PageNotationName = keyof typeof PAGE_NOTATIONS
