@@ -1,8 +1,9 @@
 import { readdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { mismatch } from '../families/gguf.ts'
+import { readAdapterProblem } from '../models/read/model-reader.ts'
 import { partNumber, partPaths } from '../models/read/weight-files.ts'
-import { type StoredCard, storeCard } from './cache/model-store.ts'
+import { type NewCard, type StoredCard, storeCard } from './cache/model-store.ts'
 import { checkParts, isProjector, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import type { Metadata } from './choice/memory-estimate.ts'
@@ -47,20 +48,31 @@ export async function encodersBeside(model: string): Promise<readonly string[]> 
     .sort()
 }
 
-/** Makes a card for files of the user's own. */
+export interface AddedModel extends Required<Pick<NewCard, 'adapters'>> {
+  readonly model: string
+  readonly projector: string | null
+  readonly id: string | null
+}
+
+/** Makes a card for files of the user's own. @throws HubError for files that do not belong together. */
 export async function addModel(
   store: string,
-  { model, projector, id }: { readonly model: string; readonly projector: string | null; readonly id: string | null },
+  { model, projector, id, adapters }: AddedModel,
 ): Promise<{ readonly card: StoredCard; readonly replaced: StoredCard | null }> {
   const language = await readLocal(model, 'model')
   const encoder = projector === null ? null : await readLocal(projector, 'projector')
   const problem = mismatch({ language: language.metadata, encoder: encoder?.metadata ?? null })
   if (problem !== null) throw new HubError(`${projector} belongs to another model than ${model}: ${problem}`)
+  for (const { path } of adapters) {
+    const unfit = await readAdapterProblem(path, partPaths(language.path))
+    if (unfit !== null) throw new HubError(`${path} cannot be used with ${model}: it ${unfit}`)
+  }
   return storeCard(store, {
     id: id ?? stemOf(language.path),
     aliases: [],
     source: `file:${await realpath(language.path)}`,
     model: language.path,
     projector: encoder?.path ?? null,
+    adapters,
   })
 }

@@ -18,6 +18,8 @@ export const servedIdSchema = z.strictObject({
   created: z.int().nonnegative(),
   /** Other ids that clients may send for this one. Never listed. */
   aliases: z.array(z.string().min(1)).default([]),
+  /** The adapter that answers, by its name in `engine.adapters`; without one, the model alone does. */
+  adapter: z.string().optional(),
   capabilities: z.array(z.enum(['response_format_json_schema', 'regex', 'tool_calling', 'embeddings', 'rerank'])),
   modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
   outputFormats: z.array(z.enum(['text', 'point', 'box', 'polygon', 'clip'])),
@@ -53,12 +55,29 @@ const repetition = z
   .nullable()
   .default({ blockTokens: 64, repeats: 32, tokens: 1024 })
 
+/** It follows a colon in the ids of models. */
+export const ADAPTER_NAME = /^[\w.-]{1,100}$/
+
 /** llama.cpp, in a process of its own on this machine. */
 const localEngineSchema = z.strictObject({
   type: z.literal('local').default('local'),
   /** Files, absolute or relative to the card: GGUF of the language model and of the encoders (mmproj). */
   model: z.string().min(1),
   projector: z.string().min(1).optional(),
+  /**
+   * LoRA adapters (GGUF), which ids choose with `adapter`. An adapter that no id chooses gets one of its own: `ID:NAME`.
+   * `scale` multiplies what it adds.
+   */
+  adapters: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(ADAPTER_NAME, 'must consist of letters, digits, dots and dashes'),
+        path: z.string().min(1),
+        scale: z.number().default(1),
+      }),
+    )
+    .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'has two adapters of one name')
+    .default([]),
   chatTemplate,
   /** KV cells shared by all sequences. */
   contextTokens: z.int().positive(),
@@ -291,6 +310,17 @@ export const cardSchema = cardFields
     path: ['video', 'pixelsPerToken'],
     message: 'must be the same as for images',
   })
+  .refine(({ serves, engine }) => serves.every(({ adapter }) => adapter === undefined || hasAdapter(engine, adapter)), {
+    path: ['serves'],
+    message: "names an adapter that is not in 'engine.adapters'",
+  })
+  .refine(
+    ({ embedding, engine }) => embedding === undefined || engine.type !== 'local' || engine.adapters.length === 0,
+    {
+      path: ['engine', 'adapters'],
+      message: 'must be left out of a model that makes embeddings: it is computed without adapters',
+    },
+  )
   .refine(({ image, video }) => !image?.tiles || !video, {
     path: ['video'],
     message: 'must be left out where images are cut into tiles: frames would be cut as well',
@@ -299,3 +329,7 @@ export const cardSchema = cardFields
     path: ['namesAssets'],
     message: "needs the dialect 'markup': no other can say it",
   })
+
+function hasAdapter(engine: z.infer<typeof cardFields>['engine'], name: string): boolean {
+  return engine.type === 'local' && engine.adapters.some((adapter) => adapter.name === name)
+}

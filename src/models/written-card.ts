@@ -23,6 +23,7 @@ export const writtenSchema = z.looseObject({
     .array(
       z.looseObject({
         id: z.string().min(1).optional(),
+        adapter: z.string().optional(),
         capabilities: z.array(z.unknown()).optional(),
         modalities: z.array(z.unknown()).optional(),
         outputFormats: z.array(z.unknown()).optional(),
@@ -37,6 +38,7 @@ export const writtenSchema = z.looseObject({
       ...engineFields,
       type: z.literal('local').optional(),
       projector: z.string().min(1).optional(),
+      adapters: z.array(z.looseObject({ name: z.string() })).optional(),
       kvType: z.enum(KV_TYPES).optional(),
     }),
     z.looseObject({ ...engineFields, type: z.enum(SERVER_ENGINE_TYPES), tokenizer: z.string().min(1) }),

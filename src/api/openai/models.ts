@@ -76,6 +76,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
 /** Converts a model. The fields have the order of clients' fixtures. Prices are in credits, as budgets are. */
 function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
   const { served, engine } = model
+  const numerics = served.adapter === undefined ? engine.numerics : engine.numerics?.adapters?.[served.adapter]
   return {
     ...toModel(model),
     name: served.name,
@@ -91,7 +92,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
     credits_per_million_output_tokens: served.credits.output,
     credits_per_million_cache_read_tokens: served.credits.cacheRead,
     early_access: false,
-    ...(engine.numerics && { fingerprint: engine.numerics.fingerprint, fingerprint_parts: engine.numerics.parts }),
+    ...(numerics && { fingerprint: numerics.fingerprint, fingerprint_parts: numerics.parts }),
   }
 }
 

@@ -32,6 +32,14 @@ export interface NewCard {
   readonly source: string
   readonly model: string
   readonly projector: string | null
+  /** Absent: those of an existing card are kept. */
+  readonly adapters?: readonly NewAdapter[]
+}
+
+export interface NewAdapter {
+  readonly name: string
+  /** Absolute. */
+  readonly path: string
 }
 
 const CARD = 'card.json'
@@ -82,7 +90,7 @@ export async function storeCard(
   directory: string,
   card: NewCard,
 ): Promise<{ readonly card: StoredCard; readonly replaced: StoredCard | null }> {
-  const { id, source, model, projector } = card
+  const { id, source, model, projector, adapters } = card
   const others = (await storedCards(directory)).filter(({ ids }) => !ids.includes(id))
   const taken = new Set([id, ...others.flatMap(({ ids }) => ids)])
   const aliases = card.aliases.filter((alias) => !taken.has(alias))
@@ -96,7 +104,8 @@ export async function storeCard(
   const { model: _, projector: __, ...engine } = old ?? {}
   const files = { model, ...(projector === null ? {} : { projector }) }
   await mkdir(folder, { recursive: true })
-  await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine } })
+  const added = adapters === undefined ? {} : { adapters: adapters.length === 0 ? undefined : adapters }
+  await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine, ...added } })
   const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
 }

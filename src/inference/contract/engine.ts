@@ -127,6 +127,8 @@ export interface Numerics {
    * cut.
    */
   readonly isInvariant: boolean
+  /** The same of the model with each of its adapters, by its name. */
+  readonly adapters?: Readonly<Record<string, Pick<Numerics, 'fingerprint' | 'parts'>>>
 }
 
 export interface NumericParts {
@@ -134,6 +136,8 @@ export interface NumericParts {
   readonly weights: string
   /** The same of the encoder's file, and the library that runs it; absent of a model without one. */
   readonly encoder?: string
+  /** Hash of the adapter's file and scale; absent of the model alone. */
+  readonly adapter?: string
   /** Hash of the chat template. */
   readonly template: string
   /** Versions of Lookout and of llama.cpp. */

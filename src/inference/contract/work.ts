@@ -17,6 +17,8 @@ export interface Work {
    * ended, in no cache. It may use what other work has left.
    */
   readonly isTransient?: boolean
+  /** The adapter of the model that computes it, by its name on the card; absent for the model alone. */
+  readonly adapter?: string | undefined
   /** Called when the engine, or a server, begins to compute it. */
   readonly onBegun?: (() => void) | undefined
   /** Absent where the request is not traced. */
@@ -80,7 +82,7 @@ export interface Sampling {
 
 /** Questions about a shared prefix, and the replies to each whose probability is asked for. */
 export interface ReadWork
-  extends Pick<Work, 'organisation' | 'prefix' | 'priority' | 'isTransient' | 'onBegun' | 'trace'> {
+  extends Pick<Work, 'organisation' | 'prefix' | 'priority' | 'isTransient' | 'adapter' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly questions: readonly ReadQuestion[]
 }

@@ -133,6 +133,8 @@ export interface EngineSettings {
   /** All files of a split model, `model` first. */
   readonly modelParts?: readonly string[]
   readonly projector: string | null
+  /** LoRA adapters, of which a work may name one. */
+  readonly adapters?: readonly AdapterSettings[]
   /** KV cells shared by all sequences. */
   readonly cells: number
   /** Storage type of keys and values; `f16` by default. */
@@ -171,6 +173,13 @@ export interface EngineSettings {
   readonly seed: number | null
   /** For the fingerprint. */
   readonly origin?: PromptOrigin
+}
+
+interface AdapterSettings {
+  readonly name: string
+  readonly path: string
+  /** Factor of what it adds. */
+  readonly scale: number
 }
 
 export interface EmbeddingSettings {

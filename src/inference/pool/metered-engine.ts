@@ -17,7 +17,7 @@ export interface TokenCounts {
 }
 
 /** What holds for all work of a request. */
-export type WorkTerms = Pick<Work, 'priority' | 'isTransient' | 'onBegun'>
+export type WorkTerms = Pick<Work, 'priority' | 'isTransient' | 'adapter' | 'onBegun'>
 
 export interface MeteredEngineOptions {
   /** Left out where the request is not traced. */
@@ -64,7 +64,10 @@ export class MeteredEngine implements Engine {
 
   /** What the numbers of its latest work depend on; null where that is not known, or not yet. */
   get fingerprint(): string | null {
-    return this.#generations.at(-1)?.fingerprint?.() ?? this.#engine.numerics?.fingerprint ?? null
+    const { numerics } = this.#engine
+    const { adapter } = this.#terms
+    const own = adapter === undefined ? numerics : numerics?.adapters?.[adapter]
+    return this.#generations.at(-1)?.fingerprint?.() ?? own?.fingerprint ?? null
   }
 
   get info() {

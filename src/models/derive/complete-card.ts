@@ -94,7 +94,7 @@ class Completion {
     const completed = {
       ...card,
       ...identity,
-      serves,
+      serves: [...serves, ...this.#adapted(serves)],
       family,
       engine: {
         ...card.engine,
@@ -112,6 +112,16 @@ class Completion {
       decision: this.#decision(knowledge),
     }
     return { card: completed, origins: this.#origins }
+  }
+
+  /** Ids for the adapters that no id chooses: that of the model alone, with the adapter's name. */
+  #adapted(serves: readonly Record<string, unknown>[]): readonly Record<string, unknown>[] {
+    const { engine } = this.#card
+    const adapters = engine.type === undefined || engine.type === 'local' ? (engine.adapters ?? []) : []
+    const { aliases: _, ...plain } = serves.find(({ adapter }) => adapter === undefined) ?? serves[0]!
+    return adapters
+      .filter(({ name }) => !serves.some(({ adapter }) => adapter === name))
+      .map(({ name }) => ({ ...plain, id: `${plain.id}:${name}`, name: `${plain.name} (${name})`, adapter: name }))
   }
 
   /** Whether an id leaves out one of these fields. */

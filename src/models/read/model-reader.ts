@@ -51,6 +51,13 @@ export async function readCheckedMetadata(
   return unpackMetadata(packed)
 }
 
+/** Why a LoRA adapter does not fit a model, as a predicate; null if it does. @param model all parts of its file. */
+export function readAdapterProblem(path: string, model: readonly string[]): Promise<string | null> {
+  return ask<string | null>({ type: 'adapter', path, model }).catch(
+    (error: Error) => `cannot be read: ${error.message}`,
+  )
+}
+
 /** Reads the small files of a folder of Hugging Face. @throws Error that names the card, and the file where it can. */
 export function readFolder(name: string, { file, directory }: CardFolder): Promise<FolderHeaders> {
   return ask<FolderHeaders>({ type: 'folder', name, place: { file, directory } }).catch((error: Error) => {

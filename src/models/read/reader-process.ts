@@ -3,6 +3,7 @@ import { answerQuestions, attempted } from '../../lib/guarded/guarded-program.ts
 import { JinjaTemplate } from '../../templates/jinja/template.ts'
 import { probeTemplate, type TemplateFindings } from '../../templates/probe.ts'
 import { readTraits, type TemplateTraits } from '../../templates/traits.ts'
+import { adapterProblem } from './adapter-check.ts'
 import { type GgufHeader, metadataOf, parseHead, readGgufHeader, readGgufMetadata } from './gguf.ts'
 import { packMetadata } from './gguf-digest.ts'
 import { readFolderHeaders } from './hugging-face.ts'
@@ -13,6 +14,8 @@ export type ReaderQuestion =
   | { readonly type: 'file'; readonly path: string; readonly size: number | null }
   /** The same of a file of which this is the beginning; null when its header reaches beyond that. */
   | { readonly type: 'head'; readonly head: Uint8Array; readonly size: number }
+  /** Why an adapter does not fit a model, or null. `model`: the parts of its file. */
+  | { readonly type: 'adapter'; readonly path: string; readonly model: readonly string[] }
   /** The small files of a folder of Hugging Face. */
   | { readonly type: 'folder'; readonly name: string; readonly place: CardFolder }
   /** What a template says of its model. */
@@ -49,6 +52,10 @@ answerQuestions(async (question: ReaderQuestion) => {
       const { buffer, byteOffset, byteLength } = question.head
       const header = parseHead(Buffer.from(buffer, byteOffset, byteLength), question.size)
       return header && checkedMetadata(header, question.size)
+    }
+    case 'adapter': {
+      const [adapter, ...model] = await Promise.all([question.path, ...question.model].map(readGgufHeader))
+      return adapterProblem(adapter!, model)
     }
     case 'folder':
       return readFolderHeaders(question.name, question.place)

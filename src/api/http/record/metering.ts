@@ -56,7 +56,11 @@ export async function meter(
   const identify = () => {
     if (engine.fingerprint !== null) call.setHeader(FINGERPRINT, engine.fingerprint)
   }
-  const engine = new MeteredEngine(model.engine, { tracer: trace?.works, terms, onAdmitted: identify })
+  const engine = new MeteredEngine(model.engine, {
+    tracer: trace?.works,
+    terms: { ...terms, adapter: model.served.adapter },
+    onAdmitted: identify,
+  })
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
   await checkBudget(budgets, principal)

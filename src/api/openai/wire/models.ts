@@ -13,6 +13,7 @@ const reasoning = responses.object('ReasoningSupport', { supported: z.boolean(),
 const numericParts = responses.object('FingerprintParts', {
   weights: z.string().describe('Hash of the weights.'),
   encoder: z.string().optional(),
+  adapter: z.string().optional(),
   template: z.string(),
   release: z.string(),
   kernels: z.string(),

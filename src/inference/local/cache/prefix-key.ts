@@ -13,9 +13,11 @@ export interface KeyMedia {
 
 /** The symbol of every media cell but the first, which has a hash of its key. */
 const MEDIA_CELL = -1
+
 /**
- * Describes the content of a sequence, cell by cell: text by its tokens, media by the hash of their content. The prefix cache
- * finds sequences by it. Immutable.
+ * Describes the content of a sequence, cell by cell: text by its tokens, media by the hash of their content. The first cell of
+ * what an adapter computes is described as media whose hash is of the adapter too, so that it begins like nothing else. The
+ * prefix cache finds sequences by it. Immutable.
  */
 export class PrefixKey {
   /** A number for every cell. Common prefixes have equal symbols; different media may also have equal symbols. */
@@ -27,7 +29,8 @@ export class PrefixKey {
     this.#media = media
   }
 
-  static of(chunks: readonly PromptChunk[]): PrefixKey {
+  /** @param adapter key of the adapter that computes it, which the first cell stands for as well; null for the model alone. */
+  static of(chunks: readonly PromptChunk[], adapter: string | null = null): PrefixKey {
     const lengths = chunks.map((chunk) => (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length))
     const tokens = new Int32Array(lengths.reduce((sum, length) => sum + length, 0))
     const media: KeyMedia[] = []
@@ -41,6 +44,12 @@ export class PrefixKey {
         media.push({ at, cells, positions: chunk.encodable.positions, key: chunk.key })
       }
       at += cells
+    }
+    if (adapter !== null && tokens.length > 0) {
+      const first = media[0]?.at === 0 ? media.shift()! : { at: 0, cells: 1, positions: 1, key: `${tokens[0]}` }
+      const key = `${adapter} ${first.key}`
+      tokens[0] = hashOf(key)
+      media.unshift({ ...first, key })
     }
     return new PrefixKey(tokens, media)
   }

@@ -193,7 +193,10 @@ export class DiskPrefixes {
   #isWorthKeeping(unsaved: readonly CachedPrefix[]): boolean {
     const ms = unsaved.reduce((sum, part) => sum + this.#costOf(part), 0)
     const bytes = unsaved.reduce((sum, { saved }) => sum + saved.state.length, 0)
-    const hasMedia = unsaved.some(({ key, saved }) => key.mediaWithin(saved.from.cells, saved.to.cells).length > 0)
+    // A single cell is text that an adapter computes.
+    const hasMedia = unsaved.some(({ key, saved: { from, to } }) =>
+      key.mediaWithin(from.cells, to.cells).some(({ cells }) => cells > 1),
+    )
     if (ms < (hasMedia ? LEAST_MS.withMedia : LEAST_MS.textOnly)) return false
     return ms >= (WORTHWHILE * bytes) / this.#bytesPerMs
   }

@@ -14,6 +14,8 @@ export function fingerprint(settings: EngineSettings, numerics: Pick<Numerics, '
     model,
     modelParts = [model],
     projector,
+    // The keys of what adapters compute have hashes of them.
+    adapters: _adapters,
     origin: _origin,
     maxSequences: _maxSequences,
     printedTokens: _printedTokens,

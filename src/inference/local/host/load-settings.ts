@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { resolve } from 'node:path'
 import type { Backend } from '../../../config/backend.ts'
 import { version } from '../../../lib/version.ts'
 import type { LocalModelCard } from '../../../models/card.ts'
@@ -47,6 +48,7 @@ export async function readSettings(card: LocalModelCard, options: LoadOptions): 
     model: model.path,
     modelParts: partsOf(model.path),
     projector: usesEncoder ? (projector?.path ?? null) : null,
+    adapters: card.engine.adapters.map((adapter) => ({ ...adapter, path: resolve(card.directory, adapter.path) })),
     cells: card.engine.contextTokens,
     kvType: card.engine.kvType,
     maxSequences: card.engine.maxSequences,

@@ -7,8 +7,9 @@ import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/derive
 import { kvCostOf, kvTypeProblem } from '../../../models/derive/kv-cost.ts'
 import { GgufArray } from '../../../models/read/gguf-value.ts'
 import { modelHeaders } from '../../../models/read/model-headers.ts'
+import { readAdapterProblem } from '../../../models/read/model-reader.ts'
 import { quantisation } from '../../../models/read/quantisation.ts'
-import { findWeights, type ModelFile } from '../../../models/read/weight-files.ts'
+import { findWeights, type ModelFile, partsOf } from '../../../models/read/weight-files.ts'
 import { checkFiles } from '../../contract/card-checks.ts'
 import type { ModelInfo } from '../../contract/engine.ts'
 import type { WeightSizes } from '../../contract/offload.ts'
@@ -112,12 +113,20 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   if (unheard !== null) {
     throw refusal('projector', (name) => `${name(projector!.path)} cannot be used for sound: ${unheard}`)
   }
+  let adapterBytes = 0
+  for (const [at, { path }] of card.engine.adapters.entries()) {
+    const field = `adapters[${at}].path`
+    const adapter = await findWeights(card, `engine.${field}`, path)
+    const unfit = await readAdapterProblem(adapter.path, partsOf(model.path))
+    if (unfit !== null) throw refusal(field, (name) => `${name(adapter.path)} ${unfit}`)
+    adapterBytes += adapter.bytes
+  }
   const weights = model.bytes + (projector?.bytes ?? 0)
   const { perCell, perSequence } = kvCostOf(language, card.engine.kvType, card)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
   const scratch = writes ? scratchBytes(card, tokens.length) : embeddingScratch(info.contextTokens, number)
-  const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
+  const withoutCaches = weights + adapterBytes + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
   const warning = template !== null && card.engine.chatTemplate === undefined ? builtInWarning(template) : null

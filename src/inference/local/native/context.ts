@@ -1,5 +1,6 @@
 import koffi from 'koffi'
 import { getOrMake } from '../../../lib/get-or-make.ts'
+import type { Adapter } from './adapter.ts'
 import { Batch } from './batch.ts'
 import { type Ask, type Chosen, chooseFrom } from './choice.ts'
 import { DeviceRows, type RowAsk, type RowReading } from './device-rows.ts'
@@ -13,6 +14,7 @@ import type { Pointer } from './structs.ts'
 /** ggml's numbers of the types in which keys and values can be stored. */
 const KV_TYPES = { f16: 1, q8_0: 8 }
 const FLASH_ATTENTION = 1
+const NO_ADAPTER: Adapter['native'] = [new BigUint64Array(0), new Float32Array(0)]
 
 export interface ContextOptions {
   /** KV cells shared by all sequences; one cell holds one token. */
@@ -54,6 +56,7 @@ export class Context {
   /** Initial number of threads. */
   readonly threads: number
   #currentThreads: number
+  #adapter: Adapter | null = null
 
   constructor(
     { llama, kernels, deviceChoice }: Pick<NativeLibraries, 'llama' | 'kernels'> & Partial<NativeLibraries>,
@@ -102,6 +105,18 @@ export class Context {
     if (threads === this.#currentThreads) return
     this.#llama.set_n_threads(this.handle, threads, threads)
     this.#currentThreads = threads
+  }
+
+  /**
+   * The adapter of the next decode calls; null for the model alone. The first call after a change takes longer: the library
+   * allocates its buffers again.
+   */
+  setAdapter(adapter: Adapter | null): void {
+    if (adapter === this.#adapter) return
+    const [addresses, scales] = adapter?.native ?? NO_ADAPTER
+    const code = this.#llama.set_adapters_lora(this.handle, addresses, scales.length, scales)
+    if (code !== 0) throw new Error(`llama_set_adapters_lora failed with code ${code}.`)
+    this.#adapter = adapter
   }
 
   /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */

@@ -27,6 +27,11 @@ export function bindLlama(library: LibraryHandle) {
     model_meta_val_str: declare('int32 llama_model_meta_val_str(pointer model, str key, bytes buffer, size_t size)'),
     model_get_vocab: declare('pointer llama_model_get_vocab(pointer model)'),
 
+    adapter_lora_init: declare('pointer? llama_adapter_lora_init(pointer model, str path)'),
+    set_adapters_lora: declare(
+      'int32 llama_set_adapters_lora(pointer context, uint64s adapters, size_t count, floats scales)',
+    ),
+
     vocab_type: declare('int32 llama_vocab_type(pointer vocab)'),
     vocab_n_tokens: declare('int32 llama_vocab_n_tokens(pointer vocab)'),
     vocab_get_text: declare('str llama_vocab_get_text(pointer vocab, int32 token)'),

@@ -2,6 +2,7 @@ import { endlessProblem, lengthProblem } from '../../contract/context-length.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
 import type { Sampling, Thought, Work } from '../../contract/work.ts'
 import { FailureError } from '../failure.ts'
+import type { Adapter } from '../native/adapter.ts'
 import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
 import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
 import { joined } from '../tokens/texts.ts'
@@ -13,6 +14,8 @@ export interface AdmittedWork {
   readonly prefix: readonly PromptChunk[]
   readonly branches: readonly AdmittedBranch[]
   readonly usage: readonly PromptUsage[]
+  /** What computes it beside the model; null for the model alone. */
+  readonly adapter: Adapter | null
   /** Frees the native memory of media. */
   close(): void
 }
@@ -73,7 +76,8 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
         isContinued: branch.isContinued ?? false,
       }
     })
-    return { prefix: shared?.rest ?? prefix.chunks, branches, usage, close: () => prompts.close() }
+    const adapter = loaded.adapterOf(work)
+    return { prefix: shared?.rest ?? prefix.chunks, branches, usage, adapter, close: () => prompts.close() }
   } catch (error) {
     prompts.close()
     throw error

@@ -2,7 +2,9 @@ import { availableParallelism } from 'node:os'
 import type { ModelInfo } from '../../contract/engine.ts'
 import type { GpuSettings, OffloadReport } from '../../contract/offload.ts'
 import type { RepetitionLimits } from '../../contract/repetition.ts'
+import type { Work } from '../../contract/work.ts'
 import { KvCache } from '../cache/kv-cache.ts'
+import { Adapter } from '../native/adapter.ts'
 import { type Compute, choosingThreads, computeOf, usefulThreads } from '../native/compute.ts'
 import { Context, type ContextOptions } from '../native/context.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
@@ -39,6 +41,7 @@ export const ALL_LAYERS: GpuSettings = {
 export class LoadedModel {
   readonly llama: Llama
   readonly model: Model
+  readonly adapters: ReadonlyMap<string, Adapter>
   readonly context: Context
   readonly kv: KvCache
   readonly reader: PromptReader
@@ -80,6 +83,9 @@ export class LoadedModel {
     const rearranges = kernels?.computesProducts !== true || settings.hasExperts === true
     const params = { ...offload.modelParams, use_extra_bufts: rearranges }
     this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
+    this.adapters = new Map(
+      settings.adapters?.map((adapter) => [adapter.name, new Adapter(llama, this.model, adapter)]),
+    )
     this.compute = computeOf(offload, kernels !== null)
     // One id for each sequence and each shared prefix: 64 completions of 16 prompts take 81, and one completion alone may
     // need three. A sequence that finds no free id waits.
@@ -147,6 +153,14 @@ export class LoadedModel {
         audio: this.#projector?.supportsAudio ?? false,
       },
     }
+  }
+
+  /** The adapter that a work names; null for the model alone. */
+  adapterOf({ adapter }: Pick<Work, 'adapter'>): Adapter | null {
+    if (adapter === undefined) return null
+    const found = this.adapters.get(adapter)
+    if (found === undefined) throw new Error(`The model has no adapter '${adapter}'.`)
+    return found
   }
 
   /**

@@ -56,6 +56,7 @@ export class ModelRunner {
         if (ms !== null) prefill.group.report?.({ type: 'encoded', ms })
       } else {
         this.#loaded.context.setThreads(this.#manyThreads)
+        this.#loaded.context.setAdapter(step.adapter)
         prefill.cursor.decodeMedia(this.#loaded, step.rows, number)
       }
     } catch (error) {
@@ -72,7 +73,7 @@ export class ModelRunner {
     return mediaThreads
   }
 
-  #beginText({ decoding, prefills, number, round, rows: batchRows }: TextStep): BegunStep {
+  #beginText({ adapter, decoding, prefills, number, round, rows: batchRows }: TextStep): BegunStep {
     const { context, kv, model } = this.#loaded
     const { batch } = context
     const rows: { readonly running: RunningSequence; readonly row: number }[] = []
@@ -97,7 +98,10 @@ export class ModelRunner {
         )
       }
     }
-    guarded(() => context.launchBatch())
+    guarded(() => {
+      context.setAdapter(adapter)
+      context.launchBatch()
+    })
     // Constraint masks take time, so they are made while the device computes.
     if (context.keepsLogits) guarded(() => context.ask(rows.flatMap(({ running, row }) => running.sequence.asks(row))))
     const finish = () => {

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { writeGguf } from '../../../../test/support/gguf-writer.ts'
 import { branch, GREEDY, picture, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import { languageModel } from '../../../../test/support/tiny-models/language.ts'
+import { loraOf } from '../../../../test/support/tiny-models/lora.ts'
 import { mediaOf } from '../../../../test/support/tiny-models/prompts.ts'
 import {
   CHAT_ML,
@@ -65,6 +67,8 @@ interface Subject {
   readonly isDrawn: boolean
   readonly turn: TinyModel['turn']
   readonly media: readonly MediaPart[]
+  /** Names of its adapters. */
+  readonly adapters?: readonly string[]
   write(): Promise<Partial<EngineSettings>>
 }
 
@@ -104,6 +108,17 @@ function tiny(model: TinyModel, settings: Partial<EngineSettings> = {}, name = m
   return { name, isDrawn: FAMILIES.includes(name), turn: model.turn, media: mediaOf(model) ?? [], write }
 }
 
+/** Adapters of several types, of which requests draw one, or none. */
+function adapted(model: TinyModel): Subject {
+  const subject = tiny(model, {}, `${model.name} with adapters`)
+  const write = async () => {
+    const adapters = ADAPTERS.map((type) => ({ name: type, path: join(folder, `${type}.gguf`), scale: 0.5 }))
+    for (const { name: type, path } of adapters) await writeGguf(path, loraOf(model.language(), { seed: type, type }))
+    return { ...(await subject.write()), adapters }
+  }
+  return { ...subject, isDrawn: true, adapters: ADAPTERS, write }
+}
+
 /** Its encoder is large enough to pause. */
 const SHIPPED: Subject = {
   name: 'the shipped model',
@@ -113,6 +128,7 @@ const SHIPPED: Subject = {
   // It reads most words as several tokens.
   write: () => shippedSettings({ encoder: true, cells: 4096 }),
 }
+const ADAPTERS = ['F32', 'F16'] as const
 const TYPES = ['Q4_0', 'Q5_0', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'F16', 'BF16', 'F32'] as const
 /**
  * M-RoPE; a sliding window, and images whose tokens attend to each other; experts. Not recurrent layers: copies of their
@@ -122,6 +138,7 @@ const FAMILIES = ['qwen3vl', 'gemma3', 'qwen3vl-moe']
 const SUBJECTS: readonly Subject[] = [
   ...TYPES.map((type) => tiny(matricesOf(type))),
   tiny(matricesOf('Q8_0'), { kvType: 'q8_0' }, 'Q8_0 with a KV cache in it'),
+  adapted(matricesOf('Q4_0')),
   ...TINY_MODELS.filter(({ name }) => FAMILIES.includes(name)).map((model) => tiny(model)),
   SHIPPED,
 ]
@@ -159,7 +176,7 @@ async function load(written: Partial<EngineSettings>, fields: Partial<EngineSett
   return { loaded: new LoadedModel(libraries, settings), settings }
 }
 
-interface Request extends Pick<Work, 'organisation' | 'prefix' | 'priority'> {
+interface Request extends Pick<Work, 'organisation' | 'prefix' | 'priority' | 'adapter'> {
   readonly branches: readonly (Pick<Branch, 'suffix' | 'n' | 'maxTokens' | 'sampling'> & { readonly seed: number })[]
   /** Steps before the next one. */
   readonly pause: number
@@ -277,10 +294,11 @@ class Alone {
     this.#loaded = loaded
   }
 
-  async of({ prefix, branches }: Request, branchIndex: number, index: number): Promise<Reply> {
+  async of({ prefix, branches, adapter }: Request, branchIndex: number, index: number): Promise<Reply> {
     const { suffix, seed, ...fields } = branches[branchIndex]!
     const only = { ...fields, suffix: [], n: 1, seed: seedOf(seed, index) }
-    const request: Request = { organisation: 'alone', prefix: [...prefix, ...suffix], branches: [only], pause: 0 }
+    const whole = [...prefix, ...suffix]
+    const request: Request = { organisation: 'alone', prefix: whole, branches: [only], adapter, pause: 0 }
     const key = JSON.stringify(request, (_, value) => (value instanceof Uint8Array ? value[BATCH_ROWS] : value))
     let reply = this.#known.get(key)
     if (reply === undefined) {
@@ -319,6 +337,7 @@ const drawnRequest = fc.record({
   beginning: fc.nat(BEGINNINGS.length - 1),
   shared: fc.constantFrom<number>(0, 7, 30, 31, 100, 190, 500, 640),
   media: fc.nat(2),
+  adapter: fc.nat(2),
   own: fc.nat(40),
   seed: fc.nat(3),
   branches: fc.array(
@@ -357,6 +376,7 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
     beginning: at % 3 === 0 ? 0 : 1,
     shared: [510, 100, 31][at % 3]!,
     media: at % 3,
+    adapter: at % 3,
     own: at,
     seed: at % 2,
     branches: Array.from({ length: 1 + (at % 3) }, (_, own) => ({
@@ -383,7 +403,11 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
   },
 ]
 
-async function requestsOf({ turn, media }: Subject, drawn: readonly DrawnRequest[], alone: Alone): Promise<Request[]> {
+async function requestsOf(
+  { turn, media, adapters = [] }: Subject,
+  drawn: readonly DrawnRequest[],
+  alone: Alone,
+): Promise<Request[]> {
   const [begin, end] = turn
   const requests: Request[] = []
   for (const [
@@ -422,6 +446,7 @@ async function requestsOf({ turn, media }: Subject, drawn: readonly DrawnRequest
         seed,
       })),
       priority,
+      adapter: adapters[one.adapter],
       pause,
     })
   }

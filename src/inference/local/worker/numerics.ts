@@ -2,6 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { NumericParts, Numerics } from '../../contract/engine.ts'
+import type { Adapter } from '../native/adapter.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { NativePaths } from '../native/native-paths.ts'
 import type { EngineSettings } from '../protocol.ts'
@@ -21,7 +22,10 @@ export interface Computing {
   readonly libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
   /** Instruction sets that the kernels use, as ggml names them. */
   readonly features: readonly string[]
-  readonly loaded: Pick<LoadedModel, 'offload'> & { readonly model: Pick<LoadedModel['model'], 'isRecurrent'> }
+  readonly loaded: Pick<LoadedModel, 'offload'> & {
+    readonly adapters?: ReadonlyMap<string, Pick<Adapter, 'key'>>
+    readonly model: Pick<LoadedModel['model'], 'isRecurrent'>
+  }
 }
 
 /**
@@ -47,9 +51,13 @@ export function numericsOf(
     ...(devices === null ? {} : { devices }),
     settings: settingsOf(settings),
   }
+  const adapted = Array.from(
+    loaded.adapters ?? [],
+    ([name, { key }]) => [name, named({ ...parts, adapter: key.slice(0, DIGITS) })] as const,
+  )
   return {
-    fingerprint: `fp_${short(createHash('sha256').update(JSON.stringify(parts)))}`,
-    parts,
+    ...named(parts),
+    ...(adapted.length === 0 ? {} : { adapters: Object.fromEntries(adapted) }),
     // ggml's own code computes products of experts and recurrent layers.
     isInvariant:
       kernels?.computesProducts === true &&
@@ -58,6 +66,10 @@ export function numericsOf(
       !hasExperts &&
       !loaded.model.isRecurrent,
   }
+}
+
+function named(parts: NumericParts): Pick<Numerics, 'fingerprint' | 'parts'> {
+  return { fingerprint: `fp_${short(createHash('sha256').update(JSON.stringify(parts)))}`, parts }
 }
 
 /** The devices in use, their layers and their libraries; null for none. */

@@ -31,7 +31,7 @@ export interface WarmUp {
  */
 export function warmUp(
   loaded: LoadedModel,
-  { image, audio }: Pick<EngineSettings, 'image' | 'audio'>,
+  { image, audio, adapters = [] }: Pick<EngineSettings, 'image' | 'audio' | 'adapters'>,
   progressed: () => void = () => {},
 ): WarmUp {
   let lastProgress = performance.now()
@@ -67,10 +67,11 @@ export function warmUp(
     fail,
   )
   let longestStepMs = splitter.fullBatchMs
-  for (const [id, prefix] of prompts.entries()) {
+  const works = [...prompts.map((prefix) => workOf(prefix)), ...adapters.map(({ name }) => workOf([HELLO], name))]
+  for (const [id, work] of works.entries()) {
     const { prefilledTokens } = scheduler.stats
     const begun = performance.now()
-    scheduler.submit(id, workOf(prefix))
+    scheduler.submit(id, work)
     for (let started = begun; scheduler.step(); started = performance.now()) {
       const now = performance.now()
       longestStepMs = Math.max(longestStepMs, now - started)
@@ -102,11 +103,12 @@ function timeToEncode({ reader }: LoadedModel, picture: ImagePart, calls: () => 
   }
 }
 
-function workOf(prefix: readonly PromptPart[]): Work {
+function workOf(prefix: readonly PromptPart[], adapter?: string): Work {
   const sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
   return {
     organisation: '',
     prefix,
+    adapter,
     branches: [{ suffix: [{ type: 'text', text: ' world', trusted: false }], n: 2, maxTokens: 4, sampling }],
   }
 }

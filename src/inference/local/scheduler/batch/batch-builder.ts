@@ -1,10 +1,13 @@
 import type { Priority } from '../../../contract/priority.ts'
+import type { Adapter } from '../../native/adapter.ts'
 import type { LoadedModel } from '../loaded-model.ts'
+import type { Sequence } from '../sequences/sequence.ts'
 import type { RunningSequence } from '../sequences/sequence-group.ts'
 import type { SequenceManager } from '../sequences/sequence-manager.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import { DraftPlanner, LONGEST_DRAFT } from './draft-planner.ts'
 import type { EncoderAside } from './encoder-aside.ts'
+import { Lanes } from './lanes.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import { PrefillPace } from './prefill-pace.ts'
 import { PrefillTurns } from './prefill-turns.ts'
@@ -22,6 +25,7 @@ interface Needs {
 const ALONE_MEDIA_STEPS = 2
 /** Below this many next tokens, a step of their own costs more than they waste beside a prompt. */
 const FEW_ROWS = 4
+const NO_ADAPTERS: ReadonlySet<null> = new Set([null])
 
 /**
  * Decides what each step computes. It owns the order of decode, prefill and media steps, and their maximum duration. Every
@@ -40,11 +44,9 @@ export class BatchBuilder {
   readonly #aside: EncoderAside | null
   #number = 0
   #priority: Priority = 'interactive'
-  #round = 0
-  #wasMedia = false
-  #wasPrompt = false
-  /** Time by which the last media step exceeded all other steps since, in ms. */
-  #mediaLeadMs = 0
+  readonly #lanes = new Lanes()
+  /** The lane of the step. */
+  #lane = this.#lanes.next(new Set())
   /** Duration of the last other step, in ms. */
   #otherMs = 0
 
@@ -77,21 +79,34 @@ export class BatchBuilder {
   next(priority: Priority, makesWay = false): Step | null {
     this.#number++
     this.#priority = priority
+    this.#lane = this.#lanes.next(this.#adapters)
     const needs = this.#survey()
     if (this.waitsForEncoder) return null
     this.#pace.meet(this.#groupsWithoutImages, makesWay)
-    this.#wasMedia = this.#isMediaTurn(needs)
-    return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
+    this.#lane.wasMedia = this.#isMediaTurn(needs)
+    return this.#lane.wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
+  }
+
+  /** The adapters of running sequences that do not wait for an encoder. */
+  get #adapters(): ReadonlySet<Adapter | null> {
+    if (this.#loaded.adapters.size === 0) return NO_ADAPTERS
+    const running = this.#manager.running.filter(
+      ({ group, sequence }) => group.priority === this.#priority && !this.#waits(sequence),
+    )
+    return new Set(running.map(({ group }) => group.work.adapter))
   }
 
   /** Whether all running sequences, of all priorities, wait for an encoder, so that there is nothing to compute. */
   get waitsForEncoder(): boolean {
     const { running } = this.#manager
     if (this.#aside?.isBusy !== true || running.length === 0) return false
-    return running.every(({ sequence }) => {
-      const cursor = sequence.isFilled ? null : (sequence.cursor ?? prefixCursor(sequence.parent))
-      return cursor !== null && this.#isForEncoder(cursor)
-    })
+    return running.every(({ sequence }) => this.#waits(sequence))
+  }
+
+  /** Whether a sequence waits for an encoder. */
+  #waits(sequence: Sequence): boolean {
+    const cursor = sequence.isFilled ? null : (sequence.cursor ?? prefixCursor(sequence.parent))
+    return cursor !== null && this.#isForEncoder(cursor)
   }
 
   /** Whether its next chunk is media that another thread encodes or will encode. */
@@ -105,8 +120,10 @@ export class BatchBuilder {
    * @param ms duration of the whole step.
    */
   learn(step: Step | null, decodeMs: number | null, ms: number): void {
-    this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
-    if (!this.#wasMedia) this.#otherMs = ms
+    const lane = this.#lane
+    this.#lanes.learn(ms)
+    lane.mediaLeadMs = lane.wasMedia ? ms : lane.mediaLeadMs - ms
+    if (!lane.wasMedia) this.#otherMs = ms
     if (step?.type !== 'text' || decodeMs === null) return
     const { rows, decoding, prefills } = step
     if (prefills.length > 0) this.#pace.learn(rows, step.cellsRead, decodeMs)
@@ -122,8 +139,9 @@ export class BatchBuilder {
     for (const running of this.#manager.running) {
       const { group, sequence } = running
       if (group.priority !== this.#priority) continue
+      const isOfLane = group.work.adapter === this.#lane.adapter
       if (sequence.isFilled) {
-        decoding.push(running)
+        if (isOfLane) decoding.push(running)
         continue
       }
       const cursor = sequence.cursor ?? prefixCursor(sequence.parent)
@@ -131,6 +149,7 @@ export class BatchBuilder {
       seen.add(cursor)
       const prefill = { cursor, group, sequence: sequence.cursor === cursor ? sequence : null }
       all.push(prefill)
+      if (!isOfLane) continue
       if (cursor.media === null) texts.push(prefill)
       else if (!this.#isForEncoder(cursor)) media.push(prefill)
     }
@@ -151,14 +170,14 @@ export class BatchBuilder {
   #isMediaTurn({ decoding, texts, media }: Needs): boolean {
     if (media.length === 0) return false
     if (decoding.length + texts.length === 0) return true
-    if (this.#mediaLeadMs > 0 && this.#turns.hasLong(texts)) return false
+    if (this.#lane.mediaLeadMs > 0 && this.#turns.hasLong(texts)) return false
     const due = this.#due(decoding).length
-    return !this.#wasMedia && (due === 0 || due === decoding.length)
+    return !this.#lane.wasMedia && (due === 0 || due === decoding.length)
   }
 
   /** Sequences that have not got their token in this round. */
   #due(decoding: readonly RunningSequence[]): readonly RunningSequence[] {
-    return decoding.filter(({ sequence }) => sequence.round !== this.#round)
+    return decoding.filter(({ sequence }) => sequence.round !== this.#lane.round)
   }
 
   #mediaStep({ decoding, texts, media }: Needs): Step | null {
@@ -173,6 +192,7 @@ export class BatchBuilder {
         return {
           type: 'encode',
           number,
+          adapter: this.#lane.adapter,
           promptTokens: 0,
           prefill: begun,
           ms: this.#encodeMs(decoding.length + texts.length > 0),
@@ -187,7 +207,7 @@ export class BatchBuilder {
         if (!this.#manager.reclaim()) throw new Error('The KV cache is full.')
         if (!this.#survey().media.some((other) => other.cursor === cursor)) return null
       }
-      return { type: 'media', number, promptTokens: rows, prefill, rows }
+      return { type: 'media', number, adapter: this.#lane.adapter, promptTokens: rows, prefill, rows }
     } catch (error) {
       throw new StepError([prefill.group], error)
     }
@@ -204,8 +224,8 @@ export class BatchBuilder {
     let { decoding, texts } = needs
     const besidePrompts = texts.length > 0
     const isApart = this.#isApart(needs)
-    this.#wasPrompt = isApart && !this.#wasPrompt
-    if (this.#wasPrompt) decoding = []
+    this.#lane.wasPrompt = isApart && !this.#lane.wasPrompt
+    if (this.#lane.wasPrompt) decoding = []
     else if (isApart) texts = []
     let rows = this.#rows(decoding, besidePrompts)
     while (kv.freeCells < Math.max(1, rows.length)) {
@@ -236,7 +256,7 @@ export class BatchBuilder {
     if (decoding.length === 0) return []
     let due = this.#due(decoding)
     if (due.length === 0) {
-      this.#round++
+      this.#lane.round++
       due = decoding
     }
     const wanted = besidePrompts ? due.length : this.#splitter.firstOf(due.length)
@@ -301,8 +321,8 @@ export class BatchBuilder {
       rows += count + (next === null ? 0 : 1)
     }
     if (rows === 0) return null
-    const [number, round] = [this.#number, this.#round]
-    return { type: 'text', number, round, promptTokens, decoding, prefills, rows, cellsRead }
+    const { adapter, round } = this.#lane
+    return { type: 'text', number: this.#number, adapter, round, promptTokens, decoding, prefills, rows, cellsRead }
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Adapter } from '../../native/adapter.ts'
 import type { Sequence } from '../sequences/sequence.ts'
 import type { RunningSequence, SequenceGroup } from '../sequences/sequence-group.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
@@ -31,6 +32,8 @@ export type Step = EncodeStep | MediaStep | TextStep
 interface CountedStep {
   /** Ascending from 1. */
   readonly number: number
+  /** The adapter of all of its sequences; null for the model alone. */
+  readonly adapter: Adapter | null
   /** Prompt tokens that it computes, including recomputation after a preemption. */
   readonly promptTokens: number
 }

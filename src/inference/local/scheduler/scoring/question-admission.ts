@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { getOrMake } from '../../../../lib/get-or-make.ts'
 import type { PromptUsage } from '../../../contract/generation.ts'
 import type { ReadQuestion, ReadWork } from '../../../contract/work.ts'
+import type { Adapter } from '../../native/adapter.ts'
 import type { PromptChunk, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
 import { checkLength, DEFAULT_PARAM, invalid, Prompts, splitLast, splitText, textOf, usageOf } from '../admission.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
@@ -49,7 +50,7 @@ export async function admitScoring(
   const prompts = new Prompts(loaded, work)
   try {
     const prefix = prompts.read(parts, questions[0]?.param ?? DEFAULT_PARAM)
-    const splitPrefix = prefixSplitter(prefix.chunks, organisation)
+    const splitPrefix = prefixSplitter(prefix.chunks, organisation, loaded.adapterOf(work))
     const readReplies = replyReader(loaded, limits)
     const admitted: AdmittedQuestion[] = []
     const usage: PromptUsage[] = []
@@ -83,17 +84,17 @@ export async function admitScoring(
  * Gives a question's prefix, and what follows it: questions with a suffix have one prefix, and those without another.
  * @param chunks of the prefix of all.
  */
-function prefixSplitter(chunks: readonly PromptChunk[], organisation: string) {
+function prefixSplitter(chunks: readonly PromptChunk[], organisation: string, adapter: Adapter | null) {
   let whole: ScoringPrefix | null = null
   let shorter: readonly [ScoringPrefix, readonly PromptChunk[]] | null = null
   return (suffix: readonly PromptChunk[], param: string): readonly [ScoringPrefix, readonly PromptChunk[]] => {
     if (countCells(suffix) > 0) {
-      whole ??= createPrefix(chunks, organisation)
+      whole ??= createPrefix(chunks, organisation, adapter)
       return [whole, suffix]
     }
     if (shorter === null) {
       const { rest, last } = splitLast(chunks, param)
-      shorter = [createPrefix(rest, organisation), [{ type: 'text', tokens: last }]]
+      shorter = [createPrefix(rest, organisation, adapter), [{ type: 'text', tokens: last }]]
     }
     return shorter
   }

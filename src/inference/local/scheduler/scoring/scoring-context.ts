@@ -98,6 +98,7 @@ export class ScoringContext {
    */
   begin(prefix: ScoringPrefix, open = (kv: KvCache): KvSequence => kv.fork(null)): void {
     this.clear()
+    this.#context.setAdapter(prefix.adapter)
     this.#prefixSequence = open(this.kv)
     this.#prefix = prefix
     this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)

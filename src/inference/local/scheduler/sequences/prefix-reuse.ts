@@ -11,7 +11,6 @@ import { type RetainedSequence, RetainedSequences } from '../../cache/retained-s
 import { Returns } from '../../cache/returns.ts'
 import type { DiskPrefixes, DiskRead } from '../../disk/disk-prefixes.ts'
 import { type Keeping, PrefixCopies } from './prefix-copies.ts'
-import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
 export type ReuseStats = Pick<
@@ -230,9 +229,10 @@ export class PrefixReuse {
   }
 
   /** Keeps the cells of a completion for some steps, if a sequence is free: other work may continue it. */
-  keepBriefly(organisation: string, { prompt, branch, tokens, kvSequence }: Sequence): void {
+  keepBriefly({ group: { organisation, work }, sequence }: RunningSequence): void {
+    const { prompt, branch, tokens, kvSequence } = sequence
     if (kvSequence === null || !this.#isOn) return
-    const key = PrefixKey.of(prompt)
+    const key = PrefixKey.of(prompt, work.adapter?.key)
       .concat([branch.lastToken, ...tokens])
       .slice(kvSequence.cells)
     const kept = key === null ? null : this.#brief.add(organisation, key, kvSequence)

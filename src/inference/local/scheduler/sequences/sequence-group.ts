@@ -100,7 +100,7 @@ export class SequenceGroup {
       throw error
     }
     this.root = isAlone ? sequences[0]! : prefix
-    this.key = PrefixKey.of(this.root?.chunks ?? [])
+    this.key = PrefixKey.of(this.root?.chunks ?? [], work.adapter?.key)
     // Completions of no tokens need no step.
     this.#waiting = sequences.filter(({ branch }) => branch.maxTokens > 0)
     this.#unfinished = this.#waiting.length

@@ -199,7 +199,7 @@ export class SequenceManager {
   #close({ group, sequence }: RunningSequence, keep: boolean): void {
     const { branch, tokens } = sequence
     if (keep && group.root === sequence) this.reuse.keep(group, [branch.lastToken, ...tokens])
-    else if (keep && branch.isContinued) this.reuse.keepBriefly(group.organisation, sequence)
+    else if (keep && branch.isContinued) this.reuse.keepBriefly({ group, sequence })
     sequence.close(this.#loaded.kv)
   }
 

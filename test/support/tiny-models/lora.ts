@@ -1,0 +1,67 @@
+import { float32, string, type Tensor, TensorType, type WrittenFile } from '../gguf-writer.ts'
+import { normalNumbers } from './random-numbers.ts'
+
+const RANK = 4
+const ALPHA = 8
+
+interface LoraOptions {
+  readonly seed: string
+  /** Which matrices it changes; all but norms by default. */
+  readonly changes?: (name: string) => boolean
+  readonly type?: 'F32' | 'F16'
+}
+
+/** A LoRA adapter with random numbers, in llama.cpp's form, whose changes are about as large as the weights. */
+export function loraOf(model: WrittenFile, { seed, changes = () => true, type = 'F32' }: LoraOptions): WrittenFile {
+  const tensors: Tensor[] = []
+  const add = (name: string, shape: readonly [number, number], deviation: number) => {
+    const normal = normalNumbers(`${seed} ${name}`)
+    const values = new Float32Array(shape[0] * shape[1]).map(() => deviation * normal())
+    const read = () => Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
+    tensors.push({ name, shape, type: TensorType[type], read })
+  }
+  for (const { name, shape } of model.tensors) {
+    if (shape.length !== 2 || !name.endsWith('.weight') || !changes(name)) continue
+    const [inputs, outputs] = shape as [number, number]
+    const isOfTokens = name === 'token_embd.weight'
+    add(`${name}.lora_a`, isOfTokens ? [RANK, outputs] : [inputs, RANK], isOfTokens ? 0.3 : 1 / Math.sqrt(inputs))
+    add(`${name}.lora_b`, isOfTokens ? [RANK, inputs] : [RANK, outputs], 0.3)
+  }
+  const metadata = new Map([
+    ['general.type', string('adapter')],
+    ['general.architecture', model.metadata.get('general.architecture')!],
+    ['adapter.type', string('lora')],
+    ['adapter.lora.alpha', float32(ALPHA)],
+  ])
+  return { metadata, tensors }
+}
+
+/** The model, all of F32, with what an adapter adds in its weights. @param scale of the adapter. */
+export function mergedModel(model: WrittenFile, adapter: WrittenFile, scale = 1): WrittenFile {
+  const changes = new Map(adapter.tensors.map((tensor) => [tensor.name, floatsOf(tensor)]))
+  const tensors = model.tensors.map((tensor): Tensor => {
+    const { name, shape } = tensor
+    const [a, b] = [changes.get(`${name}.lora_a`), changes.get(`${name}.lora_b`)]
+    if (a === undefined || b === undefined) return tensor
+    const [inputs, outputs] = shape as [number, number]
+    const isOfTokens = name === 'token_embd.weight'
+    const factor = (scale * ALPHA) / RANK
+    const weights = floatsOf(tensor).map((weight, at) => {
+      const [input, output] = [at % inputs, Math.floor(at / inputs)]
+      let change = 0
+      for (let rank = 0; rank < RANK; rank++)
+        change += isOfTokens
+          ? a[output * RANK + rank]! * b[input * RANK + rank]!
+          : b[output * RANK + rank]! * a[rank * inputs + input]!
+      return weight + factor * change
+    })
+    if (weights.length !== inputs * outputs) throw new Error(`${name} is not of F32.`)
+    return { ...tensor, read: () => Buffer.from(weights.buffer) }
+  })
+  return { ...model, tensors }
+}
+
+function floatsOf({ type, read }: Tensor): Float32Array {
+  const bytes = new Uint8Array(read()).buffer
+  return type === TensorType.F16 ? Float32Array.from(new Float16Array(bytes)) : new Float32Array(bytes)
+}
