@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns'
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -11,9 +11,10 @@ import { type CameraVideo, encodeCameraVideo, plainImage } from './support/camer
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { HttpCamera } from './support/http-camera.ts'
+import { readClip } from './support/read-clip.ts'
 import { RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { newKey, WATCH, WatchClient } from './support/watch-client.ts'
+import { LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 let server: TestServer
 let card: TemporaryCard
@@ -312,6 +313,130 @@ describe('a camera may', () => {
   })
 })
 
+describe('a clip', () => {
+  const record = { before_seconds: 2, after_seconds: 1 }
+  type Clip = {
+    readonly status: string
+    readonly file_id: string | null
+    readonly reason: string | null
+    readonly from: string
+    readonly to: string
+  }
+  const clipOf = (event: WatchEvent | undefined) => event?.data.clip as Clip | null | undefined
+  /** Events that tell of clips, once there are `count`. */
+  const clips = async (client: WatchClient, id: string, count = 1) => {
+    const told = async () => (await client.events(id)).filter(({ type }) => type === 'watch.event.clip')
+    await expect.poll(async () => (await told()).length, { interval: 50 }).toBe(count)
+    return told()
+  }
+  const pending = (client: WatchClient, id: string) =>
+    expect.poll(async () => clipOf((await client.changes(id))[0])?.status, { interval: 20 }).toBe('pending')
+
+  test.each(['h264', 'h265'] as const)(
+    'of %s shows an event from before its start on, as the camera sent it',
+    async (codec) => {
+      const shown = encodeCameraVideo({
+        codec,
+        frames: Array.from({ length: 20 }, (_, i) => plainImage(320, 180, [220, i * 9, 30])),
+      })
+      await using camera = await RtspCamera.start(shown)
+      const client = await newClient()
+      const { id, record: kept } = await client.made({ source: rtsp(camera.url), record })
+      expect(kept).toEqual({ frame: true, ...record })
+      await isRunning(client, id)
+      // The ring has more than the clip is to show.
+      const { counts } = await client.find(id)
+      const { looks } = counts as { looks: number }
+      await expect
+        .poll(async () => ((await client.find(id)).counts as { looks: number }).looks)
+        .toBeGreaterThan(looks + 25)
+      answer(0.9)
+      await pending(client, id)
+      const [told] = await clips(client, id)
+      const [started] = await client.changes(id)
+      expect(told!.data).toMatchObject({ happening: started!.data.happening, question: 'lamp' })
+      const clip = clipOf(told)!
+      expect(clip).toMatchObject({ status: 'available', file_id: expect.stringMatching(/^file-/), reason: null })
+      expect(clipOf(started)).toEqual(clip)
+      const response = await client.ask('GET', `/${id}/events/${started!.data.seq}/clip`)
+      expect([response.status, response.headers.get('content-type')]).toEqual([200, 'video/mp4'])
+      const bytes = Buffer.from(await response.arrayBuffer())
+      const read = await readClip(bytes)
+      expect(read).toMatchObject({ codec, width: 320, height: 180, pictures: read.packets.length })
+      expect(read.packets[0]).toEqual({ time: 0, isKey: true })
+      const [from, at, to] = [clip.from, started!.data.started_at as string, clip.to].map((time) => Date.parse(time))
+      expect(at! - from!).toBeGreaterThanOrEqual(2_000)
+      expect(to!).toBeGreaterThan(at!)
+      // The camera's clock counts, unless it differs by more than a second or a tenth.
+      expect(Math.abs(read.seconds - (to! - from!) / 1000)).toBeLessThan(1.5)
+      expect(read.packets.filter(({ isKey }) => isKey).length).toBeGreaterThan(4)
+      const part = await client.ask('GET', `/${id}/events/${told!.data.seq}/clip`, undefined, { range: 'bytes=4-7' })
+      expect([part.status, await part.text()]).toEqual([206, 'ftyp'])
+      expect((await client.ask('GET', `/${id}/events/${told!.data.seq}/frame`)).status).toBe(404)
+    },
+  )
+
+  test('is one for all events that start at a frame, and goes with the watch', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    answer(0.9)
+    const questions = ['one', 'other'].map((name) => ({ ...LAMP, name }))
+    const { id } = await client.made({ source: rtsp(camera.url), record: { after_seconds: 0.2 }, questions })
+    const told = await clips(client, id, 2)
+    expect(told.map(({ data }) => data.question)).toEqual(['one', 'other'])
+    expect(clipOf(told[0])).toEqual(clipOf(told[1]))
+    await client.ask('DELETE', `/${id}`)
+    expect((await server.get(`/v1/files/${clipOf(told[0])!.file_id}`)).status).toBe(404)
+  })
+
+  test('ends early where the watch pauses or its camera dies', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    answer(0.9)
+    const long = { source: rtsp(camera.url), record: { before_seconds: 1, after_seconds: 30 } }
+    const [paused, cut] = [await client.made(long), await client.made(long)]
+    await pending(client, paused.id)
+    await pending(client, cut.id)
+    await client.ask('POST', `/${paused.id}/pause`)
+    expect((await clips(client, paused.id)).map(clipOf)).toMatchObject([{ status: 'available' }])
+    camera.cut()
+    expect((await clips(client, cut.id)).map(clipOf)).toMatchObject([{ status: 'available' }])
+  })
+
+  test('is unavailable where the camera sends JPEG, its process dies, or there is no room', async () => {
+    await using stream = await HttpCamera.start(pictures)
+    await using camera = await RtspCamera.start(video)
+    const client = await newClient()
+    answer(0.9)
+    const jpeg = await client.made({ source: { type: 'mjpeg', url: stream.url('/stream') }, record })
+    expect((await clips(client, jpeg.id)).map(clipOf)).toMatchObject([{ status: 'unavailable', reason: 'codec' }])
+    const lost = await client.made({ source: rtsp(camera.url), record: { after_seconds: 30 } })
+    await pending(client, lost.id)
+    for (const pid of cameraProcesses()) process.kill(pid, 'SIGKILL')
+    expect((await clips(client, lost.id)).map(clipOf)).toMatchObject([
+      { status: 'unavailable', reason: 'stopped', file_id: null },
+    ])
+    expect((await client.changes(lost.id)).map(clipOf)).toMatchObject([{ reason: 'stopped' }, { reason: 'stopped' }])
+    expect((await client.ask('GET', `/${lost.id}/events/1/clip`)).status).toBe(404)
+    const scopes = ['watch', 'admin', 'inference'] as const
+    const poor = new WatchClient(server, (await newKey(database, { scopes, limits: { storedBytes: 1 } })).key)
+    const full = await poor.made({ source: rtsp(camera.url), record })
+    expect((await clips(poor, full.id)).map(clipOf)).toMatchObject([{ status: 'unavailable', reason: 'quota' }])
+    expect((await poor.changes(full.id))[0]!.data.frame).toMatchObject({ file_error: 'quota' })
+  })
+
+  test('needs a camera', async () => {
+    const client = await newClient()
+    const error = { param: 'record.after_seconds', message: expect.stringContaining('clips need a camera') }
+    expect(await errorOf(await client.ask('POST', '', { ...WATCH, record: { after_seconds: 1 } }))).toMatchObject(error)
+    const { id } = await client.made()
+    expect(await errorOf(await client.ask('PATCH', `/${id}`, { record: { after_seconds: 1 } }))).toMatchObject(error)
+    expect((await errorOf(await client.ask('PATCH', `/${id}`, { record: { before_seconds: 31 } }))).param).toBe(
+      'record.before_seconds',
+    )
+  })
+})
+
 test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes its watch', async () => {
   await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
   const { key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
@@ -324,6 +449,8 @@ test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes it
       'watch',
       camera.url.replace('//', `//a:${password}@`),
       questions,
+      '--clips',
+      join(folder, 'clips'),
       '--server',
       server.url,
       '--key',
@@ -337,9 +464,16 @@ test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes it
   answer(0.9)
   const child = run('b')
   const ended = outcomeOf(child)
-  child.stdout!.once('data', () => child.kill('SIGINT'))
+  let printed = ''
+  child.stdout!.on('data', (piece) => {
+    printed += piece
+    if (printed.includes('event.clip')) child.kill('SIGINT')
+  })
   const { stdout, code } = await ended
   expect([stdout, code]).toEqual([expect.stringMatching(/^event\.started {2}lamp {2}0\.900 {2}\d/), 130])
+  expect(stdout).toMatch(/^event\.clip {2}lamp {2}file-\S+$/m)
+  const [file] = /file-\S+/.exec(stdout)!
+  expect(await readClip(await readFile(join(folder, 'clips', `${file}.mp4`)))).toMatchObject({ codec: 'h264' })
   expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
 })
 

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { encodeCameraVideo, plainImage } from './support/camera-video.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
 import type { OpenApi, Operation, Schema } from './support/openapi.ts'
+import { RtspCamera } from './support/rtsp-camera.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** What the server answers is what `openapi.json` says: status, headers, type and body, of every operation. */
@@ -53,6 +55,7 @@ beforeAll(async () => {
       LOOKOUT_OLLAMA: 'on',
       LOOKOUT_RATE_LIMITS: 'on',
       LOOKOUT_WATCHES: '40',
+      LOOKOUT_CAMERA_HOSTS: '127.0.0.1',
       LOOKOUT_MODELS: `models/lookout-nano,${join(home, 'cards')}`,
     },
   })
@@ -112,9 +115,9 @@ async function encoded(form: FormData): Promise<{ readonly body: Uint8Array<Arra
   return { body: new Uint8Array(await response.arrayBuffer()), type: response.headers.get('content-type')! }
 }
 
-async function idOf(answer: Promise<Response>): Promise<string> {
+async function idOf(answer: Promise<Response>, status = 200): Promise<string> {
   const response = await answer
-  expect(response.status, await response.clone().text()).toBe(200)
+  expect(response.status, await response.clone().text()).toBe(status)
   return (await jsonOf<{ id: string }>(response)).id
 }
 
@@ -148,6 +151,20 @@ async function eventFrame(): Promise<Response> {
   const id = await newWatch()
   await startEvent(id)
   return server.get(`/v1/watches/${id}/events/1/frame`)
+}
+
+async function eventClip(): Promise<Response> {
+  const frames = [plainImage(64, 64, [220, 30, 30])]
+  await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames, interval: 1 }))
+  server.engine.script = { read: ({ replies }) => replies.map(() => Math.log(0.9 / replies.length)) }
+  const source = { type: 'rtsp', url: camera.url }
+  const id = await idOf(server.post('/v1/watches', { ...watch, source, fps: 1, record: { after_seconds: 0.1 } }), 201)
+  const clip = () => server.get(`/v1/watches/${id}/events/1/clip`)
+  await expect.poll(async () => (await clip()).status, { interval: 50 }).toBe(200)
+  server.engine.script = {}
+  const response = await clip()
+  await remove(id)
+  return response
 }
 
 /** All events of a watch, which ends when it is deleted. */
@@ -368,6 +385,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   retrieveWatchFrame: [
     { status: 200, id: () => watchId },
     { status: 404, id: () => 'watch_none' },
+  ],
+  retrieveWatchEventClip: [
+    { status: 200, send: eventClip },
+    { status: 404, send: () => server.get(`/v1/watches/${watchId}/events/0/clip`) },
   ],
   retrieveWatchEventFrame: [
     { status: 200, send: eventFrame },

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { encodeCameraVideo, plainImage } from './support/camera-video.ts'
+import { RtspCamera } from './support/rtsp-camera.ts'
 import { KEY } from './support/server.ts'
 import { createTestDatabase } from './support/services.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
@@ -136,6 +138,31 @@ test(`a watch whose server is killed ${KILLS} times goes on, and tells each chan
   expectSound(told, hook, id, KILLS)
   // What was told before a kill is what is stored.
   for (const [seq, id] of seen) expect(told[seq - 1]!.id).toBe(id)
+})
+
+test('a clip that is recorded when its server is killed becomes unavailable', async () => {
+  await using camera = await RtspCamera.start(
+    encodeCameraVideo({ codec: 'h264', frames: [plainImage(64, 64, [220, 30, 30])], interval: 1 }),
+  )
+  const environment = { LOOKOUT_DATA_DIR: join(directory, 'clips'), LOOKOUT_CAMERA_HOSTS: '127.0.0.1' }
+  const first = await start(environment)
+  const source = { type: 'rtsp', url: camera.url }
+  const response = await client(first).ask('POST', '', { ...WATCH, source, record: { after_seconds: 30 } })
+  const { id } = (await response.json()) as { id: string }
+  const statuses = async (server: SilentServer) => {
+    const events = await client(server).events(id)
+    return events
+      .filter(({ data }) => data.clip)
+      .map(({ type, data }) => [type, (data.clip as { status: string }).status])
+  }
+  await expect
+    .poll(async () => (await statuses(first))[0], { interval: 20 })
+    .toEqual(['watch.event.started', 'pending'])
+  await kill(first)
+  const second = await start(environment)
+  const told = ['watch.event.clip', 'unavailable']
+  await expect.poll(async () => (await statuses(second)).find(([type]) => type === told[0])).toEqual(told)
+  expect((await statuses(second))[0]).toEqual(['watch.event.started', 'unavailable'])
 })
 
 const database = await createTestDatabase()

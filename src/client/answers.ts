@@ -106,5 +106,6 @@ export interface WatchEvent {
     readonly probability?: number | null
     readonly started_at?: string
     readonly ended_at?: string | null
+    readonly clip?: { readonly status: string; readonly file_id: string | null; readonly reason: string | null } | null
   }
 }

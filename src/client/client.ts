@@ -169,6 +169,12 @@ export class LookoutClient {
     return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}&limit=1000`)).data
   }
 
+  /** The clip of an event. @throws ServerError 404 where there is none. */
+  async watchClip(watch: string, seq: number): Promise<ReadableStream<Uint8Array>> {
+    const path = `/v1/watches/${encodeURIComponent(watch)}/events/${seq}/clip`
+    return (await this.#patiently(() => this.#send(path, {}), undefined)).body!
+  }
+
   async deleteWatch(watch: string): Promise<void> {
     await this.#json(`/v1/watches/${encodeURIComponent(watch)}`, { method: 'DELETE' })
   }

@@ -1,4 +1,7 @@
-import { stat } from 'node:fs/promises'
+import { createWriteStream } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { WatchEvent } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
@@ -22,6 +25,8 @@ import { checkOperands, readOptions } from './options.ts'
 import { untilStopped } from './until-stopped.ts'
 
 const USUAL_FPS = 1
+/** Before a start, and after it. */
+const CLIP_SECONDS = 5
 
 export const watch: Command = {
   help: `Usage: lookout watch rtsp://CAMERA QUESTIONS.yaml [options]
@@ -35,6 +40,7 @@ QUESTIONS.yaml has the questions of lookout decide; each may have the rule of it
   truck: {instructions: Is there a truck?, event: {above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5}}
 
   --folder         the folder with the pictures
+  --clips          a folder for clips of a camera: ${CLIP_SECONDS} seconds before each start, and after it
   --fps            looks in a second [${USUAL_FPS}]
   --json           each event as a line of JSON
 ${WAIT_HELP}
@@ -46,13 +52,15 @@ lookout --help lists the settings.
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const options = { folder: { type: 'string' }, fps: { type: 'string' }, json: { type: 'boolean' } } as const
+  const paths = { folder: { type: 'string' }, clips: { type: 'string' } } as const
+  const options = { ...paths, fps: { type: 'string' }, json: { type: 'boolean' } } as const
   const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, ...WAIT_OPTION, ...options }, null)
-  const { folder } = values
+  const { folder, clips } = values
   const names = folder === undefined ? ['CAMERA', 'QUESTIONS.yaml'] : ['QUESTIONS.yaml']
   checkOperands(positionals, names)
   if (folder !== undefined && !(await stat(folder).catch(() => null))?.isDirectory())
     throw new ConfigError(`${folder} is not a folder`)
+  if (folder !== undefined && clips !== undefined) throw new ConfigError('--clips is for cameras')
   const source = folder === undefined ? cameraOf(positionals[0]!) : { type: 'push' }
   const fps = readNumber(values.fps, '--fps', { min: 0.05, max: 10 }) ?? USUAL_FPS
   const asked = await readQuestions(positionals.at(-1)!)
@@ -64,7 +72,10 @@ async function run(args: readonly string[]): Promise<void> {
 
   await using opened = await place.open(model)
   const { client } = opened
-  const body = { model, source, fps, questions: asked.questions.map(named) }
+  const questions = asked.questions.map(named)
+  const record = clips === undefined ? undefined : { before_seconds: CLIP_SECONDS, after_seconds: CLIP_SECONDS }
+  if (clips !== undefined) await mkdir(clips, { recursive: true })
+  const body = { model, source, fps, questions, record }
   const id = await client.createWatch(body, pictures === null).catch((error) => {
     const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
     throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
@@ -72,7 +83,7 @@ async function run(args: readonly string[]): Promise<void> {
   const json = values.json ?? false
   await untilStopped(async (signal) => {
     try {
-      if (pictures === null) await follow(client, { id, json, signal })
+      if (pictures === null) await follow(client, { id, json, signal }, clips)
       else await pushAll(client, { id, pictures, fps, json, signal })
     } finally {
       await client.deleteWatch(id)
@@ -101,15 +112,22 @@ interface Following {
 }
 
 /** Prints the events of a camera. */
-async function follow(client: LookoutClient, { id, json, signal }: Following): Promise<void> {
+async function follow(client: LookoutClient, { id, json, signal }: Following, clips?: string): Promise<void> {
   note('the camera delivers; Ctrl-C ends the watch')
-  for await (const event of client.watchEvents(id, signal)) await printEvent(event, json)
+  for await (const event of client.watchEvents(id, signal)) {
+    const { seq, clip } = event.data
+    if (clips !== undefined && event.type === 'watch.event.clip' && clip?.status === 'available') {
+      await pipeline(await client.watchClip(id, seq), createWriteStream(join(clips, `${clip.file_id}.mp4`)), { signal })
+    }
+    await printEvent(event, json)
+  }
 }
 
 async function printEvent(event: WatchEvent, json: boolean, picture = ''): Promise<void> {
-  const { question = '', reason, probability, started_at: started = '', ended_at: ended } = event.data
+  const { question = '', reason, probability, started_at: started = '', ended_at: ended, clip } = event.data
   const share = typeof probability === 'number' ? probability.toFixed(3) : ''
   const words = [event.type.replace(/^watch\./, ''), question, reason, share, picture || (ended ?? started)]
+  if (event.type === 'watch.event.clip') words.push(clip?.file_id ?? clip?.reason)
   await print(json ? `${JSON.stringify(event)}\n` : `${words.filter(Boolean).join('  ')}\n`)
 }
 

@@ -280,6 +280,8 @@ export const watchEvents = pgTable(
     body: text('body').notNull(),
     /** The frame that it shows. */
     fileId: text('file_id'),
+    /** The file of its clip; `pending` while that is recorded. */
+    clip: text('clip'),
     expiresAt: moment('expires_at').notNull(),
   },
   (table) => [primaryKey({ columns: [table.watchId, table.seq] }), index('watch_events_by_expiry').on(table.expiresAt)],

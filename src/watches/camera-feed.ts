@@ -1,9 +1,10 @@
-import type { ArrivedFrame } from '../media/live/camera-child.ts'
+import type { ArrivedFrame, Recording } from '../media/live/camera-child.ts'
 import type { Follower } from '../media/live/camera-connection.ts'
 import type { FollowedCamera } from '../media/live/camera-pool.ts'
 import type { CameraFault, Decode } from '../media/live/camera-source.ts'
+import type { ClipSpan } from '../media/live/protocol.ts'
 import type { Picture, WatchFrame } from './look.ts'
-import type { CameraRecord, WatchSettings } from './watch-settings.ts'
+import { type CameraRecord, keepMsOf, type WatchSettings } from './watch-settings.ts'
 
 /** Follows the camera of an organisation's watch; the fault that it will have for ever, where it may not. */
 export type FollowCamera = (
@@ -18,7 +19,7 @@ interface FeedOptions {
   readonly push: (frame: WatchFrame) => Promise<unknown>
 }
 
-type FeedSettings = Pick<WatchSettings, 'fps'> & { readonly decode?: Decode | undefined }
+type FeedSettings = Pick<WatchSettings, 'fps' | 'record' | 'questions'> & { readonly decode?: Decode | undefined }
 
 /**
  * Feeds a watch with the frames of its camera, at its rate. Nothing queues: the next frame is wanted when the last one has
@@ -63,13 +64,19 @@ export class CameraFeed {
     return bytes && { bytes, contentType: 'image/jpeg' }
   }
 
+  /** Records a clip; null where the camera is not connected. */
+  record(span: ClipSpan): Recording | null {
+    return typeof this.#camera === 'string' ? null : this.#camera.record(span)
+  }
+
   close(): void {
     if (typeof this.#camera !== 'string') this.#camera.close()
   }
 
-  #followerOf({ fps, decode = 'auto' }: FeedSettings): Follower {
+  #followerOf(settings: FeedSettings): Follower {
+    const { fps, decode = 'auto' } = settings
     return {
-      pace: { everyMs: 1000 / fps, decode },
+      pace: { everyMs: 1000 / fps, decode, keepMs: keepMsOf(settings) },
       onFrame: (arrived) => void this.#take(arrived),
       onState: () => {
         if (!this.isDelivering) this.#brokenAt = performance.now()

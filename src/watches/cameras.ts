@@ -143,12 +143,13 @@ export class Cameras {
 
   /**
    * Waits for the first frame of a camera.
+   * @param keepMs for how long what it sends is kept, for clips of a watch that comes then.
    * @returns what ends it; until then the connection stays.
    * @throws ApiError 400 `camera_unreachable`
    */
-  async probe(organisation: string, record: CameraRecord, signal: AbortSignal): Promise<() => void> {
+  async probe(organisation: string, record: CameraRecord, keepMs: number, signal: AbortSignal): Promise<() => void> {
     const settled = Promise.withResolvers<CameraFault | null>()
-    const pace = { everyMs: PROBE_MS, decode: 'auto' } as const
+    const pace = { everyMs: PROBE_MS, decode: 'auto', keepMs } as const
     const camera = this.follow(organisation, record, {
       pace,
       onFrame: ({ frame }) => {

@@ -2,7 +2,7 @@ import { SortedIds } from '../files/file-id.ts'
 import type { Transaction } from '../storage/database.ts'
 import { and, eq, isNull } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
-import type { EventDraft, FileError, FrameAbout } from './watch-events.ts'
+import type { ClipReport, EventDraft, FileError, FrameAbout } from './watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
 const { watchDeliveries, watchEvents, watchWebhooks } = tables
@@ -57,18 +57,24 @@ export class EventLog {
   }
 
   #rowOf(
-    { type, data, hasFrame }: EventDraft,
+    { type, data, hasFrame, clip }: EventDraft,
     { id: watchId, settings }: Told,
     seq: number,
-    { frame, ...kept }: Shown,
+    { frame, ...shown }: Shown,
   ): typeof watchEvents.$inferInsert {
     const { id, createdAt } = this.#ids.next()
-    const { fileId, fileError } = type === 'watch.event.started' ? kept : { fileId: null, fileError: null }
+    const { fileId, fileError } = type === 'watch.event.started' ? shown : { fileId: null, fileError: null }
     const about = hasFrame ? { frame: frame && { ...frame, file_id: fileId, file_error: fileError } } : {}
     const body = {
       ...{ id, object: 'event', type, created_at: Math.floor(createdAt.getTime() / 1000) },
-      data: { watch: watchId, name: settings.name, seq, ...data, ...about },
+      data: { watch: watchId, name: settings.name, seq, ...data, ...about, ...(clip !== undefined && { clip }) },
     }
-    return { watchId, seq, id, body: JSON.stringify(body), fileId, expiresAt: expiryOf(settings) }
+    const kept = { fileId, clip: clip ? storedClip(clip) : null }
+    return { watchId, seq, id, body: JSON.stringify(body), ...kept, expiresAt: expiryOf(settings) }
   }
+}
+
+/** The clip of an event, as its row has it: its file, or `pending`; null where there will be none. */
+function storedClip({ status, file_id: file }: ClipReport): string | null {
+  return status === 'pending' ? status : file
 }

@@ -1,10 +1,11 @@
 import { SortedIds } from '../files/file-id.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
-import { bridge, type Gap, IDLE, type Moment, tick } from './event-state.ts'
+import { bridge, type Gap, type Happening, IDLE, type Moment, tick } from './event-state.ts'
 import type { Lag } from './lag-meter.ts'
 import { type LookAnswer, probabilityIn } from './question-value.ts'
-import type { HeldWatch, Progress, Told, WatchDesk } from './watch-desk.ts'
+import type { HeldWatch, Progress, Told, ToldClip, WatchDesk } from './watch-desk.ts'
 import {
+  type ClipError,
   type EventDraft,
   endedEvent,
   type Failure,
@@ -38,6 +39,16 @@ interface Finding {
   readonly isNext: boolean
   /** Of the looks until now; null while they are made in time. */
   readonly lag: Lag | null
+  /** Whether a clip is recorded of what starts. */
+  readonly hasClip: boolean
+}
+
+/** Events that have started. */
+export interface Started {
+  /** Their numbers. */
+  readonly numbers: readonly number[]
+  /** When the first of them began, in Unix milliseconds. */
+  readonly since: number
 }
 
 export interface EventTrackerOptions {
@@ -84,7 +95,8 @@ export class EventTracker {
     return { seq: this.#seq, memory: storedMemory(this.#memory, now), seenAt: this.#lastTick?.time ?? null }
   }
 
-  async settle(watch: HeldWatch, finding: Finding): Promise<void> {
+  /** @returns what has started; null for nothing. */
+  async settle(watch: HeldWatch, finding: Finding): Promise<Started | null> {
     await this.#makeSure(watch, finding.moment)
     const { moment, answers } = finding
     const gap = this.#gapBefore(watch, finding)
@@ -97,8 +109,8 @@ export class EventTracker {
     const boxes = await this.#boxesFor(steps, finding)
     for (const { before, next, seen, ended } of steps) {
       for (const one of ended) events.push(endedEvent(before, one.isBefore ? NOTHING_SEEN : seen, one))
-      if (next.happening !== null && next.happening !== before.happening) {
-        events.push(startedEvent(next, seen, boxes.get(next) ?? null))
+      if (hasStarted(next, before)) {
+        events.push(startedEvent(next, seen, { box: boxes.get(next) ?? null, hasClip: finding.hasClip }))
       }
       if (next.isSuppressed && !before.isSuppressed) events.push(suppressedEvent(next, seen))
     }
@@ -110,6 +122,11 @@ export class EventTracker {
     this.#memory = memory
     this.#lastTick = moment
     this.#wasStopped = false
+    const begun = steps.filter(({ next, before }) => hasStarted(next, before))
+    if (begun.length === 0) return null
+    const first = this.#seq - events.length + 1
+    const numbers = events.flatMap(({ type }, i) => (type === 'watch.event.started' ? [first + i] : []))
+    return { numbers, since: Math.min(...begun.map(({ next: { state } }) => (state as Happening).startedAt)) }
   }
 
   /** Null where frames have come as usual. */
@@ -152,7 +169,7 @@ export class EventTracker {
     { evidence }: Finding,
   ): Promise<ReadonlyMap<Tracked, object | null>> {
     const wanted = steps.flatMap(({ before, next }) =>
-      next.happening !== null && next.happening !== before.happening && next.question.evidence !== null ? [next] : [],
+      hasStarted(next, before) && next.question.evidence !== null ? [next] : [],
     )
     if (wanted.length === 0) return new Map()
     const found = await evidence(wanted.map(({ question }) => question.evidence!))
@@ -174,6 +191,13 @@ export class EventTracker {
     const memory = { ...this.#memory, isFailed: true }
     await this.#tell(watch, [failedEvent(failure)], memory, null)
     this.#memory = memory
+  }
+
+  /** Tells what has become of the clip of events that have started, by their numbers. */
+  async tellClip(watch: HeldWatch, starts: readonly number[], clip: ToldClip | ClipError, now: Moment): Promise<void> {
+    await this.#makeSure(watch, now)
+    await this.#store(watch, () => this.#options.desk.tellClip(watch, starts, clip))
+    for (const _ of starts) this.#options.meter?.eventTold('watch.event.clip')
   }
 
   /** Takes over other settings. Events of questions that have changed end. */
@@ -199,15 +223,20 @@ export class EventTracker {
       memory: storedMemory(memory, now ?? { at: performance.now(), time: Date.now() }),
       seenAt: now?.time ?? Date.now(),
     }
+    await this.#store(watch, () => this.#options.desk.tell(watch, told))
+    for (const { type } of events) this.#options.meter?.eventTold(type)
+  }
+
+  /** @param tell returns the number of the last event; null where the lease is lost. */
+  async #store(watch: HeldWatch, tell: () => Promise<number | null>): Promise<void> {
     try {
-      const seq = await this.#options.desk.tell(watch, told)
+      const seq = await tell()
       if (seq === null) throw serviceUnavailable('Another server runs the watch', 5)
       this.#seq = seq
     } catch (error) {
       this.#isUnsure = true
       throw error
     }
-    for (const { type } of events) this.#options.meter?.eventTold(type)
     this.#options.onTold(watch.id)
   }
 
@@ -225,6 +254,10 @@ export class EventTracker {
     }
     this.#isUnsure = false
   }
+}
+
+function hasStarted(next: Tracked, before: Tracked): boolean {
+  return next.happening !== null && next.happening !== before.happening
 }
 
 /** A time that was stored, by the clock of this process. */

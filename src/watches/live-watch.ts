@@ -5,6 +5,7 @@ import { LiveFrame } from '../media/live/live-frame.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
 import type { Size } from '../media/pixels.ts'
 import { CameraFeed, type FollowCamera } from './camera-feed.ts'
+import { ClipRecorder } from './clip-recorder.ts'
 import type { Moment } from './event-state.ts'
 import { EventTracker } from './event-tracker.ts'
 import { KeyOwner } from './key-owner.ts'
@@ -13,10 +14,10 @@ import { LateLook, type Look, type LookReport, type Picture, type Pushed, type W
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
 import { COMPARED, greyOf, motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
-import type { HeldProgress, HeldWatch, WatchDesk } from './watch-desk.ts'
-import { type FileError, type FrameAbout, isoTime } from './watch-events.ts'
+import type { HeldProgress, HeldWatch, ToldClip, WatchDesk } from './watch-desk.ts'
+import { type ClipError, type FileError, type FrameAbout, isoTime } from './watch-events.ts'
 import type { WatchMeter } from './watch-meter.ts'
-import { askedOf, silenceOf } from './watch-settings.ts'
+import { askedOf, clipOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
   readonly desk: WatchDesk
@@ -73,6 +74,7 @@ export class LiveWatch {
   readonly #owner: KeyOwner
   /** Null for a watch whose frames clients send. */
   readonly #camera: CameraFeed | null
+  readonly #clips: ClipRecorder
   /** Work on a frame, or on what is told without one; null while there is none. */
   #work: Promise<unknown> | null = null
   #changed: HeldWatch | null = null
@@ -97,6 +99,11 @@ export class LiveWatch {
               push: (frame) => this.push(frame, false),
             },
           )
+    this.#clips = new ClipRecorder(watch, {
+      desk: options.desk,
+      faultOfStoring: (bytes) => this.#faultOfStoring(bytes),
+      tell: (starts, clip) => this.#tellClip(starts, clip),
+    })
     this.#lastFrame = watch.seenAt === null && this.#camera === null ? null : now
   }
 
@@ -284,17 +291,29 @@ export class LiveWatch {
       return (await this.#faultOfStoring(kept.bytes.byteLength)) ?? kept
     }
     this.#lag.made(moment)
-    await this.#events.settle(this.#watch, {
+    const finding = {
       ...{ moment, about, answers, evidence, picture },
-      after: this.#failure === null ? 'silent' : 'waiting',
+      after: this.#failure === null ? ('silent' as const) : ('waiting' as const),
       isNext: this.#isNext(about.number),
       lag: this.#lag.lag,
+      hasClip: this.#camera !== null && clipOf(settings) !== null,
+    }
+    const started = await this.#events.settle(this.#watch, finding).catch((error) => {
+      // They may have been stored.
+      this.#clips.lose('stopped')
+      throw error
     })
+    if (started !== null) this.#clips.record(started, frame, settings, this.#camera)
     this.#failure = null
     this.#seen = { number: about.number, at: moment.at }
     this.#counts.settled(moment.at, still)
     this.#options.onLook(id, { frame: about, still, answers })
     return answers
+  }
+
+  async #tellClip(starts: readonly number[], clip: ToldClip | ClipError): Promise<void> {
+    while (this.#work !== null) await this.#work
+    await this.#run(() => this.#events.tellClip(this.#watch, starts, clip, momentNow()))
   }
 
   /** Whether a frame follows the last one that was seen: key frames, and pictures of some cameras, are far apart. */
@@ -323,6 +342,11 @@ export class LiveWatch {
   async check(): Promise<void> {
     if (this.#work !== null) return
     if (this.#changed !== null) await this.#run(() => this.#applyChange())
+    if (this.#clips.mayHaveLost) {
+      await this.#run(() =>
+        this.#clips.mend((starts, reason) => this.#events.tellClip(this.#watch, starts, reason, momentNow())),
+      )
+    }
     const last = this.#lastFrame
     // Key frames may be far apart.
     if (this.#camera?.isDelivering) return
@@ -354,8 +378,10 @@ export class LiveWatch {
 
   /** Aborts a look that runs, and waits for its end. */
   async close(): Promise<void> {
-    this.#camera?.close()
     this.#stop.abort(serviceUnavailable('The watch was stopped while the frame was looked at', 1))
+    await this.#work
+    await this.#clips.close()
+    this.#camera?.close()
     await this.#work
   }
 }

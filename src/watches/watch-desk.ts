@@ -1,13 +1,20 @@
 import type { Files, NewFile } from '../files/files.ts'
 import type { Draft } from '../storage/blob-store.ts'
 import type { Database, Transaction } from '../storage/database.ts'
-import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
+import { and, eq, inArray, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
 import { EventLog, expiryOf } from './event-log.ts'
-import type { EventDraft, FileError, FrameAbout } from './watch-events.ts'
+import {
+  type ClipError,
+  type ClipReport,
+  clipEvent,
+  type EventDraft,
+  type FileError,
+  type FrameAbout,
+} from './watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
-const { watches } = tables
+const { watches, watchEvents } = tables
 
 /** A watch that this server runs. */
 export interface HeldWatch {
@@ -45,6 +52,15 @@ export interface Told {
   readonly frame: FrameAbout | null
   /** The bytes to keep of it, for events that start, or why there is no room for them; null where none are wanted. */
   readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | FileError | null
+}
+
+/** A clip that has been written. */
+export interface ToldClip {
+  readonly draft: Draft
+  readonly bytes: number
+  /** When its first and its last picture came. */
+  readonly from: string
+  readonly to: string
 }
 
 const EXPIRED_AT_ONCE = 1_000
@@ -139,38 +155,93 @@ export class WatchDesk {
    * Stores events, all or nothing. Where the picture cannot be stored, they are told without it.
    * @returns the number of the last one; null when the lease is lost.
    */
-  async tell({ id, organisationId, settings }: HeldWatch, told: Told): Promise<number | null> {
+  async tell(watch: HeldWatch, told: Told): Promise<number | null> {
+    const { picture, frame, memory } = told
+    const given =
+      picture === null || typeof picture === 'string'
+        ? picture
+        : async () => ({ ...picture, bytes: picture.bytes.byteLength, draft: await this.#written(picture.bytes) })
+    return this.#tell<FileError | null>(watch, given, async (transaction, fileId, fileError, seq) => {
+      const last = await this.#log.append(transaction, { ...watch, seq }, told.events, { frame, fileId, fileError })
+      await transaction
+        .update(watches)
+        .set({ seq: last, memory, seenAt: new Date(told.seenAt) })
+        .where(eq(watches.id, watch.id))
+      return last
+    })
+  }
+
+  /**
+   * Tells what has become of the clip of events that have started, by their numbers, and stores it with them.
+   * @returns the number of the last event; null when the lease is lost.
+   */
+  async tellClip(watch: HeldWatch, starts: readonly number[], told: ToldClip | ClipError): Promise<number | null> {
+    const given = typeof told === 'string' ? told : async () => ({ ...told, contentType: 'video/mp4' as const })
+    return this.#tell<ClipError>(watch, given, async (transaction, file_id, reason, seq) => {
+      const [from, to] = typeof told === 'string' || reason !== null ? [null, null] : [told.from, told.to]
+      const clip: ClipReport = { status: reason === null ? 'available' : 'unavailable', file_id, reason, from, to }
+      const started = await transaction
+        .select({ seq: watchEvents.seq, body: watchEvents.body })
+        .from(watchEvents)
+        .where(and(isPending(watch.id), inArray(watchEvents.seq, [...starts])))
+      const events = started.map(({ body }) => JSON.parse(body))
+      for (const event of events) {
+        const body = JSON.stringify({ ...event, data: { ...event.data, clip } })
+        await transaction.update(watchEvents).set({ body, clip: file_id }).where(eq(watchEvents.id, event.id))
+      }
+      const drafts = events.map(({ data }) => clipEvent(data, clip))
+      const last = await this.#log.append(transaction, { ...watch, seq }, drafts)
+      await transaction.update(watches).set({ seq: last }).where(eq(watches.id, watch.id))
+      return last
+    })
+  }
+
+  /** The numbers of events whose clip is to be told. */
+  async pendingClips(id: string): Promise<readonly number[]> {
+    const rows = await this.#database.use((queries) =>
+      queries.select({ seq: watchEvents.seq }).from(watchEvents).where(isPending(id)),
+    )
+    return rows.map(({ seq }) => seq)
+  }
+
+  /**
+   * Stores events together with the file that they show, or without it where it cannot be stored.
+   * @param given why there is none; null where none is wanted.
+   * @param add returns the number of the last event.
+   */
+  async #tell<Fault extends string | null>(
+    { id, organisationId, settings }: HeldWatch,
+    given: (() => Promise<Omit<NewFile, 'purpose' | 'filename'> & { readonly draft: Draft }>) | Fault,
+    add: (
+      transaction: Transaction,
+      file: string | null,
+      fault: Fault | 'storage' | null,
+      seq: number,
+    ) => Promise<number>,
+  ): Promise<number | null> {
     let last: number | null = null
     let isBegun = false
-    const add = async (transaction: Transaction, fileId: string | null, fileError: FileError | null) => {
+    const addOnce = async (transaction: Transaction, file: string | null, fault: Fault | 'storage' | null) => {
       isBegun = true
       const [row] = await transaction
         .select({ seq: watches.seq })
         .from(watches)
         .where(and(eq(watches.id, id), eq(watches.lease, this.#owner)))
         .for('update')
-      if (row === undefined) return false
-      const shown = { frame: told.frame, fileId, fileError }
-      last = await this.#log.append(transaction, { id, seq: row.seq, settings }, told.events, shown)
-      await transaction
-        .update(watches)
-        .set({ seq: last, memory: told.memory, seenAt: new Date(told.seenAt) })
-        .where(eq(watches.id, id))
-      return true
+      last = row === undefined ? null : await add(transaction, file, fault, row.seq)
+      return last !== null
     }
-    const addWithout = (error: FileError | null) =>
-      this.#database.transaction((transaction) => add(transaction, null, error))
-    const { picture } = told
-    if (picture === null || typeof picture === 'string') {
-      await addWithout(picture)
+    const addWithout = (fault: Fault | 'storage') =>
+      this.#database.transaction((transaction) => addOnce(transaction, null, fault))
+    if (typeof given !== 'function') {
+      await addWithout(given)
       return last
     }
     try {
-      const { bytes, contentType } = picture
-      const draft = await this.#written(bytes)
-      const file = { purpose: 'watch', filename: null, contentType, bytes: bytes.byteLength } as const
-      await this.#files.keepOutputs(organisationId, [{ draft, file }], expiryOf(settings), (transaction, [id]) =>
-        add(transaction, id!, null),
+      const { draft, bytes, contentType } = await given()
+      const file = { purpose: 'watch', filename: null, contentType, bytes } as const
+      await this.#files.keepOutputs(organisationId, [{ draft, file }], expiryOf(settings), (transaction, [made]) =>
+        addOnce(transaction, made!, null),
       )
     } catch (error) {
       // Else it may have been stored.
@@ -178,6 +249,11 @@ export class WatchDesk {
       await addWithout('storage')
     }
     return last
+  }
+
+  /** Starts a file. @throws ApiError 503 when there is no space. */
+  draft(): Promise<Draft> {
+    return this.#files.draft()
   }
 
   async #written(bytes: Uint8Array): Promise<Draft> {
@@ -206,4 +282,8 @@ export class WatchDesk {
   get #leaseEnd() {
     return sql<Date>`now() + make_interval(secs => ${this.#leaseSeconds})`
   }
+}
+
+function isPending(watch: string): SQL {
+  return and(eq(watchEvents.watchId, watch), eq(watchEvents.clip, 'pending'))!
 }

@@ -1,3 +1,4 @@
+import type { ClipFault } from '../media/live/protocol.ts'
 import type { Ended, Gap, Happening, Moment } from './event-state.ts'
 import type { Lag } from './lag-meter.ts'
 import type { LookAnswer } from './question-value.ts'
@@ -6,6 +7,7 @@ import type { Tracked } from './watch-memory.ts'
 export const EVENT_TYPES = [
   'watch.event.started',
   'watch.event.ended',
+  'watch.event.clip',
   'watch.event.suppressed',
   'watch.failed',
   'watch.gap',
@@ -21,7 +23,24 @@ export interface EventDraft {
   readonly data: object
   /** Whether it shows the frame. */
   readonly hasFrame: boolean
+  /** Of an event that has started: null where there is none. */
+  readonly clip?: ClipReport | null
 }
+
+/** A clip, as events describe it. */
+export interface ClipReport {
+  readonly status: 'pending' | 'available' | 'unavailable'
+  readonly file_id: string | null
+  /** Why there is none. */
+  readonly reason: ClipError | null
+  /** When its first and its last picture came. */
+  readonly from: string | null
+  readonly to: string | null
+}
+
+export type ClipError = ClipFault | FileError
+
+const PENDING_CLIP: ClipReport = { status: 'pending', file_id: null, reason: null, from: null, to: null }
 
 /** The frame that a look saw, as events describe it. */
 export interface FrameAbout {
@@ -34,7 +53,8 @@ export interface FrameAbout {
 }
 
 /** Why a frame that should be kept is not: the organisation may store no more, or the server's store takes nothing. */
-export type FileError = 'quota' | 'storage'
+export const FILE_ERRORS = ['quota', 'storage'] as const
+export type FileError = (typeof FILE_ERRORS)[number]
 
 export function isoTime(time: number): string {
   return new Date(time).toISOString()
@@ -48,13 +68,17 @@ interface Seen {
 /** Of a change that no look has found. */
 export const NOTHING_SEEN: Seen = { probability: null, answer: null }
 
-export function startedEvent({ question, happening, state }: Tracked, seen: Seen, box: object | null): EventDraft {
+export function startedEvent(
+  { question, happening, state }: Tracked,
+  seen: Seen,
+  { box, hasClip }: { readonly box: object | null; readonly hasClip: boolean },
+): EventDraft {
   const { startedAt, peak } = state as Happening
   const data = {
     ...{ happening, question: question.name, reason: null, ...seen },
     ...{ started_at: isoTime(startedAt), ended_at: null, peak_probability: peak, gaps: [], box },
   }
-  return { type: 'watch.event.started', data, hasFrame: true }
+  return { type: 'watch.event.started', data, hasFrame: true, clip: hasClip ? PENDING_CLIP : null }
 }
 
 /** @param tracked the question while its event still went on. */
@@ -70,6 +94,14 @@ export function endedEvent(
     ...{ gaps: gaps.map(spanOf), box: null },
   }
   return { type: 'watch.event.ended', data, hasFrame: seen.answer !== null }
+}
+
+/** @param started the data of the event that has started. */
+export function clipEvent(
+  { happening, question }: { readonly happening: string; readonly question: string },
+  clip: ClipReport,
+): EventDraft {
+  return { type: 'watch.event.clip', data: { happening, question }, hasFrame: false, clip }
 }
 
 export function suppressedEvent({ question }: Tracked, seen: Seen): EventDraft {

@@ -22,9 +22,17 @@ export interface WatchSettings {
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
   readonly questions: readonly WatchQuestion[]
-  readonly record: { readonly frame: boolean }
+  readonly record: RecordSettings
   readonly keep_days: number
   readonly metadata: Readonly<Record<string, string>> | null
+}
+
+/** What is kept of the start of an event. */
+interface RecordSettings {
+  readonly frame: boolean
+  /** When a clip begins, before the event starts, and when it ends, after that is seen. Neither: no clip. */
+  readonly before_seconds?: number
+  readonly after_seconds?: number
 }
 
 /** A question of the kind that decisions take, with the rule of its event. */
@@ -71,6 +79,25 @@ export function ruleOf(event: EventSettings): EventRule {
     clearMs: event.clear_seconds * 1000,
     cooldownMs: event.cooldown_seconds * 1000,
   }
+}
+
+/** How a clip begins and ends, in milliseconds; null for none. */
+export function clipOf({ record }: Pick<WatchSettings, 'record'>): { beforeMs: number; afterMs: number } | null {
+  const { before_seconds: before = 0, after_seconds: after = 0 } = record
+  return before + after > 0 ? { beforeMs: before * 1000, afterMs: after * 1000 } : null
+}
+
+/** How long an event may go on before its start is told, and a clip still shows it. */
+const LONGEST_RISE_MS = 30_000
+/** How long a look takes, generously. */
+const LOOK_MS = 5_000
+
+/** For how long what a camera sends is kept for clips, in milliseconds. */
+export function keepMsOf(settings: Pick<WatchSettings, 'record' | 'questions'>): number {
+  const clip = clipOf(settings)
+  if (clip === null) return 0
+  const rises = settings.questions.map(({ event }) => (event?.for_seconds ?? 0) * 1000)
+  return clip.beforeMs + Math.min(LONGEST_RISE_MS, Math.max(...rises)) + LOOK_MS
 }
 
 /** How long no frame may come, in milliseconds: three times the usual distance, and at least this. */

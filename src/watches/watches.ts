@@ -1,8 +1,9 @@
 import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
-import type { Files } from '../files/files.ts'
+import type { Files, StoredFile } from '../files/files.ts'
 import { ApiError } from '../lib/errors.ts'
 import type { SecretBox } from '../lib/secret-box.ts'
+import type { ByteRange } from '../storage/blob-store.ts'
 import type { Database, Queries, Transaction } from '../storage/database.ts'
 import { and, asc, count, desc, eq, gt, isNull, lt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -42,10 +43,10 @@ export interface StoredEvent {
   readonly body: string
 }
 
-/** The first frame of an event, as it was sent. */
-interface EventPicture {
-  readonly contentType: string
-  readonly bytes: NonNullable<Awaited<ReturnType<Files['read']>>>
+/** A file that an event shows. */
+interface KeptFile extends StoredFile {
+  /** Null where the bytes are missing. */
+  read(range: ByteRange | null): ReturnType<Files['read']>
 }
 
 type WatchFiles = Pick<Files, 'delete' | 'find' | 'read'>
@@ -165,13 +166,13 @@ export class Watches {
   }
 
   /**
-   * Deletes a watch with its events and their frames. Its row stays for a while, in which those who follow it are told
+   * Deletes a watch with its events, their frames and their clips. Its row stays for a while, in which those who follow it are told
    * the end of what goes on.
    * @returns false when there is none.
    */
   async delete(organisation: string, id: string): Promise<boolean> {
     if ((await this.find(organisation, id)) === null) return false
-    await this.#deleteFrames(organisation, id)
+    await this.#deleteFiles(organisation, id)
     const isDeleted = await this.#database.transaction(async (transaction) => {
       const [row] = await transaction.select().from(watches).where(isWatch(organisation, id)).for('update')
       if (row === undefined) return false
@@ -187,18 +188,19 @@ export class Watches {
       return true
     })
     // Of a look that ended meanwhile.
-    await this.#deleteFrames(organisation, id)
+    await this.#deleteFiles(organisation, id)
     return isDeleted
   }
 
-  async #deleteFrames(organisation: string, id: string): Promise<void> {
+  async #deleteFiles(organisation: string, id: string): Promise<void> {
     const kept = await this.#database.use((queries) =>
       queries
-        .select({ id: watchEvents.fileId })
+        .select({ file: watchEvents.fileId, clip: watchEvents.clip })
         .from(watchEvents)
-        .where(and(eq(watchEvents.watchId, id), sql`${watchEvents.fileId} is not null`)),
+        .where(and(eq(watchEvents.watchId, id), sql`coalesce(${watchEvents.fileId}, ${watchEvents.clip}) is not null`)),
     )
-    for (const { id: file } of kept) await this.#files.delete(organisation, file!)
+    const files = new Set(kept.flatMap(({ file, clip }) => [file, clip]))
+    for (const file of files) if (file !== null) await this.#files.delete(organisation, file)
   }
 
   /** Events after one, in order. The watch is one of the organisation's. */
@@ -213,17 +215,22 @@ export class Watches {
     )
   }
 
-  /** The picture of an event; null where there is none. The watch is one of the organisation's. */
-  async picture(organisation: string, id: string, seq: number, signal: AbortSignal): Promise<EventPicture | null> {
+  /** The picture or the clip of an event; null where there is none. The watch is one of the organisation's. */
+  async fileOf(
+    organisation: string,
+    id: string,
+    { seq, kind }: { readonly seq: number; readonly kind: 'frame' | 'clip' },
+    signal: AbortSignal,
+  ): Promise<KeptFile | null> {
     const [event] = await this.#database.use((queries) =>
       queries
-        .select({ fileId: watchEvents.fileId })
+        .select({ frame: watchEvents.fileId, clip: watchEvents.clip })
         .from(watchEvents)
         .where(and(eq(watchEvents.watchId, id), eq(watchEvents.seq, seq))),
     )
-    const file = event?.fileId ? await this.#files.find(organisation, event.fileId) : null
-    const bytes = file && (await this.#files.read(organisation, file.id, null, signal))
-    return file && bytes && { contentType: file.contentType, bytes }
+    const named = event?.[kind]
+    const file = named ? await this.#files.find(organisation, named) : null
+    return file && { ...file, read: (range) => this.#files.read(organisation, file.id, range, signal) }
   }
 }
 

@@ -6,7 +6,7 @@ import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
-import { askedOf, type WatchSettings, type WatchSource } from '../../watches/watch-settings.ts'
+import { askedOf, clipOf, keepMsOf, type WatchSettings, type WatchSource } from '../../watches/watch-settings.ts'
 import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
 import type { WebhookReport, WebhookSettings } from '../../watches/webhook.ts'
 import { principalOf, requireScope } from '../http/access/auth.ts'
@@ -16,6 +16,7 @@ import { namedModel } from '../http/named-model.ts'
 import { toPage } from '../http/page.ts'
 import { queryBoolean, queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
+import { sendContent } from '../http/stored-content.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { aboutPicture } from '../surfaces/openai/decision-request.ts'
 import { streamEvents, type WatchStreamOptions } from './watch-stream.ts'
@@ -89,10 +90,10 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
     ...{ ...unlimited, url: `${at}/events` },
     handlers: { GET: served((request, _, running) => events(request, running)) },
   })
-  addEndpoint(app, {
-    ...{ ...unlimited, url: `${at}/events/:seq/frame` },
-    handlers: { GET: served((request, reply, running) => eventFrame(request, reply, running)) },
-  })
+  for (const kind of ['frame', 'clip'] as const) {
+    const handle = served((request, reply, running) => eventFile(kind, request, reply, running))
+    addEndpoint(app, { ...unlimited, url: `${at}/events/:seq/${kind}`, handlers: { GET: handle } })
+  }
   addEndpoint(app, {
     ...{ ...unlimited, url: `${at}/stream` },
     handlers: {
@@ -126,9 +127,12 @@ async function create(call: ApiCall, request: FastifyRequest, running: Running):
   if (given.type !== 'push' && given.type !== 'camera') requireScope(call.principal, 'admin')
   const source = given.type === 'push' ? given : await running.cameras.record(organisation, given)
   const settings = { ...others, source }
+  checkRecord(settings)
   await checkModel(settings, running)
   const leave =
-    probes && source.type !== 'push' ? await running.cameras.probe(organisation, source, call.closed) : () => {}
+    probes && source.type !== 'push'
+      ? await running.cameras.probe(organisation, source, keepMsOf(settings), call.closed)
+      : () => {}
   try {
     const made = await running.watches.create(call.principal, settings, webhook)
     await running.watchRunner.refresh()
@@ -158,6 +162,7 @@ async function change(call: ApiCall, request: FastifyRequest, running: Running):
   checkWebhook(webhook, running)
   const { settings } = await foundWatch(request, running)
   const changed = (known: WatchSettings) => ({ ...known, ...changes }) as WatchSettings
+  checkRecord(changed(settings))
   await checkModel(changed(settings), running)
   const made = await running.watches.change(...keyOf(request), changed, webhook)
   if (made === null) throw noSuchWatch(keyOf(request)[1])
@@ -184,6 +189,16 @@ function checkWebhook(webhook: WebhookSettings | null | undefined, { watchRunner
     private: `the address is not public, and LOOKOUT_WEBHOOK_HOSTS does not name ${url.host}`,
   }
   throw invalidRequest(`Invalid 'webhook.url': ${reasons[refusal]}`, ['webhook', 'url'])
+}
+
+/** @throws ApiError 400 naming what is to be recorded of pushed frames, which are no video. */
+function checkRecord(settings: WatchSettings): void {
+  if (settings.source.type !== 'push' || clipOf(settings) === null) return
+  const field = settings.record.before_seconds ? 'before_seconds' : 'after_seconds'
+  throw invalidRequest(`Invalid 'record.${field}': clips need a camera; expected 0 for frames that are pushed`, [
+    'record',
+    field,
+  ])
 }
 
 /** @throws ApiError 400 naming `model` when it cannot answer the questions. */
@@ -215,16 +230,16 @@ async function events(request: FastifyRequest, running: Running) {
   return { object: 'list', data, has_more: rows.length > limit }
 }
 
-async function eventFrame(request: FastifyRequest, reply: FastifyReply, running: Running) {
+async function eventFile(kind: 'frame' | 'clip', request: FastifyRequest, reply: FastifyReply, running: Running) {
   const { id } = await foundWatch(request, running)
   const seq = Number((request.params as { seq: string }).seq)
   const { principal, closed } = callOf(request, reply)
-  const picture = Number.isSafeInteger(seq)
-    ? await running.watches.picture(principal.organisation, id, seq, closed)
+  const file = Number.isSafeInteger(seq)
+    ? await running.watches.fileOf(principal.organisation, id, { seq, kind }, closed)
     : null
-  if (picture === null) throw invalidRequest('The watch keeps no frame of such an event', 'seq', { status: 404 })
-  reply.type(picture.contentType).header('cache-control', 'private, no-cache')
-  return picture.bytes
+  const bytes = file && (await sendContent(request, reply, file))
+  if (bytes === null) throw invalidRequest(`The watch keeps no ${kind} of such an event`, 'seq', { status: 404 })
+  return bytes
 }
 
 async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {
@@ -281,6 +296,8 @@ function noSuchWatch(id: string): ApiError {
 }
 
 const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
+/** Of watches that were stored before there were clips. */
+const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
 const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
 const ELSEWHERE = 'Another server runs it, and counts its frames'
 
@@ -308,7 +325,7 @@ function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
       motion,
       questions: questions as unknown as WatchBody['questions'],
     },
-    ...{ record, keep_days, metadata: metadata as WatchBody['metadata'] },
+    ...{ record: { ...NO_CLIP, ...record }, keep_days, metadata: metadata as WatchBody['metadata'] },
     webhook: webhook && toWebhookBody(webhook),
     ...report,
     last_seq: seq,

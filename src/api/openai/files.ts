@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
 import { isFileId } from '../../files/file-id.ts'
@@ -6,10 +5,10 @@ import { type FileQuery, type Files, PURPOSES, type StoredFile } from '../../fil
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import { ClientDisconnected, closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
-import { requestedRange } from '../http/content-range.ts'
 import { toPage } from '../http/page.ts'
 import { queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
+import { sendContent } from '../http/stored-content.ts'
 import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
 import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
 
@@ -108,46 +107,16 @@ async function remove(request: FastifyRequest, files: Files): Promise<DeletedFil
   return { object: 'file', id, deleted: true }
 }
 
-async function content(request: FastifyRequest, reply: FastifyReply, options: FilesApiOptions): Promise<Readable> {
-  const { files, shutdown } = options
+async function content(request: FastifyRequest, reply: FastifyReply, { files, shutdown }: FilesApiOptions) {
+  const { organisation } = principalOf(request)
   const file = await foundFile(request, files)
-  const tag = `"${file.id}"`
-  reply
-    .header('accept-ranges', 'bytes')
-    .header('etag', tag)
-    .header('cache-control', 'private, no-cache')
-    // A browser must not guess another type for the bytes, and must not run scripts in them.
-    .header('content-disposition', attachment(file.filename))
-    .header('content-security-policy', "default-src 'none'; sandbox")
-    .header('x-content-type-options', 'nosniff')
-  const conditional = request.headers['if-range']
-  const header = conditional === undefined || conditional === tag ? request.headers.range : undefined
-  const range = requestedRange(header, file.bytes)
-  if (range === 'unsatisfiable') {
-    reply.header('content-range', `bytes */${file.bytes}`).removeHeader('content-disposition')
-    throw invalidRequest(`The range starts beyond the end of the file (${file.bytes} bytes)`, 'Range', { status: 416 })
-  }
-  const length = range ? range.last - range.first + 1 : file.bytes
-  const bytes =
-    request.method === 'HEAD'
-      ? Readable.from([])
-      : await files.read(
-          principalOf(request).organisation,
-          file.id,
-          range,
-          requestSignal(closedSignal(reply), shutdown),
-        )
+  const signal = requestSignal(closedSignal(reply), shutdown)
+  const bytes = await sendContent(request, reply, {
+    ...file,
+    read: (range) => files.read(organisation, file.id, range, signal),
+  })
   if (bytes === null) throw noSuchFile(file.id)
-  if (range) reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.bytes}`)
-  reply.type(file.contentType).header('content-length', length)
   return bytes
-}
-
-/** Builds the header with the name in ASCII for every client, and in full for those that know RFC 6266. */
-function attachment(filename: string): string {
-  const plain = filename.replace(/[^\x20-\x7e]|["\\%]/g, '_')
-  const full = encodeURIComponent(filename).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)
-  return `attachment; filename="${plain}"; filename*=UTF-8''${full}`
 }
 
 async function foundFile(request: FastifyRequest, files: Files): Promise<StoredFile> {

@@ -29,13 +29,16 @@ interface Rational {
 }
 
 interface IOContext {
-  /** `read` returns null at the end; `seek` returns the new offset, or the size for `SEEK_SIZE`. */
+  /**
+   * `read` returns null at the end; `write` gets bytes that are valid during the call, and returns their number; `seek` returns
+   * the new offset, or the size for `SEEK_SIZE`.
+   */
   allocContextWithCallbacks(
     bufferSize: number,
-    write: 0,
-    read: (size: number) => Uint8Array | null,
-    writeCallback: null,
-    seek: (offset: bigint, whence: number) => bigint,
+    isWritten: 0 | 1,
+    read: ((size: number) => Uint8Array | null) | null,
+    write: ((bytes: Uint8Array) => number) | null,
+    seek: ((offset: bigint, whence: number) => bigint) | null,
   ): void
   freeContext(): void
 }
@@ -43,18 +46,20 @@ interface IOContext {
 export interface Stream {
   readonly index: number
   readonly codecpar: CodecParameters
-  readonly timeBase: Rational
+  timeBase: Rational
   readonly nbFrames: bigint
   readonly disposition: number
   discard: number
 }
 
 interface CodecParameters {
-  readonly codecId: number
-  readonly codecType: number
-  readonly width: number
-  readonly height: number
+  codecId: number
+  codecType: number
+  codecTag: number
+  width: number
+  height: number
   readonly sampleAspectRatio: Rational
+  extradata: Buffer | null
   getCodedSideData(type: number): Buffer | null
 }
 
@@ -69,6 +74,13 @@ interface FormatContext {
   openInput(url: string, format: object | null, options: null): Promise<number>
   findStreamInfo(options: null): Promise<number>
   readFrame(packet: Packet): Promise<number>
+  allocOutputContext2(format: null, name: string, url: null): number
+  newStream(codec: null): Stream
+  writeHeader(options: null): Promise<number>
+  writeFrame(packet: Packet): Promise<number>
+  writeTrailer(): Promise<number>
+  /** Of an output. An input is closed. */
+  freeContext(): void
   findBestStream(type: number, wanted: number, related: number, wantDecoder: false, flags: 0): number
   closeInput(): Promise<void>
 }
@@ -89,10 +101,10 @@ export interface Packet {
   data: Uint8Array | null
   readonly streamIndex: number
   pts: bigint
-  readonly dts: bigint
-  readonly duration: bigint
+  dts: bigint
+  duration: bigint
   readonly flags: number
-  readonly isKeyframe: boolean
+  isKeyframe: boolean
   alloc(): void
   unref(): void
   free(): void
@@ -174,10 +186,18 @@ export function loadFFmpeg(): FFmpeg {
   return ffmpeg
 }
 
+/** Among the options of what an object is made of, which it then prefers to its own. */
+export const SEARCH_CHILDREN = 1
+
 /** Sets options one by one: the binding has a double free when a decoder is opened with a dictionary of options. */
-export function setOptions(ffmpeg: FFmpeg, target: object, options: Readonly<Record<string, string>>): void {
+export function setOptions(
+  ffmpeg: FFmpeg,
+  target: object,
+  options: Readonly<Record<string, string>>,
+  search: 0 | typeof SEARCH_CHILDREN = 0,
+): void {
   for (const [name, value] of Object.entries(options)) {
-    const code = ffmpeg.Option.set(target, name, value, 0)
+    const code = ffmpeg.Option.set(target, name, value, search)
     if (code < 0) throw new Error(`FFmpeg rejected the option ${name}`)
   }
 }

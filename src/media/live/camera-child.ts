@@ -8,8 +8,18 @@ import type { ImageTarget } from '../image-detail.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { spawnConfined } from '../sandbox/confined-process.ts'
 import type { Pace } from './camera-source.ts'
+import { LiveClip } from './live-clip.ts'
 import { type FrameHolder, LiveFrame } from './live-frame.ts'
-import type { CameraEvent, CameraMessage, FrameAbout, Loss } from './protocol.ts'
+import type {
+  CameraAnswer,
+  CameraEvent,
+  CameraMessage,
+  ClipAbout,
+  ClipFault,
+  ClipSpan,
+  FrameAbout,
+  Loss,
+} from './protocol.ts'
 
 /** Memory limit of one process, of which Node reserves much: sixteen cameras of 4K, or one of 8K. */
 const MEMORY_BYTES = 2 * 2 ** 30
@@ -36,6 +46,14 @@ export interface CameraListener {
   onLost(fault: Loss | null): void
 }
 
+/** A clip that is being recorded. */
+export interface Recording {
+  /** Resolves when the clip has ended, early where its camera ends. The owner disposes of it. */
+  readonly ended: Promise<LiveClip | ClipFault>
+  /** Ends it now. */
+  finish(): void
+}
+
 export interface CameraChildOptions {
   /** Whether it gives up its rights before it reads. */
   readonly isConfined: boolean
@@ -47,7 +65,7 @@ export interface CameraChildOptions {
 export class CameraChild implements FrameHolder {
   readonly #child: ChildProcess
   readonly #cameras = new Map<number, CameraListener>()
-  readonly #questions = new Map<number, (value: RgbImage | Uint8Array | null) => void>()
+  readonly #questions = new Map<number, (value: CameraAnswer) => void>()
   readonly #ready = Promise.withResolvers<void>()
   readonly #exited = Promise.withResolvers<void>()
   #numbers = 0
@@ -161,6 +179,20 @@ export class CameraChild implements FrameHolder {
     return (await this.#ask((question) => ({ type: 'newest', question, camera }))) as Uint8Array | null
   }
 
+  /** Records a clip of a camera. */
+  record(camera: number, span: ClipSpan): Recording {
+    const clip = ++this.#numbers
+    const answer = this.#ask((question) => ({ type: 'record', question, camera, clip, span }))
+    const ended = answer.then((value) => {
+      if (value === null || typeof value === 'string') return value ?? 'stopped'
+      return new LiveClip(value as ClipAbout, {
+        piece: () => this.#ask((question) => ({ type: 'piece', question, clip })) as Promise<Uint8Array | null>,
+        drop: () => this.#send({ type: 'drop', clip }),
+      })
+    })
+    return { ended, finish: () => this.#send({ type: 'finish', clip }) }
+  }
+
   get isEnding(): boolean {
     return this.#isEnding
   }
@@ -175,9 +207,9 @@ export class CameraChild implements FrameHolder {
     this.#child.kill('SIGKILL')
   }
 
-  #ask(message: (question: number) => CameraMessage): Promise<RgbImage | Uint8Array | null> {
+  #ask(message: (question: number) => CameraMessage): Promise<CameraAnswer> {
     if (this.#hasExited) return Promise.resolve(null)
-    const { promise, resolve } = Promise.withResolvers<RgbImage | Uint8Array | null>()
+    const { promise, resolve } = Promise.withResolvers<CameraAnswer>()
     const question = ++this.#numbers
     this.#questions.set(question, resolve)
     this.#send(message(question))

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { HostResolver } from '../../lib/public-address.ts'
-import type { ArrivedFrame, CameraChild } from './camera-child.ts'
+import type { ArrivedFrame, CameraChild, Recording } from './camera-child.ts'
 import { DialError, type Dialling, dial } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
 import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
-import type { Loss } from './protocol.ts'
+import type { ClipSpan, Loss } from './protocol.ts'
 
 /** How long cameras may say nothing, and how soon they are tried again. */
 export interface CameraTimes {
@@ -121,6 +121,11 @@ export class CameraConnection {
   /** The newest frame as a JPEG; null where there is none. */
   async newest(): Promise<Uint8Array | null> {
     return this.#open === null ? null : this.#open.child.newest(this.#open.camera)
+  }
+
+  /** Records a clip; null where the camera is not connected. */
+  record(span: ClipSpan): Recording | null {
+    return this.#open === null ? null : this.#open.child.record(this.#open.camera, span)
   }
 
   async close(): Promise<void> {

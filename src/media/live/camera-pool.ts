@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
 import type { HostResolver } from '../../lib/public-address.ts'
 import { chooseSandbox, type SandboxMode } from '../sandbox/choice.ts'
-import { CameraChild, PROGRAM } from './camera-child.ts'
+import { CameraChild, PROGRAM, type Recording } from './camera-child.ts'
 import { CameraConnection, type CameraTimes, type Follower } from './camera-connection.ts'
 import type { CameraHosts } from './camera-hosts.ts'
 import type { CameraFault, CameraSource } from './camera-source.ts'
+import type { ClipSpan } from './protocol.ts'
 
 export interface CameraPoolOptions {
   /** Whether the processes give up their rights before they read; where the system can, by default. */
@@ -28,6 +29,8 @@ export interface FollowedCamera {
   change(follower: Follower): void
   /** The newest frame as a JPEG; null where there is none. */
   newest(): Promise<Uint8Array | null>
+  /** Records a clip of what the pace says that is kept, and of what comes; null where the camera is not connected. */
+  record(span: ClipSpan): Recording | null
   close(): void
 }
 
@@ -93,6 +96,7 @@ export class CameraPool {
       want: () => connection.want(number),
       change: (changed) => connection.change(number, changed),
       newest: () => connection.newest(),
+      record: (span) => connection.record(span),
       close: () => connection.leave(number),
     }
   }

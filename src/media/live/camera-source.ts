@@ -31,6 +31,8 @@ export type Decode = (typeof DECODES)[number]
 export interface Pace {
   readonly everyMs: number
   readonly decode: Decode
+  /** For how long what the camera sends is kept, for clips; not at all by default. */
+  readonly keepMs?: number
 }
 
 const PROTOCOLS: Readonly<Record<CameraType, string>> = { rtsp: 'rtsp:', mjpeg: 'http:', jpeg: 'http:' }

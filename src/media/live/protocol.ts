@@ -33,6 +33,19 @@ export type CameraMessage =
   | { readonly type: 'jpeg'; readonly question: number; readonly frame: number }
   /** The newest frame of a camera, as a JPEG. */
   | { readonly type: 'newest'; readonly question: number; readonly camera: number }
+  /** A clip of a camera, which is answered when it has ended. */
+  | {
+      readonly type: 'record'
+      readonly question: number
+      readonly camera: number
+      readonly clip: number
+      readonly span: ClipSpan
+    }
+  /** A clip ends now. */
+  | { readonly type: 'finish'; readonly clip: number }
+  /** The next bytes of a clip; none at its end. */
+  | { readonly type: 'piece'; readonly question: number; readonly clip: number }
+  | { readonly type: 'drop'; readonly clip: number }
 
 /** What a camera process says. */
 export type CameraEvent =
@@ -46,10 +59,37 @@ export type CameraEvent =
   /** A camera has ended, or what it sent cannot be used. Its socket is closed. */
   | { readonly type: 'lost'; readonly camera: number; readonly fault: Loss }
   /** Null for what is not there any more. */
-  | { readonly type: 'answer'; readonly question: number; readonly value: RgbImage | Uint8Array | null }
+  | { readonly type: 'answer'; readonly question: number; readonly value: CameraAnswer }
+
+export type CameraAnswer = RgbImage | Uint8Array | ClipAbout | ClipFault | null
 
 /** Why a connection ended; `again`: the camera wants another one. */
 export type Loss = CameraFault | 'again'
+
+/** What a clip is to show, in milliseconds from when it is asked for. */
+export interface ClipSpan {
+  /** How long ago it begins. */
+  readonly agoMs: number
+  /** How long ago was what it is recorded for, which it must have. */
+  readonly momentAgoMs: number
+  readonly forMs: number
+}
+
+/** A clip that has ended. */
+export interface ClipAbout {
+  /** About as many as its file has, and not fewer. */
+  readonly bytes: number
+  /** How long ago its first and its last picture came. */
+  readonly fromAgoMs: number
+  readonly toAgoMs: number
+}
+
+/**
+ * Why there is no clip. `busy`: the process holds as many as it may. `codec`: the camera sends JPEG. `no_key_frame`: what is
+ * kept has none that comes before. `stopped`: the camera's process has ended.
+ */
+export const CLIP_FAULTS = ['busy', 'codec', 'no_key_frame', 'stopped'] as const
+export type ClipFault = (typeof CLIP_FAULTS)[number]
 
 export interface FrameAbout {
   readonly frame: number

@@ -72,6 +72,23 @@ export function ok(description: string, content: Content): Operation['replies'] 
   return { 200: { description, content } }
 }
 
+/** The part of a file that a client asks for. */
+export const RANGE = {
+  name: 'range',
+  in: 'header',
+  description: 'The part to send, such as `bytes=0-1023`.',
+  schema: { type: 'string' },
+}
+
+/** The responses of an operation that sends a file. */
+export function storedContent(description: string, content: Content): Operation['replies'] {
+  const headers = ['accept-ranges', 'content-disposition', 'etag'] as const
+  return {
+    200: { description, content, headers },
+    206: { description: 'The requested part.', content, headers: [...headers, 'content-range'] },
+  }
+}
+
 /** Describes a stream. The schema is that of each event's data or of each line. A failing stream ends with an error. */
 export function stream(id: string, { errors = 'Error', type = 'text/event-stream' } = {}): Content {
   return { [type]: { schema: { anyOf: [ref(id), ref(errors)] } } }

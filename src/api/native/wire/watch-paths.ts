@@ -1,5 +1,17 @@
 import './watch.ts'
-import { inPath, json, ok, operation, type Paths, paging, query, ref, stream } from '../../http/wire/describe.ts'
+import {
+  inPath,
+  json,
+  ok,
+  operation,
+  type Paths,
+  paging,
+  query,
+  RANGE,
+  ref,
+  storedContent,
+  stream,
+} from '../../http/wire/describe.ts'
 
 const WATCH_ID = inPath('watch_id', 'The id of the watch, which begins with `watch_`.')
 const BYTES = { schema: ref('WatchPicture') }
@@ -75,7 +87,7 @@ export const WATCH_PATHS: Paths = {
     delete: operation({
       id: 'deleteWatch',
       tag: 'watches',
-      summary: 'Delete a watch with its events and their frames',
+      summary: 'Delete a watch with its events, their frames and their clips',
       parameters: [WATCH_ID],
       replies: ok('The watch is deleted.', json('DeletedWatch')),
       errors: OF_ONE,
@@ -122,9 +134,20 @@ export const WATCH_PATHS: Paths = {
       tag: 'watches',
       summary: 'The first frame of an event, as it was sent',
       limited: false,
-      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start.')],
-      replies: ok('The frame.', PICTURE),
-      errors: [401, 403, 404, 503],
+      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start.'), RANGE],
+      replies: storedContent('The frame.', PICTURE),
+      errors: [401, 403, 404, 416, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}/events/{seq}/clip': {
+    get: operation({
+      id: 'retrieveWatchEventClip',
+      tag: 'watches',
+      summary: 'The clip of an event, in MP4',
+      limited: false,
+      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start or the clip.'), RANGE],
+      replies: storedContent('The clip.', { 'video/mp4': BYTES }),
+      errors: [401, 403, 404, 416, 503],
     }),
   },
   '/v1/watches/{watch_id}/stream': {

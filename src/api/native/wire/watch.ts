@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { CAMERA_FAULTS, CAMERA_TYPES, DECODES } from '../../../media/live/camera-source.ts'
-import { EVENT_TYPES } from '../../../watches/watch-events.ts'
+import { CLIP_FAULTS } from '../../../media/live/protocol.ts'
+import { EVENT_TYPES, FILE_ERRORS } from '../../../watches/watch-events.ts'
 import { isSecret } from '../../../watches/webhook.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { page, requestSchemas, requests, responseSchemas, responses } from '../../http/wire/components.ts'
@@ -14,6 +15,8 @@ const MOST_COUNTED = 20
 const LONGEST_SECONDS = 3_600
 const DAY_SECONDS = 86_400
 const LONGEST_URL = 2_048
+/** Before the start of an event, and after it. */
+const LONGEST_CLIP_SECONDS = 30
 
 const share = z.number().min(0).max(1)
 const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
@@ -128,8 +131,11 @@ const motion = requests
     at_least_every_seconds: z.number().min(0).max(DAY_SECONDS).default(60),
   })
   .nullable()
+const clipSeconds = z.number().min(0).max(LONGEST_CLIP_SECONDS)
 const record = requests.strictObject('WatchRecord', {
   frame: z.boolean().default(true).describe('Whether the first frame of an event becomes a file.'),
+  before_seconds: clipSeconds.default(0).describe('Of a camera: how long before an event starts its clip begins.'),
+  after_seconds: clipSeconds.default(0).describe('How long its clip goes on. Both 0: no clip.'),
 })
 const metadata = metadataPairs().register(requestSchemas, { id: 'WatchMetadata' }).nullable()
 const keepDays = z.int().min(1).max(365)
@@ -170,8 +176,8 @@ export const watchRequest = requests.strictObject('WatchRequest', {
     description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
   }),
   questions,
-  record: record.default({ frame: true }),
-  keep_days: keepDays.default(7).describe('How long events and their frames are kept.'),
+  record: record.default({ frame: true, before_seconds: 0, after_seconds: 0 }),
+  keep_days: keepDays.default(7).describe('How long events, their frames and their clips are kept.'),
   metadata: metadata.default(null),
   webhook: webhook.default(null),
 })
@@ -222,7 +228,11 @@ export const watch = responses.object('Watch', {
   decode,
   motion: responses.object('GivenWatchMotion', { share, at_least_every_seconds: z.number() }).nullable(),
   questions: z.array(givenQuestion).describe('As they were sent, with all defaults.'),
-  record: responses.object('GivenWatchRecord', { frame: z.boolean() }),
+  record: responses.object('GivenWatchRecord', {
+    frame: z.boolean(),
+    before_seconds: z.number(),
+    after_seconds: z.number(),
+  }),
   keep_days: z.int(),
   metadata: givenMetadata.nullable(),
   webhook: responses
@@ -272,9 +282,23 @@ const eventFrame = responses.object('WatchEventFrame', {
   ...frameAbout,
   file_id: z.string().nullable(),
   file_error: z
-    .enum(['quota', 'storage'])
+    .enum(FILE_ERRORS)
     .nullable()
     .describe('Why the frame of a start is not kept: the organisation, or the server, has no room for it.'),
+})
+const eventClip = responses.object('WatchEventClip', {
+  status: z
+    .enum(['pending', 'available', 'unavailable'])
+    .describe('`pending`: `watch.event.clip` tells what comes of it.'),
+  file_id: z.string().nullable().describe('A file of MP4.'),
+  reason: z
+    .enum([...CLIP_FAULTS, ...FILE_ERRORS])
+    .nullable()
+    .describe(
+      'Why there is none: `codec`: the camera sends JPEG; `no_key_frame`: it has sent none before the event, or too much since; `stopped`: the server or what speaks to the camera has; `busy`: too many at a time; `quota`, `storage`: no room.',
+    ),
+  from: moment.nullable().describe('When its first picture arrived.'),
+  to: moment.nullable(),
 })
 const gap = responses.object('WatchGap', { from: moment, to: moment })
 const ofEvents = 'Only of events that start or end.'
@@ -294,6 +318,10 @@ const eventData = responses.object('WatchEventData', {
   peak_probability: share.optional(),
   gaps: z.array(gap).optional().describe(`Times in which nothing was seen. ${ofEvents}`),
   frame: eventFrame.nullable().optional(),
+  clip: eventClip
+    .nullable()
+    .optional()
+    .describe('Null: none is recorded. Only of events that start, and of what tells of clips.'),
   box: edges.nullable().optional().describe('Where the evidence is, as fractions of the picture’s sides.'),
   from: moment.optional().describe('When frames were last seen.'),
   to: moment.optional(),

@@ -2,7 +2,17 @@ import './batches.ts'
 import './files.ts'
 import './models.ts'
 import { PURPOSES } from '../../../files/files.ts'
-import { inPath, json, ok, operation, type Paths, paging, query } from '../../http/wire/describe.ts'
+import {
+  inPath,
+  json,
+  ok,
+  operation,
+  type Paths,
+  paging,
+  query,
+  RANGE,
+  storedContent,
+} from '../../http/wire/describe.ts'
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
@@ -118,27 +128,8 @@ export const OPENAI_PATHS: Paths = {
       id: 'downloadFile',
       tag: 'files',
       summary: 'The bytes of a file, or the part that a `Range` header requests',
-      parameters: [
-        FILE_ID,
-        {
-          name: 'range',
-          in: 'header',
-          description: 'The part to send, such as `bytes=0-1023`.',
-          schema: { type: 'string' },
-        },
-      ],
-      replies: {
-        200: {
-          description: 'The bytes, with the content type of the file.',
-          content: BYTES,
-          headers: ['accept-ranges', 'content-disposition', 'etag'],
-        },
-        206: {
-          description: 'The requested part.',
-          content: BYTES,
-          headers: ['accept-ranges', 'content-disposition', 'content-range', 'etag'],
-        },
-      },
+      parameters: [FILE_ID, RANGE],
+      replies: storedContent('The bytes, with the content type of the file.', BYTES),
       errors: [401, 403, 404, 416, 429, 503],
     }),
   },

@@ -4,6 +4,7 @@ import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts
 import { confine } from '../../sandbox/seccomp.ts'
 import type { CameraEvent, CameraMessage } from '../protocol.ts'
 import { Camera } from './camera.ts'
+import { ClipStore } from './clip-store.ts'
 import { Login } from './digest.ts'
 import { FrameStore } from './frame-store.ts'
 
@@ -17,6 +18,7 @@ const MOST_LOGINS = 64
 
 const ffmpeg = loadFFmpeg()
 const frames = new FrameStore(ffmpeg)
+const clips = new ClipStore(ffmpeg)
 const send = (event: CameraEvent) => void process.send?.(event)
 const cameras = new Map<number, Camera>()
 /** What cameras have said that want another connection, by what the parent calls them. */
@@ -63,9 +65,19 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
       return void answer(message.question, frames.view(message.frame, message.target, message.region))
     case 'jpeg':
       return void answer(message.question, frames.jpeg(message.frame))
+    case 'piece':
+      return void answer(message.question, clips.piece(message.clip))
+    case 'finish':
+      return clips.finish(message.clip)
+    case 'drop':
+      return clips.drop(message.clip)
   }
   const camera = cameras.get(message.camera)
   if (message.type === 'newest') return void answer(message.question, camera?.newest() ?? Promise.resolve(null))
+  if (message.type === 'record') {
+    const recorded = camera && clips.record(message.clip, camera.clipSource, message.span)
+    return void answer(message.question, recorded ?? Promise.resolve('stopped'))
+  }
   if (camera === undefined) return
   if (message.type === 'close') {
     cameras.delete(message.camera)

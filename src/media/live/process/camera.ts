@@ -3,12 +3,14 @@ import type { FFmpeg } from '../../decoding/ffmpeg.ts'
 import type { CameraSource } from '../camera-source.ts'
 import type { CameraEvent, Loss } from '../protocol.ts'
 import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
+import type { ClipSource } from './clip-store.ts'
 import type { Login } from './digest.ts'
 import { Followers } from './followers.ts'
 import { type FrameStore, originalSize } from './frame-store.ts'
 import { openSession } from './open-session.ts'
 import { UnitDecoder } from './unit-decoder.ts'
 import { UnitQueue } from './unit-queue.ts'
+import { UnitRing } from './unit-ring.ts'
 
 export interface CameraOptions {
   readonly number: number
@@ -41,6 +43,7 @@ export class Camera {
   readonly #session: CameraSession
   readonly #decoder: UnitDecoder
   readonly #queue = new UnitQueue()
+  readonly #ring = new UnitRing()
   readonly #ticker: NodeJS.Timeout
   /** What decodes the units that wait: at once, or when a backlog has ended. */
   #drain: NodeJS.Immediate | null = null
@@ -82,6 +85,7 @@ export class Camera {
 
   /** Somebody has come, left, or wants a frame. */
   update(): void {
+    this.#ring.keepMs = this.followers.keepMs
     this.#choose()
     this.#serve()
   }
@@ -91,6 +95,12 @@ export class Camera {
     this.#decode()
     const { newest } = this.#decoder
     return newest === null ? null : this.#options.frames.jpegOf(newest.frame)
+  }
+
+  get clipSource(): ClipSource {
+    const { newest } = this.#decoder
+    const size = newest && { width: newest.frame.width, height: newest.frame.height }
+    return { ring: this.#ring, size: this.#isIntra ? null : size }
   }
 
   /** Says goodbye. */
@@ -150,6 +160,7 @@ export class Camera {
     if (this.#units++ > 0) this.#distance = Math.max(now - this.#lastUnit, this.#distance * DECAY)
     this.#lastUnit = now
     this.#queue.add(unit, now)
+    this.#ring.add(unit, now)
     this.#isIntra = unit.codec === 'jpeg'
     this.#choose()
     this.#schedule()
@@ -236,6 +247,7 @@ export class Camera {
     clearTimeout(this.#dueTimer)
     this.#unschedule()
     this.#queue.take()
+    this.#ring.close()
     this.#decoder[Symbol.dispose]()
   }
 }

@@ -38,6 +38,11 @@ export class Followers {
     return Math.min(...[...this.#followers.values()].map(({ pace }) => pace.everyMs))
   }
 
+  /** For how long units are to be kept. */
+  get keepMs(): number {
+    return Math.max(0, ...[...this.#followers.values()].map(({ pace }) => pace.keepMs ?? 0))
+  }
+
   /** Whether key frames, which come at a distance, are enough for all. @param keyDistanceMs null where that is not known. */
   needKeysOnly(keyDistanceMs: number | null): boolean {
     return [...this.#followers.values()].every(({ pace: { decode, everyMs } }) => {

@@ -1,7 +1,7 @@
 import { type AccessUnit, CameraError, MAX_UNIT } from './camera-session.ts'
 import type { RtpPacket } from './rtp.ts'
 
-const START_CODE = Buffer.from([0, 0, 0, 1])
+export const START_CODE = Buffer.from([0, 0, 0, 1])
 const MAX_SETS = 64
 const MAX_SET = 4096
 
