@@ -36,6 +36,7 @@ QUESTIONS.yaml has the questions of lookout decide; each may have the rule of it
 
   --folder         the folder with the pictures
   --fps            looks in a second [${USUAL_FPS}]
+  --region         the part of each frame to look at, as TOP,LEFT,BOTTOM,RIGHT from 0 to 1: 0,0.5,1,1 is the right half
   --json           each event as a line of JSON
 ${WAIT_HELP}
 ${CONNECTION_HELP}
@@ -46,7 +47,12 @@ lookout --help lists the settings.
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const options = { folder: { type: 'string' }, fps: { type: 'string' }, json: { type: 'boolean' } } as const
+  const options = {
+    folder: { type: 'string' },
+    fps: { type: 'string' },
+    region: { type: 'string' },
+    json: { type: 'boolean' },
+  } as const
   const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, ...WAIT_OPTION, ...options }, null)
   const { folder } = values
   const names = folder === undefined ? ['CAMERA', 'QUESTIONS.yaml'] : ['QUESTIONS.yaml']
@@ -55,6 +61,7 @@ async function run(args: readonly string[]): Promise<void> {
     throw new ConfigError(`${folder} is not a folder`)
   const source = folder === undefined ? cameraOf(positionals[0]!) : { type: 'push' }
   const fps = readNumber(values.fps, '--fps', { min: 0.05, max: 10 }) ?? USUAL_FPS
+  const region = values.region === undefined ? null : regionOf(values.region)
   const asked = await readQuestions(positionals.at(-1)!)
   const wait = readWait(values.wait)
   const cameraHost = 'url' in source ? new URL(source.url).host : undefined
@@ -64,7 +71,7 @@ async function run(args: readonly string[]): Promise<void> {
 
   await using opened = await place.open(model)
   const { client } = opened
-  const body = { model, source, fps, questions: asked.questions.map(named) }
+  const body = { model, source, fps, ...(region && { region }), questions: asked.questions.map(named) }
   const id = await client.createWatch(body, pictures === null).catch((error) => {
     const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
     throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
@@ -92,6 +99,14 @@ function cameraOf(given: string) {
   url.password = ''
   const type = url.protocol === 'rtsp:' ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
   return { type, url: url.href, ...(username && { username }), ...(password && { password }) }
+}
+
+/** @throws ConfigError */
+function regionOf(given: string) {
+  const sides = given.split(',')
+  if (sides.length !== 4) throw new ConfigError(`--region: expected TOP,LEFT,BOTTOM,RIGHT, not '${given}'`)
+  const [top, left, bottom, right] = sides.map((side) => readNumber(side.trim(), '--region', { min: 0, max: 1 }))
+  return { top, left, bottom, right }
 }
 
 interface Following {

@@ -128,6 +128,19 @@ const motion = requests
     at_least_every_seconds: z.number().min(0).max(DAY_SECONDS).default(60),
   })
   .nullable()
+const region = z
+  .strictObject({ top: share, left: share, bottom: share, right: share })
+  .superRefine(({ top, left, bottom, right }, context) => {
+    const wrong =
+      bottom <= top ? (['bottom', 'top', top] as const) : right <= left ? (['right', 'left', left] as const) : null
+    if (wrong === null) return
+    const [side, other, least] = wrong
+    context.addIssue({ code: 'custom', path: [side], message: `expected more than '${other}', which is ${least}` })
+  })
+  .register(requestSchemas, { id: 'WatchRegion' })
+  .nullable()
+const REGION =
+  'The part of each frame that is looked at, as fractions of its sides. What moves outside causes no look. Null: all.'
 const record = requests.strictObject('WatchRecord', {
   frame: z.boolean().default(true).describe('Whether the first frame of an event becomes a file.'),
 })
@@ -169,6 +182,7 @@ export const watchRequest = requests.strictObject('WatchRequest', {
     default: undefined,
     description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
   }),
+  region: region.default(null).describe(REGION),
   questions,
   record: record.default({ frame: true }),
   keep_days: keepDays.default(7).describe('How long events and their frames are kept.'),
@@ -184,6 +198,7 @@ export const watchChange = requests.strictObject('WatchChange', {
   fps: fps.optional(),
   decode: decode.optional(),
   motion: motion.optional(),
+  region: region.optional().describe(REGION),
   questions: questions.optional(),
   record: record.optional(),
   keep_days: keepDays.optional(),
@@ -221,6 +236,7 @@ export const watch = responses.object('Watch', {
   fps: z.number(),
   decode,
   motion: responses.object('GivenWatchMotion', { share, at_least_every_seconds: z.number() }).nullable(),
+  region: edges.nullable(),
   questions: z.array(givenQuestion).describe('As they were sent, with all defaults.'),
   record: responses.object('GivenWatchRecord', { frame: z.boolean() }),
   keep_days: z.int(),
