@@ -318,7 +318,12 @@ describe('events', () => {
     expect((await looks).find(({ object }) => object === 'look')).toMatchObject({
       ...{ watch: id, still: false, answers: [{ name: 'lamp', probability: expect.closeTo(0.9, 6) }] },
     })
-    const questions = [{ ...LAMP, instructions: 'Is it on?' }]
+    // With other thresholds, what goes on goes on.
+    const event = { ...AT_ONCE, above: 0.8, below: 0.2 }
+    await client.ask('PATCH', `/${id}`, { questions: [{ ...LAMP, event }] })
+    await client.look(id, dark)
+    expect((await client.changes(id)).map(briefly)).toEqual(['watch.event.started lamp'])
+    const questions = [{ ...LAMP, event, instructions: 'Is it on?' }]
     expect(await jsonOf(await client.ask('PATCH', `/${id}`, { questions }))).toMatchObject({ fps: 10 })
     await expect
       .poll(async () => (await client.events(id)).map(({ data }) => data.reason), { interval: 20 })
