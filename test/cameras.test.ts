@@ -116,6 +116,29 @@ const isOffline = (client: WatchClient, id: string, reason: string) =>
     .toEqual({ status: 'offline', reason })
 
 describe('a camera', () => {
+  test('is looked at in a region, and what moves outside is no reason to look', async () => {
+    const halves = (left: number, right: number) => ({
+      ...{ width: 320, height: 180 },
+      data: Uint8Array.from({ length: 320 * 180 * 3 }, (_, i) => (i % (320 * 3) < 160 * 3 ? left : right)),
+    })
+    const frames = [60, 60, 60, 60, 60, 200, 200, 200, 200, 200].map((left) => halves(left, 130))
+    await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames }))
+    const client = await newClient()
+    const motion = { share: 0.2, at_least_every_seconds: 3600 }
+    const watch = (left: number) =>
+      client.made({ source: rtsp(camera.url), motion, region: { top: 0, left, bottom: 1, right: left + 0.5 } })
+    const looksOf = async (id: string) =>
+      (await client.find(id)).counts as { looks: number; dropped: { still: number } }
+    const { id: right } = await watch(0.5)
+    await expect.poll(async () => (await looksOf(right))?.dropped.still, { interval: 50 }).toBeGreaterThan(20)
+    expect((await looksOf(right)).looks).toBe(1)
+    const { image } = server.engine.readWorks.at(-1)!.prefix.find((part) => part.type === 'image')!
+    expect(image.width / image.height).toBeLessThan(1)
+    expect(image.data.every((value) => Math.abs(value - 130) < 16)).toBe(true)
+    const { id: left } = await watch(0)
+    await expect.poll(async () => (await looksOf(left))?.looks, { interval: 50 }).toBeGreaterThan(2)
+  })
+
   test('is looked at, and shows in events', async () => {
     await using camera = await RtspCamera.start(video)
     const client = await newClient()

@@ -26,6 +26,9 @@ const LAMPS = {
   event: { ...AT_ONCE, at_least: 2 },
 }
 
+/** The right half of a picture. */
+const RIGHT = { top: 0, left: 0.5, bottom: 1, right: 1 }
+
 let server: TestServer
 let card: TemporaryCard
 let database: Database
@@ -68,6 +71,20 @@ interface Counted extends Record<string, unknown> {
 
 async function newClient(): Promise<WatchClient> {
   return new WatchClient(server, (await newKey(database)).key)
+}
+
+/** A picture of 96 x 54 whose halves have these greys. */
+function halves(left: number, right: number): Promise<Buffer> {
+  const data = Uint8Array.from({ length: 96 * 54 }, (_, i) => (i % 96 < 48 ? left : right))
+  return sharp(data, { raw: { width: 96, height: 54, channels: 1 } })
+    .png()
+    .toBuffer()
+}
+
+/** The greys at the left and at the right edge of the picture that was looked at last; one where they are the same. */
+function greys(): number[] {
+  const { image } = server.engine.readWorks.at(-1)!.prefix.find((part) => part.type === 'image')!
+  return [...new Set([image.data[0]!, image.data.at(-1)!])]
 }
 
 const briefly = ({ type, data }: WatchEvent) => `${type} ${data.question ?? data.reason}`
@@ -261,6 +278,37 @@ describe('events', () => {
     expect(await lagging()).toHaveLength(1)
   })
 
+  test('a region is all that is looked at, and boxes in it are told in the whole frame', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const evidence = { type: 'x_box', instructions: 'lamp' }
+    const watch = await client.made({ region: RIGHT, motion: {}, questions: [{ ...LAMP, evidence }] })
+    expect(watch.region).toEqual(RIGHT)
+    const [half, other, full] = await Promise.all([halves(0, 255), halves(128, 255), halves(0, 128)])
+    const push = (picture: Buffer) => client.ask('POST', `/${watch.id}/frames?wait=true`, picture)
+    await client.look(watch.id, half)
+    expect(greys()).toEqual([255])
+    expect((await client.changes(watch.id))[0]!.data).toMatchObject({
+      frame: { width: 96, height: 54 },
+      box: { left: 0.55, top: 0.2, right: 0.65, bottom: 0.4 },
+    })
+    // What moves outside is no reason to look.
+    await expect.poll(async () => jsonOf(await push(other)), { interval: 20 }).toMatchObject({ dropped: 'still' })
+    await client.look(watch.id, full)
+    expect(greys()).toEqual([128])
+
+    const thin = { ...RIGHT, right: 0.6 }
+    expect(await jsonOf(await client.ask('PATCH', `/${watch.id}`, { region: thin }))).toMatchObject({ region: thin })
+    const tooSmall = 'The region is 10 x 54 pixels of a frame of 96 x 54; each side must be at least 16'
+    await expect
+      .poll(async () => errorOf(await push(half)), { interval: 20 })
+      .toMatchObject({ param: 'region', message: tooSmall })
+    expect(await client.find(watch.id)).toMatchObject({ status: 'waiting', reason: tooSmall })
+    expect(await jsonOf(await client.ask('PATCH', `/${watch.id}`, { region: null }))).toMatchObject({ region: null })
+    await client.look(watch.id, half)
+    expect(greys()).toEqual([0, 255])
+  })
+
   test('end when their question changes, and looks are sent where they are asked for', async () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
@@ -270,7 +318,12 @@ describe('events', () => {
     expect((await looks).find(({ object }) => object === 'look')).toMatchObject({
       ...{ watch: id, still: false, answers: [{ name: 'lamp', probability: expect.closeTo(0.9, 6) }] },
     })
-    const questions = [{ ...LAMP, instructions: 'Is it on?' }]
+    // With other thresholds, what goes on goes on.
+    const event = { ...AT_ONCE, above: 0.8, below: 0.2 }
+    await client.ask('PATCH', `/${id}`, { questions: [{ ...LAMP, event }] })
+    await client.look(id, dark)
+    expect((await client.changes(id)).map(briefly)).toEqual(['watch.event.started lamp'])
+    const questions = [{ ...LAMP, event, instructions: 'Is it on?' }]
     expect(await jsonOf(await client.ask('PATCH', `/${id}`, { questions }))).toMatchObject({ fps: 10 })
     await expect
       .poll(async () => (await client.events(id)).map(({ data }) => data.reason), { interval: 20 })
@@ -400,7 +453,11 @@ describe('watches', () => {
     [{ questions: [{ type: 'x_box', name: 'a', instructions: 'lamp' }] }, 'questions[0].type', /expected/],
     [{ questions: [{ ...LAMP, name: undefined }] }, 'questions[0].name', /required/],
     [{ fps: 11 }, 'fps', /at most 10/],
-    [{ region: null }, 'region', /no such field/],
+    [{ zone: null }, 'zone', /no such field/],
+    [{ region: { ...RIGHT, top: 1.5 } }, 'region.top', /at most 1/],
+    [{ region: { ...RIGHT, bottom: 0 } }, 'region.bottom', /more than 'top', which is 0/],
+    [{ region: { ...RIGHT, right: 0.5 } }, 'region.right', /more than 'left', which is 0.5/],
+    [{ region: { top: 0, left: 0 } }, 'region.bottom', /required/],
   ])('%j is refused, by the name of the parameter', async (changes, param, message) => {
     const client = await newClient()
     const error = await errorOf(await client.ask('POST', '', { ...WATCH, ...changes }))
@@ -478,15 +535,21 @@ describe('watches', () => {
     onTestFinished(() => rm(folder, { recursive: true }))
     await writeFile(join(folder, '1.jpg'), dark)
     await writeFile(join(folder, '2.png'), bright)
-    const run = async (questions: string) => {
+    const run = async (questions: string, ...options: string[]) => {
       await writeFile(join(folder, 'questions.yaml'), questions)
-      const connection = ['--server', server.url, '--key', key, '--fps', '10', '--folder', folder]
+      const connection = ['--server', server.url, '--key', key, '--fps', '10', '--folder', folder, ...options]
       return outcomeOf(startLookout(['watch', ...connection, join(folder, 'questions.yaml')]))
     }
     const { stdout, stderr, code } = await run('lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
     expect([code, stderr]).toEqual([0, expect.stringMatching(/^2 pictures, \d events?$/m)])
     expect(stdout).toContain(`event.started  lamp  0.900  ${join(folder, '1.jpg')}\n`)
     expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
+    answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await run('lamp: {instructions: Is it on?}', '--region', '0,0.5,1,1')
+    const { image } = server.engine.readWorks.at(-1)!.prefix.find((part) => part.type === 'image')!
+    expect(image.width / image.height).toBeLessThan(1)
+    const noRegion = await run('lamp: {instructions: Is it on?}', '--region', '0,0.5,1')
+    expect([noRegion.code, noRegion.stderr]).toEqual([1, expect.stringMatching(/--region: expected TOP,LEFT/)])
     const wrong = await run('lamp: {instructions: Is it on?, event: {above: 0.3}}')
     expect([wrong.code, wrong.stderr]).toEqual([
       1,

@@ -22,7 +22,7 @@ const MINUTE_MS = 60_000
  */
 export function watchLooker(options: LookerOptions): { readonly look: Look; close(): void } {
   const minutes = new MinuteLedger(options.ledger)
-  const look: Look = async ({ watch, principal, model: name, questions, frame, beginBy, signal }) => {
+  const look: Look = async ({ watch, principal, model: name, questions, frame, region, beginBy, signal }) => {
     using late = new Lateness(beginBy)
     const model = await namedModel(options.models, name)
     const closing = new AbortController()
@@ -41,7 +41,7 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
     const terms = { isTransient: true, ...(beginBy !== null && urgent) }
     try {
       const metered = await meter(metering, call, { endpoint: 'watches', model, terms })
-      const request = aboutPicture(frame, { model: name, questions })
+      const request = aboutPicture({ url: frame, region }, { model: name, questions })
       const either = AbortSignal.any([signal, late.signal])
       const decided = await options.conversations.decide(request, metered.caller, either)
       metered.finish('stop')

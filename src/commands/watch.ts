@@ -42,6 +42,7 @@ QUESTIONS.yaml has the questions of lookout decide; each may have the rule of it
   --folder         the folder with the pictures
   --clips          a folder for clips of a camera: ${CLIP_SECONDS} seconds before each start, and after it
   --fps            looks in a second [${USUAL_FPS}]
+  --region         the part of each frame to look at, as TOP,LEFT,BOTTOM,RIGHT from 0 to 1: 0,0.5,1,1 is the right half
   --json           each event as a line of JSON
 ${WAIT_HELP}
 ${CONNECTION_HELP}
@@ -53,7 +54,8 @@ lookout --help lists the settings.
 
 async function run(args: readonly string[]): Promise<void> {
   const paths = { folder: { type: 'string' }, clips: { type: 'string' } } as const
-  const options = { ...paths, fps: { type: 'string' }, json: { type: 'boolean' } } as const
+  const looks = { fps: { type: 'string' }, region: { type: 'string' } } as const
+  const options = { ...paths, ...looks, json: { type: 'boolean' } } as const
   const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, ...WAIT_OPTION, ...options }, null)
   const { folder, clips } = values
   const names = folder === undefined ? ['CAMERA', 'QUESTIONS.yaml'] : ['QUESTIONS.yaml']
@@ -63,6 +65,7 @@ async function run(args: readonly string[]): Promise<void> {
   if (folder !== undefined && clips !== undefined) throw new ConfigError('--clips is for cameras')
   const source = folder === undefined ? cameraOf(positionals[0]!) : { type: 'push' }
   const fps = readNumber(values.fps, '--fps', { min: 0.05, max: 10 }) ?? USUAL_FPS
+  const region = values.region === undefined ? null : regionOf(values.region)
   const asked = await readQuestions(positionals.at(-1)!)
   const wait = readWait(values.wait)
   const cameraHost = 'url' in source ? new URL(source.url).host : undefined
@@ -75,7 +78,7 @@ async function run(args: readonly string[]): Promise<void> {
   const questions = asked.questions.map(named)
   const record = clips === undefined ? undefined : { before_seconds: CLIP_SECONDS, after_seconds: CLIP_SECONDS }
   if (clips !== undefined) await mkdir(clips, { recursive: true })
-  const body = { model, source, fps, questions, record }
+  const body = { model, source, fps, ...(region && { region }), questions, record }
   const id = await client.createWatch(body, pictures === null).catch((error) => {
     const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
     throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
@@ -103,6 +106,14 @@ function cameraOf(given: string) {
   url.password = ''
   const type = url.protocol === 'rtsp:' ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
   return { type, url: url.href, ...(username && { username }), ...(password && { password }) }
+}
+
+/** @throws ConfigError */
+function regionOf(given: string) {
+  const sides = given.split(',')
+  if (sides.length !== 4) throw new ConfigError(`--region: expected TOP,LEFT,BOTTOM,RIGHT, not '${given}'`)
+  const [top, left, bottom, right] = sides.map((side) => readNumber(side.trim(), '--region', { min: 0, max: 1 }))
+  return { top, left, bottom, right }
 }
 
 interface Following {

@@ -17,6 +17,7 @@ import type { LookAnswer } from './question-value.ts'
 import type { HeldProgress, HeldWatch, ToldClip, WatchDesk } from './watch-desk.ts'
 import { type ClipError, type FileError, type FrameAbout, isoTime } from './watch-events.ts'
 import type { WatchMeter } from './watch-meter.ts'
+import { boxInFrame, checkRegion, gridOf } from './watch-region.ts'
 import { askedOf, clipOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
@@ -237,7 +238,7 @@ export class LiveWatch {
     return at >= this.#slot + this.#distance * (1 - TOLERANCE)
   }
 
-  /** Decodes a frame at the size at which frames are compared. @throws ApiError 400 */
+  /** Decodes what is looked at of a frame, at the size at which frames are compared. @throws ApiError 400 */
   async #open({ media: medium }: WatchFrame): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
     const { signal } = this.#stop
     using media = this.#options.media.open(this.#watch.organisationId, signal, { isTransient: true })
@@ -246,7 +247,10 @@ export class LiveWatch {
       shown instanceof LiveFrame
         ? ({ type: 'frame', frame: shown } as const)
         : ({ type: 'inline', media: shown } as const)
-    const { image, original } = await media.image({ reference, param: FRAME, signal }, COMPARED)
+    const { region } = this.#watch.settings
+    const input = { reference, param: FRAME, signal }
+    const { image, original } = await media.image(input, COMPARED, region ? gridOf(region) : undefined)
+    if (region) checkRegion(region, original)
     return { grey: greyOf(image), original }
   }
 
@@ -272,7 +276,16 @@ export class LiveWatch {
     const { signal } = this.#stop
     const { id, settings } = this.#watch
     const { model } = settings
-    return this.#options.look({ watch: id, principal, model, questions, frame: media(), beginBy, signal })
+    const region = settings.region ? gridOf(settings.region) : null
+    return this.#options.look({ watch: id, principal, model, questions, frame: media(), region, beginBy, signal })
+  }
+
+  /** Asks for places. They are those in the whole frame. */
+  async #evidence(questions: readonly object[], frame: Frame): Promise<readonly LookAnswer[]> {
+    const { region } = this.#watch.settings
+    const found = await this.#ask(questions, frame, null)
+    if (!region) return found
+    return found.map(({ box, ...answer }) => ({ ...answer, ...(box && { box: boxInFrame(box, region, frame.about) }) }))
   }
 
   /** Tells what the answers change. Only what has been stored counts. */
@@ -284,7 +297,7 @@ export class LiveWatch {
     }
     const { about, moment } = frame
     const evidence = async (questions: readonly object[]) =>
-      this.#ask(questions, frame, null).catch(() => questions.map(() => null))
+      this.#evidence(questions, frame).catch(() => questions.map(() => null))
     const picture = async () => {
       if (!settings.record.frame) return null
       const kept = await frame.picture()

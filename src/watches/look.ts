@@ -1,5 +1,6 @@
 import type { Principal } from '../accounts/principal.ts'
 import type { NewFile } from '../files/files.ts'
+import type { GridRegion } from '../media/coordinates.ts'
 import { InlineMedia } from '../media/inline-media.ts'
 import type { LiveFrame } from '../media/live/live-frame.ts'
 import type { DropReason } from './look-counts.ts'
@@ -22,6 +23,8 @@ export interface LookRequest {
   /** As decisions take them. */
   readonly questions: readonly object[]
   readonly frame: FrameMedia
+  /** The part of the frame that the questions are about; null for all of it. */
+  readonly region: GridRegion | null
   /**
    * When it is too late to begin, by the clock of `performance`; null for what a look has found, which is always answered.
    */

@@ -1,4 +1,5 @@
 import { sumOf } from '../lib/sum.ts'
+import type { Edges } from './watch-region.ts'
 import type { WatchQuestion } from './watch-settings.ts'
 
 /** An answer as decisions give it, as far as a watch reads it. */
@@ -7,7 +8,8 @@ export interface LookAnswer {
   readonly probability?: number
   readonly probabilities?: readonly { readonly value: string | boolean | number; readonly probability: number }[]
   readonly x_label_mass?: number
-  readonly box?: object | null
+  /** Where the thing is, as fractions of the picture's sides. */
+  readonly box?: Edges | null
 }
 
 /** With less, the model would rather have said something else. */

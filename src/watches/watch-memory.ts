@@ -91,11 +91,14 @@ export function withQuestions(
   questions: readonly WatchQuestion[],
 ): { readonly memory: WatchMemory; readonly ended: readonly Tracked[] } {
   const known = new Map(tracked.map((one) => [hashOf(one.question), one]))
-  const next = questions.map((question) => known.get(hashOf(question)) ?? newlyTracked(question))
-  const ended = tracked.filter((one) => one.happening !== null && !next.includes(one))
+  const next = questions.map((question) => ({ ...(known.get(hashOf(question)) ?? newlyTracked(question)), question }))
+  const kept = new Set(next.map(({ happening }) => happening))
+  const ended = tracked.filter(({ happening }) => happening !== null && !kept.has(happening))
   return { memory: { ...others, tracked: next }, ended }
 }
 
-function hashOf(question: WatchQuestion): string {
-  return hash('sha256', JSON.stringify(question), 'base64')
+/** Of what its probability means, and not of the rule of its events: with other thresholds, what goes on goes on. */
+function hashOf({ event, ...question }: WatchQuestion): string {
+  const { values, at_least } = event ?? {}
+  return hash('sha256', JSON.stringify({ ...question, event: event && { values, at_least } }), 'base64')
 }

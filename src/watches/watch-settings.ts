@@ -1,5 +1,6 @@
 import type { CameraType, Decode } from '../media/live/camera-source.ts'
 import type { EventRule } from './event-state.ts'
+import type { Edges } from './watch-region.ts'
 
 /** Where the frames of a watch come from. */
 export type WatchSource = { readonly type: 'push' } | CameraRecord
@@ -21,6 +22,8 @@ export interface WatchSettings {
   readonly decode?: Decode
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
+  /** The part of each frame that is looked at; all of it where there is none. */
+  readonly region?: Edges | null
   readonly questions: readonly WatchQuestion[]
   readonly record: RecordSettings
   readonly keep_days: number

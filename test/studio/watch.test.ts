@@ -29,7 +29,12 @@ const UNSEEN = 30
 
 interface WatchEvent {
   readonly type: string
-  readonly data: { readonly seq: number; readonly happening?: string; readonly box?: Record<string, number> | null }
+  readonly data: {
+    readonly seq: number
+    readonly happening?: string
+    readonly box?: Record<string, number> | null
+    readonly clip?: object
+  }
 }
 
 describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
@@ -52,7 +57,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     server = await startShippedServer({
       environment: {
         DATABASE_URL: '',
-        LOOKOUT_WATCHES: '8',
+        LOOKOUT_WATCHES: '16',
         LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
         LOOKOUT_SECRET: 'at least thirty-two characters of it',
         LOOKOUT_CAMERAS: JSON.stringify([{ name: 'dock-1', url: camera.url, username: 'look', password: 'out' }]),
@@ -97,7 +102,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     })
 
   /** Registers a watch without the page. */
-  async function made(name: string): Promise<string> {
+  async function made(name: string, changes: object = {}): Promise<string> {
     const rule = { for_seconds: 0, clear_seconds: 0 }
     const question = { name: QUESTION, type: 'predicate', instructions: QUESTION, event: rule }
     const body = {
@@ -107,6 +112,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
       fps: 10,
       motion: null,
       questions: [question],
+      ...changes,
     }
     const response = await ask('', { method: 'POST', body: JSON.stringify(body) })
     expect(response.status).toBe(201)
@@ -337,6 +343,136 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     // Addresses are for administrators.
     const choices = page.getByLabel('Frames come from').locator('option')
     await expect.poll(() => choices.allInnerTexts()).toEqual([expect.stringMatching(/^This computer/), 'Camera dock-1'])
+  })
+
+  test('a region is drawn on the frame of a camera, and is all that is looked at', async () => {
+    key = (await newKey(database)).key
+    const id = await made('Dock', { source: { type: 'camera', camera: 'dock-1' } })
+    studio = await openStudio(server.url, { key })
+    page = studio.page
+    await mode('Watch')
+    await page.getByRole('img', { name: 'The newest frame' }).waitFor()
+    const region = async () => (await jsonOf<{ region: Record<string, number> | null }>(await ask(`/${id}`))).region
+    const chance = () => page.getByRole('list', { name: 'Questions' }).locator('strong').innerText()
+    await expect.poll(chance).toMatch(/^9\d/)
+    await press('Choose a region')
+    const frame = (await page.locator('.watch-region-layer').boundingBox())!
+    const drag = async (from: [x: number, y: number], to: [x: number, y: number]) => {
+      await page.mouse.move(frame.x + from[0] * frame.width, frame.y + from[1] * frame.height)
+      await page.mouse.down()
+      await page.mouse.move(frame.x + to[0] * frame.width, frame.y + to[1] * frame.height, { steps: 3 })
+      await page.mouse.up()
+    }
+    const fields = () =>
+      Promise.all(['Left', 'Top', 'Right', 'Bottom'].map((side) => page.getByLabel(`${side}, %`).inputValue()))
+    const near = (...sides: number[]) => sides.map((side) => expect.closeTo(side, 0))
+    await drag([0.95, 0.9], [0.5, 0.1])
+    expect((await fields()).map(Number)).toEqual(near(50, 10, 95, 90))
+    // It is moved as a whole, and at a corner.
+    await drag([0.7, 0.5], [0.75, 0.5])
+    await drag([0.55, 0.1], [0.6, 0.2])
+    expect((await fields()).map(Number)).toEqual(near(60, 20, 100, 90))
+    const drawn = page.getByRole('application', { name: /^Region/ })
+    await drawn.focus()
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('Control+Shift+ArrowLeft')
+    expect((await fields()).map(Number)).toEqual(near(60, 19, 90, 89))
+    await page.getByLabel('Right, %').fill('50')
+    expect(await page.getByRole('button', { name: 'Look only there' }).isDisabled()).toBe(true)
+    await page.getByLabel('Right, %').fill('90')
+    expect(await violationsOf(page)).toEqual([])
+    await press('Look only there')
+    await page.getByText('Looks at 30 % × 70 % of the frame').waitFor()
+    expect(await region()).toEqual({
+      left: expect.closeTo(0.6),
+      top: expect.closeTo(0.19),
+      right: 0.9,
+      bottom: expect.closeTo(0.89),
+    })
+    // The circle is elsewhere.
+    await expect.poll(chance).toMatch(/^\d\s%/)
+    expect(await violationsOf(page)).toEqual([])
+    await press('Change the region')
+    await press('Look at the whole frame')
+    await page.getByRole('button', { name: 'Choose a region' }).waitFor()
+    expect(await region()).toBeNull()
+    expect(studio.errors).toEqual([])
+  })
+
+  test('thresholds are dragged on the graph, and moved by keys', async () => {
+    key = (await newKey(database)).key
+    const id = await made('Gate')
+    studio = await openStudio(server.url, { key, colorScheme: 'dark', width: 390, height: 844 })
+    page = studio.page
+    await mode('Watch')
+    const [above, below] = ['Starts at', 'Ends below'].map((name) => page.getByRole('slider', { name })) as [
+      Locator,
+      Locator,
+    ]
+    const levels = async () => {
+      const watch = await jsonOf<{ questions: { event: { above: number; below: number } }[] }>(await ask(`/${id}`))
+      const { above, below } = watch.questions[0]!.event
+      return [above, below]
+    }
+    await above.waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await above.scrollIntoViewIfNeeded()
+    const chart = (await page.locator('.watch-chart').boundingBox())!
+    const grip = (await above.boundingBox())!
+    await page.mouse.move(chart.x + 20, grip.y + 8)
+    await page.mouse.down()
+    await page.mouse.move(chart.x + 20, chart.y + chart.height * 0.1, { steps: 3 })
+    expect(await above.getAttribute('aria-valuetext')).toBe('90 %')
+    expect(await levels()).toEqual([0.7, 0.4])
+    await page.mouse.up()
+    await expect.poll(levels).toEqual([0.9, 0.4])
+    // Neither passes the other.
+    await below.focus()
+    await page.keyboard.press('End')
+    await page.keyboard.press('ArrowDown')
+    await expect.poll(levels).toEqual([0.9, 0.88])
+    await above.focus()
+    await page.keyboard.press('Home')
+    await expect.poll(levels).toEqual([0.89, 0.88])
+    expect(await above.getAttribute('aria-valuemin')).toBe('89')
+    expect(studio.errors).toEqual([])
+  })
+
+  test('an event shows its video once there is one', async () => {
+    key = (await newKey(database)).key
+    const id = await made('Ramp')
+    for (const hasCircle of [true, false]) await look(id, hasCircle)
+    const { data } = await jsonOf<{ data: WatchEvent[] }>(await ask(`/${id}/events`))
+    const started = data.find(({ type }) => type === 'watch.event.started')!
+    const withClip = (status: string, event: WatchEvent, seq = event.data.seq): WatchEvent => ({
+      ...event,
+      ...(seq > data.length && { type: 'watch.event.clip' }),
+      data: { ...event.data, seq, clip: { status, file_id: null } },
+    })
+    studio = await openStudio(server.url, { key })
+    page = studio.page
+    let told: WatchEvent[] = [withClip('pending', started), ...data.slice(data.indexOf(started) + 1)]
+    const first = Promise.withResolvers<void>()
+    await page.route('**/stream?*', async (route) => {
+      if (told.length === 1) await first.promise
+      const body = told.map((event) => `id: ${event.data.seq}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+      told = [withClip('available', started, data.length + 1)]
+      await route.fulfill({ contentType: 'text/event-stream', body })
+    })
+    await page.route(`**/events/${started.data.seq}/clip`, (route) =>
+      route.fulfill({ contentType: video.mimeType, body: video.buffer }),
+    )
+    await mode('Watch')
+    await events().filter({ hasText: 'its video is being made' }).waitFor()
+    first.resolve()
+    await events().getByRole('button', { name: 'Video' }).click()
+    const clip = page.getByRole('dialog').locator('video')
+    await expect
+      .poll(() => clip.evaluate((one) => (one as unknown as { readyState: number }).readyState))
+      .toBeGreaterThan(1)
+    expect(await events().count()).toBe(1)
+    expect(await violationsOf(page)).toEqual([])
+    expect(studio.errors).toEqual([])
   })
 
   test('a key without the scope learns how to get one', async () => {

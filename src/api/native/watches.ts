@@ -206,7 +206,7 @@ async function checkModel({ model: id, questions }: WatchSettings, { models }: R
   const model = await namedModel(models, id)
   const asked = questions.flatMap((question) => [askedOf(question), question.evidence ?? []].flat())
   try {
-    checkDecisions(aboutPicture('data:,', { model: id, questions: asked }), [], model)
+    checkDecisions(aboutPicture({ url: 'data:,', region: null }, { model: id, questions: asked }), [], model)
   } catch (error) {
     throw error instanceof ApiError ? error.at('model') : error
   }
@@ -313,7 +313,7 @@ function reportOf({ paused, isHeld, isOffline }: Watch): Report {
 function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
   const { id, createdAt, settings, paused, seq, webhook } = watch
   const report: Report = (paused ? null : watchRunner.report(id)) ?? reportOf(watch)
-  const { model, name, fps, decode = 'auto', motion, questions, record, keep_days, metadata } = settings
+  const { model, name, fps, decode = 'auto', motion, region = null, questions, record, keep_days, metadata } = settings
   return {
     ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
     ...{
@@ -323,6 +323,7 @@ function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
       fps,
       decode,
       motion,
+      region,
       questions: questions as unknown as WatchBody['questions'],
     },
     ...{ record: { ...NO_CLIP, ...record }, keep_days, metadata: metadata as WatchBody['metadata'] },

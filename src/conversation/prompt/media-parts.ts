@@ -216,7 +216,7 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   if (modality === 'image') {
     const target = targetFor(needed(card.image), detailOf(part))
     const { image } = await ask((input) =>
-      page === undefined ? media.image(input, target) : media.page(input, page, target),
+      page === undefined ? media.image(input, target, regionOf(part)) : media.page(input, page, target),
     )
     return { parts: [{ type: 'image', image }] }
   }
@@ -247,6 +247,10 @@ function detailOf(part: MediaContent): ImageDetail | undefined {
   if (part.type === 'image_url') return part.image_url.detail
   if (part.type === 'file') return part.file.detail
   return part.type === 'image_file_id' ? part.image_file_id.detail : undefined
+}
+
+function regionOf(part: MediaContent): GridRegion | undefined {
+  return part.type === 'image_url' ? part.region : undefined
 }
 
 /** An error about audio that is too long names the part; an error about a URL or its bytes names the URL. */

@@ -1,4 +1,5 @@
 import { type Path, within } from '../../lib/param.ts'
+import type { GridRegion } from '../../media/coordinates.ts'
 import type { ImageDetail } from '../../media/image-detail.ts'
 import type { InlineMedia } from '../../media/inline-media.ts'
 import type { LiveFrame } from '../../media/live/live-frame.ts'
@@ -75,7 +76,12 @@ export interface DocumentContent {
 }
 
 export type MediaContent =
-  | { readonly type: 'image_url'; readonly image_url: Url & Detail }
+  | {
+      readonly type: 'image_url'
+      readonly image_url: Url & Detail
+      /** The part that is shown to the model; all of it where there is none. No client sends it. */
+      readonly region?: GridRegion
+    }
   | { readonly type: 'image_file_id'; readonly image_file_id: FileId & Detail }
   | { readonly type: 'video_url'; readonly video_url: Url }
   | { readonly type: 'video_file_id'; readonly video_file_id: FileId }

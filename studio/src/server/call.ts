@@ -7,7 +7,7 @@ import { watchServer } from './server-watch.ts'
 import type { ErrorBody } from './wire.ts'
 
 interface CallOptions {
-  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Sent as JSON; a form or bytes are sent as they are. */
   readonly body?: object | FormData | Blob
   readonly headers?: Readonly<Record<string, string>>

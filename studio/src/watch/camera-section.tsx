@@ -1,5 +1,6 @@
 import { NewestFrame } from './newest-frame.tsx'
 import { QuestionCharts } from './question-charts.tsx'
+import { RegionFields } from './region-fields.tsx'
 import type { Watch } from './wire.ts'
 
 /** Shows what a camera sees that the server speaks to, and what the watch sees in it. */
@@ -9,6 +10,7 @@ export function CameraSection({ watch }: { readonly watch: Watch }) {
     <section class="watch-live" aria-label="Live">
       <div class="watch-source">
         <NewestFrame watch={watch} />
+        <RegionFields watch={watch} />
         <p class="small-fact">{type === 'camera' ? `Camera ${camera}` : url}</p>
       </div>
       <QuestionCharts watch={watch} />

@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { PictureShelf } from '../files/thumbnails.ts'
 import type { Mark } from '../marks/mark.ts'
-import { type Failure, toFailure } from '../server/failure.ts'
+import { callBlob } from '../server/call.ts'
+import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { MarkedPicture } from '../stage/marked-picture.tsx'
 import { Button } from '../widgets/button.tsx'
 import { Dialog } from '../widgets/dialog.tsx'
@@ -76,6 +77,8 @@ function HappeningItem({ row, watch }: { readonly row: HappeningRow; readonly wa
       : [`ended ${timeText(endedAt)}`, durationText((endedAt.getTime() - startedAt.getTime()) / 1000)]),
     ...(REASONS[row.reason ?? ''] ?? []),
     ...(row.gaps > 0 ? ['not seen all the time'] : []),
+    ...(row.clip === 'pending' ? ['its video is being made'] : []),
+    ...(row.clip === 'unavailable' ? ['no video'] : []),
   ]
   return (
     <li class={`watch-event ${endedAt === null ? 'on' : ''}`}>
@@ -86,9 +89,66 @@ function HappeningItem({ row, watch }: { readonly row: HappeningRow; readonly wa
           {endedAt === null && <span class="state ready">On</span>} {chanceText(peak)}
         </span>
         <span class="small-fact">{facts.join(' · ')}</span>
+        {row.clip === 'available' && <ClipButton row={row} watch={watch} />}
       </div>
     </li>
   )
+}
+
+/** Opens the video of an event. */
+function ClipButton({ row: { question, seq, startedAt }, watch }: Pick<PictureProps, 'row' | 'watch'>) {
+  const isOpen = useSignal(false)
+  return (
+    <>
+      <Button
+        icon="play"
+        kind="quiet"
+        title={`Play the video of: ${question}`}
+        onClick={() => {
+          isOpen.value = true
+        }}
+      >
+        Video
+      </Button>
+      {isOpen.value && (
+        <Dialog
+          title={question}
+          class="watch-picture-dialog"
+          onClose={() => {
+            isOpen.value = false
+          }}
+        >
+          <Clip path={`${pathOf(watch.id)}/events/${seq}/clip`} label={`The video of: ${question}`} />
+          <p class="small-fact">{timeText(startedAt)}</p>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Clip({ path, label }: { readonly path: string; readonly label: string }) {
+  const url = useSignal<string | null>(null)
+  const failure = useSignal<Failure | null>(null)
+  const tries = useSignal(0)
+  useEffect(() => {
+    const stop = new AbortController()
+    failure.value = null
+    callBlob(path, { signal: stop.signal }).then(
+      (blob) => {
+        if (!stop.signal.aborted) url.value = URL.createObjectURL(blob)
+      },
+      (error: unknown) => {
+        if (!isAbort(error)) failure.value = toFailure(error)
+      },
+    )
+    return () => {
+      stop.abort()
+      if (url.peek() !== null) URL.revokeObjectURL(url.peek()!)
+    }
+  }, [path, tries.value])
+  if (failure.value !== null) return <FailureNotice failure={failure.value} onRetry={() => tries.value++} />
+  if (url.value === null) return <p class="empty">Loading…</p>
+  return <video class="watch-clip" src={url.value} aria-label={label} controls autoplay muted playsInline />
 }
 
 const REASONS: Readonly<Record<string, readonly string[]>> = {

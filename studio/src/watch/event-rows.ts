@@ -21,6 +21,8 @@ export interface HappeningRow {
   /** Its first frame; null where that was not kept. */
   readonly frame: { readonly fileId: string; readonly width: number; readonly height: number } | null
   readonly box: WatchEvent['data']['box']
+  /** Whether there is a video of it; null where none is made. */
+  readonly clip: NonNullable<WatchEvent['data']['clip']>['status'] | null
 }
 
 interface NoteRow {
@@ -51,9 +53,17 @@ export function rowsOf(events: Iterable<WatchEvent>): readonly EventRow[] {
       continue
     }
     const before = rows.get(happening)
+    const clip = event.data.clip?.status
+    if (event.type === 'watch.event.clip') {
+      if (before?.kind === 'happening' && clip !== undefined) rows.set(happening, { ...before, clip })
+      continue
+    }
     const row = happeningOf(event, happening)
     if (before?.kind !== 'happening') rows.set(happening, row)
-    else rows.set(happening, { ...row, seq: before.seq, frame: before.frame, box: before.box })
+    else {
+      const { seq, frame, box } = before
+      rows.set(happening, { ...row, seq, frame, box, clip: row.clip ?? before.clip })
+    }
   }
   return [...rows.values()].sort((one, other) => other.seq - one.seq)
 }
@@ -66,9 +76,29 @@ export function goingOn(rows: readonly EventRow[]): ReadonlyMap<string, Date> {
 }
 
 function happeningOf({ data }: WatchEvent, id: string): HappeningRow {
-  const { seq, question = '', started_at, ended_at, reason, peak_probability = 0, gaps = [], frame, box = null } = data
+  const {
+    seq,
+    question = '',
+    started_at,
+    ended_at,
+    reason,
+    peak_probability = 0,
+    gaps = [],
+    frame,
+    box = null,
+    clip,
+  } = data
   return {
-    ...{ kind: 'happening', id, seq, question, peak: peak_probability, gaps: gaps.length, box },
+    ...{
+      kind: 'happening',
+      id,
+      seq,
+      question,
+      peak: peak_probability,
+      gaps: gaps.length,
+      box,
+      clip: clip?.status ?? null,
+    },
     startedAt: new Date(started_at!),
     endedAt: ended_at ? new Date(ended_at) : null,
     reason: reason ?? null,

@@ -10,6 +10,8 @@ import { WaitNotice } from '../widgets/wait-notice.tsx'
 import { NewestFrame } from './newest-frame.tsx'
 import { endPushing, lastFrame, pushFailure, pushFrames, pushWait } from './pushing.ts'
 import { QuestionCharts } from './question-charts.tsx'
+import { RegionFields } from './region-fields.tsx'
+import { RegionFrame } from './region-frame.tsx'
 import { nextSource, type Source, sampleSource } from './source.ts'
 import type { Dropped, Watch } from './wire.ts'
 
@@ -63,6 +65,7 @@ export function LiveSection({ watch }: { readonly watch: Watch }) {
           />
         )}
         {problem.value !== null && <Notice tone="error">{problem.value}</Notice>}
+        <RegionFields watch={watch} />
         <div class="watch-actions">
           <SourceButtons source={source} disabled={isPaused} onStart={(chosen) => void start(chosen)} />
           <label class="watch-rate">
@@ -149,7 +152,8 @@ interface LiveFrameProps {
 }
 
 /** What the source shows now. Its frames go to the watch for as long as this is on the page. */
-function LiveFrame({ watch: { id }, source, rate, problem, onStop }: LiveFrameProps) {
+function LiveFrame({ watch, source, rate, problem, onStop }: LiveFrameProps) {
+  const { id } = watch
   const view = useRef<HTMLVideoElement>(null)
   const repeats = useSignal(source.kind === 'video' && source.repeats)
   const cameras = useSignal<readonly MediaDeviceInfo[]>([])
@@ -182,21 +186,23 @@ function LiveFrame({ watch: { id }, source, rate, problem, onStop }: LiveFramePr
   }, [camera.value, tries.value])
   return (
     <>
-      <video
-        ref={view}
-        class="watch-view"
-        aria-label={source.kind === 'camera' ? 'What the camera sees' : source.name}
-        muted
-        playsInline
-        controls={source.kind === 'video'}
-        loop={repeats.value}
-        onEnded={() => {
-          hasEnded.value = true
-        }}
-        onPlay={() => {
-          hasEnded.value = false
-        }}
-      />
+      <RegionFrame watch={watch}>
+        <video
+          ref={view}
+          class="watch-view"
+          aria-label={source.kind === 'camera' ? 'What the camera sees' : source.name}
+          muted
+          playsInline
+          controls={source.kind === 'video'}
+          loop={repeats.value}
+          onEnded={() => {
+            hasEnded.value = true
+          }}
+          onPlay={() => {
+            hasEnded.value = false
+          }}
+        />
+      </RegionFrame>
       <FrameNote hasEnded={hasEnded.value} onStop={onStop} />
       {pushFailure.value && (
         <FailureNotice

@@ -3,11 +3,13 @@ import { useEffect } from 'preact/hooks'
 import { callBlob } from '../server/call.ts'
 import { Icon } from '../widgets/icon.tsx'
 import { samples } from './pushing.ts'
+import { RegionFrame } from './region-frame.tsx'
 import { pathOf } from './watches.ts'
 import type { Watch } from './wire.ts'
 
 /** Of a camera, the newest frame; else the one that was looked at last, of any client. */
-export function NewestFrame({ watch: { id, counts, source } }: { readonly watch: Watch }) {
+export function NewestFrame({ watch }: { readonly watch: Watch }) {
+  const { id, counts, source } = watch
   const url = useSignal<string | null>(null)
   const isAsking = useSignal(false)
   // One that is paused has none, though looks before were shown.
@@ -35,7 +37,13 @@ export function NewestFrame({ watch: { id, counts, source } }: { readonly watch:
     },
     [],
   )
-  if (url.value !== null) return <img class="watch-view" src={url.value} alt="The newest frame" />
+  if (url.value !== null) {
+    return (
+      <RegionFrame watch={watch}>
+        <img class="watch-view" src={url.value} alt="The newest frame" />
+      </RegionFrame>
+    )
+  }
   return (
     <div class="watch-view watch-no-view">
       <Icon name="watch" size={32} />

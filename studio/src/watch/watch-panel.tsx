@@ -13,6 +13,7 @@ import { followEvents } from './event-feed.ts'
 import { EventList } from './event-list.tsx'
 import { LiveSection } from './live-section.tsx'
 import { forgetLooks, isPushing, noteAnswers } from './pushing.ts'
+import { leaveRegion } from './region.ts'
 import { WatchForm } from './watch-form.tsx'
 import {
   chosen,
@@ -126,7 +127,10 @@ function WatchView({ watch }: { readonly watch: Watch }) {
     if (isNew.peek()) heading.current!.focus()
     isNew.value = false
   }, [])
-  useEffect(forgetLooks, [watch.id])
+  useEffect(() => {
+    forgetLooks()
+    return leaveRegion
+  }, [watch.id])
   useEffect(() => {
     return followEvents(watch.id, watch.last_seq, ({ answers }) => {
       const known = chosen.peek()

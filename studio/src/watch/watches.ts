@@ -120,6 +120,18 @@ export function deleteWatch(watch: Watch): Promise<void> {
   )
 }
 
+/** Changes settings of a watch. */
+export function changeWatch(watch: Watch, settings: Partial<Pick<Watch, 'region' | 'questions'>>): Promise<void> {
+  return act(
+    async () => {
+      const changed = await callJson<Watch>(pathOf(watch.id), { method: 'PATCH', body: settings })
+      changes++
+      put(changed)
+    },
+    () => void changeWatch(watch, settings),
+  )
+}
+
 /** Has it look no longer, or again. */
 export function pauseWatch(watch: Watch, paused: boolean): Promise<void> {
   return act(

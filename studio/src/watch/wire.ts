@@ -1,5 +1,6 @@
 import type { CameraType } from '../../../src/media/live/camera-source.ts'
 import type { LookAnswer } from '../../../src/watches/question-value.ts'
+import type { Edges } from '../../../src/watches/watch-region.ts'
 import type { WatchQuestion } from '../../../src/watches/watch-settings.ts'
 
 export type Dropped = 'busy' | 'late' | 'rate' | 'still'
@@ -12,6 +13,8 @@ export interface Watch {
   readonly source: { readonly type: 'push' | 'camera' | CameraType; readonly camera?: string; readonly url?: string }
   /** Looks in a second, at most. */
   readonly fps: number
+  /** The part of each frame that is looked at; null for all of it. */
+  readonly region: Edges | null
   readonly questions: readonly WatchQuestion[]
   readonly status: 'starting' | 'running' | 'paused' | 'offline' | 'waiting'
   /** Why it does not look; of a camera that delivers nothing, one of its faults. */
@@ -48,7 +51,9 @@ export interface WatchEvent {
     readonly peak_probability?: number
     readonly gaps?: readonly Span[]
     readonly frame?: { readonly width: number; readonly height: number; readonly file_id: string | null } | null
-    readonly box?: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
+    readonly box?: Edges | null
+    /** A video of the event. It is `pending` until the event has been seen for long enough. */
+    readonly clip?: { readonly status: 'pending' | 'available' | 'unavailable' } | null
     readonly from?: string
     readonly to?: string
     readonly message?: string

@@ -132,6 +132,19 @@ const motion = requests
   })
   .nullable()
 const clipSeconds = z.number().min(0).max(LONGEST_CLIP_SECONDS)
+const region = z
+  .strictObject({ top: share, left: share, bottom: share, right: share })
+  .superRefine(({ top, left, bottom, right }, context) => {
+    const wrong =
+      bottom <= top ? (['bottom', 'top', top] as const) : right <= left ? (['right', 'left', left] as const) : null
+    if (wrong === null) return
+    const [side, other, least] = wrong
+    context.addIssue({ code: 'custom', path: [side], message: `expected more than '${other}', which is ${least}` })
+  })
+  .register(requestSchemas, { id: 'WatchRegion' })
+  .nullable()
+const REGION =
+  'The part of each frame that is looked at, as fractions of its sides. What moves outside causes no look. Null: all.'
 const record = requests.strictObject('WatchRecord', {
   frame: z.boolean().default(true).describe('Whether the first frame of an event becomes a file.'),
   before_seconds: clipSeconds.default(0).describe('Of a camera: how long before an event starts its clip begins.'),
@@ -175,6 +188,7 @@ export const watchRequest = requests.strictObject('WatchRequest', {
     default: undefined,
     description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
   }),
+  region: region.default(null).describe(REGION),
   questions,
   record: record.default({ frame: true, before_seconds: 0, after_seconds: 0 }),
   keep_days: keepDays.default(7).describe('How long events, their frames and their clips are kept.'),
@@ -190,6 +204,7 @@ export const watchChange = requests.strictObject('WatchChange', {
   fps: fps.optional(),
   decode: decode.optional(),
   motion: motion.optional(),
+  region: region.optional().describe(REGION),
   questions: questions.optional(),
   record: record.optional(),
   keep_days: keepDays.optional(),
@@ -227,6 +242,7 @@ export const watch = responses.object('Watch', {
   fps: z.number(),
   decode,
   motion: responses.object('GivenWatchMotion', { share, at_least_every_seconds: z.number() }).nullable(),
+  region: edges.nullable(),
   questions: z.array(givenQuestion).describe('As they were sent, with all defaults.'),
   record: responses.object('GivenWatchRecord', {
     frame: z.boolean(),

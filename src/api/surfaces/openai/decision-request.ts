@@ -2,6 +2,7 @@ import type { Content, DecisionRequest, Question } from '../../../conversation/r
 import type { ContentPart, MediaUrl, Message, PlacedMessage, ToolCall } from '../../../conversation/request/message.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Names, Path } from '../../../lib/param.ts'
+import type { GridRegion } from '../../../media/coordinates.ts'
 import type {
   DecisionItemBody,
   DecisionPartBody,
@@ -26,12 +27,13 @@ export function toDecisionRequest(body: DecisionRequestBody): DecisionRequest {
   }
 }
 
-/** Questions about one picture, which were checked before. */
+/** Questions about one picture, or a part of it, which were checked before. */
 export function aboutPicture(
-  url: MediaUrl,
+  { url, region }: { readonly url: MediaUrl; readonly region: GridRegion | null },
   { model, questions }: { readonly model: string; readonly questions: readonly object[] },
 ): DecisionRequest {
-  const input: DecisionRequestBody['input'] = [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
+  const picture = { type: 'image_url', image_url: { url }, ...(region && { region }) } as const
+  const input: DecisionRequestBody['input'] = [{ role: 'user', content: [picture] }]
   return toDecisionRequest({ model, input, questions: questions as DecisionQuestionBody[] })
 }
 

@@ -1,6 +1,6 @@
 import sharp from 'sharp'
 import { tuneImages } from '../../../lib/guarded/memory.ts'
-import { type GridRegion, regionPixels } from '../../coordinates.ts'
+import { type GridRegion, type PixelRegion, regionPixels } from '../../coordinates.ts'
 import type { FFmpeg, Frame } from '../../decoding/ffmpeg.ts'
 import { RgbScaler } from '../../decoding/rgb-scaler.ts'
 import type { ImageTarget } from '../../image-detail.ts'
@@ -47,9 +47,21 @@ export class FrameStore {
     const sizeOf = (size: Size) => ('width' in target ? target : targetSize(size, target))
     if (region === null) return this.#scaled(frame, sizeOf(original))
     const part = regionPixels(region, original)
-    const cut = this.#pictureOf(frame).extract(part)
-    const { data, info } = await cut
-      .resize({ ...sizeOf(part), fit: 'fill', kernel: 'cubic' })
+    const size = sizeOf(part)
+    const across = size.width / part.width
+    const down = size.height / part.height
+    // To scale the whole frame is faster than to convert each of its pixels, where it does not become larger.
+    if (Math.max(across, down) <= 1) {
+      const place = { left: Math.round(part.left * across), top: Math.round(part.top * down), ...size }
+      const whole = {
+        width: Math.max(Math.round(original.width * across), place.left + size.width),
+        height: Math.max(Math.round(original.height * down), place.top + size.height),
+      }
+      return partOf(this.#scaled(frame, whole, isCompared(size)), place)
+    }
+    const { data, info } = await this.#pictureOf(frame, true)
+      .extract(part)
+      .resize({ ...size, fit: 'fill', kernel: 'cubic' })
       .raw()
       .toBuffer({ resolveWithObject: true })
     return { width: info.width, height: info.height, data }
@@ -65,17 +77,17 @@ export class FrameStore {
   }
 
   /** All pixels of a frame, which are copied before this returns. */
-  #pictureOf(frame: Frame) {
-    using scaler = new RgbScaler(this.#ffmpeg, originalSize(frame))
+  #pictureOf(frame: Frame, isQuick = false) {
+    using scaler = new RgbScaler(this.#ffmpeg, originalSize(frame), { isQuick })
     const { data, width, height } = scaler.convert(frame)
     return sharp(data, { limitInputPixels: false, raw: { width, height, channels: 3 } })
   }
 
-  #scaled(frame: Frame, size: Size): RgbImage {
-    const key = `${size.width} ${size.height}`
+  #scaled(frame: Frame, size: Size, isQuick = isCompared(size)): RgbImage {
+    const key = `${size.width} ${size.height} ${isQuick}`
     const known = this.#scalers.get(key)
     this.#scalers.delete(key)
-    const scaler = known ?? new RgbScaler(this.#ffmpeg, size, { isQuick: size.width * size.height <= QUICK_PIXELS })
+    const scaler = known ?? new RgbScaler(this.#ffmpeg, size, { isQuick })
     // The one that was used last comes last.
     this.#scalers.set(key, scaler)
     if (this.#scalers.size > MOST_SCALERS) {
@@ -85,6 +97,18 @@ export class FrameStore {
     }
     return scaler.convert(frame)
   }
+}
+
+function isCompared({ width, height }: Size): boolean {
+  return width * height <= QUICK_PIXELS
+}
+
+function partOf({ data, width: pitch }: RgbImage, { left, top, width, height }: PixelRegion): RgbImage {
+  const rows = Array.from({ length: height }, (_, row) => {
+    const from = ((top + row) * pitch + left) * 3
+    return data.subarray(from, from + width * 3)
+  })
+  return { width, height, data: Buffer.concat(rows) }
 }
 
 /** Pixels need not be square. */
