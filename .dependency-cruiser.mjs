@@ -72,7 +72,7 @@ const ROOMS = {
   ],
   'api/surfaces/ollama': [
     ...['api/surfaces/openai', 'api/surfaces/*', 'api/http'],
-    ...[...CONVERSATION, 'inference/catalog', 'inference/contract', ...BASICS],
+    ...[...CONVERSATION, 'inference/catalog', 'inference/contract', 'media', ...BASICS],
   ],
   'api/surfaces/typesafe': [
     ...['api/surfaces/openai', 'api/surfaces/*', 'api/http'],

@@ -1,18 +1,32 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { FakeEngine } from './support/fake-engine.ts'
 import { makePdf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makeTiff } from './support/tiff.ts'
 
 /** PDFs, whose pages the model sees as images, through every API that takes an image. */
 const model = 'service-mk1.5'
 let server: TestServer
 let engine: FakeEngine
+/** Has the PDF of three pages. */
+let elsewhere: Server
+let address: string
 
 beforeAll(async () => {
   engine = new FakeEngine()
-  server = await startTestServer({ engine, environment: { LOOKOUT_BATCH_LINES: '2' } })
+  elsewhere = createServer((_request, response) => response.end(threePages))
+  await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve))
+  const host = `127.0.0.1:${(elsewhere.address() as AddressInfo).port}`
+  address = `http://${host}/report.pdf`
+  const environment = { LOOKOUT_BATCH_LINES: '2', LOOKOUT_MEDIA_HOSTS: host, LOOKOUT_OLLAMA: 'on' }
+  server = await startTestServer({ engine, environment })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  elsewhere?.close()
+})
 beforeEach(() => {
   engine.works.length = 0
   engine.script = { texts: ['None.'] }
@@ -106,6 +120,84 @@ describe('a file part of a chat', () => {
   })
 })
 
+describe('a TIFF', () => {
+  const page = (colour: readonly number[]) => Uint8Array.from({ length: 64 * 32 * 3 }, (_, at) => colour[at % 3]!)
+  const tiff = makeTiff({ width: 64, height: 32, channels: 3, pages: [RED, GREEN, BLUE].map(page) })
+  const url = `data:image/tiff;base64,${tiff.toString('base64')}`
+
+  test('is a document of pages', async () => {
+    expect(middles(await seen(await ask(file({ file_data: url }))))).toEqual([RED, GREEN, BLUE])
+    expect(middles(await seen(await ask(file({ file_data: url, pages: '2', page_text: true }))))).toEqual([GREEN])
+    const { id } = await jsonOf<{ id: string }>(await upload(tiff, { type: 'image/tiff' }))
+    expect(middles(await seen(await ask(file({ file_id: id, pages: '3-' }))))).toEqual([BLUE])
+    expect(await errorOf(await ask(file({ file_data: url, pages: '4' })))).toMatchObject({
+      param: 'messages[0].content[0].file.pages',
+    })
+    const document = { type: 'document_url', document_url: url }
+    const read = await server.post('/v1/ocr', { model, document, pages: [1] })
+    expect(await jsonOf(read)).toMatchObject({ pages: [{ index: 1, dimensions: { width: 64, height: 32 } }] })
+  })
+
+  test('that is damaged gets a sentence', async () => {
+    const error = await errorOf(await ask(file({ file_data: `data:,${'II*%00'}` })))
+    expect(error.message).toMatch(/damaged or no TIFF/)
+    for (const length of [20, 200, 2_000, 6_300]) {
+      const part = `data:image/tiff;base64,${tiff.subarray(0, length).toString('base64')}`
+      expect([200, 400]).toContain((await ask(file({ file_data: part }))).status)
+    }
+    expect(await seen(await ask(file({ file_data: url })))).toHaveLength(3)
+  })
+})
+
+describe('the text of a page', () => {
+  const words = (text: string) => ({ content: `BT /F1 20 Tf 50 500 Td (${text}) Tj ET` })
+  const written = dataUrl(makePdf([words('First words'), filled(RED), words('Last words')]))
+
+  const lastPrompt = () => {
+    const { prefix, branches } = engine.works.at(-1)!
+    return [...prefix, ...branches[0]!.suffix]
+  }
+
+  test('follows its image where that is asked for', async () => {
+    await seen(await ask(file({ file_data: written, page_text: true, pages: '3,2' })))
+    const shown = lastPrompt().flatMap((part) =>
+      part.type === 'image' ? ['image'] : part.type === 'text' && !part.trusted ? [part.text] : [],
+    )
+    expect(shown).toEqual(['image', 'Text of page 3:\nLast words\n', 'image'])
+    await seen(await ask(file({ file_data: written })))
+    expect(JSON.stringify(lastPrompt().filter(({ type }) => type === 'text'))).not.toContain('words')
+  })
+
+  test('goes along in responses and messages', async () => {
+    const input_file = { type: 'input_file', file_data: written, page_text: true }
+    const data = written.split(',')[1]!
+    const source = { type: 'base64', media_type: 'application/pdf', data }
+    const messages = [{ role: 'user', content: [{ type: 'document', source, page_text: true }] }]
+    for (const response of [
+      await server.post('/v1/responses', { model, input: [{ role: 'user', content: [input_file] }] }),
+      await server.post('/v1/messages', { model, max_tokens: 10, messages }),
+    ]) {
+      await seen(response)
+      const texts = lastPrompt().flatMap((part) => (part.type === 'text' ? [part.text] : []))
+      expect(texts).toEqual(
+        expect.arrayContaining([expect.stringMatching(/First words/), expect.stringMatching(/Last words/)]),
+      )
+    }
+  })
+
+  test('counts as tokens of the prompt', async () => {
+    const count = async (page_text: boolean) => {
+      const content = [file({ file_data: written, page_text })]
+      const response = await server.post('/v1/chat/completions/input_tokens', {
+        model,
+        messages: [{ role: 'user', content }],
+      })
+      return (await jsonOf<{ input_tokens: number }>(response)).input_tokens
+    }
+    expect(await count(true)).toBeGreaterThan(await count(false))
+  })
+})
+
 describe('other APIs', () => {
   const base64 = threePages.toString('base64')
 
@@ -124,6 +216,26 @@ describe('other APIs', () => {
     expect(await errorOf(await respond(broken))).toMatchObject({ param: 'input[0].content[0].file_data' })
     const address = { file_url: 'http://127.0.0.1:9/report.pdf' }
     expect(await errorOf(await respond(address))).toMatchObject({ param: 'input[0].content[0].file_url' })
+  })
+
+  test('a document is fetched by its address', async () => {
+    expect(middles(await seen(await ask(file({ file_data: address, pages: '2-3' }))))).toEqual([GREEN, BLUE])
+    const content = [{ type: 'input_file', file_url: address }]
+    expect(await seen(await server.post('/v1/responses', { model, input: [{ role: 'user', content }] }))).toHaveLength(
+      3,
+    )
+    const document = { type: 'document_url', document_url: address }
+    const read = await server.post('/v1/ocr', { model, document, pages: '0' })
+    expect(await jsonOf(read)).toMatchObject({ pages: [{ index: 0 }], usage_info: { doc_size_bytes: null } })
+  })
+
+  test('Ollama’s clients send it among the images', async () => {
+    const say = (data: string) =>
+      server.post('/api/chat', { model, stream: false, messages: [{ role: 'user', content: 'Hi', images: [data] }] })
+    expect(middles(await seen(await say(base64)))).toEqual([RED, GREEN, BLUE])
+    const padded = Buffer.concat([threePages, Buffer.from(`\n%${'x'.repeat(40_000)}`)])
+    expect(await seen(await say(padded.toString('base64')))).toHaveLength(3)
+    expect((await say(threePages.subarray(0, 300).toString('base64'))).status).toBe(400)
   })
 
   test('a stored response keeps its document', async () => {

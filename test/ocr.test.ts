@@ -128,7 +128,7 @@ describe('documents', () => {
     expect((await read({ pages })).map(({ index }) => index)).toEqual(expected)
   })
 
-  test('are images too, whatever the client calls them, and uploaded files', async () => {
+  test('are images too, by either name, and uploaded files', async () => {
     const image = await picture(500, 400)
     const dimensions = { dpi: 72, width: 500, height: 400 }
     for (const document of [

@@ -470,7 +470,7 @@ describe('formats beyond those of the contract', () => {
     ['image/jxl', Buffer.from([0xff, 0x0a, 0xfa]), 'convert it to PNG or JPEG'],
     ['image/jxl', Buffer.from('\0\0\0\x0cJXL \r\n', 'latin1'), 'convert it to PNG or JPEG'],
     ['image/svg+xml', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'), 'render it to PNG'],
-    ['image/tiff', Buffer.from('II*\0', 'latin1'), 'send each page as PNG or JPEG'],
+    ['image/tiff', Buffer.from('II*\0', 'latin1'), 'send it in a file part or a document block'],
     ['application/pdf', Buffer.from('%PDF-1.7'), 'send it in a file part or a document block'],
     ['an unknown type', Buffer.from('BM is how this text begins'), 'image/avif'],
   ])('%s is refused, and the error says what to do', async (type, bytes, advice) => {

@@ -22,7 +22,7 @@ function imageSource(load: MediaRequest['image']): MediaSource {
   return {
     open: () => ({
       image: load,
-      pages: unwanted,
+      document: unwanted,
       page: unwanted,
       cuts: unwanted,
       video: unwanted,

@@ -4,7 +4,7 @@ import { type GridRegion, regionPixels } from '../media/coordinates.ts'
 import type { DecodedImage } from '../media/decoding/protocol.ts'
 import { type ImageTarget, targetFor } from '../media/image-detail.ts'
 import { locate } from '../media/media-source.ts'
-import { PAGE_DPI, pagesIn } from '../media/page-selection.ts'
+import { pagesIn } from '../media/page-selection.ts'
 import type { Size } from '../media/pixels.ts'
 import { encodePng } from '../media/png.ts'
 import type { Call } from './call.ts'
@@ -95,13 +95,12 @@ interface OpenDocument {
 /** Opens a document as what the client calls it, or else as what it is. */
 async function open(request: OcrRequest, limits: ImageTarget, { media, signal }: Call): Promise<OpenDocument> {
   const reference = referenceOf(request)
-  const named = <Result>(load: (input: Parameters<typeof media.pages>[0]) => Promise<Result>) =>
+  const named = <Result>(load: (input: Parameters<typeof media.document>[0]) => Promise<Result>) =>
     byName(request.param, (param) => load({ reference, param, signal, isUsedOnce: true }))
-  const asDocument = async (): Promise<OpenDocument> => ({
-    count: await named((input) => media.pages(input)),
-    dpi: PAGE_DPI,
-    load: (page, target, region) => named((input) => media.page(input, page, target, region)),
-  })
+  const asDocument = async (): Promise<OpenDocument> => {
+    const { pages: count, dpi } = await named((input) => media.document(input))
+    return { count, dpi, load: (page, target, region) => named((input) => media.page(input, page, target, region)) }
+  }
   const asImage = async (): Promise<OpenDocument> => {
     const whole = await named((input) => media.image(input, limits))
     return {

@@ -9,6 +9,7 @@ import type { DecoderPool } from './decoding/decoder-pool.ts'
 import type {
   Cuts,
   DecodedAudio,
+  DecodedDocument,
   DecodedImage,
   DecodedVideo,
   DecodeResult,
@@ -113,9 +114,9 @@ export class Loading implements MediaRequest {
     return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)
   }
 
-  async pages(input: MediaInput): Promise<number> {
+  async document(input: MediaInput, textOf: readonly number[] = []): Promise<DecodedDocument> {
     using found = await this.#find(input, 'document')
-    return (await this.#decode({ type: 'document', data: found.data }, {}, found, input)).pages
+    return await this.#decode({ type: 'document', data: found.data, textOf }, { textOf }, found, input)
   }
 
   async page(

@@ -1,6 +1,6 @@
 import type { AudioLimits, VideoLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
-import type { Cuts, DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
+import type { Cuts, DecodedAudio, DecodedDocument, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'
@@ -35,8 +35,8 @@ export interface MediaRequest extends Disposable {
    * @param region the part of the upright original to return; all of it by default.
    */
   image(input: MediaInput, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
-  /** How many pages a document has. */
-  pages(input: MediaInput): Promise<number>
+  /** How many pages a document has. @param textOf pages, from 1, of which the document's own text is wanted. */
+  document(input: MediaInput, textOf?: readonly number[]): Promise<DecodedDocument>
   /** A page of a document, as an image. @param page counted from 1. */
   page(input: MediaInput, page: number, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
   /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */

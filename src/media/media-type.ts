@@ -2,7 +2,7 @@
 type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
 export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac' | 'audio/x-w64'
-type DocumentType = 'application/pdf'
+type DocumentType = 'application/pdf' | 'image/tiff'
 export type MediaType = ImageType | VideoType | AudioType | DocumentType
 /** A document is pages, each of which becomes an image. */
 export type MediaKind = 'image' | 'video' | 'audio' | 'document'
@@ -12,7 +12,7 @@ export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
   image: ['image/png', 'image/jpeg', 'image/webp', 'image/bmp', 'image/avif'],
   video: ['video/mp4', 'video/webm', 'video/quicktime'],
   audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/x-w64'],
-  document: ['application/pdf'],
+  document: ['application/pdf', 'image/tiff'],
 }
 
 export function kindOfType(type: string): MediaKind | null {
@@ -146,7 +146,7 @@ const CONVERT = 'convert it to PNG or JPEG'
 const ADVICE: Readonly<Record<string, string>> = {
   'image/heic': `this server has no decoder for HEIC: ${CONVERT} (an iPhone writes JPEG with the camera format Most Compatible)`,
   'image/gif': 'send the frames that matter as PNG',
-  'image/tiff': 'send each page as PNG or JPEG',
+  'image/tiff': 'a TIFF is a document, whose pages become images: send it in a file part or a document block',
   'image/svg+xml': 'render it to PNG',
   'image/x-icon': CONVERT,
   'image/x-tga': CONVERT,

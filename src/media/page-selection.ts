@@ -1,6 +1,3 @@
-/** Pixels in an inch of a page. Scanners and models of documents are used to them. */
-export const PAGE_DPI = 200
-
 /** Pages and ranges of pages, comma-separated. A range without an end goes to the last page. */
 export const PAGE_SELECTION = /^ *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?( *, *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?)* *$/
 

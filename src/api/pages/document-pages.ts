@@ -48,7 +48,7 @@ async function sendPages(
   const opened = () => media.open(call.principal.organisation, signal, { isTransient: true })
   const count = async () => {
     using document = opened()
-    return document.pages(input)
+    return (await document.document(input)).pages
   }
   const pages = await count()
   async function* lines() {

@@ -78,7 +78,8 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
   const { takesPictures = true, page = null } = reading
   const type = mediaType(await file.head())
   const kind = kindOf(type)
-  if (type === null || kind === null || kind === 'image') {
+  // Pages of a TIFF are taken out here.
+  if (type === null || kind === null || kind === 'image' || type === 'image/tiff') {
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
     return pictureOf(name, await file.whole(), reading)
   }
@@ -250,7 +251,7 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
   if (!found.startsWith('image/')) {
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
-  const isTaken = mediaType(given.subarray(0, HEAD_BYTES)) !== null
+  const isTaken = kindOf(mediaType(given.subarray(0, HEAD_BYTES))) === 'image'
   // What the server does not take becomes PNG.
   const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {
     if (isTaken) throw new MediaError(`${name} is damaged`)

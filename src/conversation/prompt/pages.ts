@@ -43,7 +43,11 @@ export async function withPages(
       else {
         const pages = await shownPages(part, within(param, part.type), room, options)
         room -= pages.length
-        shown.push(...pages.map((page) => ({ part: { ...part, page }, param })))
+        const texts = part.file.page_text ? await textsOf(part, within(param, part.type), pages, options) : []
+        for (const [at, page] of pages.entries()) {
+          shown.push({ part: { ...part, page }, param })
+          if (texts[at]) shown.push({ part: { type: 'text', text: `Text of page ${page}:\n${texts[at]}\n` }, param })
+        }
       }
     }
     const content = shown.map(({ part }) => part)
@@ -69,7 +73,8 @@ async function shownPages(
   { media, signal }: PageOptions,
 ): Promise<readonly number[]> {
   const { reference, field } = referenceOf(part)
-  const count = await byName(within(param, field), (name) => media.pages({ reference, param: name, signal }))
+  const load = (name: string) => media.document({ reference, param: name, signal })
+  const { pages: count } = await byName(within(param, field), load)
   const selection = within(param, 'pages')
   const pages: number[] = []
   for (const page of pagesIn(part.file.pages ?? null, count)) {
@@ -78,6 +83,18 @@ async function shownPages(
     if (pages.push(page) > room) throw tooMany(count, selection)
   }
   return pages
+}
+
+/** What the document has besides pictures of these pages; empty for scans. */
+async function textsOf(
+  part: DocumentContent,
+  param: Path,
+  pages: readonly number[],
+  { media, signal }: PageOptions,
+): Promise<readonly string[]> {
+  const { reference, field } = referenceOf(part)
+  const load = (name: string) => media.document({ reference, param: name, signal }, pages)
+  return (await byName(within(param, field), load)).texts
 }
 
 function tooMany(count: number, selection: Path): ApiError {

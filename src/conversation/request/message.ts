@@ -70,6 +70,8 @@ export interface DocumentContent {
     readonly file_url?: MediaUrl | null | undefined
     /** Which pages, as `pagesIn` reads it; all by default. */
     readonly pages?: string | null | undefined
+    /** Whether the text that the document itself has of a page follows the page. */
+    readonly page_text?: boolean | null | undefined
   } & Detail
   /** Counted from 1, in a part that stands for one page; absent for the whole document. */
   readonly page?: number

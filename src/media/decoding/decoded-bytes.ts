@@ -2,7 +2,7 @@ import type { DecodeResult } from './protocol.ts'
 
 /** The memory that decoded media takes, in bytes. */
 export function decodedBytes(result: DecodeResult): number {
-  if ('pages' in result) return 0
+  if ('pages' in result) return result.texts.reduce((sum, { length }) => sum + 2 * length, 0)
   if ('image' in result)
     return [result.image, ...(result.cuts ?? [])].reduce((sum, { data }) => sum + data.byteLength, 0)
   if ('samples' in result) return result.samples.byteLength

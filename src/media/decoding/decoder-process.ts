@@ -1,5 +1,6 @@
 import { openSync, readSync } from 'node:fs'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
+import { HEAD_BYTES, mediaType } from '../media-type.ts'
 import { endWithParent, isToBeConfined } from '../sandbox/confined-process.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
 import { confine } from '../sandbox/seccomp.ts'
@@ -61,6 +62,9 @@ async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
   if (task.type === 'image') return images!.decodeImage(task, grant)
   if (task.type === 'document' || task.type === 'page') {
+    const isPdf = mediaType(task.data.all().subarray(0, HEAD_BYTES)) === 'application/pdf'
+    if (!isPdf)
+      return task.type === 'page' ? images!.decodeImage({ ...task, type: 'image' }, grant) : images!.readPictures(task)
     const { pdfium, readDocument, renderPage } = documents!
     return task.type === 'page' ? renderPage(pdfium, task) : readDocument(pdfium, task)
   }
@@ -76,7 +80,7 @@ async function prepare(type: DecodeTask['type']): Promise<void> {
   const confines = isToBeConfined()
   if (type === 'video' || type === 'audio') ffmpegDecoders ??= await loadFfmpegDecoders(type)
   if (LIBRARIES[type] === 'pdfium') documents ??= await loadDocuments()
-  if (type === 'image' || confines) images ??= await loadImages()
+  if (type === 'image' || LIBRARIES[type] === 'pdfium' || confines) images ??= await loadImages()
   if (!confines || isConfined) return
   try {
     confine()

@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { init, type WrappedPdfiumModule } from '@embedpdf/pdfium'
 import { regionPixels } from '../coordinates.ts'
-import { PAGE_DPI } from '../page-selection.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { targetSize } from '../resize.ts'
 import type { ByteSource } from './byte-source.ts'
@@ -19,12 +18,15 @@ declare const WebAssembly: {
 /** Makes an instance of PDFium, with memory of its own. */
 export type Pdfium = () => Promise<WrappedPdfiumModule>
 
-/** A page has no pixels of its own. */
-const PIXELS_PER_POINT = PAGE_DPI / 72
+/** A page has no pixels of its own. Scanners and models of documents are used to as many in an inch. */
+const DPI = 200
+const PIXELS_PER_POINT = DPI / 72
 /** Pages of maps and plans would have more. */
 const MAX_SIDE = 16_384
 /** The most memory of PDFium: its copy of the file, what it decompresses, and the page. */
 const MEMORY_BYTES = 512 * 2 ** 20
+/** The most characters of a page's text: a densely printed one has a tenth of them. */
+const MOST_CHARACTERS = 50_000
 /** The most pixels of a rendered page, of four bytes each. */
 const MAX_PIXELS = 36_000_000
 
@@ -60,24 +62,51 @@ function bounded(imports: Imports): Imports {
   return { ...imports, env: { ...imports.env, emscripten_resize_heap } }
 }
 
-export async function readDocument(pdfium: Pdfium, { data }: DocumentTask<ByteSource>): Promise<DecodedDocument> {
-  const { library, document } = await open(pdfium, data)
-  const pages = library.FPDF_GetPageCount(document)
+export async function readDocument(
+  pdfium: Pdfium,
+  { data, textOf }: DocumentTask<ByteSource>,
+): Promise<DecodedDocument> {
+  const opened = await open(pdfium, data)
+  const pages = opened.library.FPDF_GetPageCount(opened.document)
   if (pages < 1) throw new InvalidMedia('The document has no pages')
-  return { pages }
+  return { pages, dpi: DPI, texts: textOf.map((page) => within(page, () => textOfPage(opened, page))) }
+}
+
+/** Controls but tabs and line ends, what is no character, and those that each font draws in its own way. */
+const UNPRINTED = /[^\P{Cc}\t\n]|[\uFFFD\uFFFE\uE000-\uF8FF]/gu
+
+/** The text of a page as a reader of the file would copy it, without what Unicode has no character for. */
+function textOfPage({ library, document }: OpenDocument, number: number): string {
+  const page = library.FPDF_LoadPage(document, number - 1)
+  const text = page === 0 ? 0 : library.FPDFText_LoadPage(page)
+  const count = text === 0 ? 0 : Math.min(library.FPDFText_CountChars(text), MOST_CHARACTERS)
+  if (count <= 0) return ''
+  const { wasmExports } = library.pdfium
+  // UTF-16, and a zero at its end. A character may take two units.
+  const bytes = 4 * count + 2
+  const address = wasmExports.malloc(bytes)
+  if (address === 0) throw new InvalidMedia(`The text of page ${number} of the document takes too much memory`)
+  const units = library.FPDFText_GetText(text, 0, count, address)
+  const copied = Buffer.from(heapOf(library).subarray(address, address + 2 * Math.max(0, units - 1)))
+  library.FPDFText_ClosePage(text)
+  library.FPDF_ClosePage(page)
+  wasmExports.free(address)
+  return copied.toString('utf16le').toWellFormed().replace(/\r\n?/g, '\n').replace(UNPRINTED, '').trim()
 }
 
 /** Renders a page as it is printed: cropped, turned and with its annotations, on white. */
 export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Promise<DecodedImage> {
   const opened = await open(pdfium, task.data)
+  return within(task.page, () => render(opened, task))
+}
+
+function within<Result>(page: number, work: () => Result): Result {
   try {
-    return render(opened, task)
+    return work()
   } catch (error) {
     if (error instanceof InvalidMedia) throw error
     // WebAssembly ran out of its memory or its stack.
-    throw new InvalidMedia(
-      `Page ${task.page} of the document takes too much memory, or its drawings are nested too deeply`,
-    )
+    throw new InvalidMedia(`Page ${page} of the document takes too much memory, or its drawings are nested too deeply`)
   }
 }
 

@@ -7,7 +7,7 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { Cuts, DecodedImage, ImageTask } from './protocol.ts'
+import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './protocol.ts'
 
 const MAX_PIXELS = 100_000_000
 /** The library takes microseconds for each row, however short it is. libpng has the same limit. */
@@ -26,25 +26,27 @@ tuneImages(sharp)
 // Only the types of `MEDIA_TYPES` may be decoded, although the library supports more.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
-  operation: ['Jpeg', 'Png', 'Webp', 'Heif'].map((format) => `VipsForeignLoad${format}Buffer`),
+  operation: ['Jpeg', 'Png', 'Webp', 'Heif', 'Tiff'].map((format) => `VipsForeignLoad${format}Buffer`),
 })
 
+/** Of a picture that does not say its own. */
+const POINTS_PER_INCH = 72
 /** The most bytes of the parts that one task cuts out of an image. */
 const MOST_CUT_BYTES = 64 * 2 ** 20
 
 export async function decodeImage(
-  { data: source, target: wanted, region, cuts }: ImageTask<ByteSource>,
+  { data: source, target: wanted, region, cuts, page }: ImageTask<ByteSource>,
   grant: () => Promise<void>,
 ): Promise<DecodedImage> {
   const bytes = source.all()
-  const { input, meta } = isBitmap(bytes) ? await openBitmap(bytes, grant) : await open(bytes, grant)
+  const { input, meta } = isBitmap(bytes) ? await openBitmap(bytes, grant) : await open(bytes, grant, page)
   // EXIF orientations 5 to 8 include a quarter turn.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
   const whole = { left: 0, top: 0, ...original }
   const part = region === null ? whole : regionPixels(region, original)
   const sizeFor = (size: Size) => (isSize(wanted) ? wanted : targetSize(size, wanted))
-  const frames = framesOf(bytes, meta)
+  const frames = page === undefined ? framesOf(bytes, meta) : 1
   const notes = frames > 1 ? [`An image is an animation of ${frames} frames, of which only the first is looked at`] : []
   const upright = input.autoOrient()
   const parts = cuts === undefined ? [] : partsOf(cuts, original, wanted)
@@ -61,6 +63,16 @@ export async function decodeImage(
   const all = await rasterOf(upright)
   const image = await cutOut(all, part, sizeFor(part))
   return { image, original, notes, cuts: await cutAll(all, parts, sizeFor) }
+}
+
+/** A TIFF holds a picture for each page. */
+export async function readPictures({ data, textOf }: DocumentTask<ByteSource>): Promise<DecodedDocument> {
+  const { pages = 1, density } = await sharp(data.all(), { limitInputPixels: false })
+    .metadata()
+    .catch(() => {
+      throw new InvalidMedia('The document is damaged or no TIFF')
+    })
+  return { pages, dpi: density ? Math.round(density) : POINTS_PER_INCH, texts: textOf.map(() => '') }
 }
 
 async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
@@ -109,8 +121,8 @@ interface OpenImage {
   readonly meta: Metadata
 }
 
-async function open(bytes: Uint8Array, grant: () => Promise<void>): Promise<OpenImage> {
-  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
+async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
+  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
   const meta = await input.metadata().catch(() => {
     throw new InvalidMedia('The image is damaged or invalid')
   })

@@ -54,6 +54,8 @@ export interface ImageTask<Data = MediaData> {
   readonly target: ImageTarget | Size
   /** The part of the upright image to return; null for all of it. */
   readonly region: GridRegion | null
+  /** The page of an image that has several, from 1; the first by default. */
+  readonly page?: number
   /** Further parts of the upright image to return, within the same limits; none by default. */
   readonly cuts?: Cuts
 }
@@ -79,10 +81,12 @@ export interface AudioTask<Data = MediaData> {
   readonly limits: AudioLimits
 }
 
-/** Reads how many pages a document has. */
+/** Reads how many pages a document has, and the texts that it has of some of them. */
 export interface DocumentTask<Data = MediaData> {
   readonly type: 'document'
   readonly data: Data
+  /** Pages from 1. */
+  readonly textOf: readonly number[]
 }
 
 /** Renders one page of a document. */
@@ -133,6 +137,10 @@ export interface DecodedAudio {
 export interface DecodedDocument {
   /** At least one. */
   readonly pages: number
+  /** Pixels in an inch of its pages. */
+  readonly dpi: number
+  /** As many as are asked for; empty where a page is but a picture. */
+  readonly texts: readonly string[]
 }
 
 export interface DecodeResults {

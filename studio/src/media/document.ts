@@ -11,7 +11,7 @@ interface Named {
 const MOST_BYTES = 14 * 2 ** 20
 
 export function isDocument({ blob, name }: Named): boolean {
-  return blob.type === 'application/pdf' || /[.]pdf$/i.test(name)
+  return /^(application[/]pdf|image[/]tiff)$/.test(blob.type) || /[.](pdf|tiff?)$/i.test(name)
 }
 
 /**

@@ -182,16 +182,16 @@ function partOf(block: ResultPartBody): ContentPart {
   }
 }
 
-function documentOf({ source, title, pages }: DocumentBlockBody): ContentPart {
+function documentOf({ source, title, pages, page_text }: DocumentBlockBody): ContentPart {
   switch (source.type) {
     case 'text':
       return textOf(title ? `${title}\n\n${source.data}` : source.data)
     case 'base64':
-      return { type: 'file', file: { file_data: source.data, pages } }
+      return { type: 'file', file: { file_data: source.data, pages, page_text } }
     case 'url':
-      return { type: 'file', file: { file_url: source.url, pages } }
+      return { type: 'file', file: { file_url: source.url, pages, page_text } }
     case 'file':
-      return { type: 'file', file: { file_id: source.file_id, pages } }
+      return { type: 'file', file: { file_id: source.file_id, pages, page_text } }
   }
 }
 

@@ -1,9 +1,10 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
-import type { ContentPart, Message } from '../../../conversation/request/message.ts'
+import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/param.ts'
+import { mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { dataUrl } from '../data-url.ts'
 import { toTools } from '../openai/chat-request.ts'
@@ -186,10 +187,21 @@ function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
   return getOrMake(lists, key, () => new OpenCalls())
 }
 
-/** The bytes of an image show its type. */
+/** The bytes of an image show its type. There is no other place for a PDF. */
 function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
   return [
-    ...(images ?? []).map((data): ContentPart => ({ type: 'image_url', image_url: { url: dataUrl(data) } })),
+    ...(images ?? []).map(
+      (data): ContentPart =>
+        isPdf(data)
+          ? { type: 'file', file: { file_data: dataUrl(data) } }
+          : { type: 'image_url', image_url: { url: dataUrl(data) } },
+    ),
     { type: 'text', text: content ?? '' },
   ]
+}
+
+/** Large data is already decoded. */
+function isPdf(data: MediaUrl): boolean {
+  if (typeof data === 'string') return /^\s*(?:data:[^,]{0,100},)?JVBER/.test(data)
+  return 'bytes' in data && mediaType(data.bytes) === 'application/pdf'
 }

@@ -124,7 +124,7 @@ const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp)$/i,
   video: /\.(mp4|webm)$/i,
   audio: /\.(wav|mp3|flac)$/i,
-  document: /\.pdf$/i,
+  document: /\.(pdf|tiff?)$/i,
 }
 
 /** Derives the type from the name and the URL: nothing is fetched before its use is known. */

@@ -3,7 +3,7 @@ import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { limitCalls, MOST_MESSAGES, MOST_PARTS, pages } from '../../openai/wire/messages.ts'
+import { limitCalls, MOST_MESSAGES, MOST_PARTS, pages, pageText } from '../../openai/wire/messages.ts'
 import { checkToolNames } from '../../openai/wire/tool-names.ts'
 
 /** The maximum that one constraint supports. */
@@ -35,6 +35,7 @@ const documentBlock = requests.object('MessageDocumentBlock', {
   source: documentSource.describe('Plain text, or a PDF.'),
   title: z.string().nullish(),
   pages,
+  page_text: pageText,
 })
 
 const toolReference = requests.object('MessageToolReference', {

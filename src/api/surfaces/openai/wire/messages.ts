@@ -47,6 +47,10 @@ export const pages = z
   .regex(PAGE_SELECTION, "expected pages such as '1-3,5'")
   .nullish()
   .describe("Extension: which pages the model sees, from 1, such as '1-3,5' or '7-'; all by default. Each is an image.")
+export const pageText = z
+  .boolean()
+  .nullish()
+  .describe('Extension: whether the text that the document itself has of a page follows its image. False by default.')
 const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id: 'ImageUrl' })
 const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })
 
@@ -82,6 +86,7 @@ const file = z
     filename: z.string().nullish(),
     detail,
     pages,
+    page_text: pageText,
   })
   .superRefine(({ file_id, file_data }, context) => {
     const given = [file_id, file_data].filter((source) => typeof source === 'string')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { detail, MOST_PARTS, mediaUrl, pages, userPart } from '../../openai/wire/messages.ts'
+import { detail, MOST_PARTS, mediaUrl, pages, pageText, userPart } from '../../openai/wire/messages.ts'
 
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
@@ -26,6 +26,7 @@ const file = z
     filename: z.string().nullish(),
     detail,
     pages,
+    page_text: pageText,
   })
   .superRefine(({ file_id, file_url, file_data }, context) => {
     const given = [file_id, file_url, file_data].filter((source) => typeof source === 'string')
