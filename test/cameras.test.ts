@@ -42,6 +42,7 @@ beforeAll(async () => {
     environment: {
       DATABASE_URL: '',
       LOOKOUT_WATCHES: '32',
+      LOOKOUT_METRICS_PORT: '0',
       LOOKOUT_MODEL_CARD: card.path,
       LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
       LOOKOUT_SECRET: 'at least thirty-two characters of it',
@@ -144,6 +145,8 @@ describe('a camera', () => {
     answer(0.9)
     const { id } = await client.made({ source: { type, url: camera.url(type === 'jpeg' ? '/shot' : '/stream') } })
     await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    // Between its connections too, which it may want for each picture.
+    for (let i = 0; i < 50; i++) expect((await client.ask('GET', `/${id}/frame`)).status).toBe(200)
   })
 
   test('has no gaps between key frames that are far apart', async () => {
@@ -172,6 +175,29 @@ describe('a camera', () => {
       expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])
     }
   })
+})
+
+test('cameras show in metrics, without their addresses', async () => {
+  await using camera = await RtspCamera.start(video)
+  const client = await newClient()
+  const { id } = await client.made({ source: rtsp(camera.url) })
+  await isRunning(client, id)
+  camera.behaviour.hangs = true
+  await isOffline(client, id, 'silent')
+  const text = await (await fetch(server.service.metricsUrl!)).text()
+  for (const line of [
+    'cameras{state="offline"}',
+    'camera_connections_total',
+    'camera_failures_total{reason="silent"}',
+    'camera_received_bytes_total',
+    'camera_frames_total',
+    'camera_decoded_frames_total',
+    'watch_events_total{type="watch.offline"}',
+  ]) {
+    const value = text.split('\n').find((one) => one.startsWith(`lookout_${line} `))
+    expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
+  }
+  expect(text).not.toContain('127.0.0.1')
 })
 
 describe('a client is told', () => {
