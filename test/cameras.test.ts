@@ -12,7 +12,7 @@ import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { HttpCamera } from './support/http-camera.ts'
 import { readClip } from './support/read-clip.ts'
-import { RtspCamera } from './support/rtsp-camera.ts'
+import { describe as describeVideo, RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
@@ -159,6 +159,22 @@ describe('a camera', () => {
     expect((await told(client, id)).filter((one) => one.startsWith('watch.gap'))).toEqual([])
   })
 
+  test('may refresh its pictures in parts, without key frames, and has clips', async () => {
+    const frames = Array.from({ length: 41 }, () => plainImage(320, 180, [220, 30, 30]))
+    const options = { 'x264-params': 'intra-refresh=1:keyint=10' }
+    const whole = encodeCameraVideo({ codec: 'h264', frames, options })
+    const behaviour = { sdp: describeVideo(whole), setsInSdpOnly: true }
+    await using camera = await RtspCamera.start({ ...whole, units: whole.units.slice(1) }, behaviour)
+    const client = await newClient()
+    const record = { before_seconds: 1, after_seconds: 1 }
+    const { id } = await client.made({ source: rtsp(camera.url), record })
+    await isRunning(client, id)
+    answer(0.9)
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
+    const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
+    expect((await readClip(Buffer.from(await clip.arrayBuffer()))).pictures).toBeGreaterThan(0)
+  })
+
   test('of the configuration is known by its name alone, and is shared', async () => {
     const client = await newClient(['watch', 'inference'])
     const list = async () => (await client.cameras()).data
@@ -277,6 +293,33 @@ describe('a camera may', () => {
     camera.behaviour.hangs = false
     await isRunning(client, id)
     expect((await told(client, id)).slice(-2)).toEqual(['watch.offline silent', 'watch.online'])
+  })
+
+  test('stand still, and send what it had to say at once: only the end is looked at', async () => {
+    let sent = 0
+    await using camera = await RtspCamera.start(video, {
+      clockOffset: 0,
+      timestampOf: (unit) => {
+        sent = unit
+        return unit * 9_000
+      },
+    })
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url), decode: 'all' })
+    await isRunning(client, id)
+    const looks = client.stream(id, 40, '?looks=true')
+    const from = Date.now()
+    const first = sent
+    camera.behaviour.hangs = true
+    await expect.poll(() => sent, { interval: 10 }).toBeGreaterThan(first + 6)
+    const to = Date.now()
+    camera.behaviour.hangs = false
+    const times = (await looks).flatMap(
+      ({ frame }) => Date.parse((frame as { camera_time: string } | undefined)?.camera_time ?? '') || [],
+    )
+    expect(times.some((time) => time > to)).toBe(true)
+    // One may have been under way when it stood still.
+    expect(times.filter((time) => time > from && time < to).length).toBeLessThanOrEqual(2)
   })
 
   test('change its size', async () => {
