@@ -149,6 +149,7 @@ export class Service {
     const { pool: cameraPool, cameras } = await openCameras(config, {
       ...parts.cameras,
       secrets: state.secrets,
+      meter: metrics,
       warn: (message) => logger.warn(message),
     })
     starting.defer(() => cameraPool.close())
@@ -158,7 +159,7 @@ export class Service {
       state.createWatchRunner({
         ...{ look: looker.look, media, cameras, most: config.watches, meter: metrics, ...parts.watches, webhooks },
       })
-    if (watchRunner !== null) metrics?.watchStates(() => watchRunner.states)
+    if (watchRunner !== null) metrics?.states({ watches: () => watchRunner.states, cameras: () => cameraPool.states })
     const { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs } = parts
     const times = { keepAliveMs, bodyTimeoutMs, headersTimeoutMs, lingerSilenceMs }
     const app = code.createApi({ ...apiParts, ...times, watchRunner, cameras, onBatch: () => runner?.wake() })

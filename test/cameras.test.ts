@@ -12,7 +12,7 @@ import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { HttpCamera } from './support/http-camera.ts'
 import { readClip } from './support/read-clip.ts'
-import { RtspCamera } from './support/rtsp-camera.ts'
+import { describe as describeVideo, RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
@@ -42,6 +42,7 @@ beforeAll(async () => {
     environment: {
       DATABASE_URL: '',
       LOOKOUT_WATCHES: '32',
+      LOOKOUT_METRICS_PORT: '0',
       LOOKOUT_MODEL_CARD: card.path,
       LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
       LOOKOUT_SECRET: 'at least thirty-two characters of it',
@@ -167,6 +168,8 @@ describe('a camera', () => {
     answer(0.9)
     const { id } = await client.made({ source: { type, url: camera.url(type === 'jpeg' ? '/shot' : '/stream') } })
     await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    // Between its connections too, which it may want for each picture.
+    for (let i = 0; i < 50; i++) expect((await client.ask('GET', `/${id}/frame`)).status).toBe(200)
   })
 
   test('has no gaps between key frames that are far apart', async () => {
@@ -177,6 +180,22 @@ describe('a camera', () => {
     const looks = async () => ((await client.find(id)).counts as { looks: number }).looks
     await expect.poll(looks, { interval: 50 }).toBeGreaterThan(2)
     expect((await told(client, id)).filter((one) => one.startsWith('watch.gap'))).toEqual([])
+  })
+
+  test('may refresh its pictures in parts, without key frames, and has clips', async () => {
+    const frames = Array.from({ length: 41 }, () => plainImage(320, 180, [220, 30, 30]))
+    const options = { 'x264-params': 'intra-refresh=1:keyint=10' }
+    const whole = encodeCameraVideo({ codec: 'h264', frames, options })
+    const behaviour = { sdp: describeVideo(whole), setsInSdpOnly: true }
+    await using camera = await RtspCamera.start({ ...whole, units: whole.units.slice(1) }, behaviour)
+    const client = await newClient()
+    const record = { before_seconds: 1, after_seconds: 1 }
+    const { id } = await client.made({ source: rtsp(camera.url), record })
+    await isRunning(client, id)
+    answer(0.9)
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
+    const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
+    expect((await readClip(Buffer.from(await clip.arrayBuffer()))).pictures).toBeGreaterThan(0)
   })
 
   test('of the configuration is known by its name alone, and is shared', async () => {
@@ -195,6 +214,29 @@ describe('a camera', () => {
       expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])
     }
   })
+})
+
+test('cameras show in metrics, without their addresses', async () => {
+  await using camera = await RtspCamera.start(video)
+  const client = await newClient()
+  const { id } = await client.made({ source: rtsp(camera.url) })
+  await isRunning(client, id)
+  camera.behaviour.hangs = true
+  await isOffline(client, id, 'silent')
+  const text = await (await fetch(server.service.metricsUrl!)).text()
+  for (const line of [
+    'cameras{state="offline"}',
+    'camera_connections_total',
+    'camera_failures_total{reason="silent"}',
+    'camera_received_bytes_total',
+    'camera_frames_total',
+    'camera_decoded_frames_total',
+    'watch_events_total{type="watch.offline"}',
+  ]) {
+    const value = text.split('\n').find((one) => one.startsWith(`lookout_${line} `))
+    expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
+  }
+  expect(text).not.toContain('127.0.0.1')
 })
 
 describe('a client is told', () => {
@@ -274,6 +316,33 @@ describe('a camera may', () => {
     camera.behaviour.hangs = false
     await isRunning(client, id)
     expect((await told(client, id)).slice(-2)).toEqual(['watch.offline silent', 'watch.online'])
+  })
+
+  test('stand still, and send what it had to say at once: only the end is looked at', async () => {
+    let sent = 0
+    await using camera = await RtspCamera.start(video, {
+      clockOffset: 0,
+      timestampOf: (unit) => {
+        sent = unit
+        return unit * 9_000
+      },
+    })
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(camera.url), decode: 'all' })
+    await isRunning(client, id)
+    const looks = client.stream(id, 40, '?looks=true')
+    const from = Date.now()
+    const first = sent
+    camera.behaviour.hangs = true
+    await expect.poll(() => sent, { interval: 10 }).toBeGreaterThan(first + 6)
+    const to = Date.now()
+    camera.behaviour.hangs = false
+    const times = (await looks).flatMap(
+      ({ frame }) => Date.parse((frame as { camera_time: string } | undefined)?.camera_time ?? '') || [],
+    )
+    expect(times.some((time) => time > to)).toBe(true)
+    // One may have been under way when it stood still.
+    expect(times.filter((time) => time > from && time < to).length).toBeLessThanOrEqual(2)
   })
 
   test('change its size', async () => {

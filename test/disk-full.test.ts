@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Database } from '../src/storage/database.ts'
 import { BatchClient, CHAT, chatLines } from './support/batches.ts'
+import { encodeCameraVideo, plainImage } from './support/camera-video.ts'
 import { changedCard } from './support/changed-card.ts'
+import { RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { fill, mountSmallDisk, unmount } from './support/small-disk.ts'
 import { WatchClient, type WatchEvent } from './support/watch-client.ts'
@@ -142,6 +144,36 @@ describe.skipIf(mounted === null)(`a watch whose pictures are ${title}`, () => {
     const { file_id } = data.frame as { file_id: string }
     const kept = await server.get(`/v1/files/${file_id}/content`)
     expect(Buffer.from(await kept.arrayBuffer()).equals(png)).toBe(true)
+  })
+})
+
+describe.skipIf(mounted === null)(`a clip that is ${title}`, () => {
+  test('is unavailable, and its events are told', async () => {
+    const frames = [plainImage(64, 48, [220, 30, 30])]
+    await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames, interval: 1 }))
+    const server = await startWatching({
+      LOOKOUT_BLOBS: join(mounted!, 'clips'),
+      LOOKOUT_CAMERA_HOSTS: '127.0.0.1',
+    })
+    const client = new WatchClient(server, KEY)
+    const source = { type: 'rtsp', url: camera.url }
+    answer(server, false)
+    const { id } = await client.made({ source, record: { frame: false, before_seconds: 1, after_seconds: 0 } })
+    const clips = async () => {
+      const told = (await client.events(id)).filter(({ type }) => type === 'watch.event.clip')
+      return told.map(({ data }) => data.clip as { status: string; reason: string | null })
+    }
+    await expect.poll(async () => (await client.find(id)).status, { interval: 50 }).toBe('running')
+    const junk = join(mounted!, 'junk-of-clip')
+    onTestFinished(() => rm(junk, { force: true }))
+    await fill(junk)
+    answer(server, true)
+    await expect.poll(clips).toMatchObject([{ status: 'unavailable', reason: 'storage' }])
+    await rm(junk)
+    answer(server, false)
+    await expect.poll(async () => (await client.changes(id)).at(-1)!.type).toBe('watch.event.ended')
+    answer(server, true)
+    await expect.poll(async () => (await clips()).at(-1)).toMatchObject({ status: 'available', reason: null })
   })
 })
 

@@ -18,6 +18,7 @@ export interface MeasuredRequest {
 const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const WATCH_STATES = ['starting', 'running', 'offline', 'waiting']
+const CAMERA_STATES = ['delivering', 'offline']
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
 /** Metrics that are read from the statistics of the engines at each scrape. */
@@ -42,11 +43,14 @@ const READINGS: readonly (readonly [kind: 'gauge' | 'counter', name: string, of:
   ['counter', 'interruptions_total', 'preemptions', 'Completions preempted for lack of KV cells and computed again.'],
 ]
 
+/** Tells the state of each watch and each camera. */
+type StatesOf = Readonly<Record<'watches' | 'cameras', () => readonly string[]>>
+
 /** Everything that the service measures, in Prometheus' text format. */
 export class Metrics implements PoolMeter {
   readonly #registry = new Registry()
   #engines: () => readonly MeasuredEngine[] = () => []
-  #watchStates: () => readonly string[] = () => []
+  #states: StatesOf = { watches: () => [], cameras: () => [] }
 
   readonly #requests = this.#counter('http_requests_total', 'Completed requests; status 499: client disconnected.', [
     'endpoint',
@@ -103,6 +107,16 @@ export class Metrics implements PoolMeter {
     LATENCY_BUCKETS,
   )
   readonly #watchEvents = this.#counter('watch_events_total', 'Events of watches.', ['type'])
+  readonly #cameras = this.#gauge('cameras', 'Cameras that watches of this server have.', ['state'])
+  readonly #cameraConnections = this.#counter('camera_connections_total', 'Cameras that came to deliver.', [])
+  readonly #cameraFailures = this.#counter(
+    'camera_failures_total',
+    'Cameras that delivered no longer, and connections that failed.',
+    ['reason'],
+  )
+  readonly #cameraBytes = this.#counter('camera_received_bytes_total', 'Bytes that cameras have sent.', [])
+  readonly #cameraFrames = this.#counter('camera_frames_total', 'Frames that cameras have sent.', [])
+  readonly #cameraPictures = this.#counter('camera_decoded_frames_total', 'Frames of cameras that were decoded.', [])
   readonly #webhooks = this.#counter('webhook_deliveries_total', 'Attempts to send an event of a watch.', ['result'])
 
   readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
@@ -149,9 +163,9 @@ export class Metrics implements PoolMeter {
     this.#engines = engines
   }
 
-  /** Sets where each scrape finds how the watches go that this server runs. */
-  watchStates(states: () => readonly string[]): void {
-    this.#watchStates = states
+  /** Sets where each scrape finds how the watches go that this server runs, and their cameras. */
+  states(states: StatesOf): void {
+    this.#states = states
   }
 
   /** All metrics in Prometheus' text format. */
@@ -172,9 +186,8 @@ export class Metrics implements PoolMeter {
         if (stats[of] !== undefined) metric.inc(model, stats[of])
       }
     }
-    this.#watches.reset()
-    for (const state of WATCH_STATES) this.#watches.set({ state }, 0)
-    for (const state of this.#watchStates()) this.#watches.inc({ state })
+    countStates(this.#watches, WATCH_STATES, this.#states.watches())
+    countStates(this.#cameras, CAMERA_STATES, this.#states.cameras())
     const { user, system } = process.cpuUsage()
     this.#cpuSeconds.reset()
     this.#cpuSeconds.inc((user + system) / 1e6)
@@ -240,6 +253,20 @@ export class Metrics implements PoolMeter {
     this.#watchEvents.inc({ type })
   }
 
+  cameraConnected(): void {
+    this.#cameraConnections.inc()
+  }
+
+  cameraFailed(reason: string): void {
+    this.#cameraFailures.inc({ reason })
+  }
+
+  cameraReceived({ bytes, frames, pictures }: Readonly<Record<'bytes' | 'frames' | 'pictures', number>>): void {
+    this.#cameraBytes.inc(bytes)
+    this.#cameraFrames.inc(frames)
+    this.#cameraPictures.inc(pictures)
+  }
+
   webhookSent(result: string): void {
     this.#webhooks.inc({ result })
   }
@@ -260,4 +287,11 @@ export class Metrics implements PoolMeter {
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram<string> {
     return new Histogram({ name: `lookout_${name}`, help, labelNames, buckets, registers: [this.#registry] })
   }
+}
+
+/** States without members count too. */
+function countStates(gauge: Gauge<string>, known: readonly string[], states: readonly string[]): void {
+  gauge.reset()
+  for (const state of known) gauge.set({ state }, 0)
+  for (const state of states) gauge.inc({ state })
 }

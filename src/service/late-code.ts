@@ -53,7 +53,8 @@ interface MediaParts {
 /** Makes what speaks to cameras. No process starts before a watch has one. */
 export async function openCameras(
   config: Config,
-  options: Pick<CameraPoolOptions, 'resolve' | 'times' | 'warn'> & Pick<CamerasOptions, 'probeMs' | 'secrets'>,
+  options: Pick<CameraPoolOptions, 'resolve' | 'times' | 'warn' | 'meter'> &
+    Pick<CamerasOptions, 'probeMs' | 'secrets'>,
 ): Promise<{ readonly cameras: Cameras; readonly pool: CameraPool }> {
   const [{ CameraPool }, { Cameras }] = await Promise.all([
     import('../media/live/camera-pool.ts'),

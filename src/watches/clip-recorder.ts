@@ -101,16 +101,12 @@ export class ClipRecorder {
 
   async #write(clip: LiveClip): Promise<Pick<ToldClip, 'draft' | 'bytes'> | ClipError> {
     let draft: Draft | null = null
-    let bytes = 0
     let fault: ClipError = 'storage'
     try {
       const opened = await this.#options.desk.draft()
       draft = opened
-      const isWhole = await clip.read((piece) => {
-        bytes += piece.byteLength
-        return opened.write(piece)
-      })
-      if (isWhole) return { draft, bytes }
+      const bytes = await clip.read((piece) => opened.write(piece))
+      if (bytes !== null) return { draft, bytes }
       fault = 'stopped'
     } catch {
       // The store takes nothing.

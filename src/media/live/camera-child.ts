@@ -19,6 +19,7 @@ import type {
   ClipSpan,
   FrameAbout,
   Loss,
+  Received,
 } from './protocol.ts'
 
 /** Memory limit of one process, of which Node reserves much: sixteen cameras of 4K, or one of 8K. */
@@ -59,6 +60,7 @@ export interface CameraChildOptions {
   readonly isConfined: boolean
   readonly program: string
   readonly onExit: (child: CameraChild) => void
+  readonly onReceived: (received: Received) => void
 }
 
 /** The parent's side of one camera process. */
@@ -73,8 +75,10 @@ export class CameraChild implements FrameHolder {
   #isReady = false
   #isEnding = false
   #hasExited = false
+  readonly #onReceived: CameraChildOptions['onReceived']
 
-  constructor({ isConfined, program, onExit }: CameraChildOptions) {
+  constructor({ isConfined, program, onExit, onReceived }: CameraChildOptions) {
+    this.#onReceived = onReceived
     this.#ready.promise.catch(() => {})
     this.#child = spawnConfined({
       ...{ program, memoryBytes: MEMORY_BYTES, isConfined },
@@ -174,9 +178,14 @@ export class CameraChild implements FrameHolder {
     return bytes as Uint8Array
   }
 
-  /** The newest frame of a camera as a JPEG; null before the first one. */
-  async newest(camera: number): Promise<Uint8Array | null> {
-    return (await this.#ask((question) => ({ type: 'newest', question, camera }))) as Uint8Array | null
+  /** The newest frame of a camera as a JPEG, between two of its connections too; null before the first one. */
+  async newest(login: number): Promise<Uint8Array | null> {
+    return (await this.#ask((question) => ({ type: 'newest', question, login }))) as Uint8Array | null
+  }
+
+  /** There are no further connections to a camera. */
+  forget(login: number): void {
+    this.#send({ type: 'forget', login })
   }
 
   /** Records a clip of a camera. */
@@ -222,7 +231,8 @@ export class CameraChild implements FrameHolder {
 
   #take(event: CameraEvent): void {
     this.#renew()
-    if (event.type === 'ready') {
+    if (event.type === 'beat') this.#onReceived(countsOf(event.received))
+    else if (event.type === 'ready') {
       this.#isReady = true
       this.#ready.resolve()
     } else if (event.type === 'answer') {
@@ -256,6 +266,13 @@ export class CameraChild implements FrameHolder {
     if (listener === undefined) live[Symbol.dispose]()
     else listener.onFrame(follower, { frame: live, ageMs, cameraTime })
   }
+}
+
+/** What a process says that a camera may have taken over. */
+function countsOf(received: Received): Received {
+  const count = (value: unknown) => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0)
+  const { bytes, frames, pictures } = received
+  return { bytes: count(bytes), frames: count(frames), pictures: count(pictures) }
 }
 
 function ended(): Error {

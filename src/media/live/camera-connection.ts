@@ -5,7 +5,7 @@ import type { ArrivedFrame, CameraChild, Recording } from './camera-child.ts'
 import { DialError, type Dialling, dial } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
 import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
-import type { ClipSpan, Loss } from './protocol.ts'
+import type { ClipSpan, Loss, Received } from './protocol.ts'
 
 /** How long cameras may say nothing, and how soon they are tried again. */
 export interface CameraTimes {
@@ -29,6 +29,16 @@ export interface ConnectionOptions {
   /** A process with a place for the camera. */
   readonly process: () => CameraChild
   readonly onUnused: () => void
+  readonly meter: CameraMeter | null
+}
+
+/** Measures what all cameras do. */
+export interface CameraMeter {
+  /** A camera delivers again. */
+  cameraConnected(): void
+  /** A camera delivers no longer, or a connection to it has failed. */
+  cameraFailed(reason: CameraFault | 'process'): void
+  cameraReceived(received: Received): void
 }
 
 /** Somebody who takes frames of a camera. */
@@ -70,6 +80,8 @@ export class CameraConnection {
   readonly #closing = new AbortController()
   readonly #ended: Promise<void>
   #open: Open | null = null
+  /** The process that had the last connection. */
+  #child: CameraChild | null = null
   #numbers = 0
   #fault: CameraFault | null = null
   #isDelivering = false
@@ -87,10 +99,6 @@ export class CameraConnection {
   /** Why they do not; null while they do, and before that is known. */
   get fault(): CameraFault | null {
     return this.#fault
-  }
-
-  get child(): CameraChild | null {
-    return this.#open?.child ?? null
   }
 
   follow(follower: Follower): number {
@@ -120,7 +128,7 @@ export class CameraConnection {
 
   /** The newest frame as a JPEG; null where there is none. */
   async newest(): Promise<Uint8Array | null> {
-    return this.#open === null ? null : this.#open.child.newest(this.#open.camera)
+    return this.#isDelivering && this.#child !== null ? this.#child.newest(this.#options.login) : null
   }
 
   /** Records a clip; null where the camera is not connected. */
@@ -132,6 +140,7 @@ export class CameraConnection {
     this.#closing.abort()
     this.#tell(({ child, camera }) => child.close(camera))
     await this.#ended
+    this.#child?.forget(this.#options.login)
   }
 
   #tell(say: (open: Open) => void): void {
@@ -196,6 +205,7 @@ export class CameraConnection {
   async #speak(socket: Socket): Promise<Attempt> {
     const { login, source, times } = this.#options
     const child = this.#options.process()
+    this.#child = child
     const lost = Promise.withResolvers<Loss | null>()
     const stop = () => lost.resolve(null)
     this.#closing.signal.addEventListener('abort', stop, { once: true })
@@ -226,6 +236,9 @@ export class CameraConnection {
   }
 
   #note(isDelivering: boolean, fault: CameraFault | null): void {
+    const { meter } = this.#options
+    if (!isDelivering) meter?.cameraFailed(fault ?? 'process')
+    else if (!this.#isDelivering) meter?.cameraConnected()
     this.#isDelivering = isDelivering
     this.#fault = fault
     for (const follower of this.#followers.values()) follower.onState()

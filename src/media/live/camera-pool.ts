@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { HostResolver } from '../../lib/public-address.ts'
 import { chooseSandbox, type SandboxMode } from '../sandbox/choice.ts'
 import { CameraChild, PROGRAM, type Recording } from './camera-child.ts'
-import { CameraConnection, type CameraTimes, type Follower } from './camera-connection.ts'
+import { CameraConnection, type CameraMeter, type CameraTimes, type Follower } from './camera-connection.ts'
 import type { CameraHosts } from './camera-hosts.ts'
 import type { CameraFault, CameraSource } from './camera-source.ts'
 import type { ClipSpan } from './protocol.ts'
@@ -13,6 +13,7 @@ export interface CameraPoolOptions {
   readonly resolve?: HostResolver | undefined
   readonly times?: Partial<CameraTimes> | undefined
   readonly warn?: ((message: string) => void) | undefined
+  readonly meter?: CameraMeter | null | undefined
   /** What the processes run. Tests put a hostile one in its place. */
   readonly program?: string
 }
@@ -106,6 +107,11 @@ export class CameraPool {
     return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
   }
 
+  /** Whether each camera that somebody follows delivers. */
+  get states(): readonly ('delivering' | 'offline')[] {
+    return [...this.#cameras.values()].map(({ connection }) => (connection.isDelivering ? 'delivering' : 'offline'))
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     // Connections that wait for a process to start need not wait.
@@ -115,9 +121,9 @@ export class CameraPool {
   }
 
   #add(key: string, organisation: string, source: CameraSource, hosts: CameraHosts | null): Known {
-    const { resolve, times } = this.#options
+    const { resolve, times, meter = null } = this.#options
     const connection = new CameraConnection({
-      ...{ login: ++this.#logins, source, hosts, resolve, times: { ...TIMES, ...times } },
+      ...{ login: ++this.#logins, source, hosts, resolve, times: { ...TIMES, ...times }, meter },
       process: () => this.#childFor(known),
       onUnused: () => {
         this.#cameras.delete(key)
@@ -152,6 +158,7 @@ export class CameraPool {
       isConfined: this.#isConfined,
       program: this.#options.program ?? PROGRAM,
       onExit: () => this.#noteExit(child),
+      onReceived: (received) => this.#options.meter?.cameraReceived(received),
     })
     this.#children.add(child)
     return child

@@ -7,6 +7,9 @@ export interface ClipHolder {
   drop(): void
 }
 
+/** No process has more of a clip, unless a camera has taken it over. */
+const MOST_BYTES = 64 * 2 ** 20
+
 /** A clip of a camera, in MP4. Its bytes stay in the camera's process until they are read. */
 export class LiveClip implements Disposable {
   readonly about: ClipAbout
@@ -17,11 +20,15 @@ export class LiveClip implements Disposable {
     this.#holder = holder
   }
 
-  /** Reads the file, once. @returns whether all of it was there. */
-  async read(write: (bytes: Uint8Array) => Promise<void>): Promise<boolean> {
-    for (;;) {
+  /** Reads the file, once. @returns its length in bytes; null where not all of it was there. */
+  async read(write: (bytes: Uint8Array) => Promise<void>): Promise<number | null> {
+    const most = Math.min(this.about.bytes, MOST_BYTES)
+    for (let length = 0; ; ) {
       const bytes = await this.#holder.piece()
-      if (bytes === null || bytes.byteLength === 0) return bytes !== null
+      if (!(bytes instanceof Uint8Array)) return null
+      if (bytes.byteLength === 0) return length
+      length += bytes.byteLength
+      if (length > most) return null
       await write(bytes)
     }
   }

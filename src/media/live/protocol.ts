@@ -31,8 +31,10 @@ export type CameraMessage =
       readonly region: GridRegion | null
     }
   | { readonly type: 'jpeg'; readonly question: number; readonly frame: number }
-  /** The newest frame of a camera, as a JPEG. */
-  | { readonly type: 'newest'; readonly question: number; readonly camera: number }
+  /** The newest frame of a camera, as a JPEG, between two of its connections too. */
+  | { readonly type: 'newest'; readonly question: number; readonly login: number }
+  /** There are no further connections to a camera. */
+  | { readonly type: 'forget'; readonly login: number }
   /** A clip of a camera, which is answered when it has ended. */
   | {
       readonly type: 'record'
@@ -51,7 +53,7 @@ export type CameraMessage =
 export type CameraEvent =
   /** It has loaded its code and has confined itself. */
   | { readonly type: 'ready' }
-  | { readonly type: 'beat' }
+  | { readonly type: 'beat'; readonly received: Received }
   /** A camera has delivered its first frame. */
   | { readonly type: 'delivering'; readonly camera: number }
   /** A frame for a follower. It is kept until it is released. */
@@ -62,6 +64,15 @@ export type CameraEvent =
   | { readonly type: 'answer'; readonly question: number; readonly value: CameraAnswer }
 
 export type CameraAnswer = RgbImage | Uint8Array | ClipAbout | ClipFault | null
+
+/** What has come from cameras. */
+export interface Received {
+  bytes: number
+  /** Pictures as they were encoded. */
+  frames: number
+  /** Those of them that were decoded. */
+  pictures: number
+}
 
 /** Why a connection ended; `again`: the camera wants another one. */
 export type Loss = CameraFault | 'again'

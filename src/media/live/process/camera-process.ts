@@ -2,8 +2,8 @@ import type { Socket } from 'node:net'
 import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
 import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts'
 import { confine } from '../../sandbox/seccomp.ts'
-import type { CameraEvent, CameraMessage } from '../protocol.ts'
-import { Camera } from './camera.ts'
+import type { CameraEvent, CameraMessage, Received } from '../protocol.ts'
+import { Camera, type CameraMemory } from './camera.ts'
 import { ClipStore } from './clip-store.ts'
 import { Login } from './digest.ts'
 import { FrameStore } from './frame-store.ts'
@@ -13,16 +13,19 @@ import { FrameStore } from './frame-store.ts'
  * file and no connection of its own. It ends when its parent ends.
  */
 const BEAT_MS = 500
-/** Logins that wait for another connection to their camera. */
-const MOST_LOGINS = 64
+/** Cameras that wait for another connection. */
+const MOST_MEMORIES = 64
 
 const ffmpeg = loadFFmpeg()
 const frames = new FrameStore(ffmpeg)
 const clips = new ClipStore(ffmpeg)
 const send = (event: CameraEvent) => void process.send?.(event)
 const cameras = new Map<number, Camera>()
-/** What cameras have said that want another connection, by what the parent calls them. */
-const logins = new Map<number, Login>()
+const NOTHING: Readonly<Received> = { bytes: 0, frames: 0, pictures: 0 }
+/** Since the last beat. */
+const received: Received = { ...NOTHING }
+/** What is known of cameras that want another connection, by what the parent calls them. */
+const memories = new Map<number, CameraMemory>()
 
 function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket | undefined): void {
   const { camera: number, login: name, source, silenceMs } = message
@@ -31,14 +34,16 @@ function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket 
     send({ type: 'lost', camera: number, fault: 'unreachable' })
     return
   }
-  const login = logins.get(name) ?? new Login(source.username ?? undefined, source.password ?? undefined)
-  logins.delete(name)
+  const login = new Login(source.username ?? undefined, source.password ?? undefined)
+  const memory = memories.get(name) ?? { login, picture: null }
+  memories.delete(name)
   const camera = new Camera({
-    ...{ number, source, login, socket, silenceMs, ffmpeg, frames },
+    ...{ number, name, source, memory, socket, silenceMs, ffmpeg, frames, received },
     send: (event) => {
       if (event.type === 'lost') {
         cameras.delete(number)
-        if (event.fault === 'again') keepLogin(name, login)
+        if (event.fault === 'again') remember(name, memory)
+        else frames.release(memory.picture)
       }
       send(event)
     },
@@ -46,9 +51,19 @@ function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket 
   cameras.set(number, camera)
 }
 
-function keepLogin(name: number, login: Login): void {
-  logins.set(name, login)
-  if (logins.size > MOST_LOGINS) logins.delete(logins.keys().next().value!)
+function remember(name: number, memory: CameraMemory): void {
+  memories.set(name, memory)
+  if (memories.size > MOST_MEMORIES) forget(memories.keys().next().value!)
+}
+
+function forget(name: number): void {
+  frames.release(memories.get(name)?.picture ?? null)
+  memories.delete(name)
+}
+
+async function newest(name: number): Promise<Uint8Array | null> {
+  const camera = [...cameras.values()].find((one) => one.name === name)
+  return camera === undefined ? frames.jpeg(memories.get(name)?.picture ?? null) : camera.newest()
 }
 
 async function answer(question: number, value: Promise<Extract<CameraEvent, { type: 'answer' }>['value']>) {
@@ -65,6 +80,10 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
       return void answer(message.question, frames.view(message.frame, message.target, message.region))
     case 'jpeg':
       return void answer(message.question, frames.jpeg(message.frame))
+    case 'newest':
+      return void answer(message.question, newest(message.login))
+    case 'forget':
+      return forget(message.login)
     case 'piece':
       return void answer(message.question, clips.piece(message.clip))
     case 'finish':
@@ -73,7 +92,6 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
       return clips.drop(message.clip)
   }
   const camera = cameras.get(message.camera)
-  if (message.type === 'newest') return void answer(message.question, camera?.newest() ?? Promise.resolve(null))
   if (message.type === 'record') {
     const recorded = camera && clips.record(message.clip, camera.clipSource, message.span)
     return void answer(message.question, recorded ?? Promise.resolve('stopped'))
@@ -91,5 +109,8 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
 endWithParent()
 
 if (isToBeConfined()) confine({ takesSockets: true })
-setInterval(() => send({ type: 'beat' }), BEAT_MS)
+setInterval(() => {
+  send({ type: 'beat', received: { ...received } })
+  Object.assign(received, NOTHING)
+}, BEAT_MS)
 send({ type: 'ready' })

@@ -5,6 +5,11 @@ export interface AccessUnit {
   readonly data: Uint8Array
   readonly isKey: boolean
   /**
+   * Decoding may begin here too, and shows nothing until the camera has refreshed all parts of the picture: some send one key
+   * frame at most. Such a unit also begins with its parameter sets.
+   */
+  readonly isEntry?: boolean
+  /**
    * Milliseconds of the stream's own clock, from its first unit; null where the stream has none. Pictures that refer to later
    * ones make it go back a little. A camera's clock may stand still; where it jumps, this one goes on.
    */
@@ -59,6 +64,11 @@ export class CameraError extends Error {
     super(message)
     this.reason = reason
   }
+}
+
+/** Whether decoding may begin with a unit. */
+export function isStart({ isKey, isEntry }: Pick<AccessUnit, 'isKey' | 'isEntry'>): boolean {
+  return isKey || isEntry === true
 }
 
 /** Of one access unit, in bytes. */

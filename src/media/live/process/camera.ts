@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
 import type { CameraSource } from '../camera-source.ts'
-import type { CameraEvent, Loss } from '../protocol.ts'
+import type { CameraEvent, Loss, Received } from '../protocol.ts'
 import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
 import type { ClipSource } from './clip-store.ts'
 import type { Login } from './digest.ts'
@@ -12,15 +12,26 @@ import { UnitDecoder } from './unit-decoder.ts'
 import { UnitQueue } from './unit-queue.ts'
 import { UnitRing } from './unit-ring.ts'
 
-export interface CameraOptions {
-  readonly number: number
-  readonly source: CameraSource
+/** What is known of a camera from one of its connections to the next. */
+export interface CameraMemory {
   /** Knows what the camera said when it was asked before. */
   readonly login: Login
+  /** The newest picture, in the store of frames; null where there is none. */
+  picture: number | null
+}
+
+export interface CameraOptions {
+  readonly number: number
+  /** Of all of its connections. */
+  readonly name: number
+  readonly source: CameraSource
+  readonly memory: CameraMemory
   readonly socket: Socket
   readonly silenceMs: number
   readonly ffmpeg: FFmpeg
   readonly frames: FrameStore
+  /** Counts what comes. */
+  readonly received: Received
   readonly send: (event: CameraEvent) => void
 }
 
@@ -67,13 +78,16 @@ export class Camera {
   constructor(options: CameraOptions) {
     this.#options = options
     this.#decoder = new UnitDecoder(options.ffmpeg)
-    const { source, login, socket } = options
+    const { source, memory, socket } = options
     const { type, url } = source
-    socket.on('data', (bytes) => this.#guarded(() => this.#session.feed(bytes)))
+    socket.on('data', (bytes) => {
+      options.received.bytes += bytes.length
+      this.#guarded(() => this.#session.feed(bytes))
+    })
     socket.once('end', () => this.#guarded(() => this.#session.end()))
     socket.once('error', () => this.#end('unreachable'))
     socket.once('close', () => this.#end('unreachable'))
-    this.#session = openSession({ type, url: new URL(url) }, login, {
+    this.#session = openSession({ type, url: new URL(url) }, memory.login, {
       send: (bytes) => this.#write(bytes),
       onUnit: (unit) => this.#take(unit),
       onPlaying: () => {
@@ -90,11 +104,16 @@ export class Camera {
     this.#serve()
   }
 
-  /** The newest picture as a JPEG; null before the first one. */
+  get name(): number {
+    return this.#options.name
+  }
+
+  /** The newest picture as a JPEG, which may be of the last connection; null before the first one. */
   async newest(): Promise<Uint8Array | null> {
     this.#decode()
     const { newest } = this.#decoder
-    return newest === null ? null : this.#options.frames.jpegOf(newest.frame)
+    const { frames, memory } = this.#options
+    return newest === null ? frames.jpeg(memory.picture) : frames.jpegOf(newest.frame)
   }
 
   get clipSource(): ClipSource {
@@ -112,6 +131,7 @@ export class Camera {
       // It had nothing to say.
     }
     this.#stop()
+    this.#options.frames.release(this.#options.memory.picture)
     this.#options.socket.end()
     this.#options.socket.setTimeout(TICK_MS, () => this.#options.socket.destroy())
   }
@@ -159,6 +179,7 @@ export class Camera {
     const now = performance.now()
     if (this.#units++ > 0) this.#distance = Math.max(now - this.#lastUnit, this.#distance * DECAY)
     this.#lastUnit = now
+    this.#options.received.frames++
     this.#queue.add(unit, now)
     this.#ring.add(unit, now)
     this.#isIntra = unit.codec === 'jpeg'
@@ -200,6 +221,7 @@ export class Camera {
       if (afterSkip) this.#decoder.restart()
       this.#decoder.decode(unit, time, this.#queue.isKeysOnly)
     }
+    this.#options.received.pictures += this.#decoder.pictures - before
     if (this.#decoder.pictures === before) {
       this.#blindSince ??= performance.now()
       return
@@ -235,10 +257,22 @@ export class Camera {
   #end(fault: Loss): void {
     if (this.#hasEnded) return
     // The picture came with the end of its connection.
-    if (fault === 'again') this.#arrived()
+    if (fault === 'again') {
+      this.#arrived()
+      this.#remember()
+    }
     this.#stop()
     this.#options.socket.destroy()
     this.#options.send({ type: 'lost', camera: this.#options.number, fault })
+  }
+
+  /** Keeps the newest picture for the time until the next connection has one. */
+  #remember(): void {
+    const { newest } = this.#decoder
+    if (newest === null) return
+    const { frames, memory } = this.#options
+    frames.release(memory.picture)
+    memory.picture = frames.keep(newest.frame)
   }
 
   #stop(): void {

@@ -1,5 +1,6 @@
 import { CODEC_H264, CODEC_H265, type FFmpeg, MEDIA_VIDEO, SEARCH_CHILDREN, setOptions } from '../../decoding/ffmpeg.ts'
 import type { Size } from '../../pixels.ts'
+import { isStart } from './camera-session.ts'
 import { clipTimes, durationAt, TICKS } from './clip-times.ts'
 import { kindOfH264 } from './h264.ts'
 import { kindOfH265 } from './h265.ts'
@@ -55,7 +56,7 @@ export async function* muxClip(
       packet.dts = BigInt(times[i]!.decoded)
       packet.pts = BigInt(times[i]!.shown)
       packet.duration = BigInt(durationAt(times, i))
-      packet.isKeyframe = unit.isKey
+      packet.isKeyframe = isStart(unit)
       // What cannot be written is left out, as by the decoder.
       await output.writeFrame(packet)
       packet.unref()

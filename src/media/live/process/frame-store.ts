@@ -34,7 +34,9 @@ export class FrameStore {
     return this.#numbers
   }
 
-  release(number: number): void {
+  /** @param number null for none. */
+  release(number: number | null): void {
+    if (number === null) return
     this.#frames.get(number)?.free()
     this.#frames.delete(number)
   }
@@ -67,8 +69,9 @@ export class FrameStore {
     return { width: info.width, height: info.height, data }
   }
 
-  async jpeg(number: number): Promise<Uint8Array | null> {
-    const frame = this.#frames.get(number)
+  /** Null for a frame that was released, or none. */
+  async jpeg(number: number | null): Promise<Uint8Array | null> {
+    const frame = number === null ? undefined : this.#frames.get(number)
     return frame === undefined ? null : this.jpegOf(frame)
   }
 

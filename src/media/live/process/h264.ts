@@ -17,6 +17,24 @@ const SPS = 7
 const PPS = 8
 const DELIMITER = 9
 
+const RECOVERY_POINT = 6
+
+/** Whether a unit of messages has one that decoding may begin (annex D). */
+function hasRecoveryPoint(nal: Uint8Array): boolean {
+  const read = (at: number): [value: number, end: number] => {
+    let end = at
+    while (nal[end] === 255) end++
+    return [(end - at) * 255 + (nal[end] ?? 0), end + 1]
+  }
+  for (let at = 1; at + 2 < nal.length; ) {
+    const [type, sizeAt] = read(at)
+    if (type === RECOVERY_POINT) return true
+    const [size, end] = read(sizeAt)
+    at = end + size
+  }
+  return false
+}
+
 /** By table 7-1 and section 7.4.1.2.3 of the standard. */
 export function kindOfH264(nal: Uint8Array): NalKind | null {
   if (nal.length < 2) return null
@@ -26,6 +44,7 @@ export function kindOfH264(nal: Uint8Array): NalKind | null {
   return {
     isSlice: type >= 1 && type <= IDR,
     isKey: type === IDR,
+    isEntry: type === SEI && hasRecoveryPoint(nal),
     opensUnit: isFirst || (type >= SEI && type <= DELIMITER) || (type >= 14 && type <= 18),
     set: type === SPS ? `sps ${exponentialAt(nal, 4)}` : type === PPS ? `pps ${exponentialAt(nal, 1)}` : null,
   }

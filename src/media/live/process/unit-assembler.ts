@@ -10,6 +10,8 @@ export interface NalKind {
   /** It holds a part of the picture. */
   readonly isSlice: boolean
   readonly isKey: boolean
+  /** It says that decoding may begin with its unit. */
+  readonly isEntry?: boolean
   /** It can only be the first of its kind in an access unit. */
   readonly opensUnit: boolean
   /** For a parameter set: which one it replaces. */
@@ -43,6 +45,7 @@ export class UnitAssembler {
   /** The sets in the unit. */
   readonly #own = new Set<string>()
   #isKey = false
+  #isEntry = false
   #isSkipping = false
   #hasLost = false
   /** The camera calls each slice the last. */
@@ -152,19 +155,22 @@ export class UnitAssembler {
     this.#hasSlice ||= kind.isSlice
     if (kind.set !== null) this.#own.add(kind.set)
     this.#isKey ||= kind.isKey
+    this.#isEntry ||= kind.isEntry === true
   }
 
   /** Hands out the unit, if it has a picture; parameter sets wait for theirs. */
   #finish(): void {
     if (!this.#hasSlice) return
     const unit = this.#bytes.subarray(0, this.#length)
-    const missing = this.#isKey ? [...this.#sets].filter(([key]) => !this.#own.has(key)) : []
+    const [isKey, isEntry] = [this.#isKey, this.#isEntry]
+    const missing = isKey || isEntry ? [...this.#sets].filter(([key]) => !this.#own.has(key)) : []
     const sets = missing.flatMap(([, set]) => [START_CODE, set])
     const { mediaTime, cameraTime } = this.#time
-    const [isKey, afterLoss] = [this.#isKey, this.#hasLost]
+    const afterLoss = this.#hasLost
     this.#clear()
     this.#hasLost = false
-    this.#onUnit({ codec: this.#codec, data: Buffer.concat([...sets, unit]), isKey, mediaTime, cameraTime, afterLoss })
+    const data = Buffer.concat([...sets, unit])
+    this.#onUnit({ codec: this.#codec, data, isKey, isEntry, mediaTime, cameraTime, afterLoss })
   }
 
   #clear(): void {
@@ -173,6 +179,7 @@ export class UnitAssembler {
     this.#hasSlice = false
     this.#own.clear()
     this.#isKey = false
+    this.#isEntry = false
   }
 
   #keep(nal: Buffer, key = this.#kindOf(nal)?.set ?? null): void {

@@ -1,4 +1,4 @@
-import type { AccessUnit } from './camera-session.ts'
+import { type AccessUnit, isStart } from './camera-session.ts'
 import { Lateness } from './lateness.ts'
 import type { UnitTime } from './unit-decoder.ts'
 
@@ -53,7 +53,7 @@ export class UnitQueue {
     this.isLate = this.#lateness.of(unit.mediaTime, now) > LATE_MS
     if (unit.isKey) this.#noteKey(unit.mediaTime ?? now)
     if (unit.afterLoss) this.#needsKey = true
-    const isWanted = unit.isKey || !(this.#needsKey || this.#isKeysOnly)
+    const isWanted = unit.isKey || (!this.#isKeysOnly && (isStart(unit) || !this.#needsKey))
     if (!isWanted || (unit.isKey && !this.isEmpty)) this.#hasSkipped = true
     if (!isWanted) return
     if (unit.isKey) this.take()

@@ -1,4 +1,4 @@
-import type { AccessUnit } from './camera-session.ts'
+import { type AccessUnit, isStart } from './camera-session.ts'
 
 /** Of the units of one camera. */
 const MOST_BYTES = 32 * 2 ** 20
@@ -47,10 +47,10 @@ export class UnitRing {
     if (unit.codec === 'jpeg' || this.#isIdle) return
     // A clip has one codec.
     if (this.#units[0] !== undefined && this.#units[0].unit.codec !== unit.codec) this.close()
-    if (this.#units.length === 0 && !unit.isKey) return
+    if (this.#units.length === 0 && !isStart(unit)) return
     this.#units.push({ unit, at })
     this.#bytes += sizeOf(unit)
-    if (unit.isKey) this.#forget(at)
+    if (isStart(unit)) this.#forget(at)
     while (this.#bytes > MOST_BYTES) this.#shrink()
   }
 
@@ -65,7 +65,7 @@ export class UnitRing {
   end(recording: Recording): void {
     if (!this.#recordings.delete(recording)) return
     const { from, moment } = recording
-    const first = this.#units.findLastIndex(({ unit, at }, i) => unit.isKey && (at <= from || i === 0))
+    const first = this.#units.findLastIndex(({ unit, at }, i) => isStart(unit) && (at <= from || i === 0))
     const units = this.#units.slice(Math.max(0, first))
     if (this.#isIdle) this.#clear()
     recording.onEnd(units.length > 0 && units[0]!.at <= moment ? units : [])
@@ -91,7 +91,7 @@ export class UnitRing {
 
   /** Where the second group of pictures begins; -1 where there is none. */
   get #nextKey(): number {
-    return this.#units.findIndex(({ unit }, i) => i > 0 && unit.isKey)
+    return this.#units.findIndex(({ unit }, i) => i > 0 && isStart(unit))
   }
 
   /** Forgets the first group of pictures. */
