@@ -41,6 +41,7 @@ export const RUN_PAGES = [
   'docs/guides/labelling.md',
   'docs/guides/documents.md',
   'docs/guides/search.md',
+  'docs/guides/frigate-home-assistant.md',
 ] as const
 
 /** A minute of a camera. Only its pace and the form of its lines are looked at, so one suite runs it. */
@@ -62,6 +63,12 @@ export async function blocksOf(page: string): Promise<Block[]> {
 /** Whether a page says what any of its blocks prints. */
 export const hasOutput = (blocks: readonly Block[]) => blocks.some(({ output }) => output !== null)
 
+/** The files in YAML that a page shows, by their names: questions, and the server's configuration. */
+async function yamlOf(page: string): Promise<ReadonlyMap<string, string>> {
+  const fences = (await readFile(page, 'utf8')).matchAll(/^```yaml \[([\w.-]+)\]\n(.*?)^```$/gms)
+  return new Map([...fences].map(([, name, code]) => [name!, code!]))
+}
+
 const SEARCH = 'docs/guides/search.md'
 /** The model that its reader pulls. */
 const PULLED = 'Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0'
@@ -69,6 +76,7 @@ const PULLED = 'Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0'
 /** What a page expects of its server beyond the defaults. */
 async function environmentOf(page: string, directory: string): Promise<Record<string, string>> {
   if (page === 'docs/clients.md') return { LOOKOUT_COMPATIBILITY: 'openai' }
+  if (page === 'docs/guides/frigate-home-assistant.md') return { FRIGATE_PASSWORD: 'a-password' }
   if (page !== SEARCH) return {}
   // A small one with random weights stands for it.
   const folder = join(directory, 'pulled')
@@ -148,6 +156,7 @@ export class ReaderFolder {
     for (const name of ['docs', 'models', 'node_modules', 'package.json', 'src']) {
       await symlink(resolve(name), join(directory, name))
     }
+    for (const [name, code] of await yamlOf(page)) await writeFile(join(directory, name), code)
     await mkdir(join(directory, 'bin'))
     // npx itself takes a second, and asks the registry where it is not sure.
     const npx = `#!/bin/sh
