@@ -146,7 +146,7 @@ export const WATCH_PATHS: Paths = {
       summary: 'The clip of an event, in MP4',
       limited: false,
       parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start or the clip.'), RANGE],
-      replies: storedContent('The clip.', { 'video/mp4': BYTES }),
+      replies: storedContent('The clip.', PICTURE),
       errors: [401, 403, 404, 416, 503],
     }),
   },
