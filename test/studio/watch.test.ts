@@ -408,7 +408,8 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
 
   test('thresholds are dragged on the graph, and moved by keys', async () => {
     key = (await newKey(database)).key
-    const id = await made('Gate')
+    const id = await made('Gate', { region: { top: 0.5, left: 0, bottom: 1, right: 0.5 } })
+    await look(id, false)
     studio = await openStudio(server.url, { key, colorScheme: 'dark', width: 390, height: 844 })
     page = studio.page
     await mode('Watch')
@@ -422,6 +423,8 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
       return [above, below]
     }
     await above.waitFor()
+    // What was seen before the page was opened is dimmed too.
+    await page.locator('.watch-region').waitFor()
     expect(await violationsOf(page)).toEqual([])
     await above.scrollIntoViewIfNeeded()
     const chart = (await page.locator('.watch-chart').boundingBox())!
