@@ -330,11 +330,18 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await press('New watch')
     await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
     await source.selectOption('Camera dock-1')
+    await page.getByLabel(/^Keep a video/).check()
     await press('Create the watch')
     await page.getByRole('img', { name: 'The newest frame' }).waitFor()
     await page.getByText('Online').first().waitFor()
     await page.getByRole('img', { name: /looks: now/ }).waitFor()
     expect(await page.getByRole('button', { name: /Use the camera|Choose a video|Sample/ }).count()).toBe(0)
+    await events().getByRole('button', { name: 'Video' }).click()
+    const clip = page.getByRole('dialog').locator('video')
+    const played = () => clip.evaluate((one) => (one as unknown as { currentTime: number }).currentTime)
+    await expect.poll(played).toBeGreaterThan(1)
+    expect(await violationsOf(page)).toEqual([])
+    await page.keyboard.press('Escape')
     expect(await violationsOf(page)).toEqual([])
     expect(scriptErrors(studio)).toEqual([])
 
@@ -401,7 +408,8 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
 
   test('thresholds are dragged on the graph, and moved by keys', async () => {
     key = (await newKey(database)).key
-    const id = await made('Gate')
+    const id = await made('Gate', { region: { top: 0.5, left: 0, bottom: 1, right: 0.5 } })
+    await look(id, false)
     studio = await openStudio(server.url, { key, colorScheme: 'dark', width: 390, height: 844 })
     page = studio.page
     await mode('Watch')
@@ -415,6 +423,8 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
       return [above, below]
     }
     await above.waitFor()
+    // What was seen before the page was opened is dimmed too.
+    await page.locator('.watch-region').waitFor()
     expect(await violationsOf(page)).toEqual([])
     await above.scrollIntoViewIfNeeded()
     const chart = (await page.locator('.watch-chart').boundingBox())!

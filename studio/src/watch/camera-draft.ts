@@ -10,9 +10,11 @@ export interface SourceDraft {
   readonly url: string
   readonly username: string
   readonly password: string
+  /** Whether a video of each event is kept. Pushed frames make none. */
+  readonly records: boolean
 }
 
-export const PUSHED: SourceDraft = { type: 'push', camera: '', url: '', username: '', password: '' }
+export const PUSHED: SourceDraft = { type: 'push', camera: '', url: '', username: '', password: '', records: false }
 export const source = signal<SourceDraft>(PUSHED)
 /** Names of the cameras that the server's configuration has. */
 export const configuredCameras = signal<readonly string[]>([])
@@ -25,6 +27,14 @@ export async function listCameras(): Promise<void> {
 
 export function changeSource(changes: Partial<SourceDraft>): void {
   source.value = { ...source.value, ...changes }
+}
+
+const CLIP_SECONDS = 5
+
+/** Returns the `record` of the request that makes the watch; undefined for the server's default. */
+export function recordBody({ type, records }: SourceDraft): object | undefined {
+  if (type === 'push' || !records) return undefined
+  return { before_seconds: CLIP_SECONDS, after_seconds: CLIP_SECONDS }
 }
 
 /** Returns the `source` of the request that makes the watch. */

@@ -3,7 +3,7 @@ import { type Question, QuestionStore } from '../questions/question-store.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
-import { PUSHED, source, sourceBody } from './camera-draft.ts'
+import { PUSHED, recordBody, source, sourceBody } from './camera-draft.ts'
 import { createWatch } from './watches.ts'
 
 /** When events start and end; null for the server's default. */
@@ -94,7 +94,7 @@ export function createExample(): Promise<boolean> {
   const text = 'Is there a red circle?'
   const rule = { above: 0.7, below: 0.4, for_seconds: 0.5, clear_seconds: 1 }
   const asking = [{ id: '', text, find: 'red circle', rule }]
-  const body = { ...bodyOf(asking), name: 'Red circle', source: { type: 'push' }, fps: 2 }
+  const body = { ...bodyOf(asking), name: 'Red circle', source: { type: 'push' }, record: undefined, fps: 2 }
   return register(body, [])
 }
 
@@ -139,6 +139,7 @@ function bodyOf(asking: readonly DraftQuestion[]): object {
     model: model.value?.id ?? '',
     name: name.value.trim() || null,
     source: sourceBody(source.value),
+    record: recordBody(source.value),
     fps: fps.value ?? undefined,
     questions: asking.map(({ text, find, rule }) => ({
       // Events have the question in words.

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Edges } from '../../../src/watches/watch-region.ts'
 import type { Point } from '../marks/mark.ts'
 import { type Handle, reshape } from '../stage/reshape.ts'
@@ -22,7 +22,8 @@ const ARROWS: Readonly<Record<string, Point>> = {
 export function RegionFrame({ watch, children }: { readonly watch: Watch; readonly children: ComponentChildren }) {
   const frame = useRef<HTMLDivElement>(null)
   const ratio = useSignal<number | null>(null)
-  useEffect(() => {
+  // A picture that is there already loads before the page is painted.
+  useLayoutEffect(() => {
     const stop = new AbortController()
     const measure = ({ target }: Event) => {
       const [width, height] =

@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import type { CameraType } from '../../../src/media/live/camera-source.ts'
 import { may } from '../server-status/status.ts'
-import { LineField, SelectField } from '../widgets/field.tsx'
+import { CheckField, LineField, SelectField } from '../widgets/field.tsx'
 import { changeSource, configuredCameras, listCameras, type SourceDraft, source } from './camera-draft.ts'
 import { faultAt } from './draft.ts'
 
@@ -43,6 +43,13 @@ export function SourceFields() {
         }}
       />
       {type !== 'push' && type !== 'camera' && <AddressFields type={type} />}
+      {type !== 'push' && (
+        <CheckField
+          label="Keep a video of each event, from 5 seconds before it starts"
+          checked={source.value.records}
+          onChange={(records) => changeSource({ records })}
+        />
+      )}
     </div>
   )
 }

@@ -50,10 +50,11 @@ keepInSessions({
 })
 
 function readSource(value: unknown): SourceDraft {
-  const { type, camera, url, username } = recordOf(value)
+  const { type, camera, url, username, records = false } = recordOf(value)
   const known = (['push', 'camera', ...CAMERA_TYPES] as const).find((one) => one === type)
   if (known === undefined) throw new Error('expected a source')
-  return { type: known, camera: textOf(camera), url: textOf(url), username: textOf(username), password: '' }
+  const texts = { camera: textOf(camera), url: textOf(url), username: textOf(username), password: '' }
+  return { type: known, ...texts, records: records === true }
 }
 
 function readQuestion(value: unknown): { readonly text: string; readonly find: string; readonly rule: Rule } {
