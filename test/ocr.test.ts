@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { FAMILIES, type FamilyName } from '../src/families/families.ts'
@@ -8,6 +10,7 @@ import type { Work } from '../src/inference/contract/work.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { CARD } from './support/local-engine.ts'
 import { makePdf } from './support/pdf.ts'
+import { pythonWith, skipped } from './support/python.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** `POST /v1/ocr`, in Mistral's shape, for models of several families and for one of none. */
@@ -322,5 +325,39 @@ describe('families', () => {
     expect(pages[1]!.markdown).toBe('![img-2.png](img-2.png)')
     const [page] = await read({ pages: [0], include_blocks: false }, 'lighton-ocr-bbox')
     expect(page).not.toHaveProperty('blocks')
+  })
+})
+
+/** Prints the reply and an error, as the client gives them. */
+const CLIENTS = {
+  mistralai: `
+from mistralai.client import Mistral
+client = Mistral(api_key=key, server_url=url)
+read = lambda document: client.ocr.process(model=model, document=document, pages="0", include_image_base64=True)`,
+  litellm: `
+import litellm
+read = lambda document: litellm.ocr(model="mistral/" + model, document=document, api_base=url + "/v1", api_key=key, pages=[0])`,
+}
+
+describe.each(Object.entries(CLIENTS))('the client %s', (module, client) => {
+  const python = pythonWith(module)
+  if (python === null) console.warn(skipped('the test of OCR', module))
+
+  test.skipIf(python === null)('reads a page, and shows an error', { timeout: 120_000 }, async () => {
+    engine.script = { texts: ['<p data-bbox="100 200 300 400">Hi</p>'] }
+    const script = `import json, sys
+url, key, model, document = sys.argv[1:]${client}
+page = read({"type": "document_url", "document_url": document}).pages[0]
+print("SEEN", json.dumps(page.model_dump(), default=str))
+try: read({"type": "document_url", "document_url": "data:application/pdf;base64,aGk="})
+except Exception as error: print("SEEN", json.dumps(str(error)))`
+    const asked = [server.url, KEY, 'qwen3-vl', three]
+    const { stdout } = await promisify(execFile)(python!, ['-c', script, ...asked], {
+      env: { ...process.env, LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+    })
+    // Clients print advice of their own.
+    const [page, error] = [...stdout.matchAll(/^SEEN (.*)$/gm)].map(([, seen]) => JSON.parse(seen!))
+    expect(page).toMatchObject({ index: 0, markdown: 'Hi', blocks: [{ type: 'text', content: 'Hi', top_left_x: 165 }] })
+    expect(error).toContain('document.document_url')
   })
 })
