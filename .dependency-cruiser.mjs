@@ -123,6 +123,7 @@ const ROOMS = {
       'conversation/request',
       'inference/catalog',
       'inference/contract',
+      'families',
       'media',
       'models',
       'grounding',
