@@ -131,6 +131,7 @@ const ROOMS = {
       'conversation/request',
       'inference/catalog',
       'inference/contract',
+      'families',
       'media',
       'models',
       'families',

@@ -9,7 +9,7 @@ export interface ApiPage {
 /** The pages of the API reference, in the order of the sidebar. */
 export const API_PAGES: readonly ApiPage[] = [
   { name: '', title: 'Overview', paths: [] },
-  { name: 'chat', title: 'Chat completions', paths: ['/v1/chat/completions', '/v1/completions'] },
+  { name: 'chat', title: 'Chat completions', paths: ['/v1/chat/completions', '/v1/completions', '/v1/audio'] },
   { name: 'responses', title: 'Responses', paths: ['/v1/responses'] },
   { name: 'multilook', title: 'Multilook', paths: ['/v1/chat/completions/multilook'] },
   { name: 'detect', title: 'Detect', paths: ['/v1/detect'] },

@@ -10,6 +10,7 @@ import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
 import type { OpenApi, Operation, Schema } from './support/openapi.ts'
 import { RtspCamera } from './support/rtsp-camera.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makeAudio } from './support/video.ts'
 
 /** What the server answers is what `openapi.json` says: status, headers, type and body, of every operation. */
 const MODEL = 'service-mk1.5'
@@ -108,6 +109,15 @@ async function upload(purpose: string, bytes: Buffer, name: string): Promise<Res
     headers: { authorization: `Bearer ${KEY}`, 'content-type': type },
     body,
   })
+}
+
+async function transcribed(fields: Readonly<Record<string, string>>): Promise<Response> {
+  const form = new FormData()
+  for (const [name, value] of Object.entries({ model: MODEL, ...fields })) form.set(name, value)
+  const sound = await makeAudio({ format: 'wav', samples: new Float32Array(16_000), rate: 16_000 })
+  form.set('file', new File([new Uint8Array(sound)], 'speech.wav'))
+  const headers = { authorization: `Bearer ${KEY}` }
+  return fetch(`${server.url}/v1/audio/transcriptions`, { method: 'POST', headers, body: form })
 }
 
 async function encoded(form: FormData): Promise<{ readonly body: Uint8Array<ArrayBuffer>; readonly type: string }> {
@@ -248,6 +258,12 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, body: { model: MODEL, prompt: 'Once', logprobs: 1 } },
     { status: 200, body: { model: MODEL, prompt: ['Once', 'Twice'], n: 2, stream: true } },
     { status: 400, body: {} },
+  ],
+  createTranscription: [
+    { status: 200, send: () => transcribed({}) },
+    { status: 200, send: () => transcribed({ response_format: 'text' }) },
+    { status: 200, send: () => transcribed({ stream: 'true' }) },
+    { status: 400, send: () => transcribed({ response_format: 'srt' }) },
   ],
   createDecision: [
     { status: 200, body: { model: MODEL, input: 'A story.', questions } },

@@ -47,6 +47,7 @@ import { addChatCompletions } from './surfaces/openai/chat-completions.ts'
 import { addCompletions } from './surfaces/openai/completions.ts'
 import { addDecisions } from './surfaces/openai/decisions.ts'
 import { addEmbeddings } from './surfaces/openai/embeddings.ts'
+import { addTranscriptions } from './surfaces/openai/transcriptions.ts'
 import { addResponses, type ResponsesApiOptions } from './surfaces/responses/responses.ts'
 import { addSystemOne } from './surfaces/typesafe/system-one.ts'
 
@@ -135,6 +136,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addMultilook(app, serving)
   addDetect(app, serving)
   addCompletions(app, serving)
+  addTranscriptions(app, serving)
   addDecisions(app, serving)
   addEmbeddings(app, serving)
   addOcr(app, serving)

@@ -3,6 +3,7 @@ import type { PageNotationName } from '../grounding/pages/notations.ts'
 import type { DecisionForms } from './decision-forms.ts'
 import type { TileRule } from './tiles.ts'
 import type { ToolSyntaxName } from './tool-syntax.ts'
+import type { TranscriptionForm } from './transcription.ts'
 import type { VideoLayout } from './video-layout.ts'
 
 /**
@@ -44,6 +45,8 @@ export interface Family {
   readonly reading?: PageReading
   /** How its models decide; left out for models that follow instructions (`DECIDES_BY_LETTERS`). */
   readonly decision?: DecisionForms
+  /** How its models are asked to write down speech; left out for models that follow instructions (`TRANSCRIBES`). */
+  readonly transcription?: TranscriptionForm
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
   readonly reasonsWithoutTemplateSwitch?: true
   /** What an operator should know before trusting what is said here, as a sentence without its end. */

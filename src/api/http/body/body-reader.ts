@@ -20,6 +20,8 @@ export const BODY_LIMIT_BYTES = 20 * 2 ** 20
 const PARSED_AT_ONCE_BYTES = 128 * 1024
 /** A thread that is idle for this long ends and frees its memory. */
 const IDLE_MS = 30_000
+/** The part of a form with the JSON body. */
+const BODY_PART = 'request'
 
 /** The fields of a request, as parsed by its schema. */
 export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
@@ -27,6 +29,12 @@ export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters
 export interface ReadForm<Fields> extends ReadBody<Fields> {
   /** The other parts, by name. The user of a part releases it; the rest are released when the response closes. */
   readonly parts: ReadonlyMap<string, InlineMedia>
+}
+
+export interface FormFields {
+  readonly fields: Readonly<Record<string, string>>
+  /** Null where the form has none. */
+  readonly file: InlineMedia | null
 }
 
 /**
@@ -70,15 +78,33 @@ export class BodyReader {
    */
   async readForm<Fields>(call: ApiCall, format: BodyFormat<Fields>): Promise<ReadForm<Fields>> {
     const { bytes, lease } = await this.#admit(call)
-    const { body, parts } = await splitForm(bytes, call.headers['content-type'] ?? '')
-    const media = new Map<string, InlineMedia>()
-    let held = 0
-    for (const [name, content] of parts) {
-      held += content.byteLength
-      media.set(name, new InlineMedia(content, () => lease.giveBack(content.byteLength)))
-    }
+    const parts = await splitForm(bytes, call.headers['content-type'] ?? '')
+    const body = parts.get(BODY_PART)
+    if (body === undefined)
+      throw invalidRequest(`The form has no part '${BODY_PART}' with the JSON of the request`, null)
+    parts.delete(BODY_PART)
+    const { media, held } = mediaOf(parts, lease)
     const parsed = await this.#parse(body, format, call.closed)
     return { ...withInlineMedia(parsed, lease, bytes.length - held), parts: media }
+  }
+
+  /**
+   * Reads a form of texts and one file.
+   * @param file name of the part that is the file.
+   * @returns the texts by the names of their parts, and the file as `readForm` does.
+   * @throws ApiError as `read` does; 415 for another body.
+   */
+  async readFields(call: ApiCall, file: string): Promise<FormFields> {
+    const type = call.headers['content-type'] ?? ''
+    if (!/^multipart\/form-data\s*;/i.test(type))
+      throw invalidRequest('Expected a form, with Content-Type: multipart/form-data', null, { status: 415 })
+    const { bytes, lease } = await this.#admit(call)
+    const parts = await splitForm(bytes, type)
+    const texts = [...parts].filter(([name]) => name !== file)
+    const { media, held } = mediaOf(new Map([...parts].filter(([name]) => name === file)), lease)
+    lease.giveBack(bytes.length - held)
+    const fields = Object.fromEntries(texts.map(([name, content]) => [name, content.toString()]))
+    return { fields, file: media.get(file) ?? null }
   }
 
   /**
@@ -157,6 +183,17 @@ async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
 }
 
 const zstd = promisify(zstdDecompress)
+
+/** The parts as media, and the share of the lease that they keep until they are released. */
+function mediaOf(parts: ReadonlyMap<string, Uint8Array>, lease: ByteLease) {
+  const media = new Map<string, InlineMedia>()
+  let held = 0
+  for (const [name, content] of parts) {
+    held += content.byteLength
+    media.set(name, new InlineMedia(content, () => lease.giveBack(content.byteLength)))
+  }
+  return { media, held }
+}
 
 /** Puts the media back in their places. Each keeps its share of the lease until it is released. */
 function withInlineMedia<Fields>(

@@ -4,20 +4,16 @@ import { setImmediate } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
 import { invalidRequest } from '../../../lib/errors.ts'
 
-/** The part with the JSON body. */
-const BODY = 'request'
 const MOST_PARTS = 257
 const PIECE_BYTES = 128 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
-export interface FormParts {
-  readonly body: Buffer<ArrayBuffer>
-  /** All other parts, by name. */
-  readonly parts: ReadonlyMap<string, Uint8Array>
-}
-
-/** Splits a whole multipart form into its parts. @throws ApiError 400 for a form that is invalid. */
-export async function splitForm(bytes: Buffer, contentType: string): Promise<FormParts> {
+/**
+ * Splits a whole multipart form into its parts, by name. Of several items of a list, whose name ends with `[]`, the last one
+ * counts.
+ * @throws ApiError 400 for a form that is invalid.
+ */
+export async function splitForm(bytes: Buffer, contentType: string): Promise<Map<string, Buffer<ArrayBuffer>>> {
   const parts = new Map<string, Buffer<ArrayBuffer>>()
   const form = openForm(contentType)
   const failure = Promise.withResolvers<never>()
@@ -32,15 +28,13 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<For
     stream.on('data', (chunk: Buffer) => chunks.push(chunk))
     stream.on('error', (cause) => refuse(INVALID, cause))
     stream.on('end', () => {
-      if (parts.has(name)) refuse(`The form has two parts with the name '${name.slice(0, 100)}'`)
+      if (parts.has(name) && !name.endsWith('[]'))
+        refuse(`The form has two parts with the name '${name.slice(0, 100)}'`)
       parts.set(name, joined(chunks))
     })
   })
   await Promise.race([feed(form, bytes), failure.promise])
-  const body = parts.get(BODY)
-  if (body === undefined) throw invalidRequest(`The form has no part '${BODY}' with the JSON of the request`, null)
-  parts.delete(BODY)
-  return { body, parts }
+  return parts
 }
 
 /** Writes in chunks, so that other requests get their turn in between. Stops when the form is destroyed. */

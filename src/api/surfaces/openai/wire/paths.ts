@@ -6,7 +6,8 @@ import './decision-response.ts'
 import './embedding-request.ts'
 import './embedding-response.ts'
 import './input-tokens.ts'
-import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, stream } from '../../../http/wire/describe.ts'
+import './transcription.ts'
+import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, ref, stream } from '../../../http/wire/describe.ts'
 
 export const CHAT_PATHS: Paths = {
   '/v1/chat/completions': {
@@ -43,6 +44,21 @@ export const CHAT_PATHS: Paths = {
       replies: ok('The completions; with `stream`, their pieces as they are generated, followed by `data: [DONE]`.', {
         ...json('Completion'),
         ...stream('Completion'),
+      }),
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/audio/transcriptions': {
+    post: operation({
+      id: 'createTranscription',
+      tag: 'chat',
+      summary: 'Write down what is said in a recording',
+      parameters: [PRIORITY],
+      body: { 'multipart/form-data': { schema: ref('TranscriptionRequest') } },
+      replies: ok('The transcript; with `stream`, its pieces as they are generated, followed by all of it.', {
+        ...json('Transcription'),
+        'text/plain': { schema: { type: 'string' } },
+        ...stream('TranscriptionEvent'),
       }),
       errors: MODEL_ERRORS,
     }),

@@ -1,0 +1,162 @@
+import type { FastifyInstance } from 'fastify'
+import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
+import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
+import type { Message } from '../../../conversation/request/message.ts'
+import { transcriptionChat } from '../../../conversation/transcription.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { namesOf } from '../../../lib/param.ts'
+import type { InlineMedia } from '../../../media/inline-media.ts'
+import { addCalls } from '../../http/client-call.ts'
+import { namedModel } from '../../http/named-model.ts'
+import { parseBody } from '../../http/wire/parse.ts'
+import type { Serving } from '../admission.ts'
+import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../serve-chat.ts'
+import { toReplyOptions } from './reply-options.ts'
+import {
+  type TranscriptionBody,
+  type TranscriptionEventBody,
+  type TranscriptionFields,
+  transcriptionFields,
+} from './wire/transcription.ts'
+
+interface Asked {
+  readonly fields: TranscriptionFields
+  readonly file: InlineMedia
+}
+
+/** Errors about the conversation that a request becomes are about its file. */
+const NAMES = namesOf([[['messages'], ['file']]])
+const ROOM_BEFORE_MARK = 64
+
+/** `POST /v1/audio/transcriptions`, which the contract does not have: a chat about a recording. */
+export function addTranscriptions(app: FastifyInstance, serving: Serving): void {
+  const surface = transcriptions(serving)
+  app.register(async (scope) => {
+    scope.addContentTypeParser('multipart/form-data', (_request, _payload, done) => done(null))
+    const answers = {
+      '/v1/audio/transcriptions': (call: Parameters<typeof serveChat>[0]) => serveChat(call, serving, surface),
+    }
+    addCalls(scope, { bucket: 'chat', answers })
+  })
+}
+
+function transcriptions({ conversations }: Serving): ChatSurface<Asked, ReplyEvent> {
+  return {
+    endpoint: 'transcriptions',
+    async read(call, bodies) {
+      const { fields: texts, file } = await bodies.readFields(call, 'file')
+      const fields = parseBody(transcriptionFields, typed(texts))
+      if (file === null) throw invalidRequest("Invalid 'file': it is required", 'file')
+      return { fields, file }
+    },
+    find: ({ fields }, models) => namedModel(models, fields.model),
+    async start({ call, read: { fields, file }, model, caller, signal }) {
+      if (!model.served.modalities.includes('audio'))
+        throw invalidRequest(`Model '${model.id}' does not take audio`, 'model')
+      const sound = { type: 'input_audio', input_audio: { data: file, format: 'wav' } } as const
+      const { messages, mark } = transcriptionChat(sound, hintsOf(fields), model.card)
+      const events = await conversations.startChat(toChat(fields, messages), caller, signal)
+      const isText = fields.response_format === 'text'
+      if (isText && fields.stream !== true) call.setHeader('content-type', 'text/plain; charset=utf-8')
+      return { events, writer: new TranscriptWriter(mark, isText), streamed: fields.stream === true }
+    },
+  }
+}
+
+/** The fields of a form as JSON would have them. */
+function typed(fields: Readonly<Record<string, string>>): Record<string, unknown> {
+  const { temperature, stream } = fields
+  const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
+  return {
+    ...fields,
+    ...(temperature !== undefined && temperature.trim() !== '' && { temperature: Number(temperature) }),
+    ...(stream !== undefined && { stream: flags[stream.toLowerCase()] ?? stream }),
+  }
+}
+
+function hintsOf({ language, prompt = '' }: TranscriptionFields) {
+  const names = new Intl.DisplayNames(['en'], { type: 'language' })
+  return {
+    language: language === undefined ? null : (names.of(language) ?? null),
+    context: prompt.trim() === '' ? null : prompt,
+  }
+}
+
+function toChat({ temperature, stream = false }: TranscriptionFields, messages: readonly Message[]): ChatRequest {
+  return {
+    ...toReplyOptions({ temperature }),
+    clampsTokens: true,
+    messages,
+    tools: [],
+    toolUse: { choice: 'none', parallel: false },
+    structure: null,
+    streamed: stream,
+    names: NAMES,
+  }
+}
+
+/** Writes what was said, without what the model writes before it. */
+class TranscriptWriter implements ReplyWriter<ReplyEvent> {
+  readonly #mark: string | null
+  readonly #isText: boolean
+  #text = ''
+  /** Up to here, the text was sent. */
+  #sent = 0
+  /** Whether what comes before the transcript is over. */
+  #hasBegun: boolean
+  #finish: ReplyFinish | null = null
+
+  /** @param mark null where all of the reply is the transcript. */
+  constructor(mark: string | null, isText: boolean) {
+    this.#mark = mark
+    this.#isText = isText
+    this.#hasBegun = mark === null
+  }
+
+  write(event: ReplyEvent, stream: Frames): string | null {
+    const reason = this.collect(event)
+    const delta = this.#hasBegun ? this.#text.slice(this.#sent) : ''
+    this.#sent += delta.length
+    if (delta !== '')
+      stream.send(JSON.stringify({ type: 'transcript.text.delta', delta } satisfies TranscriptionEventBody))
+    return reason
+  }
+
+  end(stream: Frames): void {
+    const event: TranscriptionEventBody = { type: 'transcript.text.done', text: this.#text, usage: this.#usage }
+    stream.send(JSON.stringify(event))
+  }
+
+  collect(event: ReplyEvent): string | null {
+    if (event.type === 'text') this.#take(event.text)
+    if (event.type !== 'finish') return null
+    this.#finish = event
+    // A reply without the mark is all transcript.
+    this.#hasBegun = true
+    return event.reason
+  }
+
+  body(): TranscriptionBody | Buffer {
+    return this.#isText ? Buffer.from(`${this.#text}\n`) : { text: this.#text, usage: this.#usage }
+  }
+
+  #take(text: string): void {
+    this.#text += text
+    if (this.#hasBegun || this.#mark === null) return
+    const at = this.#text.indexOf(this.#mark)
+    if (at !== -1) this.#text = this.#text.slice(at + this.#mark.length)
+    this.#hasBegun = at !== -1 || this.#text.length > ROOM_BEFORE_MARK
+  }
+
+  get #usage(): TranscriptionBody['usage'] {
+    const { promptTokens, completionTokens, audioTokens } = this.#finish!.usage
+    const audio = audioTokens ?? 0
+    return {
+      type: 'tokens',
+      input_tokens: promptTokens,
+      input_token_details: { text_tokens: promptTokens - audio, audio_tokens: audio },
+      output_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { requestSchemas, responses } from '../../../http/wire/components.ts'
+
+const UNTIMED = "only 'json' and 'text' are supported: no model here says when words were spoken"
+
+/** The fields of `POST /v1/audio/transcriptions` beside the file. Unknown ones are dropped. */
+export const transcriptionFields = z.object({
+  model: z.string(),
+  language: z
+    .string()
+    .regex(/^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i, "expected a code such as 'en'")
+    .optional()
+    .describe('The language that is spoken, where the family’s prompt has a place for it.'),
+  prompt: z
+    .string()
+    .optional()
+    .describe('What was said before, or names that occur, where the family’s prompt has a place for it.'),
+  response_format: z.enum(['json', 'text'], UNTIMED).optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  stream: z.boolean().optional(),
+  'include[]': z.undefined('not supported').optional(),
+  'timestamp_granularities[]': z.undefined('not supported: no model here says when words were spoken').optional(),
+})
+
+const { 'include[]': _, 'timestamp_granularities[]': __, ...documented } = transcriptionFields.shape
+export const transcriptionRequest = z
+  .object({ file: z.string().meta({ format: 'binary' }).describe('WAV, MP3 or FLAC.'), ...documented })
+  .register(requestSchemas, { id: 'TranscriptionRequest' })
+
+const usage = responses.object('TranscriptionUsage', {
+  type: z.literal('tokens'),
+  input_tokens: z.int().min(0),
+  input_token_details: responses.object('TranscriptionInputTokens', {
+    text_tokens: z.int().min(0),
+    audio_tokens: z.int().min(0),
+  }),
+  output_tokens: z.int().min(0),
+  total_tokens: z.int().min(0),
+})
+
+const transcription = responses.object('Transcription', { text: z.string(), usage })
+const delta = responses.object('TranscriptionDelta', { type: z.literal('transcript.text.delta'), delta: z.string() })
+const done = responses.object('TranscriptionDone', { type: z.literal('transcript.text.done'), text: z.string(), usage })
+const event = responses.union('TranscriptionEvent', 'type', [delta, done])
+
+export type TranscriptionFields = z.output<typeof transcriptionFields>
+export type TranscriptionBody = z.output<typeof transcription>
+export type TranscriptionEventBody = z.output<typeof event>

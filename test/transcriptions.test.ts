@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs'
+import OpenAI, { toFile } from 'openai'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startEngine } from '../src/inference/engines/engines.ts'
+import { changedCard, type TemporaryCard } from './support/changed-card.ts'
+import { promptText } from './support/chat.ts'
+import { type HearingCard, hearingCard } from './support/hearing-card.ts'
+import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makeAudio, tone } from './support/video.ts'
+
+const URL = '/v1/audio/transcriptions'
+const MODEL = 'service-mk1.5'
+const RATE = 16_000
+/** Two seconds. */
+const SAMPLES = Float32Array.from({ length: 2 * RATE }, (_, at) => tone(at / RATE))
+const AUDIO = { tokensPerSecond: 12.5, windowSeconds: 1, maxTokens: 1024 }
+
+let sound: Uint8Array<ArrayBuffer>
+let card: TemporaryCard
+let server: TestServer
+let client: OpenAI
+
+beforeAll(async () => {
+  sound = new Uint8Array(await makeAudio({ format: 'wav', samples: SAMPLES, rate: RATE }))
+  card = await changedCard((card) => ({
+    ...card,
+    audio: AUDIO,
+    serves: [
+      { ...card.serves[0]!, modalities: ['text', 'image', 'video', 'audio'] },
+      { ...card.serves[0]!, id: 'deaf', aliases: [], modalities: ['text', 'image'] },
+    ],
+  }))
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+})
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
+beforeEach(() => {
+  server.engine.works.length = 0
+  server.engine.script = { texts: ['Mary had', ' a lamb.'] }
+})
+
+const file = () => toFile(sound, 'speech.wav')
+const asked = () => promptText(server.engine)
+
+function post(
+  fields: Readonly<Record<string, string>>,
+  bytes: Uint8Array<ArrayBuffer> | null = sound,
+): Promise<Response> {
+  const form = new FormData()
+  for (const [name, value] of Object.entries({ model: MODEL, ...fields })) form.set(name, value)
+  if (bytes !== null) form.set('file', new File([bytes], 'speech.wav'))
+  return fetch(server.url + URL, { method: 'POST', headers: { authorization: `Bearer ${KEY}` }, body: form })
+}
+
+describe('OpenAI’s client gets', () => {
+  test('a transcript', async () => {
+    const { text, usage } = await client.audio.transcriptions.create({ model: MODEL, file: await file() })
+    expect(text).toBe('Mary had a lamb.')
+    expect(usage).toMatchObject({ type: 'tokens', input_token_details: { audio_tokens: expect.any(Number) } })
+    expect(asked()).toContain('Transcribe the speech')
+  })
+
+  test('the same as text', async () => {
+    const response_format = 'text'
+    const text = await client.audio.transcriptions.create({ model: MODEL, file: await file(), response_format })
+    expect(text).toBe('Mary had a lamb.\n')
+  })
+
+  test('the same while it is written', async () => {
+    const stream = await client.audio.transcriptions.create({ model: MODEL, file: await file(), stream: true })
+    const events = []
+    for await (const event of stream) events.push(event)
+    expect(events).toEqual([
+      { type: 'transcript.text.delta', delta: 'Mary had' },
+      { type: 'transcript.text.delta', delta: ' a lamb.' },
+      { type: 'transcript.text.done', text: 'Mary had a lamb.', usage: expect.objectContaining({ type: 'tokens' }) },
+    ])
+  })
+})
+
+test('the model is told the language and the context', async () => {
+  const fields = { language: 'de', prompt: 'Frau Szczepański' }
+  await client.audio.transcriptions.create({ model: MODEL, file: await file(), temperature: 0.5, ...fields })
+  expect(asked()).toContain('It is in German. Context: Frau Szczepański')
+  expect(server.engine.works.at(-1)!.branches[0]!.sampling.temperature).toBe(0.5)
+})
+
+test('a family’s own prompt takes the place of the usual one, and its mark is no transcript', async () => {
+  const own = await changedCard(({ video: _, ...card }) => ({
+    ...card,
+    audio: AUDIO,
+    family: 'qwen3-asr',
+    serves: [
+      {
+        ...card.serves[0]!,
+        modalities: ['text', 'audio'],
+        outputFormats: ['text'],
+        capabilities: [],
+        reasoning: false,
+      },
+    ],
+  }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: own.path } })
+  try {
+    const openai = new OpenAI({ baseURL: `${other.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    other.engine.script = { texts: ['language Eng', 'lish<asr_', 'text>Mary', ' had'] }
+    const whole = { model: MODEL, file: await file(), prompt: 'Mary' }
+    expect((await openai.audio.transcriptions.create(whole)).text).toBe('Mary had')
+    expect(promptText(other.engine)).not.toContain('Transcribe')
+    expect(promptText(other.engine)).toContain('Mary')
+    const pieces = []
+    for await (const event of await openai.audio.transcriptions.create({ ...whole, stream: true })) {
+      if (event.type === 'transcript.text.delta') pieces.push(event.delta)
+    }
+    expect(pieces).toEqual(['Mary', ' had'])
+    other.engine.script = { texts: ['Nothing', ' else'] }
+    expect((await openai.audio.transcriptions.create(whole)).text).toBe('Nothing else')
+  } finally {
+    await other.close()
+    await own.remove()
+  }
+})
+
+describe('an error names', () => {
+  test.each([
+    ['model', { model: 'deaf' }, /does not take audio/],
+    ['response_format', { response_format: 'srt' }, /no model here says when words were spoken/],
+    ['response_format', { response_format: 'verbose_json' }, /no model here/],
+    ['timestamp_granularities[]', { 'timestamp_granularities[]': 'word' }, /not supported/],
+    ['temperature', { temperature: 'hot' }, /number/],
+    ['stream', { stream: 'maybe' }, /boolean/],
+    ['language', { language: 'German please' }, /a code such as 'en'/],
+  ])('%s', async (param, fields, message) => {
+    const response = await post(fields)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ param, message: expect.stringMatching(message) })
+  })
+
+  test.each([
+    ['none', null],
+    ['an empty one', new Uint8Array(0)],
+    ['a text', new Uint8Array(Buffer.from('no sound'))],
+    ['a picture', new Uint8Array(readFileSync('docs/pictures/shapes.png'))],
+  ])('a file that is %s', async (_name, bytes) => {
+    const response = await post({}, bytes)
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).param).toMatch(/^file/)
+  })
+
+  test('no form', async () => {
+    const response = await server.post(URL, { model: MODEL })
+    expect(response.status).toBe(415)
+  })
+})
+
+test('a model that hears gets the sound', async () => {
+  const hearing: HearingCard = await hearingCard()
+  const real = await startTestServer({ startEngine, environment: { LOOKOUT_MODEL_CARD: hearing.path } })
+  try {
+    const openai = new OpenAI({ baseURL: `${real.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const { usage } = await openai.audio.transcriptions.create({ model: MODEL, file: await file() })
+    expect(usage).toMatchObject({ input_token_details: { audio_tokens: 25 } })
+  } finally {
+    await real.close()
+    await hearing.remove()
+  }
+})
