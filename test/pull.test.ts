@@ -442,6 +442,15 @@ describe('lookout add and rm', () => {
       stderr: expect.stringContaining(`${home} is a folder: name the GGUF file of the language model in it`),
     })
     expect((await cardOf('own-Q4_K_M')).engine).toEqual({ model: own })
+    expect(await lookout(['add', own, '--adapter', encoder])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`${encoder} cannot be used with ${own}: it is no LoRA adapter`),
+    })
+    expect(await lookout(['add', own, '--adapter', `${encoder}=a b`])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("expected a name of letters, digits, dots and dashes, not 'a b'"),
+    })
+    expect((await cardOf('own-Q4_K_M')).engine).toEqual({ model: own })
     expect(await lookout(['add', encoder])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('is an image encoder'),
