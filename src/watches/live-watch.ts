@@ -355,7 +355,7 @@ export class LiveWatch {
   async check(): Promise<void> {
     if (this.#work !== null) return
     if (this.#changed !== null) await this.#run(() => this.#applyChange())
-    if (this.#clips.mayHaveLost) {
+    if (this.#camera !== null && this.#clips.mayHaveLost) {
       await this.#run(() =>
         this.#clips.mend((starts, reason) => this.#events.tellClip(this.#watch, starts, reason, momentNow())),
       )

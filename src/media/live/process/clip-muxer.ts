@@ -12,7 +12,7 @@ const CODECS = { h264: CODEC_H264, h265: CODEC_H265 }
 const TAGS = { h264: 0, h265: Buffer.from('hvc1').readUInt32LE() }
 const KINDS = { h264: kindOfH264, h265: kindOfH265 }
 const BUFFER_BYTES = 256 * 1024
-/** So much is written before the rest is read. */
+/** What is written before the rest is read. */
 const FRAGMENT_MICROSECONDS = '1000000'
 
 /**
