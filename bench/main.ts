@@ -57,6 +57,7 @@ import { traces } from './traces.ts'
 import { twoModels } from './two-models.ts'
 import { vllm } from './vllm.ts'
 import { watch } from './watch.ts'
+import { watchCameras } from './watch-cameras.ts'
 import { watchGrowth } from './watch-growth.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
@@ -86,6 +87,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   'beside-image': besideImage,
   watch,
+  'watch-cameras': watchCameras,
   'watch-growth': watchGrowth,
   batches,
   'batch-lines': batchLines,

@@ -3,9 +3,9 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { type BenchOptions, print } from './support/benchmark.ts'
+import { type Benchmark, print } from './support/benchmark.ts'
 import { CAMERA_FPS, type CameraAddresses, type CameraCounts, type CameraKind } from './support/camera-kinds.ts'
-import type { BenchModel } from './support/models.ts'
+import { shippedModel } from './support/models.ts'
 import { processorTicks, proportionalBytes } from './support/process-tree.ts'
 import { type BenchServer, startLookout } from './support/server.ts'
 import { median, percentile } from './support/statistics.ts'
@@ -34,15 +34,21 @@ const SETTLE_MS = 3_000
 /** What is asked of the server, in CPU seconds per second, milliseconds and megabytes. */
 const GOALS = { moving: 1, many: 1, stillMs: 25, eventMs: 300, megabytes: 300 }
 
-export async function printCameras(model: BenchModel, options: BenchOptions): Promise<void> {
+export const watchCameras: Benchmark = {
+  summary: 'watches of cameras: processor time and memory of all processes, and the time until an event is stored',
+  withPeer: false,
+  run: ({ quick }) => printCameras(quick ? 5 : 60),
+}
+
+async function printCameras(seconds: number): Promise<void> {
+  const model = await shippedModel()
   await using server = await startLookout(model.cardFile, model.id, {
     // An organisation may have half of them.
     environment: { LOOKOUT_WATCHES: '64', LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32' },
   })
   await using cameras = await CameraProcess.start({ moving: 4, still: 24, flips: 1 })
-  const seconds = options.quick ? 5 : 60
   const rates = Object.entries(cameras.rates).map(([kind, rate]) => `${kind} ${rate.toFixed(1)}`)
-  print(`#### Cameras
+  print(`### Cameras
 
 H.264 of 1920 x 1080 at ${CAMERA_FPS} frames per second over RTSP (Mbit/s: ${rates.join(', ')}), served by another process, which is not counted. Looks once a second with ${QUESTIONS} questions; processor time of all processes of the server over ${seconds} s.
 `)

@@ -14,7 +14,6 @@ import { median, percentile, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
 import { Camera, type Counts } from './support/watch-client.ts'
 import { predicates, questionsOf, type Thing } from './support/watch-questions.ts'
-import { printCameras } from './watch-cameras.ts'
 
 const SIZE = { width: 480, height: 360 }
 const WATCHES = 8
@@ -41,7 +40,7 @@ type Kind = 'text' | 'image'
 
 export const watch: Benchmark = {
   summary:
-    'chats beside watches, looks for each core, the time until an event is stored, events of a synthetic day, and cameras',
+    'chats beside watches, looks for each core, the time until an event is stored, and events of a synthetic day',
   withPeer: false,
 
   async run(options) {
@@ -55,7 +54,6 @@ export const watch: Benchmark = {
     await printLooks(server, options)
     await printDelay(server, options)
     await printDay(server, options)
-    await printCameras(model, options)
   },
 }
 
