@@ -1,23 +1,21 @@
 import type { KeyOwners } from '../accounts/authenticator.ts'
 import type { Files } from '../files/files.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors.ts'
-import { LiveFrame } from '../media/live/live-frame.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
-import type { Size } from '../media/pixels.ts'
 import { CameraFeed, type FollowCamera } from './camera-feed.ts'
 import { ClipRecorder } from './clip-recorder.ts'
 import type { Moment } from './event-state.ts'
 import { EventTracker } from './event-tracker.ts'
+import { FRAME, FrameView } from './frame-view.ts'
 import { KeyOwner } from './key-owner.ts'
 import { LagMeter } from './lag-meter.ts'
 import { LateLook, type Look, type LookReport, type Picture, type Pushed, type WatchFrame } from './look.ts'
 import { type DropReason, LookCounts, type WatchReport } from './look-counts.ts'
-import { COMPARED, greyOf, motionBetween } from './motion.ts'
+import { motionBetween } from './motion.ts'
 import type { LookAnswer } from './question-value.ts'
 import type { HeldProgress, HeldWatch, ToldClip, WatchDesk } from './watch-desk.ts'
 import { type ClipError, type FileError, type FrameAbout, isoTime } from './watch-events.ts'
 import type { WatchMeter } from './watch-meter.ts'
-import { boxInFrame, checkRegion, gridOf } from './watch-region.ts'
 import { askedOf, clipOf, silenceOf } from './watch-settings.ts'
 
 export interface LiveWatchOptions {
@@ -44,7 +42,6 @@ const TOLERANCE = 1 / 4
 const LEAST_PATIENCE_MS = 1_000
 /** The newest frame is kept for clients up to this size. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
-const FRAME = 'frame'
 
 interface Frame extends WatchFrame {
   readonly about: FrameAbout
@@ -73,6 +70,7 @@ export class LiveWatch {
   /** The last look; null where the next frame must be looked at. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
   readonly #owner: KeyOwner
+  readonly #view: FrameView
   /** Null for a watch whose frames clients send. */
   readonly #camera: CameraFeed | null
   readonly #clips: ClipRecorder
@@ -88,6 +86,7 @@ export class LiveWatch {
     this.#counts = new LookCounts(options.meter)
     this.#lag = new LagMeter(options.lagMs)
     this.#owner = new KeyOwner(options.keys)
+    this.#view = new FrameView({ ...options, owner: this.#owner, signal: this.#stop.signal })
     const { source } = watch.settings
     this.#camera =
       source.type === 'push'
@@ -179,7 +178,7 @@ export class LiveWatch {
     const work = this.#run(async () => {
       try {
         await this.#applyChange()
-        const { grey, original } = await this.#open(given)
+        const { grey, original } = await this.#view.open(given, this.#watch)
         const time = isoTime(moment.time - given.ageMs)
         const about = { number, time, camera_time: given.cameraTime?.toISOString() ?? null, ...original }
         const frame = { ...given, about, moment }
@@ -238,22 +237,6 @@ export class LiveWatch {
     return at >= this.#slot + this.#distance * (1 - TOLERANCE)
   }
 
-  /** Decodes what is looked at of a frame, at the size at which frames are compared. @throws ApiError 400 */
-  async #open({ media: medium }: WatchFrame): Promise<{ readonly grey: Uint8Array; readonly original: Size }> {
-    const { signal } = this.#stop
-    using media = this.#options.media.open(this.#watch.organisationId, signal, { isTransient: true })
-    const shown = medium()
-    const reference =
-      shown instanceof LiveFrame
-        ? ({ type: 'frame', frame: shown } as const)
-        : ({ type: 'inline', media: shown } as const)
-    const { region } = this.#watch.settings
-    const input = { reference, param: FRAME, signal }
-    const { image, original } = await media.image(input, COMPARED, region ? gridOf(region) : undefined)
-    if (region) checkRegion(region, original)
-    return { grey: greyOf(image), original }
-  }
-
   /** The answers of the last look, if nothing has moved since; else null. */
   #stillAnswers(grey: Uint8Array, { at }: Moment): readonly LookAnswer[] | null {
     const { motion } = this.#watch.settings
@@ -265,27 +248,10 @@ export class LiveWatch {
   async #look(frame: Frame, grey: Uint8Array): Promise<readonly LookAnswer[]> {
     const { questions } = this.#watch.settings
     const beginBy = frame.moment.at + Math.max(this.#distance, LEAST_PATIENCE_MS)
-    const answers = await this.#ask(questions.map(askedOf), frame, beginBy)
+    const answers = await this.#view.ask(questions.map(askedOf), frame, this.#watch, beginBy)
     await this.#settle(frame, answers, false)
     this.#last = { grey, at: frame.moment.at, answers }
     return answers
-  }
-
-  async #ask(questions: readonly object[], { media }: Frame, beginBy: number | null): Promise<readonly LookAnswer[]> {
-    const principal = await this.#owner.of(this.#watch)
-    const { signal } = this.#stop
-    const { id, settings } = this.#watch
-    const { model } = settings
-    const region = settings.region ? gridOf(settings.region) : null
-    return this.#options.look({ watch: id, principal, model, questions, frame: media(), region, beginBy, signal })
-  }
-
-  /** Asks for places. They are those in the whole frame. */
-  async #evidence(questions: readonly object[], frame: Frame): Promise<readonly LookAnswer[]> {
-    const { region } = this.#watch.settings
-    const found = await this.#ask(questions, frame, null)
-    if (!region) return found
-    return found.map(({ box, ...answer }) => ({ ...answer, ...(box && { box: boxInFrame(box, region, frame.about) }) }))
   }
 
   /** Tells what the answers change. Only what has been stored counts. */
@@ -297,7 +263,7 @@ export class LiveWatch {
     }
     const { about, moment } = frame
     const evidence = async (questions: readonly object[]) =>
-      this.#evidence(questions, frame).catch(() => questions.map(() => null))
+      this.#view.places(questions, frame, this.#watch).catch(() => questions.map(() => null))
     const picture = async () => {
       if (!settings.record.frame) return null
       const kept = await frame.picture()
