@@ -35,7 +35,7 @@ const LONG = [
   'test/{package,studio-snippets,survival,watches,watches-killed,webhooks}.test.ts',
   'test/{embeddings,families-reuse,family-images,ocr,other-encoders}.test.ts',
   'test/{backend-setup,batches-faults,card-command,cuda-setup,decisions-end-to-end,emitted-schemas,large-bodies,refusals,tool-syntaxes}.test.ts',
-  'test/{cameras,commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
+  'test/{adapters,transcriptions,cameras,commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
   'test/{batch-command,decide-command,detect-command,hostile-documents,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',
   'test/conformance/generated-clients.test.ts',
 ]
