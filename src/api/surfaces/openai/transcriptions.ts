@@ -4,7 +4,7 @@ import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import type { Message } from '../../../conversation/request/message.ts'
 import { transcriptionChat } from '../../../conversation/transcription.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
-import { namesOf } from '../../../lib/param.ts'
+import type { Names } from '../../../lib/param.ts'
 import type { InlineMedia } from '../../../media/inline-media.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { namedModel } from '../../http/named-model.ts'
@@ -25,7 +25,7 @@ interface Asked {
 }
 
 /** Errors about the conversation that a request becomes are about its file. */
-const NAMES = namesOf([[['messages'], ['file']]])
+const NAMES: Names = (path) => (path[0] === 'messages' ? ['file'] : path)
 const ROOM_BEFORE_MARK = 64
 
 /** `POST /v1/audio/transcriptions`, which the contract does not have: a chat about a recording. */
