@@ -7,6 +7,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { FAMILIES, type FamilyName } from '../src/families/families.ts'
 import type { Work } from '../src/inference/contract/work.ts'
+import { BatchClient } from './support/batches.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { CARD } from './support/local-engine.ts'
 import { makePdf } from './support/pdf.ts'
@@ -60,7 +61,8 @@ beforeAll(async () => {
   for (const family of READERS) await add(family, { family, dialect: FAMILIES[family].dialect ?? undefined })
   await add('blind', {}, { modalities: ['text'] })
   engine = new FakeEngine()
-  server = await startTestServer({ engine, environment: { LOOKOUT_MODELS: `models/lookout-nano,${directory}` } })
+  const environment = { LOOKOUT_MODELS: `models/lookout-nano,${directory}`, LOOKOUT_BATCH_LINES: '2' }
+  server = await startTestServer({ engine, environment })
 })
 afterAll(async () => {
   await server?.close()
@@ -85,6 +87,24 @@ async function read(fields: object, model?: string): Promise<readonly Page[]> {
   expect(response.status, await response.clone().text()).toBe(200)
   return (await jsonOf<{ pages: Page[] }>(response)).pages
 }
+
+test('a line of a batch reads a document, too', async () => {
+  const batches = new BatchClient(server.url, KEY)
+  const body = (pages: string) => ({ model: 'glm4v', document: document_url(), pages })
+  const lines = [
+    { custom_id: 'two', body: body('0,2') },
+    { custom_id: 'none', body: body('7') },
+  ]
+  const ended = await batches.ended((await batches.start(lines, { url: '/v1/ocr' })).id)
+  const { output, errors } = await batches.outputOf(ended)
+  const { pages, usage_info } = output[0]!.response!.body as { pages?: Page[]; usage_info?: object }
+  expect(pages!.map(({ index, markdown }) => [index, markdown])).toEqual([
+    [0, '# Hello'],
+    [2, '# Hello'],
+  ])
+  expect(usage_info).toMatchObject({ pages_processed: 2 })
+  expect(errors[0]!.response!.body.error!.param).toBe('pages')
+})
 
 async function picture(width: number, height: number): Promise<string> {
   const bytes = await sharp({ create: { width, height, channels: 3, background: '#3366cc' } })

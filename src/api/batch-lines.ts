@@ -15,6 +15,7 @@ import { multilook } from './native/multilook.ts'
 import type { BATCH_ENDPOINTS } from './openai/wire/batches.ts'
 import { showError as showAnthropicError } from './surfaces/anthropic/errors.ts'
 import { messages } from './surfaces/anthropic/messages.ts'
+import { ocr } from './surfaces/mistral/ocr.ts'
 import { chatCompletions } from './surfaces/openai/chat-completions.ts'
 import { completions } from './surfaces/openai/completions.ts'
 import { decide } from './surfaces/openai/decisions.ts'
@@ -56,6 +57,7 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
     '/v1/completions': chats(completions(options)),
     '/v1/embeddings': { answer: (call) => embeddings(call, options), show: showError },
     '/v1/rerank': { answer: (call) => rerank(call, options), show: showError },
+    '/v1/ocr': { answer: (call) => ocr(call, options), show: showError },
     '/v1/responses': chats(responses(options)),
     '/v1/messages': { ...chats(messages(options)), show: showAnthropicError },
     '/v1/detect': { answer: (call) => detect(call, options), show: showError },

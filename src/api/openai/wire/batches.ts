@@ -10,6 +10,7 @@ export const BATCH_ENDPOINTS = [
   '/v1/completions',
   '/v1/embeddings',
   '/v1/rerank',
+  '/v1/ocr',
   '/v1/responses',
   '/v1/messages',
   '/v1/detect',

@@ -16,7 +16,7 @@ export function addOcr(app: FastifyInstance, serving: Serving): void {
 }
 
 /** @returns the JSON of the response, written page by page: that of many images takes long. */
-async function ocr(call: ApiCall, serving: Serving): Promise<Readable> {
+export async function ocr(call: ApiCall, serving: Serving): Promise<Readable> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { pages, byteLength } = await serving.conversations.ocr(toRequest(read.value), caller, signal)
   metered.finish(pages.some(({ isCut }) => isCut) ? 'length' : 'stop')
