@@ -14,6 +14,8 @@ import { type SilentServer, startSilentServer } from './support/silent-server.ts
 /** How often a server is killed. Releases are tested with 10. */
 const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 2)
 const LINES = 240
+/** Each takes some turns of the event loop, and some milliseconds. */
+const allLines = () => chatLines(LINES, 'line', { max_completion_tokens: 200 })
 
 const POLL = { timeout: 60_000, interval: 5 }
 
@@ -41,7 +43,7 @@ async function kill({ child }: SilentServer): Promise<void> {
 
 function expectEachOnce(lines: readonly OutputLine[]): void {
   expect(lines.map(({ custom_id }) => custom_id).sort()).toEqual(
-    chatLines(LINES)
+    allLines()
       .map(({ custom_id }) => custom_id)
       .sort(),
   )
@@ -76,7 +78,7 @@ test.each(Object.entries(BACKENDS))(
   async (_, open) => {
     const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone'), ...(await open()) }
     let server = await start(environment)
-    const { id } = await new BatchClient(server.url, KEY).start(chatLines(LINES))
+    const { id } = await new BatchClient(server.url, KEY).start(allLines())
     const seen: string[] = []
     const look = () => new BatchClient(server.url, KEY).openai.batches.retrieve(id)
     for (let kills = 0; kills < KILLS; kills++) {
@@ -111,7 +113,7 @@ describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
     const second = await start({ ...files, ...place('second') })
     const other = await start({ DATABASE_URL: database!.url, ...place('other') })
     const client = new BatchClient(second.url, KEY)
-    const { id } = await client.start(chatLines(LINES))
+    const { id } = await client.start(allLines())
     const ran = (server: SilentServer) => server.logged().split('"path":"/v1/chat/completions"').length - 1
     await expect.poll(() => Math.min(ran(first), ran(second)), { interval: 10 }).toBeGreaterThan(20)
     await kill(first)

@@ -84,9 +84,9 @@ export function chatBody(text: string, fields: object = {}): object {
   return { model: 'service-mk1.5', messages: [{ role: 'user', content: text }], ...fields }
 }
 
-export function chatLines(count: number, name = 'line'): BatchLine[] {
+export function chatLines(count: number, name = 'line', fields: object = {}): BatchLine[] {
   return Array.from({ length: count }, (_, index) => ({
     custom_id: `${name}-${index}`,
-    body: chatBody(`Say ${index}`),
+    body: chatBody(`Say ${index}`, fields),
   }))
 }
