@@ -415,7 +415,7 @@ describe('a clip', () => {
     readonly to: string
   }
   const clipOf = (event: WatchEvent | undefined) => event?.data.clip as Clip | null | undefined
-  /** Events that tell of clips, once there are `count`. */
+  /** The `watch.event.clip` events, once there are `count`. */
   const clips = async (client: WatchClient, id: string, count = 1) => {
     const told = async () => (await client.events(id)).filter(({ type }) => type === 'watch.event.clip')
     await expect.poll(async () => (await told()).length, { interval: 50 }).toBe(count)

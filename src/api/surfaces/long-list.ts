@@ -1,5 +1,5 @@
 /**
- * Writes an object with a list of vectors piece by piece: as a whole it may take a second.
+ * Writes an object with a list of vectors or pages piece by piece: as a whole it may take a second.
  * @param rest the object's other fields, at least one.
  */
 export function* longList<Item>(

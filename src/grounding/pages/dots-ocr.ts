@@ -49,7 +49,9 @@ function parsed(text: string): Readonly<Record<string, unknown>> | null {
   for (const end of ['', '"}', '}', ']}']) {
     try {
       return JSON.parse(text + end)
-    } catch {}
+    } catch {
+      // Cut off elsewhere.
+    }
   }
   return null
 }

@@ -128,28 +128,16 @@ export const WATCH_PATHS: Paths = {
       errors: [400, 401, 403, 404, 503],
     }),
   },
-  '/v1/watches/{watch_id}/events/{seq}/frame': {
-    get: operation({
-      id: 'retrieveWatchEventFrame',
-      tag: 'watches',
-      summary: 'The first frame of an event, as it was sent',
-      limited: false,
-      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start.'), RANGE],
-      replies: storedContent('The frame.', PICTURE),
-      errors: [401, 403, 404, 416, 503],
-    }),
-  },
-  '/v1/watches/{watch_id}/events/{seq}/clip': {
-    get: operation({
-      id: 'retrieveWatchEventClip',
-      tag: 'watches',
-      summary: 'The clip of an event, in MP4',
-      limited: false,
-      parameters: [WATCH_ID, inPath('seq', 'The number of the event that tells the start or the clip.'), RANGE],
-      replies: storedContent('The clip.', PICTURE),
-      errors: [401, 403, 404, 416, 503],
-    }),
-  },
+  '/v1/watches/{watch_id}/events/{seq}/frame': ofEvent('retrieveWatchEventFrame', {
+    summary: 'The first frame of an event, as it was sent',
+    seq: 'The number of the event that tells the start.',
+    reply: 'The frame.',
+  }),
+  '/v1/watches/{watch_id}/events/{seq}/clip': ofEvent('retrieveWatchEventClip', {
+    summary: 'The clip of an event, in MP4',
+    seq: 'The number of the event that tells the start or the clip.',
+    reply: 'The clip.',
+  }),
   '/v1/watches/{watch_id}/stream': {
     get: operation({
       id: 'streamWatch',
@@ -196,4 +184,16 @@ export const WATCH_PATHS: Paths = {
       errors: [400, 401, 403, 404, 408, 409, 413, 415, 500, 503, 504],
     }),
   },
+}
+
+/** What is stored of an event. */
+function ofEvent(id: string, { summary, seq, reply }: Readonly<Record<'summary' | 'seq' | 'reply', string>>) {
+  return {
+    get: operation({
+      ...{ id, tag: 'watches', summary, limited: false },
+      parameters: [WATCH_ID, inPath('seq', seq), RANGE],
+      replies: storedContent(reply, PICTURE),
+      errors: [401, 403, 404, 416, 503],
+    }),
+  }
 }

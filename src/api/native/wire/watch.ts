@@ -337,7 +337,7 @@ const eventData = responses.object('WatchEventData', {
   clip: eventClip
     .nullable()
     .optional()
-    .describe('Null: none is recorded. Only of events that start, and of what tells of clips.'),
+    .describe('Null: no clip is recorded. In events that start, and in `watch.event.clip`.'),
   box: edges.nullable().optional().describe('Where the evidence is, as fractions of the picture’s sides.'),
   from: moment.optional().describe('When frames were last seen.'),
   to: moment.optional(),

@@ -5,6 +5,7 @@ import type { OcrRequest } from '../../../conversation/request/ocr-request.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
+import { longList } from '../long-list.ts'
 import { type OcrRequestBody, ocrBody } from './wire/ocr-request.ts'
 import type { OcrBody, OcrPageBody } from './wire/ocr-response.ts'
 
@@ -22,7 +23,14 @@ export async function ocr(call: ApiCall, serving: Serving): Promise<Readable> {
   metered.finish(pages.some(({ isCut }) => isCut) ? 'length' : 'stop')
   call.setHeader('content-type', 'application/json; charset=utf-8')
   const usage = { pages_processed: pages.length, doc_size_bytes: byteLength }
-  return Readable.from(replyOf(pages, read.value, { usage_info: usage, document_annotation: null }))
+  let images = 0
+  const toBody = (page: OcrPage) => {
+    const shown = toPage(page, images, read.value)
+    images += shown.images.length
+    return shown
+  }
+  const rest = { model: read.value.model, usage_info: usage, document_annotation: null }
+  return Readable.from(longList('pages', pages, toBody, rest satisfies Omit<OcrBody, 'pages'>))
 }
 
 function toRequest({ document, pages, ...body }: OcrRequestBody): OcrRequest {
@@ -52,21 +60,6 @@ function toDocument(document: OcrRequestBody['document']): Pick<OcrRequest, 'doc
     case 'file':
       return { document: { fileId: document.file_id }, param: ['document', 'file_id'], kind: 'document' }
   }
-}
-
-function* replyOf(
-  pages: readonly OcrPage[],
-  body: OcrRequestBody,
-  rest: Omit<OcrBody, 'pages' | 'model'>,
-): Generator<string, void, void> {
-  let images = 0
-  yield `{"model":${JSON.stringify(body.model)},"pages":[`
-  for (const [at, page] of pages.entries()) {
-    const shown = toPage(page, images, body)
-    images += shown.images.length
-    yield `${at === 0 ? '' : ','}${JSON.stringify(shown)}`
-  }
-  yield `],${JSON.stringify(rest).slice(1)}`
 }
 
 /** @param images how many the pages before have. */

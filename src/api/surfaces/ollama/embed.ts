@@ -4,6 +4,7 @@ import type { ApiCall } from '../../http/api-call.ts'
 import { admit, type Serving } from '../admission.ts'
 import { longList } from '../long-list.ts'
 import { findModel } from './models.ts'
+import { nanoseconds } from './reply-lines.ts'
 import { embedBody, embeddingBody } from './wire/requests.ts'
 
 interface Asked {
@@ -13,7 +14,7 @@ interface Asked {
   readonly truncate?: boolean | null | undefined
 }
 
-const NONE = { vectors: [], promptTokens: 0, nanoseconds: 0 }
+const NONE = { vectors: [], promptTokens: 0, ms: 0 }
 
 /** `POST /api/embed`. */
 export async function embed(call: ApiCall, serving: Serving): Promise<Readable> {
@@ -21,9 +22,9 @@ export async function embed(call: ApiCall, serving: Serving): Promise<Readable> 
   const list = typeof input === 'string' ? [input].filter((text) => text !== '') : (input ?? [])
   const param = (index: number) => (typeof input === 'string' ? ['input'] : ['input', index])
   const texts = list.map((content, index) => ({ content, param: param(index) }))
-  const { vectors, promptTokens, nanoseconds } = await vectorsOf(call, serving, { ...asked, texts })
+  const { vectors, promptTokens, ms } = await vectorsOf(call, serving, { ...asked, texts })
   call.setHeader('content-type', 'application/json; charset=utf-8')
-  const times = { total_duration: nanoseconds, load_duration: 0 }
+  const times = { total_duration: nanoseconds(ms), load_duration: 0 }
   const rest = { model: asked.model, ...times, prompt_eval_count: promptTokens }
   return Readable.from(longList('embeddings', vectors, (vector) => Array.from(vector), rest))
 }
@@ -44,9 +45,9 @@ async function vectorsOf(call: ApiCall, serving: Serving, { model, texts, dimens
     return NONE
   }
   const { metered, caller, signal } = await admit(call, serving, { endpoint: 'ollama', read: async () => null, find })
-  const started = process.hrtime.bigint()
+  const started = performance.now()
   const asked = { inputs: texts, dimensions: dimensions ?? null, truncates: truncate ?? true }
   const reply = await serving.conversations.embed(asked, caller, signal)
   metered.finish('stop')
-  return { ...reply, nanoseconds: Number(process.hrtime.bigint() - started) }
+  return { ...reply, ms: performance.now() - started }
 }

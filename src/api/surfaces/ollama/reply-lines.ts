@@ -124,7 +124,7 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
 
 type DistributiveOmit<Union, Key extends PropertyKey> = Union extends unknown ? Omit<Union, Key> : never
 
-function nanoseconds(milliseconds: number): number {
+export function nanoseconds(milliseconds: number): number {
   return Math.round(milliseconds * 1e6)
 }
 
