@@ -9,19 +9,23 @@ import { LoadedModel } from '../../src/inference/local/scheduler/loaded-model.ts
 import { Scheduler } from '../../src/inference/local/scheduler/scheduler.ts'
 import type { LocalModelCard } from '../../src/models/card.ts'
 import { branch } from '../../test/support/tiny-models/reuse.ts'
-import { LIKELIEST, type Reply, type Step } from './peer-replies.ts'
+import { LIKELIEST, type PeerAdapter, type Reply, type Step } from './peer-replies.ts'
+
+const ADAPTER = 'adapter'
 
 /** The engine's scheduler in this process, where the logits of every step can be read. */
 export class EngineReplies {
   readonly #loaded: LoadedModel
 
-  constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard) {
+  /** @param adapter a LoRA file that `ask` may use. */
+  constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard, adapter: PeerAdapter) {
     this.#loaded = new LoadedModel(libraries, {
       model: join(directory, engine.model),
       projector: engine.projector === undefined ? null : join(directory, engine.projector),
       cells: engine.contextTokens,
       maxSequences: engine.maxSequences,
       printedTokens: [],
+      adapters: [{ ...adapter, name: ADAPTER }],
       repetition: null,
       speculation: false,
       image: image ?? null,
@@ -33,7 +37,8 @@ export class EngineReplies {
     })
   }
 
-  ask(parts: readonly PromptPart[], tokens: number): Reply {
+  /** @param adapted whether the adapter computes too. */
+  ask(parts: readonly PromptPart[], tokens: number, adapted = false): Reply {
     const { context } = this.#loaded
     const steps: Step[] = []
     // The rows of the batch that have logits.
@@ -66,7 +71,12 @@ export class EngineReplies {
       send,
     )
     try {
-      scheduler.submit(0, { organisation: 'parity', prefix: parts, branches: [branch({ maxTokens: tokens })] })
+      scheduler.submit(0, {
+        organisation: 'parity',
+        prefix: parts,
+        branches: [branch({ maxTokens: tokens })],
+        adapter: adapted ? ADAPTER : undefined,
+      })
       while (scheduler.step()) {}
     } finally {
       context.batch.add = add

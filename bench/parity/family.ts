@@ -1,9 +1,12 @@
 import { join } from 'node:path'
+import type { PromptPart } from '../../src/inference/contract/parts.ts'
 import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../../src/inference/local/native/libraries.ts'
 import { locateNativeLibraries } from '../../src/inference/local/native/native-paths.ts'
 import type { LocalModelCard } from '../../src/models/card.ts'
+import { writeGguf } from '../../test/support/gguf-writer.ts'
 import { writeDerivedModel } from '../../test/support/tiny-models/derived.ts'
+import { loraOf } from '../../test/support/tiny-models/lora.ts'
 import { type NamedPrompt, promptsOf } from '../../test/support/tiny-models/prompts.ts'
 import { REPLY_TOKENS, REUSE_CELLS, REUSES } from '../../test/support/tiny-models/reuse.ts'
 import { type TinyModel, writeTinyModel } from '../../test/support/tiny-models/tiny-model.ts'
@@ -46,6 +49,8 @@ const EXACT = ['--flash-attn', 'off', '--batch-size', '1024', '--ubatch-size', '
  */
 const NUMBERS_ONLY = { MALLOC_PERTURB_: '255' }
 
+const ADAPTER_SCALE = 0.5
+
 /** For what is sampled. */
 const SEED = 11
 
@@ -87,7 +92,9 @@ async function compareWithPeer(
   const cells = new Map<string, Cell>()
   const { engine, directory } = card
   libraries ??= loadNativeLibraries(locateNativeLibraries())
-  const own = new EngineReplies(libraries, card)
+  const adapter = { path: join(directory, 'adapter.gguf'), scale: ADAPTER_SCALE }
+  await writeGguf(adapter.path, loraOf(model.language(), { seed: model.name }))
+  const own = new EngineReplies(libraries, card, adapter)
   try {
     await using server = await startPeer(
       peer,
@@ -107,17 +114,21 @@ async function compareWithPeer(
         threads: 2,
         contextTokens: engine.contextTokens,
         unified: true,
-        arguments: EXACT,
+        arguments: [...EXACT, '--lora', adapter.path, '--lora-init-without-apply'],
         environment: NUMBERS_ONLY,
       },
     )
-    for (const { name, parts } of prompts) {
+    const add = async (name: string, parts: readonly PromptPart[], scale?: number) => {
       try {
-        cells.set(name, compare(own.ask(parts, REPLY_TOKENS), await askPeer(server, parts, REPLY_TOKENS)))
+        const reply = own.ask(parts, REPLY_TOKENS, scale !== undefined)
+        cells.set(name, compare(reply, await askPeer(server, parts, REPLY_TOKENS, scale)))
       } catch (error) {
         cells.set(name, failure(error as Error))
       }
     }
+    for (const { name, parts } of prompts) await add(name, parts)
+    const text = prompts.find(({ name }) => name === 'text')
+    if (text !== undefined) await add('LoRA', text.parts, adapter.scale)
   } finally {
     await own.close()
   }

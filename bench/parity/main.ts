@@ -1,9 +1,10 @@
 /**
  * Checks that models of every family compute right: greedy replies and probabilities as llama-server of the same release
- * gives them, and the same replies wherever the engine reuses what it has computed. The models are tiny, with random
- * weights, and are generated for each run.
+ * gives them, and the same replies wherever the engine reuses what it has computed. `embeddings` compares vectors and
+ * scores of each pooling. The models are tiny, with random weights, and are generated for each run.
  *
  * Usage: npm run parity -- families [MODEL...]
+ *        npm run parity -- embeddings
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,9 +13,10 @@ import { parseArgs } from 'node:util'
 import { SetupError } from '../../src/setup/native-library.mjs'
 import { TINY_MODELS } from '../../test/support/tiny-models/tiny-models.ts'
 import { print } from '../support/benchmark.ts'
-import { requirePeer } from '../support/peer-build.ts'
+import { type Peer, requirePeer } from '../support/peer-build.ts'
 import { checkFamily } from './family.ts'
-import { report } from './report.ts'
+import { type Report, report } from './report.ts'
+import { checkVectors } from './vectors.ts'
 
 /** An invalid command line. */
 class UsageError extends Error {}
@@ -22,7 +24,9 @@ class UsageError extends Error {}
 async function main(): Promise<boolean> {
   const { positionals } = parseArgs({ allowPositionals: true })
   const [what, ...names] = positionals
-  if (what !== 'families') throw new UsageError('Usage: npm run parity -- families [MODEL...]')
+  if (what !== 'families' && what !== 'embeddings') {
+    throw new UsageError('Usage: npm run parity -- families [MODEL...], or npm run parity -- embeddings')
+  }
   const unknown = names.find((name) => !TINY_MODELS.some((model) => model.name === name))
   if (unknown !== undefined) {
     const known = TINY_MODELS.map(({ name }) => name).join(', ')
@@ -31,17 +35,22 @@ async function main(): Promise<boolean> {
   const peer = requirePeer()
   const folder = await mkdtemp(join(tmpdir(), 'lookout-parity-'))
   try {
-    const results = []
-    for (const model of TINY_MODELS.filter(({ name }) => names.length === 0 || names.includes(name))) {
-      process.stderr.write(`${model.name} ...\n`)
-      results.push(await checkFamily(model, folder, peer))
-    }
-    const { table, notes, passed } = report(results)
+    const { table, notes, passed } =
+      what === 'embeddings' ? await checkVectors(folder, peer) : await checkFamilies(names, folder, peer)
     print([table, ...notes].join('\n'))
     return passed
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+async function checkFamilies(names: readonly string[], folder: string, peer: Peer): Promise<Report> {
+  const results = []
+  for (const model of TINY_MODELS.filter(({ name }) => names.length === 0 || names.includes(name))) {
+    process.stderr.write(`${model.name} ...\n`)
+    results.push(await checkFamily(model, folder, peer))
+  }
+  return report(results)
 }
 
 // A regular exit also ends the servers.

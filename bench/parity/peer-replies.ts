@@ -14,6 +14,12 @@ export type Step = ReadonlyMap<number, number>
 /** Tokens whose probabilities are compared at each step. */
 export const LIKELIEST = 16
 
+/** A LoRA file that a server has loaded. */
+export interface PeerAdapter {
+  readonly path: string
+  readonly scale: number
+}
+
 interface Completion {
   readonly content: string
   readonly tokens_evaluated: number
@@ -22,8 +28,16 @@ interface Completion {
   }[]
 }
 
-/** Asks llama-server for a greedy reply to a prompt in the engine's parts. */
-export async function askPeer(server: BenchServer, parts: readonly PromptPart[], tokens: number): Promise<Reply> {
+/**
+ * Asks llama-server for a greedy reply to a prompt in the engine's parts.
+ * @param scale of its adapter, if it has one.
+ */
+export async function askPeer(
+  server: BenchServer,
+  parts: readonly PromptPart[],
+  tokens: number,
+  scale = 0,
+): Promise<Reply> {
   // The server closes connections that were idle while this process computed.
   const headers = {
     authorization: `Bearer ${server.apiKey}`,
@@ -41,6 +55,7 @@ export async function askPeer(server: BenchServer, parts: readonly PromptPart[],
     samplers: ['temperature'],
     n_probs: LIKELIEST,
     cache_prompt: false,
+    lora: [{ id: 0, scale }],
   }
   const response = await fetch(`${server.url}/completion`, { method: 'POST', headers, body: JSON.stringify(body) })
   const { content, completion_probabilities: steps } = await json<Completion>(response)

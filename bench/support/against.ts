@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url'
 import type { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { run } from '../../src/setup/run.mjs'
 import { type BenchOptions, UsageError } from './benchmark.ts'
-import type { BenchModel } from './models.ts'
+import { type BenchModel, SHIPPED_CARD } from './models.ts'
 import { requirePeer } from './peer-build.ts'
 import { type BenchServer, type PeerOptions, startLookout, startPeer } from './server.ts'
 import { median, medianInterval, medianRatio } from './statistics.ts'
@@ -43,7 +43,9 @@ export function otherServer({
 }: BenchOptions): (model: BenchModel, settings: PeerOptions) => Promise<BenchServer> {
   if (against !== null) {
     const program = join(against, 'src/main.ts')
-    return (model) => startLookout(model.cardFile, model.id, { name: 'the other tree', program })
+    // Our card of the shipped model may say what that tree does not know, and its own is for the same weights.
+    const cardOf = ({ cardFile }: BenchModel) => (cardFile === SHIPPED_CARD ? null : cardFile)
+    return (model) => startLookout(cardOf(model), model.id, { name: 'the other tree', program })
   }
   const peer = requirePeer()
   return (model, settings) => startPeer(peer, model, settings)
