@@ -1,6 +1,7 @@
 /** Pictures of 12 megapixels with sixty known things, most of them small: searched whole, and tile by tile. */
 import { performance } from 'node:perf_hooks'
 import type { Detections } from '../src/client/answers.ts'
+import { brierScore, calibrationError, type Rated } from '../src/commands/calibrating/box-quality.ts'
 import { matchBoxes } from '../src/exports/box-matching.ts'
 import type { DetectedBox } from '../src/exports/detected-picture.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -17,8 +18,11 @@ const LEAST_IOU = 0.5
 const WAYS = [
   { name: 'whole', config: {} },
   { name: 'tiles, no looks', config: { tiles: 'auto', looks: 'none' } },
+  { name: 'the same with confidence', config: { tiles: 'auto', looks: 'none', confidence: true } },
   { name: 'tiles, looks at what coarse grids found', config: { tiles: 'auto', looks: 'coarse' } },
   { name: 'tiles, looks at all', config: { tiles: 'auto' } },
+  { name: 'the same with confidence', config: { tiles: 'auto', confidence: true } },
+  { name: 'the same, thorough', config: { tiles: 'auto', confidence: 'thorough' } },
 ]
 
 export const detectTiles: Benchmark = {
@@ -46,11 +50,13 @@ interface Counts {
   large: number
   looks: number
   readonly ms: number[]
+  /** Boxes with confidence. */
+  readonly rated: Rated[]
 }
 
 /** A Markdown table: what is found on the pictures with these seeds in each way, and how long it takes. */
 async function tilesTable(server: BenchServer, seeds: readonly number[]): Promise<string> {
-  const counts = WAYS.map((): Counts => ({ known: 0, found: 0, right: 0, large: 0, looks: 0, ms: [] }))
+  const counts = WAYS.map((): Counts => ({ known: 0, found: 0, right: 0, large: 0, looks: 0, ms: [], rated: [] }))
   let large = 0
   // Another picture warms the server up: it keeps what it has decoded.
   await search(server, await bigPicture(seeds[0]! - 1), {})
@@ -68,10 +74,14 @@ async function tilesTable(server: BenchServer, seeds: readonly number[]): Promis
       own.large += pairs.filter(({ known }) => isLarge(picture.truth[known]!)).length
       own.looks += looks
       own.ms.push(ms)
+      const right = new Set(pairs.map(({ found }) => found))
+      for (const [at, { confidence }] of boxes.entries()) {
+        if (confidence !== undefined) own.rated.push({ confidence, right: right.has(at) })
+      }
     }
   }
   const rows = WAYS.map(({ name }, index) => {
-    const { known, found, right, large: ownLarge, looks, ms } = counts[index]!
+    const { known, found, right, large: ownLarge, looks, ms, rated } = counts[index]!
     return [
       name,
       (right / known).toFixed(3),
@@ -80,6 +90,7 @@ async function tilesTable(server: BenchServer, seeds: readonly number[]): Promis
       String(looks),
       spread(ms, 0),
       medianRatio(ms, counts[0]!.ms).toFixed(1),
+      rated.length === 0 ? '' : `${brierScore(rated)!.toFixed(3)} / ${calibrationError(rated)!.toFixed(3)}`,
     ]
   })
   const { width, height } = BIG_SIZE
@@ -87,7 +98,7 @@ async function tilesTable(server: BenchServer, seeds: readonly number[]): Promis
 
 ${width} x ${height} pixels, four categories; pictures with the seeds ${seeds.join(', ')}. A box is right at an IoU of ${LEAST_IOU}.
 
-${table(['searched', 'recall', 'precision', 'large things', 'looks', 'ms', 'times whole'], rows)}`
+${table(['searched', 'recall', 'precision', 'large things', 'looks', 'ms', 'times whole', 'Brier / ECE'], rows)}`
 }
 
 async function search(
@@ -100,8 +111,9 @@ async function search(
   const response = await post(server, '/v1/detect', { media, categories, config })
   const { detections, looks = 0 } = (await response.json()) as Detections
   const ms = performance.now() - started
-  const boxes = detections.map(({ mention: label, point_box: box }) => ({
+  const boxes = detections.map(({ mention: label, point_box: box, confidence }) => ({
     label,
+    ...(confidence !== undefined && { confidence }),
     ...{ left: box!.top_left.x, top: box!.top_left.y, right: box!.bottom_right.x, bottom: box!.bottom_right.y },
   }))
   return { boxes, looks, ms }

@@ -358,7 +358,6 @@ describe('--tracks', () => {
     ['two outputs', () => [video, '--tracks', '-o', place('a.txt'), '-o', place('a.xml')], /one file/],
     ['points', () => [video, '--tracks', '--points'], /--points/],
     ['tiles', () => [video, '--tracks', '--tiles', 'auto'], /--tiles/],
-    ['tiles with confidence', () => [video, '--tiles', 'auto', '--confidence'], /--tiles: .* confidence yet/],
     ['patience without tracks', () => [video, '--patience', '1'], /needs --tracks/],
   ])('%s is refused', async (_, args, message) => {
     expect(await detect(await args())).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(message) })

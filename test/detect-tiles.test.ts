@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { EngineEvent, Generation } from '../src/inference/contract/generation.ts'
 import type { Branch, Work } from '../src/inference/contract/work.ts'
 import { modelOverloaded } from '../src/lib/errors.ts'
@@ -156,7 +156,7 @@ beforeEach(() => {
   const fresh = new SeeingEngine()
   ;[engine.before, engine.pace, engine.seen] = [fresh.before, fresh.pace, fresh.seen]
   engine.finished = 0
-  for (const list of [engine.works, engine.aborts, engine.admitted, engine.measured]) list.length = 0
+  for (const list of [engine.works, engine.readWorks, engine.aborts, engine.admitted, engine.measured]) list.length = 0
 })
 
 interface Answer {
@@ -164,7 +164,11 @@ interface Answer {
     mention: Label
     point?: { x: number; y: number }
     point_box?: { top_left: { x: number; y: number }; bottom_right: { x: number; y: number } }
+    confidence?: number
+    evidence?: { begin: number; read?: number }
   }[]
+  categories?: object[]
+  confidence?: object
   finish_reason: string
   tiles?: number[][]
   looks?: number
@@ -267,12 +271,59 @@ test('with a fit: where a list may lack something, the quarters of the tile are 
   }
 })
 
+describe('with confidence', () => {
+  const isLook = (work: Work) => imageOf(work).width * imageOf(work).height <= 50 * 32 ** 2
+  const confidences = ({ detections }: Answer) => detections.map(({ confidence }) => confidence?.toFixed(3))
+
+  test('each thing has that of the look which has found it again, or of the surest tile', async () => {
+    // Tiles are less sure of each thing than looks.
+    engine.pace = (work) => {
+      const end = { text: '', mass: isLook(work) ? 0.1 : 0.4 }
+      return { alternatives: (text) => (text === '' ? [] : [end]) }
+    }
+    const blue = { categories: ['blue block'] }
+    const answer = await detect({ tiles: 'auto', confidence: true }, blue)
+    expect(confidences(answer)).toEqual(Array(3).fill('0.900'))
+    expect(answer.categories).toEqual([{ mention: 'blue block', complete: null }])
+    expect(answer.confidence).toEqual({ calibrated: false })
+    const least = await detect({ tiles: 'auto', confidence: true, min_confidence: 0.91 }, blue)
+    expect(least.detections).toEqual([])
+    // A tile that shows several is sure of the second, since the first did not end the list.
+    const tilesAlone = await detect({ tiles: 'auto', confidence: true, looks: 'none', evidence: true }, blue)
+    expect(new Set(confidences(tilesAlone))).toEqual(new Set(['0.600', '1.000']))
+    expect(tilesAlone.detections[0]).toHaveProperty('evidence.begin')
+  })
+
+  test('the boxes are the same as without', async () => {
+    engine.pace = () => ({ alternatives: () => [] })
+    const { detections } = await detect({ tiles: 'auto' })
+    const rated = await detect({ tiles: 'auto', confidence: true })
+    expect(rated.detections.map(({ confidence: _, ...detection }) => detection)).toEqual(detections)
+  })
+
+  test('thorough looks ask about each thing', async () => {
+    engine.pace = () => ({ alternatives: () => [] })
+    const answer = await detect({ tiles: 'auto', confidence: 'thorough', evidence: true })
+    expect(found(answer)).toEqual(ALL)
+    expect(engine.readWorks).toHaveLength(LOOKS)
+    expect(answer.detections.filter(({ evidence }) => evidence!.read !== undefined)).toHaveLength(LOOKS)
+  })
+
+  test('an engine without log-probabilities answers 400', async () => {
+    engine.pace = () => ({ isUnrated: true })
+    const refused = await server.post(PATH, body({ tiles: 'auto', confidence: true }))
+    expect([refused.status, (await errorOf(refused)).param]).toEqual([400, 'config.confidence'])
+    expect(found(await detect({ tiles: 'auto' }))).toEqual(ALL)
+  })
+})
+
 test('a picture that is no larger than a tile is searched as without tiles', async () => {
   const small = { media: { type: 'image', image_url: await drawn({ width: 640, height: 480 }) } }
-  for (const output of ['box', 'point']) {
-    const { tiles, looks, ...answer } = await detect({ tiles: 'auto', output }, small)
+  engine.pace = () => ({ alternatives: () => [] })
+  for (const config of [{ output: 'box' }, { output: 'point' }, { confidence: true, evidence: true }]) {
+    const { tiles, looks, ...answer } = await detect({ tiles: 'auto', ...config }, small)
     expect({ tiles, looks }).toEqual({ tiles: [[1, 1]], looks: 0 })
-    expect(answer).toEqual(await detect({ output }, small))
+    expect(answer).toEqual(await detect(config, small))
     const [own, plain] = engine.works.slice(-2)
     // Vitest compares pixels one by one, which takes seconds.
     expect(Buffer.compare(imageOf(own!).data, imageOf(plain!).data)).toBe(0)
@@ -328,7 +379,6 @@ test.each<[string, object, string, RegExp]>([
   ['smallest without tiles', { smallest: 40 }, 'config.smallest', /only together with tiles/],
   ['smallest with a grid', { tiles: [2, 2], smallest: 40 }, 'config.smallest', /only together with tiles/],
   ['looks without tiles', { looks: 'all' }, 'config.looks', /only together with tiles/],
-  ['confidence', { tiles: 'auto', confidence: true }, 'config.confidence', /cannot be combined with tiles yet/],
   ['other looks', { tiles: 'auto', looks: 'some' }, 'config.looks', /'none', 'coarse', 'all'/],
 ])('rejected, before the engine has any work: %s', async (_name, config, param, message) => {
   for (const path of [PATH, `${PATH}/input_tokens`]) {

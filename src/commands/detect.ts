@@ -107,7 +107,7 @@ async function search(args: readonly string[]): Promise<void> {
   const isRated = rating !== null
   const kind = { isPoints: values.points ?? false, isRated }
   const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), kind)
-  const tiling = readTiling(values, isRated)
+  const tiling = readTiling(values)
   const wait = readWait(values.wait)
   const place = await findPlace({ server: values.server, key: values.key, isForProgram: values.json, wait })
   const { media, text, ...named } = await sortWords(positionals, {

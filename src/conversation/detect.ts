@@ -11,9 +11,9 @@ import { checkDetect } from './capability-checks.ts'
 import { type Detection, toDetection } from './detecting/detection.ts'
 import { dialogOf, imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
-import type { RatedList, RatedObject } from './detecting/rated-list.ts'
+import type { RatedList, Sureness } from './detecting/rated-list.ts'
 import { DetectionSearch } from './detecting/search.ts'
-import { ALTERNATIVES, rateSearches } from './detection-ratings.ts'
+import { ALTERNATIVES, type Rating, rateSearches } from './detection-ratings.ts'
 import { loadPictures } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
 import { buildSharedPrompt, type SharedPrompt } from './prompt/prompt.ts'
@@ -47,9 +47,6 @@ export interface Tiling {
   readonly tilesLeft: number | null
 }
 
-/** How sure the model is of an object, and what that was computed from. */
-type Sureness = Omit<RatedObject, 'leaf'>
-
 /** How sure the model is that it has found all objects of a label; of any, where that is null. */
 interface CategoryReply extends Pick<RatedList, 'complete' | 'more'> {
   readonly label: string | null
@@ -73,31 +70,44 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
   const images = await loadPictures(imageUrlsOf(request), model.card.image!, call)
   call.held.dispose()
   const kind = kindToFind(request, labels, model)
-  const { leaves, isComplete, ...searched } = await searchPicture({ request, labels, kind }, images, call)
+  const searched = await searchPicture({ request, labels, kind }, images, call)
   const { original, image } = images.at(-1)!
   noteShrinking(original, image, call)
-  const reply = (leaf: Leaf) => toDetection(leaf, request.output, original)
+  return replyAbout(original, searched, request, call)
+}
+
+/** What a picture of a size shows, and how sure the model is of it, if the request asks for that. */
+export async function replyAbout(
+  picture: Size,
+  searched: Searched,
+  { output, confidence }: DetectRequest,
+  call: Call,
+): Promise<DetectReply> {
+  const { leaves, isComplete } = searched
+  const reply = (leaf: Leaf) => toDetection(leaf, output, picture)
   const finishReason = isComplete ? 'complete' : 'length'
-  if (request.confidence === null) return { detections: leaves.map(reply), finishReason }
-  const { searches, prefix, asking } = searched
-  const { scene, param } = asking
-  const { lists, ...rating } = await rateSearches(
-    { searches, kind, scene, param, prefix, plain: await asking.plain() },
-    request.confidence,
-    call,
-  )
+  if (confidence === null) return { detections: leaves.map(reply), finishReason }
+  const { lists, ...rating } = await ratePicture(searched, confidence, call)
   const objects = lists.flatMap(({ objects }) => objects)
-  const { least } = request.confidence
   return {
     detections: objects
-      .filter(({ confidence }) => confidence >= least)
+      .filter((object) => object.confidence >= confidence.least)
       .map(({ leaf, ...sureness }) => ({ ...reply(leaf), ...sureness })),
     categories: lists.flatMap(({ labels, complete, more }) =>
       (labels ?? [null]).map((label) => ({ label, complete, more })),
     ),
-    isCalibrated: model.card.detection !== undefined,
+    isCalibrated: call.model.card.detection !== undefined,
     finishReason: rating.isComplete ? finishReason : 'length',
   }
+}
+
+/** @throws ApiError 400 for an engine that does not tell how sure its model is. */
+export async function ratePicture(
+  { searches, prefix, asking }: Searched,
+  confidence: ConfidenceRequest,
+  call: Call,
+): Promise<Rating> {
+  return rateSearches({ ...asking, searches, prefix, plain: await asking.plain() }, confidence, call)
 }
 
 /** The searches of one picture, and how their questions were put. */

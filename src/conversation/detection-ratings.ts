@@ -37,7 +37,7 @@ export interface Searched {
   readonly plain: SharedPrompt
 }
 
-interface Rating {
+export interface Rating {
   readonly lists: readonly RatedList[]
   /** False when the deadline passed before a thorough answer was ready: then it is as sure as one that is not thorough. */
   readonly isComplete: boolean

@@ -1,4 +1,3 @@
-import type { Leaf } from '../grounding/annotation.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
 import type { Cuts, DecodedImage } from '../media/decoding/protocol.ts'
@@ -8,7 +7,7 @@ import { fittingGrid, MOST_TILES, partsToCut, planTiles, quartersOf, type TileGr
 import type { ImageLimits } from '../models/card.ts'
 import type { Call } from './call.ts'
 import { checkDetect } from './capability-checks.ts'
-import { type DetectReply, type Searched, searchPicture } from './detect.ts'
+import { type DetectReply, ratePicture, replyAbout, type Searched, searchPicture } from './detect.ts'
 import { toDetection } from './detecting/detection.ts'
 import { imageUrlsOf } from './detecting/dialog.ts'
 import { groupsOf, kindToFind, labelsOf } from './detecting/labels.ts'
@@ -25,8 +24,7 @@ import {
   type Thing,
   withoutRepeats,
 } from './detecting/ladder.ts'
-import { likelyLeaves, openLabels, ratingsOf, type TileRatings } from './detecting/tile-ratings.ts'
-import { rateSearches } from './detection-ratings.ts'
+import { openLabels, RATED, ratingsOf } from './detecting/tile-ratings.ts'
 import { Patience } from './patience.ts'
 import { loadCuts, loadPictures } from './prompt/media-parts.ts'
 import type { ConfidenceRequest, DetectRequest } from './request/detect-request.ts'
@@ -51,8 +49,8 @@ type Cut = readonly [part: PixelRegion, image: RgbImage]
 /** How parts of the picture are searched. */
 interface PartSearch {
   readonly labelsFor: (part: PixelRegion) => readonly string[] | null
-  readonly finds: Map<PixelRegion, Found[]>
-  readonly ratings?: TileRatings
+  readonly finds: Map<PixelRegion, readonly Found[]>
+  readonly ratingOf: (part: PixelRegion) => ConfidenceRequest | null
 }
 
 /**
@@ -102,13 +100,13 @@ class TiledSearch {
   }
 
   async answer(): Promise<DetectReply> {
-    const { tiles, output } = this.#request
+    const { tiles, output, confidence } = this.#request
     this.#exemplars = await loadPictures(imageUrlsOf(this.#request).slice(0, -1), this.#limits, this.#call)
     const whole = await this.#load(tiles)
     const { original } = whole
     const grids = gridsFor(original, this.#request, this.#limits)
     if (grids.length === 1) return this.#answerWhole(whole)
-    const finds = new Map<PixelRegion, Found[]>()
+    const finds = new Map<PixelRegion, readonly Found[]>()
     const last: Cut = [grids.at(-1)!.tiles[0]!, whole.image]
     const [finest, ...coarser] = grids as [TileGrid, ...TileGrid[]]
     const ratings = tiles.looks === 'all' ? ratingsOf(grids, this.#call.model.card.detection) : new Map()
@@ -116,15 +114,23 @@ class TiledSearch {
     await this.#searchAll(this.#cuts(partsToCut(grids), this.#limits, known), {
       labelsFor: () => this.#labels,
       finds,
-      ratings,
+      ratingOf: (part) => ratings.get(part) ?? this.#usualRating,
     })
     if (finds.size === 0) throw this.#late
     const tilesLeft = grids.reduce((sum, grid) => sum + grid.tiles.length, -finds.size)
     const quarters = await this.#searchQuarters(finest.tiles, finds)
     const merged = mergeFinds(original, [{ ...finest, tiles: [...finest.tiles, ...quarters] }, ...coarser], finds)
     const { things, looks } = await this.#lookAgain(merged, original, quarters.length)
+    const kept = things.filter(({ sureness }) => confidence === null || sureness!.confidence >= confidence.least)
     return {
-      detections: this.#sorted(things).map((thing) => toDetection(onGrid(thing, original), output, original)),
+      detections: this.#sorted(kept).map((thing) => {
+        return { ...toDetection(onGrid(thing, original), output, original), ...(confidence && thing.sureness) }
+      }),
+      ...(confidence && {
+        // A list of one tile says nothing of the others.
+        categories: (this.#labels ?? [null]).map((label) => ({ label, complete: null, more: null })),
+        isCalibrated: this.#call.model.card.detection !== undefined,
+      }),
       finishReason: this.#isComplete && this.#late === null ? 'complete' : 'length',
       tiling: { grids: grids.map(({ grid }) => grid), looks, tilesLeft: this.#late === null ? null : tilesLeft },
     }
@@ -132,6 +138,11 @@ class TiledSearch {
 
   get #limits(): ImageLimits {
     return this.#call.model.card.image!
+  }
+
+  /** Of parts of the picture that need no other. */
+  get #usualRating(): ConfidenceRequest | null {
+    return this.#request.confidence && RATED
   }
 
   #load(cuts: Cuts, target = this.#limits): Promise<DecodedImage> {
@@ -144,12 +155,9 @@ class TiledSearch {
     this.#call.held.dispose()
     const kind = kindToFind(this.#request, this.#labels, this.#call.model)
     const asked = { request: this.#request, labels: this.#labels, kind }
-    const { leaves, isComplete } = await searchPicture(asked, [...this.#exemplars, whole], this.#call)
-    return {
-      detections: leaves.map((leaf) => toDetection(leaf, this.#request.output, whole.original)),
-      finishReason: isComplete ? 'complete' : 'length',
-      tiling: { grids: [[1, 1]], looks: 0, tilesLeft: null },
-    }
+    const searched = await searchPicture(asked, [...this.#exemplars, whole], this.#call)
+    const reply = await replyAbout(whole.original, searched, this.#request, this.#call)
+    return { ...reply, tiling: { grids: [[1, 1]], looks: 0, tilesLeft: null } }
   }
 
   /**
@@ -169,24 +177,17 @@ class TiledSearch {
   }
 
   /** Searches the parts, several at a time, until the deadline. */
-  async #searchAll(
-    cuts: AsyncGenerator<Cut, void, void>,
-    { labelsFor, finds, ratings = new Map() }: PartSearch,
-  ): Promise<void> {
+  async #searchAll(cuts: AsyncGenerator<Cut, void, void>, { labelsFor, finds, ratingOf }: PartSearch): Promise<void> {
     const search = async () => {
       try {
         // All searches share one iterator.
         for await (const [part, image] of cuts) {
-          const confidence = ratings.get(part) ?? null
+          const confidence = ratingOf(part)
           const request = { ...this.#request, confidence }
           const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
           const searched = await searchPicture(asked, images, this.#call, this.#patience.generate)
-          const leaves = await this.#leavesOf(part, searched, confidence)
-          finds.set(
-            part,
-            leaves.map((leaf) => foundIn(leaf, part)),
-          )
+          finds.set(part, await this.#foundIn(part, searched, confidence))
           this.#isComplete &&= searched.isComplete
         }
       } catch (error) {
@@ -198,23 +199,29 @@ class TiledSearch {
     await Promise.all(Array.from({ length: atOnce }, search))
   }
 
-  async #leavesOf(
+  async #foundIn(
     part: PixelRegion,
-    { searches, asking, prefix, leaves }: Searched,
+    searched: Searched,
     confidence: ConfidenceRequest | null,
-  ): Promise<readonly Leaf[]> {
-    // Some engines do not tell how sure the model is.
-    if (confidence === null || !searches.every(({ isRated }) => isRated)) return leaves
-    const searched = { ...asking, searches, prefix, plain: await asking.plain() }
-    const { lists, isComplete } = await this.#patience.run(() => rateSearches(searched, confidence, this.#call))
+  ): Promise<readonly Found[]> {
+    const { leaves, searches } = searched
+    // Some engines do not tell how sure the model is, and the request may not ask.
+    const isRated = this.#request.confidence !== null || searches.every(({ isRated }) => isRated)
+    if (confidence === null || !isRated) return leaves.map((leaf) => foundIn(leaf, part))
+    const { lists, isComplete } = await this.#patience.run(() => ratePicture(searched, confidence, this.#call))
     this.#isComplete &&= isComplete
-    if (confidence.isThorough) return likelyLeaves(lists)
-    this.#open.set(part, openLabels(lists))
-    return leaves
+    if (!confidence.isThorough) this.#open.set(part, openLabels(lists))
+    return lists
+      .flatMap(({ objects }) => objects)
+      .filter((object) => object.confidence >= confidence.least)
+      .map(({ leaf, ...sureness }) => foundIn(leaf, part, sureness))
   }
 
   /** @returns the quarters that were searched. */
-  async #searchQuarters(tiles: readonly PixelRegion[], finds: Map<PixelRegion, Found[]>): Promise<PixelRegion[]> {
+  async #searchQuarters(
+    tiles: readonly PixelRegion[],
+    finds: Map<PixelRegion, readonly Found[]>,
+  ): Promise<PixelRegion[]> {
     const quarters = tiles.flatMap((tile) =>
       (this.#open.get(tile) ?? []).flatMap((label) => quartersOf(tile).map((part) => [part, label] as const)),
     )
@@ -223,7 +230,7 @@ class TiledSearch {
       const label = labels.get(part)!
       return label === null ? null : [label]
     }
-    await this.#searchAll(this.#cuts([...labels.keys()]), { labelsFor, finds })
+    await this.#searchAll(this.#cuts([...labels.keys()]), { labelsFor, finds, ratingOf: () => this.#usualRating })
     return [...labels.keys()].filter((part) => finds.has(part))
   }
 
@@ -236,7 +243,8 @@ class TiledSearch {
     picture: Size,
     before: number,
   ): Promise<{ readonly things: Thing[]; readonly looks: number }> {
-    const { looks } = this.#request.tiles
+    const { tiles, confidence } = this.#request
+    const { looks } = tiles
     const isDue = ({ isCoarse, mention }: Thing) =>
       (looks === 'all' || (looks === 'coarse' && isCoarse)) && mention !== ''
     const others = new Set(things.filter(({ isDoubtful }) => !isDoubtful))
@@ -249,9 +257,10 @@ class TiledSearch {
     const target = closeTarget(card.image!, card.video)
     for (const share of LOOK_SHARES) {
       const crops = new Map(due.slice(0, MOST_LOOKS - count).map((thing) => [lookAt(thing, picture, share), thing]))
-      const finds = new Map<PixelRegion, Found[]>()
+      const finds = new Map<PixelRegion, readonly Found[]>()
       const cuts = this.#cuts([...crops.keys()], target)
-      await this.#searchAll(cuts, { labelsFor: (part) => [crops.get(part)!.mention], finds })
+      const labelsFor = (part: PixelRegion) => [crops.get(part)!.mention]
+      await this.#searchAll(cuts, { labelsFor, finds, ratingOf: () => confidence && { ...confidence, least: 0 } })
       count += finds.size
       due = []
       for (const [part, thing] of crops) {

@@ -3,11 +3,14 @@ import { areaOf, iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { GRID, type PixelRegion } from '../../media/coordinates.ts'
 import type { Size } from '../../media/pixels.ts'
 import type { TileGrid } from '../../media/tile-plan.ts'
+import type { Sureness } from './rated-list.ts'
 
 export interface Found {
   readonly mention: string
   /** In pixels of the upright picture, not rounded. */
   readonly box: Rectangle
+  /** Absent where the model was not asked how sure it is. */
+  readonly sureness?: Sureness | undefined
 }
 
 /** What the tiles say together. */
@@ -49,7 +52,7 @@ export function mergeFinds(
   grids: readonly TileGrid[],
   finds: ReadonlyMap<PixelRegion, readonly Found[]>,
 ): Thing[] {
-  const things: (Thing & { readonly seen: Set<PixelRegion> })[] = []
+  const things: (Thing & { readonly seen: Set<PixelRegion>; sureness?: Sureness | undefined })[] = []
   for (const [level, { tiles }] of grids.entries()) {
     const finer = grids[level - 1]
     const known = [...things]
@@ -63,20 +66,26 @@ export function mergeFinds(
           found,
           things.filter(({ seen }) => !seen.has(tile)),
         )
-        if (same) same.seen.add(tile)
-        else things.push({ ...found, seen: new Set([tile]), isCoarse: level > 0, isDoubtful: !isLarge || isGroup })
+        if (same) {
+          same.seen.add(tile)
+          same.sureness = surer(same, found)
+        } else things.push({ ...found, seen: new Set([tile]), isCoarse: level > 0, isDoubtful: !isLarge || isGroup })
       }
     }
   }
   return things
 }
 
+function surer({ sureness: one }: Found, { sureness: other }: Found): Sureness | undefined {
+  return (one?.confidence ?? 0) < (other?.confidence ?? 0) ? other : one
+}
+
 /** A box on the grid of a part of the picture. */
-export function foundIn({ mention = '', points }: Leaf, part: PixelRegion): Found {
+export function foundIn({ mention = '', points }: Leaf, part: PixelRegion, sureness?: Sureness): Found {
   const [from, to] = points
   const x = (value: number) => part.left + (value / GRID) * part.width
   const y = (value: number) => part.top + (value / GRID) * part.height
-  return { mention, box: { left: x(from!.x), top: y(from!.y), right: x(to!.x), bottom: y(to!.y) } }
+  return { mention, box: { left: x(from!.x), top: y(from!.y), right: x(to!.x), bottom: y(to!.y) }, sureness }
 }
 
 /** The box on the grid of the picture, not rounded. */
@@ -99,7 +108,9 @@ export function lookAt({ box }: Found, picture: Size, share: number): PixelRegio
 /** The thing with the box of a second look; null where it does not find it again. */
 export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Found[]): Again<Kind> | null {
   const again = sameAs(thing, finds, AGAIN)
-  return again === null ? null : { ...thing, box: again.box, isAlone: !finds.some((other) => holds(again, other)) }
+  if (again === null) return null
+  const { box, sureness = thing.sureness } = again
+  return { ...thing, box, sureness, isAlone: !finds.some((other) => holds(again, other)) }
 }
 
 /** Whether it needs no second look: several tiles show it, which see much else beside it. */

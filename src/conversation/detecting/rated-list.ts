@@ -17,8 +17,13 @@ export interface RatedList {
   readonly more: number | null
 }
 
-export interface RatedObject {
+export interface RatedObject extends Sureness {
   readonly leaf: Leaf
+}
+
+/** How sure the model is of an object, and what that was computed from. */
+export interface Sureness {
+  /** 0..1 */
   readonly confidence: number
   readonly evidence: BoxEvidence
 }

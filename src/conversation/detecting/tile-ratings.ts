@@ -1,4 +1,3 @@
-import type { Leaf } from '../../grounding/annotation.ts'
 import type { PixelRegion } from '../../media/coordinates.ts'
 import type { TileGrid } from '../../media/tile-plan.ts'
 import type { DetectionFit } from '../../models/detection-schema.ts'
@@ -12,6 +11,9 @@ const LIKELY = 0.5
 
 export type TileRatings = ReadonlyMap<PixelRegion, ConfidenceRequest>
 
+/** Whether the model says how sure it is of what a part of the picture shows: in one pass, and of everything. */
+export const RATED: ConfidenceRequest = { least: 0, isThorough: false }
+
 /**
  * How sure the model is to say it is of each tile. The finest tiles tell which of their lists may lack something. Of the
  * coarsest, the model is asked for one thing more of each label, and about each. What it says means little without a fit.
@@ -20,15 +22,9 @@ export type TileRatings = ReadonlyMap<PixelRegion, ConfidenceRequest>
 export function ratingsOf([finest, ...coarser]: readonly TileGrid[], fit: DetectionFit | undefined): TileRatings {
   if (fit === undefined) return new Map()
   const coarsest = fit.thorough === undefined ? [] : coarser.filter(({ grid }) => Math.max(...grid) <= 2)
-  const rated = (grids: readonly TileGrid[], isThorough: boolean) =>
-    grids.flatMap(({ tiles }) => tiles.map((tile) => [tile, { least: 0, isThorough }] as const))
-  return new Map([...rated([finest!], false), ...rated(coarsest, true)])
-}
-
-export function likelyLeaves(lists: readonly RatedList[]): Leaf[] {
-  return lists.flatMap(({ objects }) =>
-    objects.filter(({ confidence }) => confidence >= LIKELY).map(({ leaf }) => leaf),
-  )
+  const rated = (grids: readonly TileGrid[], rating: ConfidenceRequest) =>
+    grids.flatMap(({ tiles }) => tiles.map((tile) => [tile, rating] as const))
+  return new Map([...rated([finest!], RATED), ...rated(coarsest, { least: LIKELY, isThorough: true })])
 }
 
 /** The labels of which something may be missing; null for any label. */

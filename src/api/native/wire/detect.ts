@@ -130,7 +130,6 @@ const config = z
     if (looks != null && tiles == null) refuse('looks', 'allowed only together with tiles')
     if (tiles == null) return
     if (tracks) refuse('tiles', 'it cannot be combined with tracks')
-    if (confidence) refuse('confidence', 'it cannot be combined with tiles yet')
   })
   .register(requestSchemas, { id: 'DetectConfig' })
 
@@ -196,7 +195,9 @@ const detection = responses.object('Detection', {
 
 const category = responses.object('DetectedCategory', {
   mention: z.string().nullable().describe('Null where every object was asked for.'),
-  complete: share.nullable().describe('How likely it is that none is missing; null where the engine does not tell.'),
+  complete: share
+    .nullable()
+    .describe('How likely it is that none is missing; null with `config.tiles`, and where the engine does not tell.'),
   evidence: responses
     .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
     .optional(),
