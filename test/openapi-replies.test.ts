@@ -398,6 +398,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, send: streamed },
     { status: 404, id: () => 'watch_none' },
   ],
+  openWatchSocket: [
+    { status: 426, id: () => watchId },
+    { status: 404, id: () => 'watch_none' },
+  ],
   retrieveWatchFrame: [
     { status: 200, id: () => watchId },
     { status: 404, id: () => 'watch_none' },

@@ -15,6 +15,7 @@ import { guardBodies } from './http/body-guard.ts'
 import type { GracefulShutdown } from './http/connection/graceful-shutdown.ts'
 import { answerHalfClosed } from './http/connection/half-close.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/connection/lingering-close.ts'
+import { acceptUpgrades, offersWebSocket } from './http/connection/upgrades.ts'
 import { distinguishConventions } from './http/conventions.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { Examinations } from './http/examinations.ts'
@@ -97,7 +98,11 @@ export function createApi(options: ApiOptions): FastifyInstance {
     genReqId: newTraceId,
     requestIdHeader: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4) },
+    http: {
+      headersTimeout: headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4),
+      shouldUpgradeCallback: offersWebSocket,
+    },
     rewriteUrl: ({ url = '' }) => ownUrl(url),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -118,6 +123,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   lingerBeforeClose(app, options)
   answerHalfClosed(app)
+  acceptUpgrades(app)
   logRequests(app, options.logger)
   addSecurityHeaders(app)
   allowOrigins(app, options.corsOrigins)

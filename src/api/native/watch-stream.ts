@@ -3,8 +3,9 @@ import { withTimeout } from '../../lib/with-timeout.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
 import type { ApiCall } from '../http/api-call.ts'
-import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
+import { EVENTS, type Framing } from '../http/connection/response-stream.ts'
 import { queryBoolean, queryNumber } from '../http/query.ts'
+import { keyOf } from './found-watch.ts'
 
 export interface WatchStreamOptions {
   readonly watches: Watches
@@ -24,25 +25,64 @@ const EVENTS_AT_ONCE = 100
 const POLL_MS = 5_000
 const LAST_EVENT = 'last-event-id'
 
-/** Sends the events of a watch as they are stored, in the order of their numbers, until the client leaves. */
+/** What events are sent to. */
+interface EventSink {
+  /** Null while the client can take more; else a promise that resolves when it can, or has disconnected. */
+  readonly full: Promise<void> | null
+  /** @param seq of an event that has a number. */
+  send(data: string, seq?: string): void
+}
+
+/** Which events a client asks for. */
+interface Followed {
+  /** The number of the last event that it has. */
+  readonly after: number
+  readonly looks: boolean
+}
+
+/** @throws ApiError 400 */
+export function followedBy({ query, headers }: FastifyRequest, { seq }: Watch): Followed {
+  const numbers = { min: 0, max: Number.MAX_SAFE_INTEGER }
+  const after = queryNumber(query, 'after', numbers)
+  return { looks: queryBoolean(query, 'looks'), after: queryNumber(headers, LAST_EVENT, numbers) ?? after ?? seq }
+}
+
+/** Sends the events of a watch to an event stream, until the client leaves. */
 export async function streamEvents(
-  { id, seq }: Watch,
+  watch: Watch,
   request: FastifyRequest,
   call: ApiCall,
-  { watches, watchRunner, draining, keepAliveMs }: WatchStreamOptions,
+  options: WatchStreamOptions,
 ): Promise<undefined> {
-  const numbers = { min: 0, max: Number.MAX_SAFE_INTEGER }
-  const looks = queryBoolean(request.query, 'looks')
-  const after = queryNumber(request.query, 'after', numbers)
-  let last = queryNumber(request.headers, LAST_EVENT, numbers) ?? after ?? seq
-  const over = AbortSignal.any([call.closed, draining])
-  const stream = call.openStream(NUMBERED, keepAliveMs)
+  const followed = followedBy(request, watch)
+  const stream = call.openStream(NUMBERED, options.keepAliveMs)
+  try {
+    await sendEvents(stream, request, { ...followed, closed: call.closed }, options)
+  } finally {
+    stream.end()
+  }
+  return undefined
+}
+
+/**
+ * Sends the events of the watch as they are stored, in the order of their numbers, until the client leaves, the watch is
+ * deleted, or no new requests are accepted.
+ */
+export async function sendEvents(
+  sink: EventSink,
+  request: FastifyRequest,
+  { after, looks, closed }: Followed & Pick<ApiCall, 'closed'>,
+  { watches, watchRunner, draining }: WatchStreamOptions,
+): Promise<void> {
+  const [organisation, id] = keyOf(request)
+  const over = AbortSignal.any([closed, draining])
+  let last = after
   let woken = Promise.withResolvers<void>()
   const unfollow = watchRunner.follow(id, {
     onTold: () => woken.resolve(),
     // Dropped while the client does not read.
     onLook: (look) => {
-      if (looks && stream.full === null) stream.send(JSON.stringify({ object: 'look', watch: id, ...look }))
+      if (looks && sink.full === null) sink.send(JSON.stringify({ object: 'look', watch: id, ...look }))
     },
   })
   over.addEventListener('abort', () => woken.resolve())
@@ -56,25 +96,21 @@ export async function streamEvents(
     }
   } finally {
     unfollow()
-    stream.end()
   }
-  return undefined
 
   /** @returns the number of the last event; null when the watch is deleted and all its events are sent. */
   async function sendAfter(after: number): Promise<number | null> {
     // The database may be away for a while: the stream waits for it.
     const rows = await watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => [])
-    for (const { seq, body } of rows) await sendWhole(stream, body, String(seq))
+    for (const { seq, body } of rows) {
+      sink.send(body, String(seq))
+      await sink.full
+    }
     return rows.at(-1)?.seq ?? ((await isKnown()) ? after : null)
   }
 
   async function isKnown(): Promise<boolean> {
-    const found = await watches.find(call.principal.organisation, id).catch(() => undefined)
+    const found = await watches.find(organisation, id).catch(() => undefined)
     return found !== null
   }
-}
-
-async function sendWhole(stream: ResponseStream, data: string, name: string): Promise<void> {
-  stream.send(data, name)
-  await stream.full
 }

@@ -1,8 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { z } from 'zod'
 import { checkDecisions } from '../../conversation/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
-import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
@@ -19,24 +17,25 @@ import { addEndpoint } from '../http/routes.ts'
 import { sendContent } from '../http/stored-content.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { aboutPicture } from '../surfaces/openai/decision-request.ts'
-import { streamEvents, type WatchStreamOptions } from './watch-stream.ts'
+import { found, foundWatch, keyOf, noSuchWatch } from './found-watch.ts'
+import { pushFrame } from './watch-frames.ts'
+import { openWatchSocket, type WatchSocketOptions } from './watch-socket.ts'
+import { streamEvents } from './watch-stream.ts'
 import { type CameraListBody, type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
 
-export interface WatchesApiOptions extends Pick<Serving, 'bodies' | 'models'>, Omit<WatchStreamOptions, 'watchRunner'> {
+export interface WatchesApiOptions extends Pick<Serving, 'models'>, Omit<WatchSocketOptions, 'watchRunner'> {
   readonly cameras: Cameras
   /** Null where this server runs no watches. */
   readonly watchRunner: WatchRunner | null
 }
 
-type Running = WatchesApiOptions & WatchStreamOptions
+type Running = WatchesApiOptions & WatchSocketOptions
 
 const MAX_PAGE = 100
 const DEFAULT_PAGE = 20
 const MAX_EVENTS = 1_000
 const DEFAULT_EVENTS = 100
 const RETRY_SECONDS = 60
-const FRAME_TIME = 'x-frame-time'
-const dateTime = z.iso.datetime({ offset: true })
 
 /** `/v1/watches` and what is below. The contract has no such paths. */
 export function addWatches(app: FastifyInstance, options: WatchesApiOptions): void {
@@ -104,6 +103,15 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
     },
   })
   addEndpoint(app, {
+    ...{ ...unlimited, url: `${at}/socket`, keyHeader: 'sec-websocket-protocol' },
+    handlers: {
+      GET: served(async (request, reply, running) => {
+        const watch = await foundWatch(request, running)
+        return openWatchSocket(watch, request, reply, running)
+      }),
+    },
+  })
+  addEndpoint(app, {
     ...{ ...unlimited, url: `${at}/frame` },
     handlers: { GET: served((request, reply, running) => newestFrame(request, reply, running)) },
   })
@@ -113,7 +121,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
     addEndpoint(scope, {
       ...{ ...unlimited, url: `${at}/frames` },
-      handlers: { POST: served((request, reply, running) => push(request, reply, running)) },
+      handlers: { POST: served((request, reply, running) => pushFrame(request, reply, running)) },
     })
   })
 }
@@ -250,49 +258,6 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
   }
   reply.type(newest.contentType).header('cache-control', 'no-store')
   return Buffer.from(newest.bytes)
-}
-
-async function push(request: FastifyRequest, reply: FastifyReply, running: Running) {
-  const waits = queryBoolean(request.query, 'wait')
-  const cameraTime = frameTime(request.headers[FRAME_TIME])
-  const [organisation, id] = keyOf(request)
-  // Frames are many: most of them need no query.
-  if (!running.watchRunner.takesFrames(organisation, id)) {
-    const { paused, settings } = await foundWatch(request, running)
-    if (settings.source.type !== 'push')
-      throw invalidRequest('The frames of this watch come from its camera', 'watch_id')
-    if (paused) throw invalidRequest('The watch is paused; resume it first', null, { status: 409 })
-  }
-  const bytes = await running.bodies.readBytes(callOf(request, reply))
-  // Other bytes are refused when they are decoded.
-  const contentType = mediaType(bytes.subarray(0, HEAD_BYTES)) ?? 'image/jpeg'
-  const pushed = await running.watchRunner.push(id, { bytes, contentType, cameraTime }, waits)
-  reply.code(pushed.answers === undefined ? 202 : 200)
-  return pushed
-}
-
-function frameTime(header: string | string[] | undefined): Date | null {
-  if (header === undefined) return null
-  const time = dateTime.safeParse(header)
-  if (time.success) return new Date(time.data)
-  throw invalidRequest(`Invalid '${FRAME_TIME}': expected a time such as 2027-01-31T12:00:00.5Z`, FRAME_TIME)
-}
-
-function keyOf(request: FastifyRequest): [organisation: string, id: string] {
-  return [principalOf(request).organisation, (request.params as { watch_id: string }).watch_id]
-}
-
-async function foundWatch(request: FastifyRequest, { watches }: Running): Promise<Watch> {
-  return found(await watches.find(...keyOf(request)), request)
-}
-
-function found(watch: Watch | null, request: FastifyRequest): Watch {
-  if (watch !== null) return watch
-  throw noSuchWatch(keyOf(request)[1])
-}
-
-function noSuchWatch(id: string): ApiError {
-  return invalidRequest(`No such watch: ${id.slice(0, 200)}`, 'watch_id', { status: 404, code: 'watch_not_found' })
 }
 
 const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const

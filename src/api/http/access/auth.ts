@@ -14,11 +14,17 @@ declare module 'fastify' {
     /** The scope that the key must have. */
     scope?: Scope
     /** A header in which clients may send the key, besides `Authorization`. */
-    keyHeader?: 'x-api-key'
+    keyHeader?: keyof typeof KEY_HEADERS
     /** Requests from this machine need no key. */
     keyless?: true
   }
 }
+
+/** How keys are written in headers other than `Authorization`. Pages can set no header of a WebSocket but its subprotocols. */
+const KEY_HEADERS = {
+  'x-api-key': /^(\S+)$/,
+  'sec-websocket-protocol': /(?:^|,) *api-key\.([^\s,]+)/,
+} as const
 
 /** Paths that need no key. Their responses contain nothing about any organisation. */
 export const OPEN_PATHS = {
@@ -110,8 +116,9 @@ export function principalOf(request: FastifyRequest): Principal {
 
 function otherKey({ headers, routeOptions }: FastifyRequest): string | null {
   const { keyHeader } = routeOptions.config
-  const key = keyHeader === undefined ? undefined : headers[keyHeader]
-  return typeof key === 'string' && /^\S+$/.test(key) ? key : null
+  if (keyHeader === undefined) return null
+  const given = headers[keyHeader]
+  return typeof given === 'string' ? (KEY_HEADERS[keyHeader].exec(given)?.[1] ?? null) : null
 }
 
 function bearerKey(header: string | undefined): string | null {

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { invalidRequest } from '../../../lib/errors.ts'
 import { FINGERPRINT, IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from '../record/response-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */
@@ -59,4 +60,16 @@ const REQUESTED = 'access-control-request-headers'
  */
 function allowedHeaders(requested: string | undefined): string {
   return requested !== undefined && HEADER_NAMES.test(requested) ? requested.trim() : USUAL_HEADERS
+}
+
+/**
+ * Refuses a WebSocket to a page that could not call with `fetch` either: browsers leave this check to servers.
+ * @throws ApiError 403
+ */
+export function checkSocketOrigin({ headers }: Pick<FastifyRequest, 'headers'>, origins: readonly string[]): void {
+  const { origin, host, 'x-forwarded-host': forwarded } = headers
+  if (origin === undefined || origins.includes('*') || origins.includes(origin)) return
+  if (URL.canParse(origin) && [host, forwarded].includes(new URL(origin).host)) return
+  const message = `LOOKOUT_CORS_ORIGINS does not allow pages of ${origin.slice(0, 200)}`
+  throw invalidRequest(message, null, { status: 403 })
 }

@@ -115,6 +115,11 @@ export class BodyReader {
     return (await this.#admit(call)).bytes
   }
 
+  /** Waits for room for bytes of a message. @throws ApiError 503 when the budget has none in time. */
+  reserve(bytes: number, { principal, closed }: Pick<ApiCall, 'principal' | 'closed'>): Promise<ByteLease> {
+    return this.#budget.acquire(bytes, principal.organisation, closed)
+  }
+
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
   async #admit(call: ApiCall) {
     const declared = declaredLength(call)

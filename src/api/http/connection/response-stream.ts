@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { probeHalfClosed } from './half-close.ts'
 
@@ -104,7 +105,8 @@ export class ResponseStream {
   }
 }
 
-function drained(raw: ServerResponse): Promise<void> {
+/** Resolves when a client can take more, or has disconnected, as one that reads nothing for a minute is. */
+export function drained(raw: Writable): Promise<void> {
   return new Promise((resolve) => {
     const stall = setTimeout(() => raw.destroy(), STALL_MS)
     const settle = () => {

@@ -168,6 +168,7 @@ export const HEADERS = {
   'content-disposition': header('The file’s name.'),
   'content-range': header('Which bytes these are, and the size of the file.'),
   etag: header('For `If-Range`.'),
+  upgrade: header('`websocket`.'),
   location: header('Where to continue.'),
 }
 type HeaderName = keyof typeof HEADERS
@@ -189,6 +190,7 @@ const ABOUT_ANSWERS: readonly HeaderName[] = [
 const OF_STATUS: Readonly<Record<number, readonly HeaderName[]>> = {
   401: ['www-authenticate'],
   416: ['accept-ranges', 'content-range', 'etag'],
+  426: ['upgrade'],
   429: ['retry-after', 'retry-after-ms'],
   503: ['retry-after', 'retry-after-ms'],
   529: ['retry-after', 'retry-after-ms'],
@@ -209,6 +211,7 @@ const MEANINGS: Readonly<Record<number, string>> = {
   415: 'The body has a type or an encoding that is not supported.',
   416: 'The range starts beyond the end of the file.',
   422: 'The request is invalid. The error says where.',
+  426: 'The request is not the handshake of a WebSocket.',
   429: 'A rate limit, a quota or the budget is reached.',
   500: 'The server failed. Its log says why.',
   502: 'The hub cannot be reached or rejects the request.',

@@ -31,6 +31,20 @@ const LAST_EVENT = {
   schema: { type: 'integer', minimum: 0 },
 }
 
+const SUBPROTOCOLS = {
+  name: 'sec-websocket-protocol',
+  in: 'header',
+  description: 'For browsers, which cannot send `Authorization`: `lookout, api-key.<key>`.',
+  schema: { type: 'string' },
+}
+const SOCKET =
+  'Each binary message is a frame, as in `POST …/frames`, and gets one reply in the order of the frames: ' +
+  '`{"type": "frame.accepted", …}` with the fields of `WatchFrame`, or `{"type": "error", "error": …}`. ' +
+  'A text message `{"type": "frame", "time": …, "wait": true}` says of the next frame what `x-frame-time` and `wait` say; ' +
+  'both are optional. Other texts from the server are events and looks, as in `GET …/stream`. ' +
+  'Close codes: 1000 when the watch is deleted, 1001 when the server shuts down, 1009 for a message over 20 MB, ' +
+  '1013 when the server has no room for it.'
+
 export const WATCH_PATHS: Paths = {
   '/v1/cameras': {
     get: operation({
@@ -152,6 +166,24 @@ export const WATCH_PATHS: Paths = {
       ],
       replies: ok('Events, until the client leaves or the watch is deleted.', stream('WatchStreamEvent')),
       errors: [400, 401, 403, 404, 503],
+    }),
+  },
+  '/v1/watches/{watch_id}/socket': {
+    get: operation({
+      id: 'openWatchSocket',
+      tag: 'watches',
+      summary: 'A WebSocket that takes frames and sends events',
+      description: SOCKET,
+      limited: false,
+      parameters: [
+        WATCH_ID,
+        SUBPROTOCOLS,
+        query('after', 'Send the events after the one with this number.', { type: 'integer', minimum: 0 }),
+        query('looks', 'Whether to send every look too.', { type: 'boolean', default: false }),
+        query('wait', 'Whether to wait for the look of each frame.', { type: 'boolean', default: false }),
+      ],
+      replies: { 101: { description: 'The connection is a WebSocket now.' } },
+      errors: [400, 401, 403, 404, 426, 503],
     }),
   },
   '/v1/watches/{watch_id}/frame': {

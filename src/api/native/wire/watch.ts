@@ -18,6 +18,8 @@ const LONGEST_URL = 2_048
 /** Before the start of an event, and after it. */
 const LONGEST_CLIP_SECONDS = 30
 
+/** When a frame was taken. */
+export const dateTime = z.iso.datetime({ offset: true })
 const share = z.number().min(0).max(1)
 const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
 const rule = {
@@ -215,6 +217,13 @@ export const watchChangeBody = bodyFormat(import.meta.url, 'watchChange', watchC
 
 /** Body of `POST /v1/watches/{watch_id}/frames`, for `openapi.json` only. */
 export const watchPicture = z.string().meta({ format: 'binary' }).register(requestSchemas, { id: 'WatchPicture' })
+
+/** What a text message of a WebSocket says of the frame that follows. */
+export const watchFrameNote = z.strictObject({
+  type: z.literal('frame'),
+  time: dateTime.optional(),
+  wait: z.boolean().optional(),
+})
 
 const number = z.int().min(0)
 const dropped = responses.object('WatchDropped', { busy: number, late: number, rate: number, still: number })

@@ -1,0 +1,126 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import { invalidRequest } from '../../lib/errors.ts'
+import { parseRecord } from '../../lib/parse-json.ts'
+import type { Watch } from '../../watches/watches.ts'
+import { checkSocketOrigin } from '../http/access/cors.ts'
+import type { ApiCall } from '../http/api-call.ts'
+import { callOf } from '../http/client-call.ts'
+import { type Message, MessageSocket } from '../http/connection/message-socket.ts'
+import { upgrade } from '../http/connection/upgrades.ts'
+import { logServerError, toApiError } from '../http/error-handler.ts'
+import { queryBoolean } from '../http/query.ts'
+import { parseBody } from '../http/wire/parse.ts'
+import type { Serving } from '../surfaces/admission.ts'
+import { checkTakesFrames, giveFrame } from './watch-frames.ts'
+import { followedBy, sendEvents, type WatchStreamOptions } from './watch-stream.ts'
+import { watchFrameNote } from './wire/watch.ts'
+
+export interface WatchSocketOptions extends WatchStreamOptions, Pick<Serving, 'bodies'> {
+  /** Origins whose pages may connect, as `allowOrigins` takes them. */
+  readonly corsOrigins: readonly string[]
+}
+
+type FrameNote = Partial<z.output<typeof watchFrameNote>>
+
+const MOST_NOTE_BYTES = 4_096
+/** Frames whose replies are not sent yet. Until they are, no more are read. */
+const MOST_WAITING = 64
+const NORMAL_CLOSURE = 1000
+const GOING_AWAY = 1001
+
+/** Takes frames from a WebSocket and sends the events of the watch there, until one of the two ends it. */
+export async function openWatchSocket(
+  watch: Watch,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: WatchSocketOptions,
+): Promise<undefined> {
+  checkSocketOrigin(request, options.corsOrigins)
+  const followed = followedBy(request, watch)
+  const waits = queryBoolean(request.query, 'wait')
+  const call = callOf(request, reply)
+  const { bodies, draining } = options
+  const socket: MessageSocket = new MessageSocket(upgrade(request, reply), {
+    pingMs: options.keepAliveMs,
+    reserve: (bytes) => bodies.reserve(bytes, call),
+    onMessage: (message) => frames.take(message),
+  })
+  const frames = new FrameReceiver(socket, { request, call, options, waits })
+  // At once: a client that does not read would hold the shutdown up.
+  const leave = () => socket.close(GOING_AWAY, 'The server is shutting down')
+  draining.addEventListener('abort', leave)
+  try {
+    await sendEvents(socket, request, { ...followed, closed: call.closed }, options)
+  } finally {
+    draining.removeEventListener('abort', leave)
+    socket.close(NORMAL_CLOSURE, 'The watch is deleted')
+  }
+  return undefined
+}
+
+interface FrameReceiverOptions {
+  readonly request: FastifyRequest
+  readonly call: ApiCall
+  readonly options: WatchSocketOptions
+  /** Whether to answer when the look has ended, for frames of which the client says nothing else. */
+  readonly waits: boolean
+}
+
+/** Takes the frames of a socket, and replies to each in their order. */
+class FrameReceiver {
+  readonly #socket: MessageSocket
+  readonly #options: FrameReceiverOptions
+  /** What the client says of the next frame. It rejects for what cannot be read. */
+  #note: Promise<FrameNote> = Promise.resolve({})
+  #replied: Promise<void> = Promise.resolve()
+  #waiting = 0
+
+  constructor(socket: MessageSocket, options: FrameReceiverOptions) {
+    this.#socket = socket
+    this.#options = options
+  }
+
+  take({ data, isBinary, release }: Message): void {
+    const note = this.#note
+    if (isBinary) {
+      this.#note = Promise.resolve({})
+      this.#reply(this.#replyTo(data, note).finally(release))
+      return
+    }
+    this.#note = readNote(data)
+    // The frame is refused instead.
+    this.#note.catch(() => {})
+    release()
+  }
+
+  #reply(reply: Promise<object>): void {
+    this.#waiting++
+    this.#replied = this.#replied.then(async () => {
+      this.#socket.send(JSON.stringify(await reply))
+      this.#waiting--
+    })
+    if (this.#waiting >= MOST_WAITING) void this.#socket.pausing(this.#replied)
+  }
+
+  async #replyTo(bytes: Buffer, note: Promise<FrameNote>): Promise<object> {
+    const { request, call, options, waits } = this.#options
+    try {
+      const { time, wait = waits } = await note
+      await this.#socket.pausing(checkTakesFrames(request, options))
+      const terms = { cameraTime: time === undefined ? null : new Date(time), waits: wait }
+      return { type: 'frame.accepted', ...(await giveFrame(request, bytes, terms, options)) }
+    } catch (caught) {
+      const error = toApiError(caught)
+      logServerError(error, call)
+      return { type: 'error', ...error.toBody() }
+    }
+  }
+}
+
+/** @throws ApiError 400 */
+async function readNote(text: Buffer): Promise<FrameNote> {
+  const note = text.byteLength > MOST_NOTE_BYTES ? null : parseRecord(text.toString())
+  if (note !== null) return parseBody(watchFrameNote, note)
+  throw invalidRequest(`Expected a JSON object of at most ${MOST_NOTE_BYTES} bytes in a text message`, null)
+}
