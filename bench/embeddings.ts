@@ -1,4 +1,7 @@
-/** Vectors of texts, of a BERT of MiniLM's shape with random weights: one call with many texts, and many calls with one each. */
+/**
+ * Vectors of texts, of BERTs of MiniLM's shape with random weights of several types: one call with many texts, and many calls with
+ * one each.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,16 +9,19 @@ import { seededRandom } from '../src/doctor/random.ts'
 import { loadCard } from '../src/models/card.ts'
 import { writeGguf } from '../test/support/gguf-writer.ts'
 import { tinyBert } from '../test/support/tiny-models/embedding.ts'
+import type { TypeRule } from '../test/support/tiny-models/weights.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { post } from './support/chat.ts'
 import { inTurn } from './support/in-turn.ts'
 import type { BenchModel } from './support/models.ts'
 import { requirePeer } from './support/peer-build.ts'
+import { F16, Q8_0 } from './support/quantisations.ts'
 import { type BenchServer, startLookout, startPeer } from './support/server.ts'
 import { medianRatio, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const MINILM = { width: 384, layers: 6, heads: 12, feedForward: 1536 }
+const TYPES: Readonly<Record<string, TypeRule>> = { F32: () => 'F32', F16, Q8_0 }
 const TOKENS = 256
 /** Texts, and words of each. */
 const LOADS = [
@@ -40,42 +46,44 @@ export const embeddings: Benchmark = {
     const rounds = repetitions ?? (quick ? 1 : 9)
     const threads = peerThreads ?? availableParallelism()
     const folder = await mkdtemp(join(tmpdir(), 'lookout-bench-embeddings-'))
+    const rows: string[][] = []
     try {
-      const model = await writeModel(folder, threads)
-      await using lookout = await startLookout(model.cardFile, model.id)
-      const options = { slots: SLOTS, threads, contextTokens: SLOTS * TOKENS, arguments: ['--embeddings'] }
-      await using llamaServer = await startPeer(requirePeer(), model, options)
-      const rows: string[][] = []
-      for (const [count, words] of LOADS) {
-        for (const [way, ask] of Object.entries(WAYS)) {
-          const next = () => texts(count, words)
-          const byLookout = (input: readonly string[]) => ask(lookout, input)
-          const byPeer = (input: readonly string[]) => ask(llamaServer, input)
-          await inTurn(1, next, byLookout, byPeer)
-          const [own, others] = await inTurn(rounds, next, byLookout, byPeer)
-          const ratio = medianRatio(others, own).toFixed(2)
-          rows.push([String(count), String(words), way, spread(own), spread(others), ratio])
+      for (const type of Object.keys(TYPES)) {
+        const model = await writeModel(folder, type, threads)
+        await using lookout = await startLookout(model.cardFile, model.id)
+        const options = { slots: SLOTS, threads, contextTokens: SLOTS * TOKENS, arguments: ['--embeddings'] }
+        await using llamaServer = await startPeer(requirePeer(), model, options)
+        for (const [count, words] of LOADS) {
+          for (const [way, ask] of Object.entries(WAYS)) {
+            const next = () => texts(count, words)
+            const byLookout = (input: readonly string[]) => ask(lookout, input)
+            const byPeer = (input: readonly string[]) => ask(llamaServer, input)
+            await inTurn(1, next, byLookout, byPeer)
+            const [own, others] = await inTurn(rounds, next, byLookout, byPeer)
+            const ratio = medianRatio(others, own).toFixed(2)
+            rows.push([type, String(count), String(words), way, spread(own), spread(others), ratio])
+          }
         }
       }
-      print(`### Embeddings, ${model.name}, ${threads} threads
+      print(`### Embeddings, MiniLM's shape with random weights, ${threads} threads
 
 Medians (minimum to maximum) of ${rounds} repetitions in turn; llama-server has ${SLOTS} slots.
 
-${table(['texts', 'words each', 'asked', 'Lookout, ms', 'llama-server, ms', 'times faster'], rows)}`)
+${table(['weights', 'texts', 'words each', 'asked', 'Lookout, ms', 'llama-server, ms', 'times faster'], rows)}`)
     } finally {
       await rm(folder, { recursive: true, force: true })
     }
   },
 }
 
-async function writeModel(folder: string, threads: number): Promise<BenchModel> {
-  const [file, cardFile] = [join(folder, 'model.gguf'), join(folder, 'card.json')]
-  await writeGguf(file, tinyBert('mean', MINILM))
+async function writeModel(folder: string, type: string, threads: number): Promise<BenchModel> {
+  const [file, cardFile] = [join(folder, `${type}.gguf`), join(folder, `${type}.json`)]
+  await writeGguf(file, tinyBert('mean', MINILM, TYPES[type]))
   const id = 'minilm-shape'
-  const written = { serves: [{ id }], engine: { model: 'model.gguf', contextTokens: TOKENS } }
+  const written = { serves: [{ id }], engine: { model: `${type}.gguf`, contextTokens: TOKENS } }
   await writeFile(cardFile, JSON.stringify(written))
   return {
-    name: "MiniLM's shape with random weights",
+    name: `MiniLM's shape with random weights of ${type}`,
     cardFile,
     card: await loadCard(cardFile),
     id,

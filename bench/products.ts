@@ -16,8 +16,7 @@ import { median } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 /** ggml's numbers of the types. */
-const TYPES = { F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
-const F32 = 0
+const TYPES = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
 const ROWS = [1, 2, 4, 8, 16, 32, 128, 512]
 /** The first is of a model with two billion parameters, whose matrices are larger than the caches; the other of the shipped one. */
 const SHAPES: readonly Shape[] = [
@@ -193,7 +192,7 @@ function benchOf(path: string) {
       const [weights, rest] = [init(of), init(of)]
       const matrices = Array.from({ length: shape.matrices }, () => newTensor(weights, type, width, height))
       const buffers = [allocate(weights, layout.type)]
-      const input = newTensor(rest, F32, width, rows)
+      const input = newTensor(rest, TYPES.F32, width, rows)
       const results = matrices.map((matrix) => product(rest, matrix, input))
       const release = () => {
         for (const buffer of buffers) if (buffer) freeBuffer(buffer)

@@ -389,6 +389,21 @@ describe('a large request', () => {
     expect(await prefilled()).toBeGreaterThan(computed + again.prompts[1]!.promptTokens + 1)
   })
 
+  test('has the vectors that its texts have alone, to the last bit', async () => {
+    if (engine.numerics?.isInvariant !== true) return
+    const texts = Array.from({ length: 40 }, (_, i) => ({
+      content: 'the robot , '.repeat(1 + ((7 * i) % 60)),
+      param: 'input',
+    }))
+    const of = async (organisation: string, inputs: typeof texts) =>
+      await all((await engine.embed!({ organisation, inputs }, signal)).vectors)
+    const together = await of('e', texts)
+    for (const { input, vector } of together) {
+      const [own] = await of(`alone-${input}`, [texts[input]!])
+      expect([input, ...vector]).toEqual([input, ...own!.vector])
+    }
+  })
+
   test('ends when its client leaves', async () => {
     const leaving = new AbortController()
     const { vectors } = await engine.embed!({ organisation: 'a', inputs: large }, leaving.signal)

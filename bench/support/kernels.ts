@@ -50,6 +50,6 @@ export async function kernelsFor(processor: string, isOurs: boolean): Promise<st
 function recipeFor(processor: string, isOurs: boolean): Recipe {
   const flags = CPU.flags.map((flag) => (flag === '-march=native' ? `-march=${processor}` : flag))
   if (isOurs) return { ...CPU, flags }
-  const own = CPU.own?.filter((name) => !/\/gemm(-f16)?\.cpp$/.test(name)) ?? []
+  const own = CPU.own?.filter((name) => !/\/gemm(-f16|-f32)?\.cpp$/.test(name)) ?? []
   return { ...CPU, flags, own, sources: [...CPU.sources, 'ggml-cpu/llamafile/sgemm.cpp'] }
 }

@@ -24,5 +24,5 @@ export function q4KM(layers: number): TypeRule {
 }
 
 function isMatrix(name: string, shape: readonly number[]): boolean {
-  return shape.length === 2 && name.endsWith('.weight') && !/norm|position_embd/.test(name)
+  return shape.length === 2 && name.endsWith('.weight') && !/norm|position_embd|token_types/.test(name)
 }

@@ -93,7 +93,7 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'zero-pages', 'cell-order'].map(
+  own: ['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'gemm-f32', 'zero-pages', 'cell-order'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
   ownHeaders: [

@@ -1,9 +1,10 @@
-// Our attention, products of f16 and GELU without the rest of ggml, so that it can be compiled in a second for another processor than this one.
+// Our attention, products of floats and GELU without the rest of ggml, so that it can be compiled in a second for another processor than this one.
 
 #include "../../src/inference/local/native/kernels/attention.h"
 #include "../../src/inference/local/native/kernels/encoder-attention.h"
 #include "../../src/inference/local/native/kernels/gelu.h"
 #include "../../src/inference/local/native/kernels/gemm-f16.cpp"
+#include "../../src/inference/local/native/kernels/gemm-f32.cpp"
 
 #include <pthread.h>
 #include <atomic>
@@ -87,25 +88,33 @@ extern "C" int attend(const Shape * of, float scale, const float * queries, cons
     result.src[2] = &v;
     result.src[3] = mask == nullptr ? nullptr : &seen;
     memcpy(result.op_params, &scale, sizeof(scale));
-    if (mask == nullptr) {
-        const EncoderAttention attention(&result);
-        if (!attention.is_supported()) return 1;
-        in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
-        return 0;
-    }
+    const EncoderAttention encoder_attention(&result);
     const Attention attention(&result);
-    if (!attention.is_supported()) return 1;
-    in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
+    const bool is_encoder = encoder_attention.is_supported();
+    if (!is_encoder && !attention.is_supported()) return 1;
+    in_threads(of->threads, [&](const ggml_compute_params & params) {
+        if (is_encoder) encoder_attention.run(&params);
+        else attention.run(&params);
+    });
     return 0;
 }
 
-/** @return 0, or 1 when this is left to ggml. */
-extern "C" int multiply(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const ggml_fp16_t * rows, float * out) {
+template <typename Element, typename Gemm>
+static int multiply(int threads, int64_t m, int64_t n, int64_t k, const Element * weights, const Element * rows, float * out, Gemm gemm) {
     std::atomic<int> refused{0};
     in_threads(threads, [&](const ggml_compute_params & params) {
-        if (!lookout_gemm_f16(&params, m, n, k, weights, k, rows, k, out, m)) refused = 1;
+        if (!gemm(&params, m, n, k, weights, k, rows, k, out, m)) refused = 1;
     });
     return refused;
+}
+
+/** @return 0, or 1 when this is left to ggml. */
+extern "C" int multiply_f16(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const ggml_fp16_t * rows, float * out) {
+    return multiply(threads, m, n, k, weights, rows, out, lookout_gemm_f16);
+}
+
+extern "C" int multiply_f32(int threads, int64_t m, int64_t n, int64_t k, const float * weights, const float * rows, float * out) {
+    return multiply(threads, m, n, k, weights, rows, out, lookout_gemm_f32);
 }
 
 extern "C" void gelu_of(int count, const float * x, float * out) { vec_gelu(count, out, x); }

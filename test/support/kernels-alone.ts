@@ -20,6 +20,7 @@ const KERNELS = [
   'encoder-attention.h',
   'gelu.h',
   'gemm-f16.cpp',
+  'gemm-f32.cpp',
 ].map((name) => join(PROJECT_ROOT, 'src/inference/local/native/kernels', name))
 const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML_SHARED']
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']
@@ -57,8 +58,8 @@ function has(...features: string[]): boolean {
   return features.every((name) => flags.split(' ').includes(name))
 }
 
-/** Weights, [m][k], and a batch of rows, [n][k], both of f16. */
-export interface HalvesProduct {
+/** Weights, [m][k], and a batch of rows, [n][k], both of f16 or f32. */
+export interface FloatsProduct {
   readonly threads: number
   readonly m: number
   readonly n: number
@@ -70,7 +71,7 @@ export interface HalvesProduct {
 export interface KernelsAlone {
   attend(shape: AttentionShape, data: AttentionData): void
   /** @returns the products, [n][m]. */
-  multiply(product: HalvesProduct): Float32Array
+  multiply(type: 'f16' | 'f32', product: FloatsProduct): Float32Array
   gelu(x: Float32Array): Float32Array
   geluQuick(x: Float32Array): Float32Array
   geglu(x: Float32Array, factors: Float32Array): Float32Array
@@ -103,9 +104,8 @@ async function compileFor(processor: string): Promise<KernelsAlone | null> {
     `int attend(int32s shape, float scale, floats queries, bytes keys, bytes values, bytes? mask, uint64s? stamps,
       floats out)`,
   )
-  const multiply = declare(
-    'int multiply(int threads, int64 m, int64 n, int64 k, bytes weights, bytes rows, floats out)',
-  )
+  const product = '(int threads, int64 m, int64 n, int64 k, bytes weights, bytes rows, floats out)'
+  const multiply = { f16: declare(`int multiply_f16${product}`), f32: declare(`int multiply_f32${product}`) }
   const gelu = declare('void gelu_of(int count, floats x, floats out)')
   const geluQuick = declare('void gelu_quick_of(int count, floats x, floats out)')
   const geglu = declare('void geglu_of(int count, floats x, floats factors, floats out)')
@@ -122,8 +122,8 @@ async function compileFor(processor: string): Promise<KernelsAlone | null> {
       const shape = Int32Array.from(SHAPE, (field) => of[field])
       done(attend(shape, scale, queries, keys, values, mask, stamps, out))
     },
-    multiply: ({ threads, m, n, k, weights, rows }) =>
-      filled(m * n, (out) => done(multiply(threads, m, n, k, weights, rows, out))),
+    multiply: (type, { threads, m, n, k, weights, rows }) =>
+      filled(m * n, (out) => done(multiply[type](threads, m, n, k, weights, rows, out))),
     gelu: (x) => filled(x.length, (out) => gelu(x.length, x, out)),
     geluQuick: (x) => filled(x.length, (out) => geluQuick(x.length, x, out)),
     geglu: (x, factors) => filled(x.length, (out) => geglu(x.length, x, factors, out)),

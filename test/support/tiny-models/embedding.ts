@@ -2,7 +2,7 @@ import { bool, float32, int32s, string, strings, uint32, type WrittenField, type
 import { languageModel } from './language.ts'
 import { CHAT_ML_TEMPLATE } from './tiny-model.ts'
 import { bytePairs } from './vocabulary.ts'
-import { Weights } from './weights.ts'
+import { type TypeRule, Weights } from './weights.ts'
 
 /** llama.cpp's `llama_pooling_type`. */
 export const POOLING = { none: 0, mean: 1, cls: 2, last: 3, rank: 4 } as const
@@ -42,9 +42,9 @@ const wordPieces = new Map<string, WrittenField>([
 ])
 
 /** A BERT with random weights. @param pooling absent for a file that does not say it. */
-export function tinyBert(pooling?: keyof typeof POOLING, shape = TINY): WrittenFile {
+export function tinyBert(pooling?: keyof typeof POOLING, shape = TINY, typeOf?: TypeRule): WrittenFile {
   const { width, layers, heads, feedForward } = shape
-  const weights = new Weights('bert')
+  const weights = new Weights('bert', typeOf)
   const linear = (name: string, inputs: number, outputs: number, gain?: number) => {
     weights.matrix(`${name}.weight`, inputs, outputs, gain)
     weights.bias(`${name}.bias`, outputs)

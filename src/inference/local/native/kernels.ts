@@ -24,6 +24,11 @@ export interface Kernels {
   isInvariant(): boolean
 }
 
+/** Whether ggml repacks weights. Its own code multiplies those of experts, and is faster with repacked ones. */
+export function repacksWeights(kernels: Kernels | null, hasExperts = false): boolean {
+  return kernels?.computesProducts !== true || hasExperts
+}
+
 export function bindKernels(path: string): Kernels {
   const declare = declareIn(koffi.load(path))
   return {

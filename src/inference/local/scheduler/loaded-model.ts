@@ -7,6 +7,7 @@ import { KvCache } from '../cache/kv-cache.ts'
 import { Adapter } from '../native/adapter.ts'
 import { type Compute, choosingThreads, computeOf, usefulThreads } from '../native/compute.ts'
 import { Context, type ContextOptions } from '../native/context.ts'
+import { repacksWeights } from '../native/kernels.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
@@ -79,9 +80,7 @@ export class LoadedModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    // ggml's own code multiplies experts' weights, and is faster with repacked ones.
-    const rearranges = kernels?.computesProducts !== true || settings.hasExperts === true
-    const params = { ...offload.modelParams, use_extra_bufts: rearranges }
+    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels, settings.hasExperts) }
     this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
     this.adapters = new Map(
       settings.adapters?.map((adapter) => [adapter.name, new Adapter(llama, this.model, adapter)]),

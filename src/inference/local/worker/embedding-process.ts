@@ -15,12 +15,16 @@ export class EmbeddingProcess {
   readonly #preparing = new Map<number, AbortController>()
   readonly #send: (message: FromEngine) => void
 
-  constructor(settings: EngineSettings, embedding: EmbeddingSettings, send: (message: FromEngine) => void) {
+  constructor(
+    settings: EngineSettings,
+    embedding: EmbeddingSettings,
+    compiledKernels: boolean,
+    send: (message: FromEngine) => void,
+  ) {
     this.#send = send
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    // Our kernels are made for causal attention over a cache, which such models lack.
-    const { paths, libraries } = openLibraries(settings, false)
+    const { paths, libraries } = openLibraries(settings, compiledKernels)
     let loaded: EmbeddingModel
     try {
       loaded = new EmbeddingModel(libraries, settings, embedding, report)
@@ -31,7 +35,12 @@ export class EmbeddingProcess {
       send({
         type: 'ready',
         info: loaded.info,
-        kernels: { compiled: false, level: null, features, threads: loaded.threads },
+        kernels: {
+          compiled: libraries.kernels !== null,
+          level: paths.kernelLevel,
+          features,
+          threads: loaded.threads,
+        },
         offload: loaded.offload,
         numerics: numericsOf(settings, paths, { libraries, features, loaded }),
         longestStepMs: longestMs,

@@ -257,7 +257,7 @@ function load(settings: EngineSettings, compiledKernels: boolean): void {
     engine =
       embedding === undefined
         ? new EngineProcess(settings, compiledKernels)
-        : new EmbeddingProcess(settings, embedding, send)
+        : new EmbeddingProcess(settings, embedding, compiledKernels, send)
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   } catch (error) {
     send({ type: 'failed', message: error instanceof Error ? error.message : String(error) })

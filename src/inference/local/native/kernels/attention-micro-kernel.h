@@ -15,6 +15,12 @@
 #if defined(LOOKOUT_SIMD)
 #define LOOKOUT_ATTENTION
 
+/**
+ * Write stamps of the cells of `k`: the higher, the later the cell was written. Null where cells are in index order, or are no
+ * KV cache's.
+ */
+extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor * k);
+
 namespace {
 
 /** Mask value of a cell that a row does not attend to: minus infinity in f16. */

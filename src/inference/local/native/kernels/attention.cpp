@@ -22,12 +22,12 @@ extern "C" void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * 
 
 void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggml_tensor * dst) {
 #if defined(LOOKOUT_ATTENTION)
-    const Attention attention(dst);
-    if (attention.is_supported() && !params->use_ref) return attention.run(params);
     const EncoderAttention encoder_attention(dst);
     if (encoder_attention.is_supported() && !params->use_ref) return encoder_attention.run(params);
-    // Attention over a KV cache. What an encoder attends to depends on its image alone.
-    if (lookout_cell_stamps(dst->src[1]) != nullptr) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
+    const Attention attention(dst);
+    if (attention.is_supported() && !params->use_ref) return attention.run(params);
+    // Over a KV cache, or among the texts of a batch. Without a mask, what a row attends to depends on its image alone.
+    if (dst->src[3] != nullptr) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
 #endif
     ggml_stock_flash_attn_ext(params, dst);
 }

@@ -30,9 +30,6 @@
 
 #if defined(LOOKOUT_SIMD)
 
-/** Write stamps of the cells of `k`: the higher, the later the cell was written. Null where cells are in index order. */
-extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor * k);
-
 namespace {
 
 /** Cells of a split, of those that a row attends to. Another number changes how sums are rounded. */

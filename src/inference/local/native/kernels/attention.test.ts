@@ -88,6 +88,23 @@ const shapesOfEncoders: fc.Arbitrary<Shape> = fc
   )
   .map(([shape, width, group, rows, cells]) => ({ ...shape, width, group, rows, cells, seen: null }))
 
+/** Rows that attend to each other, without a cache. */
+const shapesOfBatches: fc.Arbitrary<Shape> = fc
+  .tuple(shapes, fc.constantFrom(24, 32, 64, 80), fc.constantFrom(1, 2), fc.constantFrom(1, 5, 16, 33, 150, 300))
+  .map(([shape, width, group, rows]) => ({ ...shape, width, group, rows, cells: rows }))
+
+/** Texts of a batch that see no other text. */
+const batches = fc.record({
+  width: fc.constantFrom(24, 32, 64),
+  keyHeads: fc.constantFrom(1, 2),
+  group: fc.constantFrom(1, 2),
+  lengths: fc.array(fc.constantFrom(1, 3, 17, 40, 200, 300), { minLength: 1, maxLength: 5 }),
+  /** How far a row sees to either side. */
+  window: fc.constantFrom(1000, 1000, 64),
+  threads: fc.constantFrom(1, 2, 3),
+  seed: fc.nat(),
+})
+
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
@@ -113,6 +130,7 @@ describe.each(libraries)('attention %s', (_, compute) => {
     ['f16', shapes],
     ['q8_0', shapesOfBlocks],
     ['f16 without a mask', shapesOfEncoders],
+    ['f16 among the rows of a batch', shapesOfBatches],
   ] as const)('over %s is the weighted mean of the values that a row can see', (_, some) => {
     const check = (shape: Shape) => {
       const { width, rows, group, keyHeads, streams, seed } = shape
@@ -149,6 +167,16 @@ describe.each(libraries)('attention %s', (_, compute) => {
       expectSameBits(alone, together.subarray(0, alone.length))
     },
   )
+
+  test.skipIf(compute === null)('of a text has the same bits alone and beside others', () => {
+    const check = (batch: Batch) => {
+      const alone = batch.lengths.map((_, text) => attendTexts(compute!, { ...batch, threads: 1 }, text, text + 1))
+      const together = attendTexts(compute!, batch, 0, batch.lengths.length)
+      // [row][head][width]: those of a text are together.
+      expectSameBits(together, new Float32Array(alone.flatMap((rows) => [...rows])))
+    }
+    fc.assert(fc.property(batches, check), { numRuns: 12 })
+  })
 })
 
 type Place = (length: number, others: number, random: () => number) => number[]
@@ -199,6 +227,38 @@ describe('attention of a row depends only on the tokens that it sees', () => {
   })
 })
 
+/** Computes the texts from `first` to below `end` in one batch. */
+function attendTexts(compute: Compute, batch: Batch, first: number, end: number): Float32Array {
+  const { width, keyHeads, group, lengths, window, threads, seed } = batch
+  const rows = lengths.flatMap((length, text) =>
+    text < first || text >= end ? [] : Array.from({ length }, (_, at) => ({ text, at })),
+  )
+  const numbers = (heads: number, salt: number) => {
+    const found = new Float32Array(heads * rows.length * width)
+    for (const [row, { text, at }] of rows.entries()) {
+      const random = randomNumbers(seed + 1e4 * text + 10 * at + salt)
+      for (let head = 0; head < heads; head++) {
+        for (let d = 0; d < width; d++) found[(head * rows.length + row) * width + d] = exactInHalf(random)
+      }
+    }
+    return found
+  }
+  const mask = rows.flatMap((row) =>
+    rows.map(({ text, at }) => (text === row.text && Math.abs(at - row.at) <= window ? 0 : Number.NEGATIVE_INFINITY)),
+  )
+  const queries = numbers(keyHeads * group, 1)
+  const out = new Float32Array(queries.length)
+  const count = { rows: rows.length, cells: rows.length, heads: keyHeads * group, key_heads: keyHeads }
+  compute(
+    { type: F16, width, ...count, streams: 1, threads },
+    {
+      ...{ scale: width ** -0.5, queries, keys: halves(numbers(keyHeads, 2)), values: halves(numbers(keyHeads, 3)) },
+      ...{ mask: halves(new Float32Array(mask)), out },
+    },
+  )
+  return out
+}
+
 function expectSameBits(found: Float32Array, expected: Float32Array): void {
   const [one, other] = [found, expected].map(({ buffer, byteOffset, byteLength }) =>
     Buffer.from(buffer, byteOffset, byteLength),
@@ -207,6 +267,7 @@ function expectSameBits(found: Float32Array, expected: Float32Array): void {
 }
 
 type Placement = typeof placements extends fc.Arbitrary<infer Of> ? Of : never
+type Batch = typeof batches extends fc.Arbitrary<infer Of> ? Of : never
 
 /** Numbers from one on. */
 function stretch(first: number, count: number): number[] {

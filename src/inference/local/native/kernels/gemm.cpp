@@ -10,7 +10,7 @@
 // file has them.
 //
 // The result of a row does not depend on the rest of the batch (batch invariance): the dot product of a block is an integer,
-// which is exact, and every kernel adds the scaled blocks one after another. For other types, see gemm-f16.cpp and
+// which is exact, and every kernel adds the scaled blocks one after another. For other types, see gemm-f16.cpp, gemm-f32.cpp and
 // `other_sgemm`.
 //
 //   quant-blocks.h      block formats: unpacking of quants and scales
@@ -57,10 +57,13 @@ extern "C" bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, i
 extern "C" bool lookout_gemm_f16(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
                                  const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
                                  int64_t rows_stride, float * out, int64_t out_stride);
+extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const float * weights,
+                                 int64_t weights_stride, const float * rows, int64_t rows_stride, float * out,
+                                 int64_t out_stride);
 
 /**
- * GEMM of f16 weights (gemm-f16.cpp), else ggml's. ggml's sgemm leaves a single row to a function that adds in another order,
- * so it gets such a row twice.
+ * GEMM of f16 weights (gemm-f16.cpp) or f32 weights (gemm-f32.cpp), else ggml's. ggml's sgemm leaves a single row to a function
+ * that adds in another order, so it gets such a row twice.
  */
 static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                         const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
@@ -69,6 +72,8 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
                                    (float *) C, ldc)) {
         return true;
     }
+    const bool is_f32 = Atype == GGML_TYPE_F32 && Btype == GGML_TYPE_F32 && Ctype == GGML_TYPE_F32;
+    if (is_f32 && lookout_gemm_f32(params, m, n, k, (const float *) A, lda, (const float *) B, ldb, (float *) C, ldc)) return true;
     if (n == 1) return ggml_stock_sgemm(params, m, 2, k, A, lda, B, 0, C, 0, Atype, Btype, Ctype);
     return ggml_stock_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }

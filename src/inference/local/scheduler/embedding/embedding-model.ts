@@ -3,6 +3,7 @@ import type { ModelInfo } from '../../../contract/engine.ts'
 import type { OffloadReport } from '../../../contract/offload.ts'
 import { type Compute, computeOf, usefulThreads } from '../../native/compute.ts'
 import { EmbeddingContext } from '../../native/embedding-context.ts'
+import { repacksWeights } from '../../native/kernels.ts'
 import type { NativeLibraries } from '../../native/libraries.ts'
 import { Model } from '../../native/model.ts'
 import { bytesOfCpu, planOffload, reportOf, withHint } from '../../native/offload.ts'
@@ -36,7 +37,8 @@ export class EmbeddingModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    this.model = withHint(offload, () => new Model(llama, settings.model, [], offload.modelParams))
+    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels, settings.hasExperts) }
+    this.model = withHint(offload, () => new Model(llama, settings.model, [], params))
     this.compute = computeOf(offload, kernels !== null)
     this.offload = reportOf(offload, false)
     this.threads = settings.threads ?? usefulThreads(bytesOfCpu(offload, gpu.weights), availableParallelism(), 'media')

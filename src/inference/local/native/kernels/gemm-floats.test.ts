@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { F16, F32, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { halves } from '../../../../../test/support/halves.ts'
-import { compileForAvx2, type HalvesProduct, hasAvx2 } from '../../../../../test/support/kernels-alone.ts'
+import { compileForAvx2, type FloatsProduct, hasAvx2 } from '../../../../../test/support/kernels-alone.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
@@ -21,7 +21,8 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   seed: fc.nat(),
 })
 
-type Multiply = (product: HalvesProduct) => Float32Array
+type Multiply = (product: FloatsProduct) => Float32Array
+type Type = 'f16' | 'f32'
 
 /** Rows that are computed alone, too: of each small batch all, and the last of a large one. */
 const ROWS_ALONE = [...Array(71).keys(), 504, 507, 510, 511]
@@ -30,25 +31,27 @@ const ROUNDING = 1e-5
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 const avx2 = hasAvx2() ? await compileForAvx2() : null
-/** With rows of f32 instead. */
-const ofFloats =
-  (multiply: Multiply): Multiply =>
-  (product) =>
-    multiply({ ...product, rows: new Uint8Array(new Float32Array(new Float16Array(product.rows.buffer)).buffer) })
-const libraries: [name: string, multiply: Multiply | null][] = [
-  ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels, F16)],
-  [
-    "compiled for this machine's processor, of rows of f32",
-    kernels === null ? null : ofFloats(throughGgml(kernels, F32)),
-  ],
-  ['compiled for AVX2', avx2?.multiply ?? null],
+const native = (type: Type, ofRows: number): Multiply | null =>
+  kernels === null ? null : throughGgml(kernels, type === 'f16' ? F16 : F32, ofRows)
+/** With rows of f32 instead of f16. */
+const ofFloats = (multiply: Multiply | null): Multiply | null =>
+  multiply &&
+  ((product) =>
+    multiply({ ...product, rows: new Uint8Array(new Float32Array(new Float16Array(product.rows.buffer)).buffer) }))
+const alone = (type: Type): Multiply | null => avx2 && ((product) => avx2.multiply(type, product))
+const libraries: [type: Type, name: string, multiply: Multiply | null][] = [
+  ['f16', "compiled for this machine's processor", native('f16', F16)],
+  ['f16', "compiled for this machine's processor, of rows of f32", ofFloats(native('f16', F32))],
+  ['f16', 'compiled for AVX2', alone('f16')],
+  ['f32', "compiled for this machine's processor", native('f32', F32)],
+  ['f32', 'compiled for AVX2', alone('f32')],
 ]
 
-describe.each(libraries)('products of f16 %s', (_, multiply) => {
+describe.each(libraries)('products of %s %s', (type, _, multiply) => {
   test.skipIf(multiply === null)('are those of the weights and the values', () => {
     const check = (shape: Shape) => {
       const { width, height, rows } = shape
-      const { found, weights, values } = compute(multiply!, shape)
+      const { found, weights, values } = compute(multiply!, type, shape)
       let furthest = 0
       let largest = 0
       for (let row = 0; row < rows; row++) {
@@ -75,11 +78,15 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
         [2048, 33, 16],
       ] as const) {
         const random = randomNumbers(width)
-        const numbers = (count: number) => new Uint8Array(new Float16Array(count).map(() => random() - 0.5).buffer)
+        const numbers = (count: number) =>
+          packed(
+            type,
+            new Float32Array(count).map(() => random() - 0.5),
+          )
         const weights = numbers(width * height)
         const rows = numbers(width * 512)
         const of = { m: height, k: width, weights }
-        const bytes = 2 * width
+        const bytes = (type === 'f16' ? 2 : 4) * width
         const alone = ROWS_ALONE.map((row) => {
           const own = rows.slice(row * bytes, (row + 1) * bytes)
           return [row, Buffer.from(multiply!({ ...of, threads: 1, n: 1, rows: own }).buffer)] as const
@@ -97,24 +104,54 @@ describe.each(libraries)('products of f16 %s', (_, multiply) => {
   )
 })
 
+test.each(libraries.filter(([type]) => type === 'f32'))(
+  'products of %s %s do not depend on where the columns begin in which a row is not 0',
+  (type, _, multiply) => {
+    if (multiply === null) return
+    const random = randomNumbers(1)
+    const [width, height] = [300, 40]
+    const weights = new Float32Array(width * height).map(() => random() - 0.5)
+    const row = new Float32Array(width).map(() => random() - 0.5)
+    const of = { threads: 2, m: height, n: 1 }
+    const expected = multiply({ ...of, k: width, weights: packed(type, weights), rows: packed(type, row) })
+    for (const [before, after] of [
+      [1, 2],
+      [37, 0],
+      [500, 700],
+    ] as const) {
+      const k = before + width + after
+      const wider = new Float32Array(k * height).map(() => random() - 0.5)
+      for (let at = 0; at < height; at++) wider.set(weights.subarray(at * width, (at + 1) * width), at * k + before)
+      const rows = new Float32Array(k)
+      rows.set(row, before)
+      expect(multiply({ ...of, k, weights: packed(type, wider), rows: packed(type, rows) })).toEqual(expected)
+    }
+  },
+)
+
+const packed = (type: Type, numbers: Float32Array) =>
+  type === 'f16' ? halves(numbers) : new Uint8Array(numbers.buffer)
+
 /** Multiplies random numbers that f16 represents exactly. */
-function compute(multiply: Multiply, { width, height, rows, threads, seed }: Shape) {
+function compute(multiply: Multiply, type: Type, { width, height, rows, threads, seed }: Shape) {
   const random = randomNumbers(seed)
   const numbers = (count: number) => new Float32Array(count).map(() => Math.floor(random() * 256 - 128) / 64)
   const weights = numbers(width * height)
   const values = numbers(width * rows)
   const found = multiply({
     ...{ threads, m: height, n: rows, k: width },
-    weights: halves(weights),
-    rows: halves(values),
+    weights: packed(type, weights),
+    rows: packed(type, values),
   })
   return { found, weights, values }
 }
 
 /** The whole library computes it, through ggml. */
-function throughGgml(path: string, type: typeof F16 | typeof F32): Multiply {
+function throughGgml(path: string, ofWeights: number, ofRows: number): Multiply {
   const { declare, compute: run } = sumsOf(path, { ggmlBase, ggml })
   const product = declare('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
   return ({ threads, m, n, k, weights, rows }) =>
-    run(threads, m * n, (context, filled) => product(context, filled(F16, [k, m], weights), filled(type, [k, n], rows)))
+    run(threads, m * n, (context, filled) =>
+      product(context, filled(ofWeights, [k, m], weights), filled(ofRows, [k, n], rows)),
+    )
 }
