@@ -33,7 +33,7 @@ const LONG = [
   'src/inference/local/{native/{device-rows,kernels/attention},scheduler/{same-bits,scheduler,scoring/reply-scorer,speculation}}.test.ts',
   'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,examinations,flood,main,mcp-calls,model-pulls}.test.ts',
   'test/{package,studio-snippets,survival,watch-socket,watches,watches-killed,webhooks}.test.ts',
-  'test/{embeddings,families-reuse,family-images,ocr,other-encoders}.test.ts',
+  'test/{embeddings,families-reuse,family-images,ocr,other-encoders,picture-embeddings}.test.ts',
   'test/{backend-setup,batches-faults,card-command,cuda-setup,decisions-end-to-end,emitted-schemas,large-bodies,refusals,tool-syntaxes}.test.ts',
   'test/{adapters,transcriptions,cameras,commands,pull,vllm-images,conformance/tool-syntaxes}.test.ts',
   'test/{batch-command,decide-command,detect-command,hostile-documents,hostile-media,mcp,operations,responses-state,without-ffmpeg}.test.ts',

@@ -10,7 +10,7 @@ import { decide } from './decisions.ts'
 import { answerDetect, type DetectReply } from './detect.ts'
 import { type DetectMeasure, measureDetect } from './detect-measure.ts'
 import { exemplarUrlsOf, imageUrlsOf, trackUrlsOf } from './detecting/dialog.ts'
-import { checkWrites, type EmbeddingReply, embed, rerank } from './embeddings.ts'
+import { checkWrites, type EmbeddingReply, embed, rerank, turnsOf } from './embeddings.ts'
 import { type MultilookMeasure, measureMultilook, startMultilook } from './multilook.ts'
 import { type OcrReply, readPages } from './ocr.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
@@ -24,7 +24,7 @@ import type { ChatRequest } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
 import type { DetectRequest, TrackRequest } from './request/detect-request.ts'
-import type { EmbeddingRequest, Placed, RerankRequest } from './request/embedding-request.ts'
+import type { EmbeddingRequest, RerankRequest } from './request/embedding-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import type { MediaUrl } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
@@ -249,23 +249,25 @@ export class Conversations {
 
   /** Makes a vector of each input. @throws ApiError for an invalid request, an engine failure or a timeout. */
   embed(request: EmbeddingRequest, caller: Caller, signal: AbortSignal): Promise<EmbeddingReply> {
-    return this.#embedded(request.inputs, caller, signal, (call) => embed(request, call))
+    return this.#embedded({ ...request, caller, signal }, request.inputs, (call) => embed(request, call))
   }
 
   /** Rates each document. @throws ApiError as `embed` does. */
   rerank(request: RerankRequest, caller: Caller, signal: AbortSignal): Promise<EmbeddingReply> {
-    return this.#embedded(request.documents, caller, signal, (call) => rerank(request, call))
+    const { query, documents } = request
+    const inputs = [{ content: query, param: ['query'] }, ...documents]
+    return this.#embedded({ ...request, caller, signal }, inputs, (call) => rerank(request, call))
   }
 
   #embedded(
-    inputs: readonly Placed<unknown>[],
-    caller: Caller,
-    signal: AbortSignal,
+    { caller, signal, names }: Pick<Terms, 'caller' | 'signal' | 'names'>,
+    inputs: EmbeddingRequest['inputs'],
     run: (call: Call) => Promise<EmbeddingReply>,
   ): Promise<EmbeddingReply> {
     const params = inputs.map(({ param }) => param)
-    const seconds = this.#multilookSeconds
-    return this.#finished({ caller, signal, media: [], seconds, advice: 'use fewer inputs', params, embeds: true }, run)
+    const media = urlsOf(turnsOf(inputs).map(({ message }) => message))
+    const terms = { caller, signal, names, media, seconds: this.#multilookSeconds, advice: 'use fewer inputs', params }
+    return this.#finished({ ...terms, embeds: true }, run)
   }
 
   async #finished<Result>(terms: Terms, run: (call: Call) => Promise<Result>): Promise<Result> {

@@ -1,12 +1,15 @@
 import type { ServedModel } from '../inference/catalog/registry.ts'
 import { cannotEmbed } from '../inference/contract/cannot-read.ts'
-import type { EmbedInput } from '../inference/contract/work.ts'
+import type { EmbedContent, EmbedInput } from '../inference/contract/work.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { nameOf } from '../lib/param.ts'
 import { sumOf } from '../lib/sum.ts'
 import type { Call } from './call.ts'
-import { named } from './capability-checks.ts'
-import type { EmbeddingRequest, Placed, RerankRequest } from './request/embedding-request.ts'
+import { checkMedia, checkMediaCount, named } from './capability-checks.ts'
+import { type LoadedMedia, loadMedia } from './prompt/media-parts.ts'
+import { contentOf } from './prompt/prompt.ts'
+import type { EmbeddingRequest, InputContent, PartsInput, Placed, RerankRequest } from './request/embedding-request.ts'
+import type { PlacedMessage } from './request/message.ts'
 
 export interface EmbeddingReply {
   /** In the order of the inputs. */
@@ -24,7 +27,13 @@ export async function embed(
 ): Promise<EmbeddingReply> {
   checkMakes('embeddings', call.model)
   if (dimensions !== null) checkDimensions(dimensions, call.model, call.model.engine.info.embedding?.dimensions ?? null)
-  const { vectors, promptTokens } = await run(inputs, call, truncates)
+  const media = await loadOf(inputs, call)
+  const shown = inputs.map(({ content, param }) => {
+    if (!isParts(content)) return { content, param }
+    const { instruction } = content
+    return { content: shownOf(content, media), param, ...(instruction === undefined ? {} : { instruction }) }
+  })
+  const { vectors, promptTokens } = await run(shown, call, truncates)
   if (dimensions === null) return { vectors, promptTokens }
   checkDimensions(dimensions, call.model, vectors[0]!.length)
   return { vectors: vectors.map((vector) => cut(vector, dimensions)), promptTokens }
@@ -33,8 +42,40 @@ export async function embed(
 /** Rates each document. @returns vectors of one number, from 0 to 1. @throws ApiError as `embed` does. */
 export async function rerank({ query, documents }: RerankRequest, call: Call): Promise<EmbeddingReply> {
   checkMakes('rerank', call.model)
-  const pairs = documents.map(({ content, param }) => ({ content: { query, document: content }, param }))
+  const media = await loadOf([{ content: query, param: ['query'] }, ...documents], call)
+  const asked = shownOf(query, media)
+  const pairs = documents.map(({ content, param }) => ({
+    content: { query: asked, document: shownOf(content, media) },
+    param,
+  }))
   return run(pairs, call, false)
+}
+
+/** The turns of inputs that may have more than a text. */
+export function turnsOf(inputs: EmbeddingRequest['inputs']): readonly PlacedMessage[] {
+  return inputs.flatMap(({ content }) => (isParts(content) ? [content.placed] : []))
+}
+
+function isParts(content: InputContent | readonly number[]): content is PartsInput {
+  return typeof content === 'object' && 'placed' in content
+}
+
+/** @throws ApiError 400 for pictures that the model does not take, or that cannot be loaded. */
+async function loadOf(inputs: EmbeddingRequest['inputs'], call: Call): Promise<LoadedMedia> {
+  const turns = turnsOf(inputs)
+  checkMedia(turns, call.model)
+  checkMediaCount(turns, null)
+  const media = await loadMedia(turns, { ...call, withSound: false, maxFrames: 1 })
+  call.held.dispose()
+  return media
+}
+
+/** What the engine is shown. Texts alone are one text. */
+function shownOf(content: InputContent, media: LoadedMedia): EmbedContent {
+  if (typeof content === 'string') return content
+  const parts = contentOf(content.placed, media)
+  const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+  return texts.length === parts.length ? texts.join('\n') : { parts }
 }
 
 /** Refuses chats and other requests for text to models that write none. */
@@ -78,13 +119,13 @@ function cut(vector: Float32Array, dimensions: number): Float32Array {
 }
 
 async function run(
-  inputs: readonly Placed<EmbedInput['content']>[],
+  inputs: readonly (Omit<EmbedInput, 'param'> & Pick<Placed<unknown>, 'param'>)[],
   { model, organisation, signal }: Call,
   truncates: boolean,
 ): Promise<EmbeddingReply> {
   const { engine } = model
   if (engine.embed === undefined) throw cannotEmbed()
-  const placed = inputs.map(({ content, param }) => ({ content, param: nameOf(param)! }))
+  const placed = inputs.map((input) => ({ ...input, param: nameOf(input.param)! }))
   const embedding = await engine.embed({ organisation, inputs: placed, truncates }, signal)
   const vectors = new Array<Float32Array>(inputs.length)
   for await (const { input, vector } of embedding.vectors) vectors[input] = vector

@@ -208,6 +208,16 @@ const cardFields = z.strictObject({
       pooling: z.enum(POOLINGS).optional(),
       /** The fewest numbers that an embedding may be cut to (Matryoshka); absent of a model whose embeddings must be whole. */
       leastDimensions: z.int().positive().optional(),
+      /**
+       * How an input is shown to the model: `{input}` stands for its text and images, `{instruction}` for what the vector is
+       * for. Without it, the model gets the input alone. Tokens are never put into it, nor what a reranker compares.
+       */
+      prompt: z
+        .string()
+        .refine((text) => text.split('{input}').length === 2, "must contain '{input}' once")
+        .optional(),
+      /** What stands for `{instruction}` where a request has no system message. */
+      instruction: z.string().optional(),
     })
     .optional(),
   image: z

@@ -97,7 +97,7 @@ export interface ReadQuestion {
   readonly goesOn?: boolean
 }
 
-/** Texts whose vectors are asked for, or pairs whose scores are. */
+/** Texts and pictures whose vectors are asked for, or pairs whose scores are. */
 export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly inputs: readonly EmbedInput[]
@@ -108,11 +108,16 @@ export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'onB
 export interface EmbedInput {
   /** Request parameter that errors about it name. */
   readonly param: string
-  /** A text, its tokens as the model takes them, or what a reranker compares. */
-  readonly content: string | readonly number[] | RankedPair
+  /** A text or more, its tokens as the model takes them, or what a reranker compares. */
+  readonly content: EmbedContent | readonly number[] | RankedPair
+  /** What its vector is for, in place of what the model is usually told; only for models that are told it. */
+  readonly instruction?: string
 }
 
+/** A text; or pictures and texts, all of which together have one vector. */
+export type EmbedContent = string | { readonly parts: readonly PromptPart[] }
+
 export interface RankedPair {
-  readonly query: string
-  readonly document: string
+  readonly query: EmbedContent
+  readonly document: EmbedContent
 }

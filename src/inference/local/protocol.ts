@@ -186,6 +186,9 @@ export interface EmbeddingSettings {
   readonly pooling: Pooling
   /** Whether a reranker's scores are probabilities; otherwise they are logits. */
   readonly ratesByProbability: boolean
+  /** How inputs are shown to the model; see the card's `embedding`. */
+  readonly prompt?: string | undefined
+  readonly instruction?: string | undefined
 }
 
 /** The code that renders prompts in the API process. */

@@ -5,7 +5,7 @@ import { EventQueue } from '../contract/event-queue.ts'
 import type { EmbeddedInput, Embedding } from '../contract/generation.ts'
 import type { EmbedInput, EmbedWork } from '../contract/work.ts'
 import type { LiveUsage } from './exchange.ts'
-import { type EmbeddingAnswer, EmbeddingWire } from './openai/embedding-wire.ts'
+import { type EmbeddingAnswer, EmbeddingWire, isTurn } from './openai/embedding-wire.ts'
 import type { ModelServer } from './servers/server.ts'
 import type { Servers } from './servers/servers.ts'
 import { apiKeyOf, mostWaiting, type RemoteEngineOptions, serversOf, watched } from './start.ts'
@@ -15,6 +15,8 @@ import { noServer, RETRIED, unavailable } from './work-run.ts'
 
 /** Inputs of one request to a server. More would hold up this process when their vectors are read. */
 const INPUTS_AT_ONCE = 32
+/** Inputs with images at a time, each of which has a request of its own. */
+const TURNS_AT_ONCE = 4
 
 /**
  * Connects to the OpenAI-compatible servers of a model that makes embeddings or scores.
@@ -117,11 +119,13 @@ class EmbeddingEngine implements Engine {
       work.trace?.started()
     }
     try {
-      for (let from = 0; from < work.inputs.length; from += INPUTS_AT_ONCE) {
-        const inputs = work.inputs.slice(from, from + INPUTS_AT_ONCE)
+      for (let from = 0; from < work.inputs.length; ) {
+        const first = from
+        const inputs = groupAt(work.inputs, first)
         const answer = await this.#embed(work, inputs, signal, placed)
         usage.promptTokens += answer.promptTokens
-        vectors.push(answer.vectors.map((vector, at) => ({ input: from + at, vector })))
+        vectors.push(answer.vectors.map((vector, at) => ({ input: first + at, vector })))
+        from += inputs.length
       }
     } finally {
       if (waits) this.#waiting--
@@ -159,13 +163,12 @@ class EmbeddingEngine implements Engine {
     signal: AbortSignal,
     placed: () => void,
   ): Promise<EmbeddingAnswer> {
-    const contents = inputs.map(({ content }) => content)
     for (let avoid: ModelServer | undefined; ; ) {
       const wanted = { organisation, key: organisation, count: 1, workCount: 1, priority, avoid }
       const { server, release } = await this.#servers.place(wanted, signal)
       placed()
       try {
-        return await this.#wire.embed(server.url, contents, { signal: AbortSignal.any([signal, server.lost]) })
+        return await this.#wire.embed(server.url, inputs, { signal: AbortSignal.any([signal, server.lost]) })
       } catch (error) {
         signal.throwIfAborted()
         const failure = server.lost.aborted ? server.lost.reason : error
@@ -183,6 +186,14 @@ class EmbeddingEngine implements Engine {
     if (kind === 'busy') return unavailable('The servers of this model are overloaded.')
     return this.#servers.up.length === 0 ? noServer() : unavailable('The server of this model has failed.')
   }
+}
+
+/** The next inputs that are asked for together: all of them turns, or none. */
+function groupAt(inputs: readonly EmbedInput[], from: number): readonly EmbedInput[] {
+  const areTurns = isTurn(inputs[from]!)
+  const next = inputs.slice(from, from + (areTurns ? TURNS_AT_ONCE : INPUTS_AT_ONCE))
+  const end = next.findIndex((input) => isTurn(input) !== areTurns)
+  return end === -1 ? next : next.slice(0, end)
 }
 
 async function writesNone(): Promise<never> {

@@ -103,8 +103,7 @@ class Completion {
         ...context.engine,
       },
       image: media.image,
-      video: media.video,
-      audio: media.audio,
+      ...(this.#embeds ? {} : { video: media.video, audio: media.audio }),
       dialect,
       toolSyntax,
       thought,
@@ -122,6 +121,10 @@ class Completion {
     return adapters
       .filter(({ name }) => !serves.some(({ adapter }) => adapter === name))
       .map(({ name }) => ({ ...plain, id: `${plain.id}:${name}`, name: `${plain.name} (${name})`, adapter: name }))
+  }
+
+  get #embeds(): boolean {
+    return this.#card.embedding !== undefined
   }
 
   /** Whether an id leaves out one of these fields. */
@@ -297,7 +300,8 @@ class Completion {
     const { context, media, toolSyntax, thought, dialect, unserved } = about
     const add = <Value>(field: string, value: Value, origin: string) =>
       served[field] === undefined ? this.#origins.note(`serves[${index}].${field}`, value, origin) : served[field]
-    const modalities = add('modalities', media.modalities, 'the encoders') as readonly string[]
+    const shown = this.#embeds ? media.modalities.filter((one) => EMBEDDED.includes(one)) : media.modalities
+    const modalities = add('modalities', shown, 'the encoders') as readonly string[]
     const maxContextTokens = add('maxContextTokens', context.contextTokens, context.origin)
     const description = served.description ?? (unserved === null ? undefined : `Text only: ${unserved}.`)
     return {
@@ -326,6 +330,8 @@ interface ServedFrom {
   readonly unserved: string | null
 }
 
+/** What a model that makes embeddings or scores can take. */
+const EMBEDDED = ['text', 'image']
 const PROBE = 'the chat template'
 function originOf({ projector }: FamilyMarks, { key }: Family): string {
   if (key !== undefined) return key

@@ -1,7 +1,13 @@
-import { LEAST_DIMENSIONS } from '../../families/embedding-models.ts'
+import {
+  EMBEDDED_IMAGES,
+  EMBEDDING_FORMS,
+  LEAST_DIMENSIONS,
+  RATES_BY_PROBABILITY,
+} from '../../families/embedding-models.ts'
 import type { GgufMetadata } from '../../families/gguf.ts'
 import { EMBEDDING_ARCHITECTURES } from '../../families/llama-cpp-names.ts'
 import { CardError } from '../card-error.ts'
+import { isObject } from '../card-values.ts'
 import type { Origins } from '../origins.ts'
 import { POOLINGS, type Pooling } from '../pooling.ts'
 import type { ModelHeaders } from '../read/model-headers.ts'
@@ -14,19 +20,37 @@ interface EmbeddingFindings {
   /** Absent where the file does not say it. */
   readonly pooling?: Pooling
   readonly leastDimensions?: number
+  readonly prompt?: string
+  readonly instruction?: string
 }
 
 /** A text of many tokens is computed in one call, in memory that grows with it. */
 const USUAL_CONTEXT = 4096
 
-/** What a model's header says of its embeddings; null for a model that writes text. */
-function embeddingOf(language: GgufMetadata): EmbeddingFindings | null {
+/**
+ * What a model's header says of its embeddings; null for a model that writes text.
+ * @param written what the card says itself.
+ */
+function embeddingOf(language: GgufMetadata, written: WrittenCard['embedding']): EmbeddingFindings | null {
   const architecture = String(language.get('general.architecture'))
   const type = language.get(`${architecture}.pooling_type`)
   const pooling = typeof type === 'number' ? POOLINGS[type - 1] : undefined
-  if (pooling === undefined && !EMBEDDING_ARCHITECTURES.includes(architecture)) return null
-  const leastDimensions = pooling === 'rank' ? undefined : LEAST_DIMENSIONS[architecture]
-  return { ...(pooling && { pooling }), ...(leastDimensions === undefined ? {} : { leastDimensions }) }
+  if (pooling === undefined && written === undefined && !EMBEDDING_ARCHITECTURES.includes(architecture)) return null
+  const said = pooling === undefined ? {} : { pooling }
+  if ((written?.pooling ?? pooling) === 'rank') return said
+  const leastDimensions = LEAST_DIMENSIONS[architecture]
+  return {
+    ...said,
+    ...(leastDimensions === undefined ? {} : { leastDimensions }),
+    ...EMBEDDING_FORMS[architecture],
+  }
+}
+
+/** Whether the last token of an input stands for all of it, so that text and pictures may be computed one after the other. */
+function isOfLastToken(pooling: Pooling | undefined, language: GgufMetadata): boolean {
+  const architecture = String(language.get('general.architecture'))
+  if (language.get(`${architecture}.attention.causal`) === false) return false
+  return pooling === 'last' || (pooling === 'rank' && RATES_BY_PROBABILITY.includes(architecture))
 }
 
 /**
@@ -52,7 +76,7 @@ export async function withEmbedding(
   const isLocal = engine.type !== 'openai'
   if (!isWritten && !(isLocal && serves.some(({ capabilities }) => capabilities === undefined))) return card
   const language = isLocal ? await headers.language() : null
-  const found = language === null ? null : embeddingOf(language)
+  const found = language === null ? null : embeddingOf(language, card.embedding)
   if (!isWritten && found === null) return card
   const note = <Value>(field: string, value: Value, origin: string) => origins.note(field, value, origin)
   const pooling = card.embedding?.pooling ?? found?.pooling
@@ -66,18 +90,31 @@ export async function withEmbedding(
     engine.contextTokens !== undefined || typeof trained !== 'number'
       ? {}
       : { contextTokens: note('engine.contextTokens', Math.min(trained, USUAL_CONTEXT), 'default') }
+  const takesImages =
+    language === null
+      ? card.image !== undefined
+      : 'projector' in engine && engine.projector !== undefined && isOfLastToken(pooling, language)
   return {
     ...card,
+    ...(takesImages ? imageOf(card, language, context.contextTokens) : {}),
     dialect: null,
     embedding: { ...note('embedding', found ?? {}, 'pooling_type'), ...card.embedding },
     serves: serves.map((served, index) => ({
       ...served,
       capabilities: served.capabilities ?? note(`serves[${index}].capabilities`, [capability], 'embedding.pooling'),
-      modalities: ['text'],
+      ...(takesImages ? {} : { modalities: ['text'] }),
       outputFormats: [],
       reasoning: false,
       maxOutputTokens: 0,
     })),
     engine: { ...engine, ...context },
   }
+}
+
+/** Limits of images other than those of chats. No image may fill the context. */
+function imageOf({ image, engine }: WrittenCard, language: GgufMetadata | null, context = engine.contextTokens) {
+  const sizes = EMBEDDED_IMAGES[String(language?.get('general.architecture'))]
+  if (sizes === undefined) return {}
+  const maxTokens = Math.min(sizes.maxTokens, Math.floor((context ?? USUAL_CONTEXT) / 2))
+  return { image: { ...sizes, maxTokens, ...(isObject(image) ? image : {}) } }
 }

@@ -1,5 +1,6 @@
 import { bool, float32, int32s, string, strings, uint32, type WrittenField, type WrittenFile } from '../gguf-writer.ts'
 import { languageModel } from './language.ts'
+import { qwen3VlLanguage } from './qwen.ts'
 import { CHAT_ML_TEMPLATE } from './tiny-model.ts'
 import { bytePairs } from './vocabulary.ts'
 import { type TypeRule, Weights } from './weights.ts'
@@ -95,20 +96,29 @@ export function tinyQwen3(pooling: 'last' | 'rank'): WrittenFile {
     addsBos: false,
     chatTemplate: CHAT_ML_TEMPLATE,
   })
-  const { metadata, tensors } = languageModel({
-    architecture: 'qwen3',
-    vocabulary,
-    seed: 'qwen3 embedding',
-    qkNorm: true,
-    metadata: { pooling_type: uint32(POOLING[pooling]) },
-    more: (weights) => {
-      if (pooling === 'rank') weights.matrix('cls.output.weight', WIDTH, 2, 2)
-    },
-  })
+  const pooled = pooledBy(pooling)
+  const file = languageModel({ architecture: 'qwen3', vocabulary, seed: 'qwen3 embedding', qkNorm: true, ...pooled })
+  const ends: [string, WrittenField][] = [['tokenizer.ggml.add_eos_token', bool(true)]]
+  return pooling === 'rank' ? ranking(file, 'qwen3') : { ...file, metadata: new Map([...file.metadata, ...ends]) }
+}
+
+/** The same of a Qwen3-VL, whose texts end with no mark. */
+export function tinyQwen3Vl(pooling: 'last' | 'rank'): WrittenFile {
+  const file = qwen3VlLanguage(pooledBy(pooling))
+  return pooling === 'rank' ? ranking(file, 'qwen3vl') : file
+}
+
+function pooledBy(pooling: 'last' | 'rank') {
+  const more = (weights: Weights) => {
+    if (pooling === 'rank') weights.matrix('cls.output.weight', WIDTH, 2, 2)
+  }
+  return { metadata: { pooling_type: uint32(POOLING[pooling]) }, more }
+}
+
+function ranking({ metadata, tensors }: WrittenFile, architecture: string): WrittenFile {
   const ranks: [string, WrittenField][] = [
     ['tokenizer.chat_template.rerank', string(RANK_TEMPLATE)],
-    ['qwen3.classifier.output_labels', strings(['yes', 'no'])],
+    [`${architecture}.classifier.output_labels`, strings(['yes', 'no'])],
   ]
-  const ends: [string, WrittenField][] = [['tokenizer.ggml.add_eos_token', bool(true)]]
-  return { metadata: new Map([...metadata, ...(pooling === 'rank' ? ranks : ends)]), tensors }
+  return { metadata: new Map([...metadata, ...ranks]), tensors }
 }

@@ -1,6 +1,6 @@
 import { int32s, uint32, type WrittenField } from '../gguf-writer.ts'
 import { addLinear, type EncoderOptions, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
-import { EMBEDDING, languageModel } from './language.ts'
+import { EMBEDDING, type LanguageOptions, languageModel } from './language.ts'
 import { CHAT_ML, CHAT_ML_TEMPLATE, CHAT_ML_TOKENS, type TinyModel } from './tiny-model.ts'
 import { bytePairs } from './vocabulary.ts'
 import type { Weights } from './weights.ts'
@@ -109,18 +109,18 @@ export function qwen3VlEncoder({ side, deepstack, embedding, ...options }: Qwen3
 
 const DEEPSTACK = [0]
 
+export function qwen3VlLanguage({ metadata, more }: Pick<LanguageOptions, 'metadata' | 'more'> = {}) {
+  return languageModel({
+    ...{ architecture: 'qwen3vl', vocabulary, seed: 'qwen3vl', qkNorm: true, ...(more && { more }) },
+    metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK.length), ...metadata },
+  })
+}
+
 export const qwen3Vl: TinyModel = {
   name: 'qwen3vl',
   family: 'qwen3-vl',
   about: 'M-RoPE, deepstack',
-  language: () =>
-    languageModel({
-      architecture: 'qwen3vl',
-      vocabulary,
-      seed: 'qwen3vl',
-      qkNorm: true,
-      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK.length) },
-    }),
+  language: () => qwen3VlLanguage(),
   encoder: () => qwen3VlEncoder({ seed: 'qwen3vl encoder', side: 8, deepstack: DEEPSTACK, embedding: EMBEDDING }),
   image: { pixelsPerToken: 32, minTokens: 8, maxTokens: 64 },
   pictures: [

@@ -2,8 +2,8 @@ import { ApiError } from '../../../lib/errors.ts'
 import { isRecord } from '../../../lib/parse-json.ts'
 import { locate } from '../../../media/media-source.ts'
 
-/** Fields that hold base64, or a data URL; all others hold URLs. */
-const BASE64_KEYS = ['data', 'data_base64', 'file_data']
+/** Fields that hold base64, or a data URL; all others hold URLs. `image` may hold either. */
+const BASE64_KEYS = ['data', 'data_base64', 'file_data', 'image']
 
 type Path = readonly (string | number)[]
 
@@ -66,12 +66,19 @@ interface MediaText {
 /** Yields every place where requests contain media. */
 function* mediaTexts(body: object): Generator<MediaText> {
   const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
-  const { input, questions, assets, document } = body as Fields
+  const { input, questions, assets, document, query, documents } = body as Fields
   yield* inContents(messages, ['messages'])
   yield* inContents(context, ['context'])
   yield* inContents(prompts, ['prompts'])
   for (const list of ['content', 'output']) yield* inContents(input, ['input'], list)
   yield* inContents(questions, ['questions'], 'instructions')
+  yield* inContents(documents, ['documents'])
+  for (const [path, item] of [...items(input, ['input']), ...items(documents, ['documents'])])
+    yield* field(item, path, 'image')
+  for (const [path, item] of members({ input, query }, [])) {
+    yield* field(item, path, 'image')
+    yield* inParts(item.content, [...path, 'content'])
+  }
   for (const [path, asset] of members(assets, ['assets'])) yield* field(asset, path, 'data_base64')
   for (const key of ['image_url', 'video_url']) yield* field(media, ['media'], key)
   for (const key of ['document_url', 'image_url']) yield* field(document, ['document'], key)
@@ -89,18 +96,21 @@ function* mediaTexts(body: object): Generator<MediaText> {
 function* inContents(turns: unknown, path: Path, list = 'content'): Generator<MediaText> {
   for (const [turn, fields] of items(turns, path)) {
     yield* elements(fields, 'images', turn)
-    const { [list]: content } = fields
-    for (const [part, fields] of items(content, [...turn, list])) {
-      // Decisions and responses have the URL itself here.
-      for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
-      for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
-      yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
-      yield* field(fields.file, [...part, 'file'], 'file_data')
-      yield* inBlock(fields, part)
-      const clip = fields.video_frames as Fields | undefined
-      for (const [frame, { image_url: image }] of items(clip?.frames, [...part, 'video_frames', 'frames'])) {
-        yield* field(image, [...frame, 'image_url'], 'url')
-      }
+    yield* inParts(fields[list], [...turn, list])
+  }
+}
+
+function* inParts(content: unknown, path: Path): Generator<MediaText> {
+  for (const [part, fields] of items(content, path)) {
+    // Decisions and responses have the URL itself here.
+    for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
+    for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
+    yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
+    yield* field(fields.file, [...part, 'file'], 'file_data')
+    yield* inBlock(fields, part)
+    const clip = fields.video_frames as Fields | undefined
+    for (const [frame, { image_url: image }] of items(clip?.frames, [...part, 'video_frames', 'frames'])) {
+      yield* field(image, [...frame, 'image_url'], 'url')
     }
   }
 }

@@ -1,10 +1,19 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
+import type { EmbeddingRequest, InputContent, PartsInput } from '../../../conversation/request/embedding-request.ts'
+import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { type Path, within } from '../../../lib/param.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { admit, bodiesOf, type Serving } from '../admission.ts'
 import { longList } from '../long-list.ts'
-import { type EmbeddingRequestBody, embeddingBody, rerankBody } from './wire/embedding-request.ts'
+import {
+  type EmbeddingRequestBody,
+  embeddingBody,
+  type RerankDocumentBody,
+  rerankBody,
+} from './wire/embedding-request.ts'
 import type { EmbeddingUsageBody, RerankResponseBody } from './wire/embedding-response.ts'
 
 const READING = bodiesOf('embeddings', embeddingBody)
@@ -27,7 +36,7 @@ export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
 export async function embeddings(call: ApiCall, serving: Serving): Promise<Readable> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { model, encoding_format: format, dimensions = null } = read.value
-  const asked = { inputs: inputsOf(read.value), dimensions }
+  const asked = { inputs: inputsOf(read.value), dimensions, names: nameOfImage }
   const { vectors, promptTokens } = await serving.conversations.embed(asked, caller, signal)
   metered.finish('stop')
   call.setHeader('content-type', 'application/json; charset=utf-8')
@@ -36,10 +45,53 @@ export async function embeddings(call: ApiCall, serving: Serving): Promise<Reada
   return Readable.from(longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest))
 }
 
-function inputsOf({ input }: EmbeddingRequestBody) {
-  const isOne = typeof input === 'string' || typeof input[0] === 'number'
-  if (isOne) return [{ content: input as string | number[], param: ['input'] }]
-  return (input as (string | number[])[]).map((content, index) => ({ content, param: ['input', index] }))
+/** @throws ApiError 400 for a body with none of `input` and `messages`, or both. */
+function inputsOf({ input, messages }: EmbeddingRequestBody): EmbeddingRequest['inputs'] {
+  if ((input == null) === (messages == null)) throw invalidRequest("Expected one of 'input' and 'messages'", 'input')
+  if (messages != null) return [{ content: turnOf(messages), param: ['messages'] }]
+  const isTokens = (one: unknown): one is readonly number[] => Array.isArray(one) && typeof one[0] === 'number'
+  const list = Array.isArray(input) && !isTokens(input) ? input : null
+  const all = list ?? [input as string | RerankDocumentBody | readonly number[]]
+  return all.map((one, index) => {
+    const param = list === null ? ['input'] : ['input', index]
+    return { content: isTokens(one) ? one : contentOf(one as string | RerankDocumentBody, param), param }
+  })
+}
+
+/** @throws ApiError 400 for other turns than a user's. */
+function turnOf(messages: NonNullable<EmbeddingRequestBody['messages']>): PartsInput {
+  const [first, second] = messages
+  const message = second ?? first!
+  if (message.role !== 'user' || (second !== undefined && first!.role !== 'system'))
+    throw invalidRequest("Expected a message of the role 'user', and at most one of 'system' before it", 'messages')
+  const placed = { message, param: ['messages', messages.length - 1] }
+  if (first!.role !== 'system') return { placed }
+  const { content } = first!
+  const instruction = typeof content === 'string' ? content : content.map(({ text }) => text).join('\n')
+  return { placed, instruction }
+}
+
+/** A text, or the parts of an input in one of the forms that clients send. */
+function contentOf(one: string | RerankDocumentBody, param: Path): InputContent {
+  if (typeof one === 'string') return one
+  const { text, image, content } = one
+  if (content != null) return { placed: { message: { role: 'user', content }, param } }
+  if (image == null) return text!
+  const parts: ContentPart[] = [{ type: 'image_url', image_url: { url: urlOf(image) } }]
+  if (text) parts.push({ type: 'text', text })
+  const places = [within(param, 'image'), within(param, 'text')]
+  return { placed: { message: { role: 'user', content: parts }, param, places } }
+}
+
+/** Jina takes base64 without more, too. */
+function urlOf(image: MediaUrl): MediaUrl {
+  return typeof image !== 'string' || /^\s*(https?|data):/i.test(image) ? image : `data:;base64,${image}`
+}
+
+/** In Jina's form, the address is the image itself. */
+function nameOfImage(path: Path): Path {
+  const at = path.indexOf('image')
+  return at === -1 ? path : path.slice(0, at + 1)
 }
 
 function toItem(vector: Float32Array, index: number, isBase64: boolean) {
@@ -50,17 +102,30 @@ function toItem(vector: Float32Array, index: number, isBase64: boolean) {
 export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody> {
   const { read, metered, caller, signal } = await admit(call, serving, RERANKING)
   const { model, query, documents, top_n: most, return_documents: shows } = read.value
-  const texts = documents.map((document) => (typeof document === 'string' ? document : document.text))
-  const placed = texts.map((content, index) => ({ content, param: ['documents', index] }))
-  const { vectors, promptTokens } = await serving.conversations.rerank({ query, documents: placed }, caller, signal)
+  const asked = {
+    query: contentOf(query, ['query']),
+    documents: documents.map((document, index) => {
+      const param = ['documents', index]
+      return { content: contentOf(document, param), param }
+    }),
+    names: nameOfImage,
+  }
+  const { vectors, promptTokens } = await serving.conversations.rerank(asked, caller, signal)
   metered.finish('stop')
   const rated = vectors.map(([score], index) => ({
     index,
     relevance_score: score!,
-    ...(shows ? { document: { text: texts[index]! } } : {}),
+    ...(shows ? { document: { text: textOf(documents[index]!) } } : {}),
   }))
   const results = rated.toSorted((a, b) => b.relevance_score - a.relevance_score).slice(0, most ?? undefined)
   return { id: `rerank-${call.id}`, object: 'list', model, results, usage: toUsage(promptTokens) }
+}
+
+/** The text of a document; empty for an image alone. */
+function textOf(document: string | RerankDocumentBody): string {
+  if (typeof document === 'string') return document
+  const { text, content } = document
+  return text ?? (content ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
 }
 
 function toUsage(promptTokens: number): EmbeddingUsageBody {

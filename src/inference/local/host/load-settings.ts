@@ -71,7 +71,7 @@ export async function readSettings(card: LocalModelCard, options: LoadOptions): 
     }),
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
-    origin: { version: await version(), chatTemplate: info.chatTemplate },
+    origin: { version: await version(), chatTemplate: embedding?.prompt ?? info.chatTemplate },
   }
   const { chatTemplate, templateTraits } = info
   return { engine, weightBytes, template: { chatTemplate, templateTraits } }

@@ -82,7 +82,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     )
   }
   const writes = card.embedding === undefined
-  const pooling = card.embedding?.pooling
+  const { pooling, prompt, instruction } = card.embedding ?? {}
   if (writes && EMBEDDING_ARCHITECTURES.includes(String(architecture))) {
     throw refusal('model', (name) => `${name(model.path)} makes embeddings: the card must not say that it does more`)
   }
@@ -148,7 +148,12 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     hasExperts: (number('expert_count') ?? 0) > 0,
     ...(pooling === undefined
       ? {}
-      : { embedding: { pooling, ratesByProbability: RATES_BY_PROBABILITY.includes(String(architecture)) } }),
+      : {
+          embedding: {
+            ...{ pooling, prompt, instruction },
+            ratesByProbability: RATES_BY_PROBABILITY.includes(String(architecture)),
+          },
+        }),
     warnings: [
       ...(doubt === null ? [] : [`Model card ${card.file}: the architecture '${architecture}' ${doubt}`]),
       ...(warning === null ? [] : [`Model card ${card.file}: ${warning}`]),

@@ -75,14 +75,21 @@ export class Batch {
   }
 
   /**
-   * Makes a batch of embeddings for one sequence, without logits. It reuses this batch's native memory.
+   * Makes a batch of embeddings for one sequence. It reuses this batch's native memory.
    * @param positions one plane of `count` positions per dimension of positions (4 for M-RoPE: t, y, x, 0).
+   * @param output whether what the model makes of the rows is needed.
    */
-  toNativeEmbeddings(embeddings: Float32Array, positions: Int32Array, count: number, sequence: number): NativeBatch {
+  toNativeEmbeddings(
+    embeddings: Float32Array,
+    positions: Int32Array,
+    count: number,
+    sequence: number,
+    output = false,
+  ): NativeBatch {
     for (let row = 0; row < count; row++) {
       this.#sequences[row]![0] = sequence
       this.#counts[row] = 1
-      this.#outputs[row] = 0
+      this.#outputs[row] = output ? 1 : 0
     }
     this.#length = 0
     return { ...this.#native, n_tokens: count, token: null, embd: embeddings, pos: positions }

@@ -17,10 +17,12 @@ interface EmbeddingContextOptions {
   readonly batchRows: number
   /** Texts of one call. */
   readonly sequences: number
+  /** Embeddings of an image that one call must be able to take. */
+  readonly mediaRows: number
   readonly threads: number
 }
 
-/** A llama.cpp context that pools: texts in, a vector of each out. */
+/** A llama.cpp context that pools: texts and encoded images in, a vector of each out. */
 export class EmbeddingContext {
   readonly #llama: Llama
   readonly #handle: Pointer
@@ -55,9 +57,11 @@ export class EmbeddingContext {
       if (handle === null) throw new Error(`Cannot allocate memory for texts of ${contextTokens} tokens.`)
       return handle
     }
-    let rows = Math.min(batchRows, contextTokens)
+    let rows = Math.min(Math.max(batchRows, options.mediaRows), contextTokens)
     let handle = opened(open(rows))
-    this.splits = pooling === 'last' && isCausal && llama.get_memory(handle) !== null
+    // Of such rerankers, the head reads the last token.
+    const isLast = pooling === 'last' || (pooling === 'rank' && options.ratesByProbability)
+    this.splits = isLast && isCausal && llama.get_memory(handle) !== null
     if (!this.splits && rows < contextTokens) {
       llama.free(handle)
       rows = contextTokens
@@ -83,6 +87,19 @@ export class EmbeddingContext {
     const code = this.#llama.decode(this.#handle, this.batch.toNative())
     this.batch.clear()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+    this.#llama.synchronize(this.#handle)
+  }
+
+  /**
+   * Computes encoded rows of an image. Blocks.
+   * @param positions planes of `count` positions; see `Batch.toNativeEmbeddings`.
+   * @param causal false if they attend to each other. All of them must then be in one call.
+   */
+  decodeEmbeddings(rows: Float32Array, positions: Int32Array, count: number, sequence: number, causal: boolean): void {
+    if (!causal) this.#llama.set_causal_attn(this.#handle, false)
+    const code = this.#llama.decode(this.#handle, this.batch.toNativeEmbeddings(rows, positions, count, sequence, true))
+    if (!causal) this.#llama.set_causal_attn(this.#handle, true)
+    if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
     this.#llama.synchronize(this.#handle)
   }
 

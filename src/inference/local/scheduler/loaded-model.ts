@@ -189,6 +189,6 @@ export class LoadedModel {
 }
 
 /** Limits for the library. None for families whose images it cuts or enlarges: limits would change how it does so. */
-function libraryLimits(image: EngineSettings['image']): ProjectorOptions['image'] {
+export function libraryLimits(image: EngineSettings['image']): ProjectorOptions['image'] {
   return image === null || image.tiles || image.enlarges ? undefined : image
 }

@@ -1,10 +1,12 @@
 import { z } from 'zod'
-import type { EmbedInput, RankedPair } from '../../contract/work.ts'
+import { sumOf } from '../../../lib/sum.ts'
+import type { EmbedContent, EmbedInput, RankedPair } from '../../contract/work.ts'
+import { pictureUrls } from '../http/picture-url.ts'
 import { ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { OpenAiWire, type OpenAiWireOptions } from './openai-wire.ts'
 
-type Content = EmbedInput['content']
+type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 
 /** What a server makes of some inputs. */
 export interface EmbeddingAnswer {
@@ -14,11 +16,15 @@ export interface EmbeddingAnswer {
   readonly promptTokens: number
 }
 
-/** `POST /v1/embeddings` as OpenAI has defined it, and `POST /v1/rerank` as vLLM and others have it. */
+/**
+ * `POST /v1/embeddings` as OpenAI has defined it, and `POST /v1/rerank` as vLLM and others have it; both with images as vLLM
+ * takes them.
+ */
 export class EmbeddingWire extends OpenAiWire {
   readonly #model: string
   readonly #parameters: object
   readonly #client: ServerClient
+  readonly #urlOf = pictureUrls()
 
   constructor(options: OpenAiWireOptions) {
     super(options)
@@ -27,11 +33,14 @@ export class EmbeddingWire extends OpenAiWire {
     this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', ...options })
   }
 
-  /** @param inputs all of one kind; pairs have the same query. @throws ServerFailure */
-  async embed(url: string, inputs: readonly Content[], { signal }: Call): Promise<EmbeddingAnswer> {
-    const { vectors, promptTokens } = isPair(inputs[0]!)
-      ? await this.#rate(url, inputs as readonly RankedPair[], signal)
-      : await this.#embed(url, inputs, signal)
+  /** @param inputs all of one kind; pairs have the same query, and turns are asked at once. @throws ServerFailure */
+  async embed(url: string, inputs: readonly Asked[], { signal }: Call): Promise<EmbeddingAnswer> {
+    const contents = inputs.map(({ content }) => content)
+    const { vectors, promptTokens } = isPair(contents[0]!)
+      ? await this.#rate(url, contents as readonly RankedPair[], signal)
+      : isTurn(inputs[0]!)
+        ? together(await Promise.all(inputs.map((input) => this.#embedTurn(url, input, signal))))
+        : await this.#embed(url, { input: contents }, signal)
     if (vectors.length !== inputs.length || vectors.includes(undefined))
       throw new ServerFailure('wrong', `it answered ${inputs.length} inputs with ${vectors.length} vectors`)
     return { vectors: vectors as Float32Array[], promptTokens }
@@ -41,8 +50,26 @@ export class EmbeddingWire extends OpenAiWire {
     await Promise.all([super.close(), this.#client.close()])
   }
 
-  async #embed(url: string, input: readonly Content[], signal: AbortSignal) {
-    const body = { ...this.#parameters, model: this.#model, input, encoding_format: 'float' }
+  async #embedTurn(url: string, { content, instruction }: Asked, signal: AbortSignal) {
+    const system = instruction === undefined ? [] : [{ role: 'system', content: instruction }]
+    const turn = await this.#shown(content as EmbedContent)
+    const user = { role: 'user', ...(typeof turn === 'string' ? { content: turn } : turn) }
+    return this.#embed(url, { messages: [...system, user] }, signal)
+  }
+
+  /** A text, or vLLM's object of parts. */
+  async #shown(content: EmbedContent): Promise<string | { readonly content: readonly object[] }> {
+    if (typeof content === 'string') return content
+    const parts = content.parts.map(async (part) => {
+      if (part.type === 'text') return { type: 'text', text: part.text }
+      if (part.type !== 'image') throw new Error('Vectors are made of texts and images.')
+      return { type: 'image_url', image_url: { url: await this.#urlOf(part.image) } }
+    })
+    return { content: await Promise.all(parts) }
+  }
+
+  async #embed(url: string, asked: object, signal: AbortSignal) {
+    const body = { ...this.#parameters, model: this.#model, ...asked, encoding_format: 'float' }
     const { data, usage } = await this.#client.ask(embeddings, url, ['POST', '/v1/embeddings'], body, signal)
     const vectors: (Float32Array | undefined)[] = []
     for (const { index, embedding } of data) vectors[index] = Float32Array.from(embedding)
@@ -50,8 +77,10 @@ export class EmbeddingWire extends OpenAiWire {
   }
 
   async #rate(url: string, pairs: readonly RankedPair[], signal: AbortSignal) {
-    const documents = pairs.map(({ document }) => document)
-    const body = { ...this.#parameters, model: this.#model, query: pairs[0]!.query, documents, top_n: documents.length }
+    const documents = await Promise.all(pairs.map(({ document }) => this.#shown(document)))
+    const query = await this.#shown(pairs[0]!.query)
+    signal.throwIfAborted()
+    const body = { ...this.#parameters, model: this.#model, query, documents, top_n: documents.length }
     const { results, usage } = await this.#client.ask(scores, url, ['POST', '/v1/rerank'], body, signal)
     const vectors: (Float32Array | undefined)[] = []
     for (const { index, relevance_score: score } of results) vectors[index] = Float32Array.of(score)
@@ -59,8 +88,18 @@ export class EmbeddingWire extends OpenAiWire {
   }
 }
 
-function isPair(content: Content): content is RankedPair {
+function together(answers: readonly { vectors: (Float32Array | undefined)[]; promptTokens: number }[]) {
+  const promptTokens = sumOf(answers, (answer) => answer.promptTokens)
+  return { vectors: answers.map(({ vectors }) => vectors[0]), promptTokens }
+}
+
+function isPair(content: EmbedInput['content']): content is RankedPair {
   return typeof content === 'object' && 'query' in content
+}
+
+/** Whether an input is sent as a turn of a conversation, which has a request of its own. */
+export function isTurn({ content, instruction }: Asked): boolean {
+  return instruction !== undefined || (typeof content === 'object' && 'parts' in content)
 }
 
 const index = z.int().min(0).max(1_000_000)

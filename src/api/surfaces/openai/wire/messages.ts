@@ -111,7 +111,8 @@ export const userPart = requests.union('UserPart', 'type', [
 
 export const userParts = z.array(userPart).min(1).max(MOST_PARTS)
 
-const toolPart = requests.union('ToolPart', 'type', [textPart, imageUrl, imageFileId])
+/** A text or an image. */
+export const toolPart = requests.union('ToolPart', 'type', [textPart, imageUrl, imageFileId])
 
 const texts = z.union([z.string(), z.array(textPart).min(1).max(MOST_PARTS)])
 
@@ -123,7 +124,7 @@ const toolCall = requests.object('ToolCall', {
   function: calledFunction,
 })
 
-const system = requests.object('SystemMessage', { role: z.literal('system'), content: texts })
+export const system = requests.object('SystemMessage', { role: z.literal('system'), content: texts })
 const developer = requests.object('DeveloperMessage', { role: z.literal('developer'), content: texts })
 const user = requests.object('UserMessage', { role: z.literal('user'), content: z.union([z.string(), userParts]) })
 const assistant = z

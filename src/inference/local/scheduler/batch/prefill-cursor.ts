@@ -4,8 +4,15 @@ import type { EncodeTurn } from '../../tokens/encoder-turns.ts'
 import type { MediaTokens, PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
+/** Counts the cells of sequences. */
+export type Cells = Pick<KvCache, 'grow'>
+
 /** What decoding embeddings needs of the model. */
-export type MediaMemory = Pick<LoadedModel, 'context' | 'kv' | 'model' | 'usesMrope'>
+export interface MediaMemory extends Pick<LoadedModel, 'usesMrope'> {
+  readonly context: Pick<LoadedModel['context'], 'decodeEmbeddings'>
+  readonly kv: Cells
+  readonly model: Pick<LoadedModel['model'], 'embeddingSize'>
+}
 
 /**
  * Owns the progress of the prefill of a part of a prompt into its KV sequence. The batch builder asks for the next rows; the
@@ -71,8 +78,8 @@ export class PrefillCursor {
     return Math.max(0, Math.min(limit, rows))
   }
 
-  /** Adds rows of text to the batch, no more than `textRows`. */
-  addText(batch: Batch, kv: KvCache, rows: number, step: number): void {
+  /** Adds rows of text to the batch, no more than `textRows`. @param output whether what comes of each row is needed. */
+  addText(batch: Batch, kv: Cells, rows: number, step: number, output = false): void {
     const { kvSequence } = this
     this.#lastTextStep = step
     for (let left = rows; left > 0; ) {
@@ -80,7 +87,7 @@ export class PrefillCursor {
       if (chunk?.type !== 'text') throw new Error('No text comes next.')
       const count = Math.min(left, chunk.tokens.length - this.#offset)
       for (let i = 0; i < count; i++) {
-        batch.add(chunk.tokens[this.#offset + i]!, kvSequence.position + i, kvSequence.id, false)
+        batch.add(chunk.tokens[this.#offset + i]!, kvSequence.position + i, kvSequence.id, output)
       }
       kv.grow(kvSequence, count, count)
       left -= count

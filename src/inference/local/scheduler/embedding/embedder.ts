@@ -5,9 +5,12 @@ import type { LocalStats } from '../../../contract/stats.ts'
 import type { EmbedWork } from '../../../contract/work.ts'
 import { toFailure, tooMany } from '../../failure.ts'
 import type { FromEngine } from '../../protocol.ts'
+import type { MediaTokens, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
+import { textOf } from '../admission.ts'
+import { PrefillCursor } from '../batch/prefill-cursor.ts'
 import { WorkQueue } from '../work-queue.ts'
 import type { EmbeddingModel } from './embedding-model.ts'
-import { InputTokens } from './input-tokens.ts'
+import { isText } from './input-tokens.ts'
 import { VectorCache } from './vector-cache.ts'
 
 export interface EmbedderSettings {
@@ -28,12 +31,14 @@ interface EmbedRequest {
   hasStarted: boolean
   /** Its first input that has no vector and no place in a call. */
   next: number
+  /** Time that the picture which is being encoded has taken. */
+  encodeMs: number
 }
 
 interface Input {
   /** Its place in the request. */
   readonly at: number
-  readonly tokens: Int32Array
+  readonly prompt: TokenisedPrompt
 }
 
 /** An input in a call. */
@@ -42,21 +47,20 @@ interface Placed {
   readonly input: Input
 }
 
-/** A text of several calls that has begun. */
+/** An input of several calls that has begun. */
 interface Begun extends Placed {
-  /** Tokens that are computed. */
-  tokens: number
+  readonly cursor: PrefillCursor
 }
 
 /**
  * Makes vectors, one call at a time. A call takes about as many rows as a step of completions, of several requests where the
  * first one leaves room. Organisations take turns after each call, so that a large request delays others by one call at a time.
+ * An input with pictures has calls of its own, once they are encoded.
  */
 export class Embedder {
   readonly #loaded: EmbeddingModel
   readonly #settings: EmbedderSettings
   readonly #send: (message: FromEngine) => void
-  readonly #tokens: InputTokens
   readonly #queue = new WorkQueue<EmbedRequest>()
   readonly #requests = new Map<number, EmbedRequest>()
   readonly #known = new VectorCache()
@@ -68,42 +72,54 @@ export class Embedder {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#tokens = new InputTokens(loaded.model, loaded.info.contextTokens)
   }
 
-  /** @throws FailureError when the queue is full, or for an input that does not fit. */
-  async admit({ inputs, priority, truncates = false }: EmbedWork, signal: AbortSignal): Promise<readonly Int32Array[]> {
+  /**
+   * @returns prompts for `submit`, which closes them.
+   * @throws FailureError when the queue is full, or for an input that does not fit.
+   */
+  async admit(
+    { organisation, inputs, priority, truncates = false }: EmbedWork,
+    signal: AbortSignal,
+  ): Promise<readonly TokenisedPrompt[]> {
     this.#checkQueue(priority)
-    const admitted: Int32Array[] = []
-    for (const input of inputs) {
-      admitted.push(await this.#tokens.of(input, truncates))
-      // Other requests and calls go on meanwhile.
-      if (admitted.length % INPUTS_AT_ONCE === 0) await nextTurn()
-      signal.throwIfAborted()
+    const admitted: TokenisedPrompt[] = []
+    try {
+      for (const input of inputs) {
+        admitted.push(await this.#loaded.inputs.of(input, { organisation, truncates, signal }))
+        // Other requests and calls go on meanwhile.
+        if (admitted.length % INPUTS_AT_ONCE === 0) await nextTurn()
+        signal.throwIfAborted()
+      }
+      this.#checkQueue(priority)
+      return admitted
+    } catch (error) {
+      for (const prompt of admitted) prompt.close()
+      throw error
     }
-    this.#checkQueue(priority)
-    return admitted
   }
 
   /** Replies with `admitted`, then `vectors`; or with `error`. @param isTraced whether to send its stages too. */
   submit(
     id: number,
     { organisation, priority = 'interactive' }: EmbedWork,
-    inputs: readonly Int32Array[],
+    inputs: readonly TokenisedPrompt[],
     isTraced: boolean,
   ) {
-    const known = inputs.map((tokens) => this.#known.find(organisation, tokens))
-    const usage = { imageTokens: 0, audioTokens: 0 }
-    const prompts = inputs.map(({ length }, at) => {
-      return { ...usage, promptTokens: length, cachedTokens: known[at] === undefined ? 0 : length }
+    const known = inputs.map(({ chunks }) => this.#known.find(organisation, chunks))
+    const prompts = inputs.map(({ tokens: promptTokens, imageTokens, audioTokens }, at) => {
+      return { promptTokens, imageTokens, audioTokens, cachedTokens: known[at] === undefined ? 0 : promptTokens }
     })
     this.#send({ type: 'admitted', id, prompts })
-    const asked = inputs.map((tokens, at) => ({ at, tokens })).filter(({ at }) => known[at] === undefined)
+    const all = inputs.map((prompt, at) => ({ at, prompt }))
+    const asked = all.filter(({ at }) => known[at] === undefined)
+    for (const { at, prompt } of all) if (known[at] !== undefined) prompt.close()
     const found = known.flatMap((vector, input) => (vector === undefined ? [] : [{ input, vector }]))
     if (asked.length === 0 && isTraced) this.#send({ type: 'started', id })
     if (found.length > 0) this.#send({ type: 'vectors', id, vectors: found, last: asked.length === 0 })
     if (asked.length === 0) return
-    const request: EmbedRequest = { id, organisation, priority, inputs: asked, isTraced, hasStarted: false, next: 0 }
+    const begins = { hasStarted: false, next: 0, encodeMs: 0 }
+    const request: EmbedRequest = { id, organisation, priority, inputs: asked, isTraced, ...begins }
     this.#requests.set(id, request)
     this.#queue.of(priority).add(request)
     if (!this.#isRunning) void this.#run()
@@ -144,7 +160,7 @@ export class Embedder {
     if (this.#queue.waitingOf(priority) < this.#settings.maxWaiting) return
     const rows = this.#queue.items
       .flatMap(({ inputs, next }) => inputs.slice(next))
-      .reduce((sum, { tokens }) => sum + tokens.length, 0)
+      .reduce((sum, { prompt }) => sum + prompt.tokens, 0)
     throw tooMany('The model is busy and its queue is full.', Math.max(1, (rows * this.#settings.rowMs) / 1000))
   }
 
@@ -161,11 +177,13 @@ export class Embedder {
   #step(): void {
     const head = this.#queue.head
     if (head === undefined) return
-    const placed = this.#place()
+    let placed: readonly Placed[] = []
     try {
+      const media = this.#begun === null ? mediaToEncode(head) : undefined
+      placed = media === undefined ? this.#place() : [{ request: head, input: head.inputs[head.next]! }]
       for (const { request } of placed) this.#start(request)
-      this.#loaded.context.compute()
-      if (this.#begun === null) this.#answer(placed)
+      if (media !== undefined) this.#encode(head, media)
+      else if (this.#compute()) this.#answer(placed)
     } catch (error) {
       this.#forget()
       const failure = toFailure(error)
@@ -177,26 +195,31 @@ export class Embedder {
     if (this.#begun === null) this.#queue.of(head.priority).rotate()
   }
 
-  /** Fills the batch: with the next tokens of a text of several calls, or with whole texts. */
+  /** Encodes for a turn: between turns, others compute. */
+  #encode(request: EmbedRequest, media: MediaTokens): void {
+    const { id, priority, isTraced } = request
+    const started = performance.now()
+    const isDone = media.encode({ ms: ENCODE_MS, priority }) !== null
+    request.encodeMs += performance.now() - started
+    if (!isDone) return
+    if (isTraced) this.#send({ type: 'encoded', id, ms: request.encodeMs })
+    request.encodeMs = 0
+  }
+
+  /** Fills the batch with whole texts, or begins an input that needs several calls. */
   #place(): readonly Placed[] {
-    const { batch, splits, sequences } = this.#loaded.context
-    const first = this.#begun ?? this.#firstInput()
-    const { tokens } = first.input
-    if (splits && tokens.length > batch.capacity) {
-      const from = this.#begun?.tokens ?? 0
-      const end = Math.min(tokens.length, from + batch.capacity)
-      for (let at = from; at < end; at++) batch.add(tokens[at]!, at, 0, true)
-      this.#prefilledTokens += end - from
-      this.#begun = end < tokens.length ? { ...first, tokens: end } : null
-      return [first]
-    }
-    const rows = Math.min(batch.capacity, Math.max(tokens.length, this.#loaded.compute.batchRows))
+    this.#begun ??= this.#begin()
+    if (this.#begun !== null) return [this.#begun]
+    const { batch, sequences } = this.#loaded.context
+    const head = this.#queue.head!
+    const first = head.inputs[head.next]!.prompt.tokens
+    const rows = Math.min(batch.capacity, Math.max(first, this.#loaded.compute.batchRows))
     const placed: Placed[] = []
     for (const request of this.#queue.items) {
       for (; request.next < request.inputs.length; request.next++) {
         const input = request.inputs[request.next]!
-        if (placed.length === sequences || batch.length + input.tokens.length > rows) break
-        for (const [at, token] of input.tokens.entries()) batch.add(token, at, placed.length, true)
+        if (!isText(input.prompt) || placed.length === sequences || batch.length + input.prompt.tokens > rows) break
+        for (const [at, token] of textOf(input.prompt.chunks).entries()) batch.add(token, at, placed.length, true)
         placed.push({ request, input })
       }
     }
@@ -204,13 +227,27 @@ export class Embedder {
     return placed
   }
 
-  /** Takes the next input of the request whose turn it is, if it needs several calls. */
-  #firstInput(): Placed {
+  /** Takes the next input of the request whose turn it is, if it needs several calls; otherwise null. */
+  #begin(): Begun | null {
     const request = this.#queue.head!
     const { batch, splits } = this.#loaded.context
     const input = request.inputs[request.next]!
-    if (splits && input.tokens.length > batch.capacity) request.next++
-    return { request, input }
+    const { chunks, tokens } = input.prompt
+    if (isText(input.prompt) && (!splits || tokens <= batch.capacity)) return null
+    request.next++
+    return { request, input, cursor: new PrefillCursor({ id: 0, position: 0, cells: 0 }, chunks, 0) }
+  }
+
+  /** Makes a call. Blocks. @returns whether what was placed is complete. */
+  #compute(): boolean {
+    const cursor = this.#begun?.cursor
+    if (cursor === undefined) {
+      this.#loaded.context.compute()
+      return true
+    }
+    this.#prefilledTokens += this.#loaded.advance(cursor)
+    if (cursor.isDone) this.#begun = null
+    return cursor.isDone
   }
 
   #start(request: EmbedRequest): void {
@@ -223,7 +260,8 @@ export class Embedder {
     for (const [sequence, { request, input }] of placed.entries()) {
       const own = vectors.get(request) ?? []
       const vector = this.#loaded.context.vector(sequence)
-      this.#known.keep(request.organisation, input.tokens, vector)
+      this.#known.keep(request.organisation, input.prompt.chunks, vector)
+      input.prompt.close()
       own.push({ input: input.at, vector })
       vectors.set(request, own)
     }
@@ -237,6 +275,7 @@ export class Embedder {
 
   #close(request: EmbedRequest): void {
     this.#requests.delete(request.id)
+    for (const { prompt } of request.inputs) prompt.close()
     this.#queue.of(request.priority).remove(request)
     if (this.#begun?.request === request) this.#forget()
   }
@@ -247,5 +286,14 @@ export class Embedder {
   }
 }
 
+/** The next picture of a request that must be encoded before its input is computed. */
+function mediaToEncode({ inputs, next }: EmbedRequest): MediaTokens | undefined {
+  return inputs[next]?.prompt.chunks.find(
+    (chunk): chunk is MediaTokens => chunk.type === 'media' && chunk.knownEmbeddings() === undefined,
+  )
+}
+
+/** Time of a turn of the encoder. */
+const ENCODE_MS = 100
 /** Texts that are tokenised in one turn of the event loop. */
 const INPUTS_AT_ONCE = 16

@@ -7,18 +7,34 @@ import { repacksWeights } from '../../native/kernels.ts'
 import type { NativeLibraries } from '../../native/libraries.ts'
 import { Model } from '../../native/model.ts'
 import { bytesOfCpu, planOffload, reportOf, withHint } from '../../native/offload.ts'
+import { Projector } from '../../native/projector.ts'
 import type { EmbeddingSettings, EngineSettings, LoadStage } from '../../protocol.ts'
-import { ALL_LAYERS } from '../loaded-model.ts'
+import { EncoderCache } from '../../tokens/encoder-cache.ts'
+import { PromptReader } from '../../tokens/prompt-tokens.ts'
+import type { Cells, PrefillCursor } from '../batch/prefill-cursor.ts'
+import { ALL_LAYERS, libraryLimits } from '../loaded-model.ts'
+import { InputTokens } from './input-tokens.ts'
 
 /** Rows of the call that is measured. */
 const MEASURED_ROWS = 64
 /** How many times as long a row takes among the most: attention grows by the square, and the machine may be busy. */
 const LONGEST_ROW = 4
 
+/** The only sequence of several calls. */
+const CELLS: Cells = {
+  grow(sequence, cells, positions) {
+    const own = sequence as { position: number; cells: number }
+    own.position += positions
+    own.cells += cells
+  },
+}
+
 /** A loaded model that makes vectors or scores. The engine process opens it; the embedder borrows it. */
 export class EmbeddingModel {
   readonly model: Model
   readonly context: EmbeddingContext
+  readonly inputs: InputTokens
+  readonly usesMrope: boolean
   readonly info: ModelInfo
   readonly offload: OffloadReport
   readonly compute: Compute
@@ -29,7 +45,7 @@ export class EmbeddingModel {
    * @throws Error that names the file that does not load.
    */
   constructor(
-    { llama, devices, kernels }: NativeLibraries,
+    { llama, mtmd, devices, kernels }: NativeLibraries,
     settings: EngineSettings,
     embedding: EmbeddingSettings,
     begins: (stage: LoadStage) => void,
@@ -40,8 +56,16 @@ export class EmbeddingModel {
     const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels, settings.hasExperts) }
     this.model = withHint(offload, () => new Model(llama, settings.model, [], params))
     this.compute = computeOf(offload, kernels !== null)
-    this.offload = reportOf(offload, false)
+    const { projector: file, image } = settings
+    this.offload = reportOf(offload, file !== null)
     this.threads = settings.threads ?? usefulThreads(bytesOfCpu(offload, gpu.weights), availableParallelism(), 'media')
+    begins('encoder')
+    if (file !== null && mtmd === null)
+      throw new Error(`${file} needs libmtmd, which is not installed: run "npx lookout setup".`)
+    const device = offload.encoder?.handle ?? null
+    const limits = { threads: this.threads, image: libraryLimits(image), device }
+    const projector = file === null ? null : new Projector(mtmd!, file, this.model, limits)
+    this.usesMrope = projector?.usesMrope ?? false
     begins('cache')
     const contextTokens = Math.min(settings.cells, this.model.trainedContextTokens)
     const options = {
@@ -49,18 +73,40 @@ export class EmbeddingModel {
       contextTokens,
       batchRows: this.compute.batchRows,
       sequences: settings.maxSequences,
+      mediaRows: projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0,
       threads: this.threads,
     }
     this.context = withHint(offload, () => new EmbeddingContext(llama, this.model, options))
+    const cache = new EncoderCache(settings.encoderCacheBytes)
+    const reader = projector === null ? null : new PromptReader(this.model, projector, settings, cache)
+    const mediaRows = this.context.batch.capacity
+    this.inputs = new InputTokens({ model: this.model, reader, contextTokens, mediaRows }, embedding)
     this.info = {
       contextTokens,
       longestTokenBytes: this.model.longestTokenBytes,
       chatTemplate: null,
       bosToken: this.model.bosToken,
       eosToken: this.model.eosToken,
-      modalities: { image: false, audio: false },
+      modalities: { image: projector?.supportsImages ?? false, audio: false },
       embedding: { dimensions: this.context.dimensions },
     }
+  }
+
+  /** Computes the next rows of an input that is alone in the context. Its media must be encoded. Blocks. @returns how many. */
+  advance(cursor: PrefillCursor): number {
+    const { context, model, usesMrope } = this
+    const { batch } = context
+    const before = cursor.remaining
+    const rows = cursor.textRows(batch.capacity)
+    if (rows > 0) {
+      cursor.addText(batch, CELLS, rows, 0, true)
+      context.compute()
+    } else if (cursor.needsEncoding) throw new Error('What the encoder has made of an image is gone.')
+    else {
+      const memory = { context, kv: CELLS, model, usesMrope }
+      cursor.decodeMedia(memory, cursor.mediaRows(batch.capacity, batch.capacity), 0)
+    }
+    return before - cursor.remaining
   }
 
   /** Computes a text, so that memory is allocated. @returns ms of a row, and of the longest call. */

@@ -1,24 +1,55 @@
 import { inputProblem } from '../../../contract/context-length.ts'
-import type { TextPart } from '../../../contract/parts.ts'
-import type { EmbedInput, RankedPair } from '../../../contract/work.ts'
+import type { PromptPart, TextPart } from '../../../contract/parts.ts'
+import type { EmbedContent, EmbedInput, RankedPair } from '../../../contract/work.ts'
+import type { FailureError } from '../../failure.ts'
 import type { Model } from '../../native/model.ts'
+import type { EmbeddingSettings } from '../../protocol.ts'
 import { JoinedTexts } from '../../tokens/joined-texts.ts'
+import type { PromptReader, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
 import { joined } from '../../tokens/texts.ts'
-import { invalid } from '../admission.ts'
+import { checkMedia, invalid, textOf } from '../admission.ts'
 
 /** Longer texts are tokenised on another thread: this many characters take about a millisecond. */
 const SHORT_TEXT = 2000
-const PLACES = /(\{query\}|\{document\})/
+/** Where a prompt has texts of its own. */
+const PLACES = /(\{query\}|\{document\}|\{instruction\})/
+
+/** The part of a loaded model that reads inputs. */
+interface InputModel {
+  readonly model: Model
+  /** Reads inputs with pictures; null for a model that sees none. */
+  readonly reader: PromptReader | null
+  readonly contextTokens: number
+  /** Rows of an image that one call can take. */
+  readonly mediaRows: number
+}
+
+/** Whose input it is, and what may be done with it. */
+interface InputTerms {
+  readonly organisation: string
+  /** Whether a longer text is cut. */
+  readonly truncates: boolean
+  readonly signal: AbortSignal
+}
 
 /** Turns inputs into tokens as llama-server does, except that no text of a client becomes a control token. */
 export class InputTokens {
   readonly #model: Model
+  readonly #reader: PromptReader | null
   readonly #contextTokens: number
+  readonly #mediaRows: number
+  readonly #form: Pick<EmbeddingSettings, 'prompt' | 'instruction'>
   readonly #joined: JoinedTexts
 
-  constructor(model: Model, contextTokens: number) {
+  constructor(
+    { model, reader, contextTokens, mediaRows }: InputModel,
+    form: Pick<EmbeddingSettings, 'prompt' | 'instruction'>,
+  ) {
     this.#model = model
+    this.#reader = reader
     this.#contextTokens = contextTokens
+    this.#mediaRows = mediaRows
+    this.#form = form
     this.#joined = new JoinedTexts({
       readsAsOne: true,
       tokenize: (text, parseControl) => model.tokenize(text, parseControl),
@@ -29,34 +60,61 @@ export class InputTokens {
   }
 
   /**
-   * @param truncates whether a longer text is cut.
-   * @throws FailureError for an input that is empty, too long, or has tokens that the model lacks.
+   * @returns a prompt that must be closed.
+   * @throws FailureError for an input that is empty, too long, or has tokens or pictures that the model does not take.
    */
-  async of({ content, param }: EmbedInput, truncates: boolean): Promise<Int32Array> {
-    const tokens =
-      typeof content === 'string' ? await this.#whole(content, param, truncates) : this.#given(content, param)
-    const problem = inputProblem(tokens.length, this.#contextTokens)
-    if (problem !== null) throw invalid(problem, param)
-    return tokens
+  async of(input: EmbedInput, terms: InputTerms): Promise<TokenisedPrompt> {
+    const prompt = closedOnce(await this.#read(input, terms))
+    const problem = inputProblem(prompt.tokens, this.#contextTokens)
+    if (problem === null) return prompt
+    prompt.close()
+    throw invalid(problem, input.param)
   }
 
-  #given(content: readonly number[] | RankedPair, param: string): Int32Array {
-    if ('query' in content) return this.#pair(content, param)
+  async #read({ content, param, instruction }: EmbedInput, terms: InputTerms): Promise<TokenisedPrompt> {
+    const { prompt, instruction: usual = '' } = this.#form
+    if (instruction !== undefined && prompt?.includes('{instruction}') !== true)
+      throw invalid('This model is not told what its vectors are for: leave the system message out.', param)
+    if (isTokens(content)) return textPrompt(this.#given(content, param))
+    if (isPair(content)) return this.#pair(content, param, terms)
+    if (prompt !== undefined) {
+      const told: TextPart = { type: 'text', text: instruction ?? usual, trusted: instruction === undefined }
+      const [before, after] = prompt.split('{input}').map((text) => filled(text, { '{instruction}': [told] }))
+      return this.#shown(content, [before!, after!], param, terms)
+    }
+    if (typeof content !== 'string') return this.#marked(await this.#tokensOf(content.parts, param, terms))
+    return textPrompt(await this.#whole(content, param, terms.truncates))
+  }
+
+  /** With the tokens that begin and end a text, where the model's file says so. */
+  #marked(prompt: TokenisedPrompt): TokenisedPrompt {
+    const { rankMarks } = this.#model
+    const [before, after] = [rankMarks.before, rankMarks.after].map((marks) => Int32Array.from(marks))
+    const { chunks, tokens } = prompt
+    if (!isText(prompt)) {
+      // Its reader has begun it.
+      return { ...prompt, chunks: [...chunks, { type: 'text', tokens: after! }], tokens: tokens + after!.length }
+    }
+    const own = textOf(chunks)
+    return textPrompt(joined([own[0] === before![0] ? own.subarray(0, 0) : before!, own, after!]))
+  }
+
+  #given(tokens: readonly number[], param: string): Int32Array {
     const { vocabularySize } = this.#model
-    const wrong = content.find((token) => token >= vocabularySize)
+    const wrong = tokens.find((token) => token >= vocabularySize)
     if (wrong !== undefined) throw invalid(`The model has no token ${wrong}; it has ${vocabularySize}.`, param)
-    return Int32Array.from(content)
+    return Int32Array.from(tokens)
   }
 
   async #whole(text: string, param: string, truncates: boolean): Promise<Int32Array> {
     if (!truncates) this.#checkLength(text, param)
     // No more characters can fit.
     const read = truncates ? text.slice(0, this.#contextTokens * this.#model.longestTokenBytes) : text
-    const tokens = await this.#tokensOf(read)
+    const tokens = await this.#aside(read)
     return truncates && tokens.length > this.#contextTokens ? this.#cut(tokens) : tokens
   }
 
-  async #tokensOf(text: string): Promise<Int32Array> {
+  async #aside(text: string): Promise<Int32Array> {
     if (text.length <= SHORT_TEXT) return this.#model.tokenize(text, false, true)
     return this.#model.tokenizeInBackground(text, false, true)
   }
@@ -69,24 +127,113 @@ export class InputTokens {
     return kept
   }
 
-  #pair({ query, document }: RankedPair, param: string): Int32Array {
-    this.#checkLength(query + document, param)
-    const { rankTemplate, rankMarks } = this.#model
-    if (rankTemplate === null) {
-      const { before, between, after } = rankMarks
-      const [first, second] = [query, document].map((text) => this.#model.tokenize(text, false))
-      return joined([Int32Array.from(before), first!, Int32Array.from(between), second!, Int32Array.from(after)])
+  /** An input within the model's prompt, of which a text's end is cut where that is asked for. */
+  async #shown(
+    content: EmbedContent,
+    [before, after]: readonly [PromptPart[], PromptPart[]],
+    param: string,
+    terms: InputTerms,
+  ): Promise<TokenisedPrompt> {
+    if (terms.truncates && typeof content === 'string') {
+      const [head, tail] = [before, after].map((parts) => this.#textOf(parts))
+      const marks = this.#marked(textPrompt(joined([head!, tail!]))).tokens
+      const room = Math.max(0, this.#contextTokens - marks)
+      const read = content.slice(0, room * this.#model.longestTokenBytes)
+      const tokens = await this.#model.tokenizeInBackground(read, false)
+      if (tokens.length > room) return this.#marked(textPrompt(joined([head!, tokens.subarray(0, room), tail!])))
     }
-    const texts: Readonly<Record<string, string>> = { '{query}': query, '{document}': document }
-    const parts = rankTemplate.split(PLACES).map((text): TextPart => {
-      const own = texts[text]
-      return { type: 'text', text: own ?? text, trusted: own === undefined }
-    })
-    return joined(this.#joined.join(parts, false).map((part) => this.#joined.tokensOf(part as TextPart)!))
+    return this.#marked(await this.#tokensOf([...before, ...partsOf(content), ...after], param, terms))
+  }
+
+  async #pair({ query, document }: RankedPair, param: string, terms: InputTerms): Promise<TokenisedPrompt> {
+    const { rankTemplate, rankMarks } = this.#model
+    if (rankTemplate !== null) {
+      const parts = filled(rankTemplate, { '{query}': partsOf(query), '{document}': partsOf(document) })
+      return this.#tokensOf(parts, param, terms)
+    }
+    if (typeof query !== 'string' || typeof document !== 'string') throw invalid('This model rates texts only.', param)
+    this.#checkLength(query + document, param)
+    const { before, between, after } = rankMarks
+    const [first, second] = [query, document].map((text) => this.#model.tokenize(text, false))
+    const marked = [Int32Array.from(before), first!, Int32Array.from(between), second!, Int32Array.from(after)]
+    return textPrompt(joined(marked))
+  }
+
+  async #tokensOf(parts: readonly PromptPart[], param: string, terms: InputTerms): Promise<TokenisedPrompt> {
+    const text = parts.map((part) => (part.type === 'text' && !part.trusted ? part.text : '')).join('')
+    this.#checkLength(text, param)
+    // Reading it as part of a prompt blocks.
+    if (text.length > SHORT_TEXT) {
+      const { length } = await this.#model.tokenizeInBackground(text, false)
+      if (length > this.#contextTokens) throw tooLong(length, this.#contextTokens, param)
+    }
+    if (parts.every(({ type }) => type === 'text')) return textPrompt(this.#textOf(parts))
+    const whole = this.#joined.join(parts, false)
+    if (this.#reader === null) throw invalid('This model does not take images.', param)
+    const { organisation, signal } = terms
+    const fits = await this.#reader.prepare(whole, organisation, this.#contextTokens, signal)
+    if (!fits) throw tooLong(Number.POSITIVE_INFINITY, this.#contextTokens, param)
+    const prompt = this.#reader.read(whole, organisation, param)
+    try {
+      checkMedia(prompt.chunks, this.#mediaRows, param)
+      return prompt
+    } catch (error) {
+      prompt.close()
+      throw error
+    }
+  }
+
+  /** Of parts without media. */
+  #textOf(parts: readonly PromptPart[]): Int32Array {
+    const whole = this.#joined.join(parts, false)
+    return joined(whole.map((part) => this.#joined.tokensOf(part as TextPart)!))
   }
 
   #checkLength(text: string, param: string): void {
     if (Buffer.byteLength(text) / this.#model.longestTokenBytes <= this.#contextTokens) return
-    throw invalid(inputProblem(Number.POSITIVE_INFINITY, this.#contextTokens)!, param)
+    throw tooLong(Number.POSITIVE_INFINITY, this.#contextTokens, param)
   }
+}
+
+function tooLong(tokens: number, most: number, param: string): FailureError {
+  return invalid(inputProblem(tokens, most)!, param)
+}
+
+function isTokens(content: EmbedInput['content']): content is readonly number[] {
+  return Array.isArray(content)
+}
+
+function isPair(content: EmbedInput['content']): content is RankedPair {
+  return typeof content === 'object' && 'query' in content
+}
+
+function partsOf(content: EmbedContent): readonly PromptPart[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content, trusted: false }] : content.parts
+}
+
+/** A template's own text, with what stands for its places. */
+function filled(template: string, contents: Readonly<Record<string, readonly PromptPart[]>>): PromptPart[] {
+  return template
+    .split(PLACES)
+    .flatMap((text): readonly PromptPart[] => contents[text] ?? [{ type: 'text', text, trusted: true }])
+}
+
+function textPrompt(tokens: Int32Array): TokenisedPrompt {
+  const chunks = [{ type: 'text' as const, tokens }]
+  return { chunks, tokens: tokens.length, imageTokens: 0, audioTokens: 0, close() {} }
+}
+
+/** A prompt that may be closed again. */
+function closedOnce(prompt: TokenisedPrompt): TokenisedPrompt {
+  let isOpen = true
+  const close = () => {
+    if (isOpen) prompt.close()
+    isOpen = false
+  }
+  return { ...prompt, close }
+}
+
+/** Whether a prompt has no pictures. */
+export function isText({ chunks }: Pick<TokenisedPrompt, 'chunks'>): boolean {
+  return !chunks.some(({ type }) => type === 'media')
 }

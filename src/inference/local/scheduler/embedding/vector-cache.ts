@@ -1,5 +1,6 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 
 const MOST_BYTES = 32 * 2 ** 20
 /** About what an entry takes beside its vector. */
@@ -12,15 +13,21 @@ export class VectorCache {
     sizeCalculation: ({ byteLength }) => byteLength + ENTRY_BYTES,
   })
 
-  find(organisation: string, tokens: Int32Array): Float32Array | undefined {
-    return this.#kept.get(keyOf(organisation, tokens))
+  find(organisation: string, chunks: readonly PromptChunk[]): Float32Array | undefined {
+    return this.#kept.get(keyOf(organisation, chunks))
   }
 
-  keep(organisation: string, tokens: Int32Array, vector: Float32Array): void {
-    this.#kept.set(keyOf(organisation, tokens), vector)
+  keep(organisation: string, chunks: readonly PromptChunk[], vector: Float32Array): void {
+    this.#kept.set(keyOf(organisation, chunks), vector)
   }
 }
 
-function keyOf(organisation: string, tokens: Int32Array): string {
-  return `${hash('sha256', tokens, 'base64')} ${organisation}`
+/** Tokens, and what the media among them are. */
+function keyOf(organisation: string, chunks: readonly PromptChunk[]): string {
+  const hash = createHash('sha256')
+  for (const chunk of chunks) {
+    if (chunk.type === 'media') hash.update(`media ${chunk.key}\0`)
+    else hash.update(`text ${chunk.tokens.length}\0`).update(chunk.tokens)
+  }
+  return `${hash.digest('base64')} ${organisation}`
 }
