@@ -183,6 +183,6 @@ export class CameraPool {
 }
 
 /** Cameras are the same when all that is known of them is. */
-function keyOf(organisation: string, { type, url, username, password }: CameraSource): string {
-  return hash('sha256', JSON.stringify([organisation, type, url, username, password]), 'base64')
+function keyOf(organisation: string, { type, url, username, password, certificate }: CameraSource): string {
+  return hash('sha256', JSON.stringify([organisation, type, url, username, password, certificate]), 'base64')
 }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import type { CameraSource } from '../camera-source.ts'
+import { type CameraSource, placeOf } from '../camera-source.ts'
 import type { CameraEvent, Loss, Received } from '../protocol.ts'
 import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
 import type { ClipSource } from './clip-store.ts'
@@ -8,6 +8,7 @@ import type { Login } from './digest.ts'
 import { Followers } from './followers.ts'
 import { type FrameStore, originalSize } from './frame-store.ts'
 import { openSession } from './open-session.ts'
+import { secureWire } from './secure-wire.ts'
 import { UnitDecoder } from './unit-decoder.ts'
 import { UnitQueue } from './unit-queue.ts'
 import { UnitRing } from './unit-ring.ts'
@@ -51,7 +52,10 @@ const MOST_UNREAD_BYTES = 256 * 1024
 export class Camera {
   readonly followers = new Followers()
   readonly #options: CameraOptions
-  readonly #session: CameraSession
+  /** What is said goes through here: the socket, or TLS over it. */
+  readonly #wire: Socket
+  /** Null until the camera's certificate is trusted. */
+  #session: CameraSession | null = null
   readonly #decoder: UnitDecoder
   readonly #queue = new UnitQueue()
   readonly #ring = new UnitRing()
@@ -78,15 +82,29 @@ export class Camera {
   constructor(options: CameraOptions) {
     this.#options = options
     this.#decoder = new UnitDecoder(options.ffmpeg)
-    const { source, memory, socket } = options
-    const { type, url } = source
-    socket.on('data', (bytes) => {
+    const { source, socket } = options
+    const { isSecure } = placeOf(source)
+    const wire = isSecure ? secureWire(socket, source, (isTrusted) => this.#checked(isTrusted)) : socket
+    this.#wire = wire
+    wire.on('data', (bytes) => {
       options.received.bytes += bytes.length
-      this.#guarded(() => this.#session.feed(bytes))
+      this.#guarded(() => this.#session?.feed(bytes))
     })
-    socket.once('end', () => this.#guarded(() => this.#session.end()))
-    socket.once('error', () => this.#end('unreachable'))
-    socket.once('close', () => this.#end('unreachable'))
+    wire.once('end', () => this.#guarded(() => this.#session?.end()))
+    wire.once('error', () => this.#end('unreachable'))
+    wire.once('close', () => this.#end('unreachable'))
+    if (!isSecure) this.#open()
+    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
+  }
+
+  #checked(isTrusted: boolean): void {
+    if (isTrusted) this.#guarded(() => this.#open())
+    else this.#end('untrusted')
+  }
+
+  #open(): void {
+    const { source, memory } = this.#options
+    const { type, url } = source
     this.#session = openSession({ type, url: new URL(url) }, memory.login, {
       send: (bytes) => this.#write(bytes),
       onUnit: (unit) => this.#take(unit),
@@ -94,7 +112,6 @@ export class Camera {
         this.#isPlaying = true
       },
     })
-    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
   }
 
   /** Somebody has come, left, or wants a frame. */
@@ -126,20 +143,20 @@ export class Camera {
   close(): void {
     if (this.#hasEnded) return
     try {
-      this.#session.close()
+      this.#session?.close()
     } catch {
       // It had nothing to say.
     }
     this.#stop()
     this.#options.frames.release(this.#options.memory.picture)
-    this.#options.socket.end()
-    this.#options.socket.setTimeout(TICK_MS, () => this.#options.socket.destroy())
+    this.#wire.end()
+    this.#wire.setTimeout(TICK_MS, () => this.#wire.destroy())
   }
 
   #write(bytes: Uint8Array): void {
-    const { socket } = this.#options
-    if (socket.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
-    if (socket.writable) socket.write(bytes)
+    const wire = this.#wire
+    if (wire.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
+    if (wire.writable) wire.write(bytes)
   }
 
   #guarded(work: () => void): void {
@@ -166,7 +183,7 @@ export class Camera {
     const { everyMs } = this.followers
     if (!this.#isAsked || now - this.#lastAsked >= everyMs) {
       this.#lastAsked = now
-      this.#guarded(() => this.#session.tick(now))
+      this.#guarded(() => this.#session?.tick(now))
     }
     const { silenceMs } = this.#options
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : 0
@@ -262,7 +279,7 @@ export class Camera {
       this.#remember()
     }
     this.#stop()
-    this.#options.socket.destroy()
+    this.#wire.destroy()
     this.#options.send({ type: 'lost', camera: this.#options.number, fault })
   }
 
