@@ -1,6 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import type { LookupAddress } from 'node:dns'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -13,6 +16,7 @@ import { outcomeOf, startLookout } from './support/command-line.ts'
 import { HttpCamera } from './support/http-camera.ts'
 import { readClip } from './support/read-clip.ts'
 import { describe as describeVideo, RtspCamera } from './support/rtsp-camera.ts'
+import { FINGERPRINT, SecureCamera } from './support/secure-camera.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
@@ -24,6 +28,7 @@ let small: CameraVideo
 let pictures: readonly Buffer[]
 /** Cameras of the configuration. */
 let configured: RtspCamera
+let secured: SecureCamera
 /** What names stand for. */
 const names = new Map<string, string>()
 beforeAll(async () => {
@@ -37,6 +42,7 @@ beforeAll(async () => {
       .toBuffer()
   pictures = [await picture('white'), await picture('black')]
   configured = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'look', password: 'out' } })
+  secured = await SecureCamera.start(configured)
   card = await changedCard(({ decision: _decision, ...card }) => card)
   server = await startTestServer({
     environment: {
@@ -47,7 +53,10 @@ beforeAll(async () => {
       LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
       LOOKOUT_SECRET: 'at least thirty-two characters of it',
       LOOKOUT_CAMERAS: JSON.stringify([
-        { name: 'dock-1', url: configured.url, username: 'look', password: ['$', '{DOCK_PASSWORD}'].join('') },
+        {
+          ...{ name: 'dock-1', url: secured.url, certificate: FINGERPRINT },
+          ...{ username: 'look', password: ['$', '{DOCK_PASSWORD}'].join('') },
+        },
         { name: 'theirs', url: configured.url, organisations: ['another'] },
       ]),
       DOCK_PASSWORD: 'out',
@@ -69,6 +78,7 @@ afterAll(async () => {
   await database?.close()
   await server?.close()
   await configured?.[Symbol.asyncDispose]()
+  await secured?.[Symbol.asyncDispose]()
   await card?.remove()
 })
 beforeEach(() => answer(0.1))
@@ -402,6 +412,80 @@ describe('a camera may', () => {
     const looks = (counts as { looks: number }).looks
     await expect.poll(async () => ((await client.find(id)).counts as { looks: number }).looks).toBeGreaterThan(looks)
     expect(await lamp(client, id)).toEqual(['watch.event.started'])
+  })
+})
+
+describe('over TLS', () => {
+  const other = `sha256:${'0'.repeat(64)}`
+
+  test('a camera is watched once its certificate is trusted', async () => {
+    await using http = await HttpCamera.start(pictures, { closes: true })
+    await using plain = await RtspCamera.start(video, { login: { scheme: 'basic', username: 'a', password: 'b' } })
+    await using stream = await SecureCamera.start(plain)
+    await using shots = await SecureCamera.start({ url: http.url('/shot') })
+    const client = await newClient()
+    for (const source of [rtsp(stream.url, { username: 'a', password: 'b' }), { type: 'jpeg', url: shots.url }]) {
+      for (const certificate of [undefined, other]) {
+        const response = await client.ask('POST', '?probe=true', { ...WATCH, source: { ...source, certificate } })
+        const { code, message } = await errorOf(response)
+        expect([response.status, code, message]).toEqual([
+          ...[400, 'camera_unreachable'],
+          expect.stringContaining("untrusted: its certificate cannot be verified. 'source.certificate'"),
+        ])
+      }
+      expect([plain.requests, http.authorizations]).toEqual([[], []])
+      const short = FINGERPRINT.replaceAll(':', '').replace('sha256', 'sha256:').toLowerCase()
+      for (const certificate of ['any', FINGERPRINT, short]) {
+        const made = await client.made({ source: { ...source, certificate } })
+        expect(made.source).toEqual({ type: source.type, url: source.url, certificate })
+        await isRunning(client, made.id)
+        await client.ask('DELETE', `/${made.id}`)
+      }
+      plain.requests.length = 0
+      http.authorizations.length = 0
+      plain.cut()
+      http.cut()
+    }
+    const { id } = await client.made({ source: rtsp(stream.url) })
+    await isOffline(client, id, 'untrusted')
+  })
+
+  test('what is no certificate is refused', async () => {
+    const client = await newClient()
+    const refused = async (source: object) => errorOf(await client.ask('POST', '', { ...WATCH, source }))
+    for (const certificate of ['', 'all', 'sha256:00', `md5:${'0'.repeat(64)}`])
+      expect(await refused(rtsp('rtsps://127.0.0.1/live', { certificate }))).toMatchObject({
+        param: 'source.certificate',
+      })
+    expect(await refused(rtsp('rtsp://127.0.0.1/live', { certificate: 'any' }))).toMatchObject({
+      ...{ param: 'source.certificate', message: expect.stringContaining('TLS') },
+    })
+    expect(await refused(rtsp('https://127.0.0.1/live'))).toMatchObject({ param: 'source.url' })
+  })
+
+  test('a camera that speaks something else harms no other', async () => {
+    await using good = await RtspCamera.start(video)
+    await using stream = await SecureCamera.start(good)
+    const garbage = createServer((socket) => {
+      socket.on('error', () => {})
+      const timer = setInterval(() => socket.write(randomBytes(20_000)), 1)
+      socket.on('close', () => clearInterval(timer))
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void garbage.close())
+    const silent = createServer((socket) => void socket.on('error', () => {})).listen(0, '127.0.0.1')
+    onTestFinished(() => void silent.close())
+    await Promise.all([once(garbage, 'listening'), once(silent, 'listening')])
+    const client = await newClient()
+    const { id } = await client.made({ source: rtsp(stream.url, { certificate: 'any' }) })
+    await isRunning(client, id)
+    const before = cameraProcesses()
+    const at = (server: Server) => rtsp(`rtsps://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+    await isOffline(client, (await client.made({ source: at(garbage) })).id, 'unreachable')
+    await isOffline(client, (await client.made({ source: at(silent) })).id, 'silent')
+    await isOffline(client, (await client.made({ source: rtsp(good.url.replace('rtsp', 'rtsps')) })).id, 'silent')
+    expect(cameraProcesses()).toEqual(before)
+    expect(await told(client, id)).toEqual([])
+    await isRunning(client, id)
   })
 })
 

@@ -63,7 +63,8 @@ describe.skipIf(reason !== null)(`decoders are confined${reason === null ? '' : 
       program: fileURLToPath(new URL('./fixtures/hostile-camera.ts', import.meta.url)),
     })
     const told = Promise.withResolvers<string>()
-    const source = { type: 'jpeg', url: `http://127.0.0.1:${port}/`, username: null, password: null } as const
+    const url = `http://127.0.0.1:${port}/`
+    const source = { type: 'jpeg', url, username: null, password: null, certificate: 'verify' } as const
     const camera = cameras.follow('a', source, null, {
       pace: { everyMs: 1_000, decode: 'auto' },
       onFrame: () => {},

@@ -34,13 +34,14 @@ export const watch: Command = {
 
 Registers a watch and prints when events start and end, of a camera until Ctrl-C, of the pictures of a folder in the order
 of their names. Cameras are rtsp://user:password@host/path, http:// (MJPEG, or single pictures if the path ends with
-.jpg), or the name of one in the server's configuration.
+.jpg), both over TLS as rtsps:// and https://, or the name of one in the server's configuration.
 QUESTIONS.yaml has the questions of lookout decide; each may have the rule of its event:
 
   truck: {instructions: Is there a truck?, event: {above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5}}
 
   --folder         the folder with the pictures
   --clips          a folder for clips of a camera: ${CLIP_SECONDS} seconds before each start, and after it
+  --certificate    of a camera over TLS: verify, any, or sha256:FINGERPRINT [verify]
   --fps            looks in a second [${USUAL_FPS}]
   --region         the part of each frame to look at, as TOP,LEFT,BOTTOM,RIGHT from 0 to 1: 0,0.5,1,1 is the right half
   --json           each event as a line of JSON
@@ -53,7 +54,7 @@ lookout --help lists the settings.
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const paths = { folder: { type: 'string' }, clips: { type: 'string' } } as const
+  const paths = { folder: { type: 'string' }, clips: { type: 'string' }, certificate: { type: 'string' } } as const
   const looks = { fps: { type: 'string' }, region: { type: 'string' } } as const
   const options = { ...paths, ...looks, json: { type: 'boolean' } } as const
   const { values, positionals } = readOptions(args, { ...CONNECTION_OPTIONS, ...WAIT_OPTION, ...options }, null)
@@ -63,7 +64,7 @@ async function run(args: readonly string[]): Promise<void> {
   if (folder !== undefined && !(await stat(folder).catch(() => null))?.isDirectory())
     throw new ConfigError(`${folder} is not a folder`)
   if (folder !== undefined && clips !== undefined) throw new ConfigError('--clips is for cameras')
-  const source = folder === undefined ? cameraOf(positionals[0]!) : { type: 'push' }
+  const source = folder === undefined ? cameraOf(positionals[0]!, values.certificate) : { type: 'push' }
   const fps = readNumber(values.fps, '--fps', { min: 0.05, max: 10 }) ?? USUAL_FPS
   const region = values.region === undefined ? null : regionOf(values.region)
   const asked = await readQuestions(positionals.at(-1)!)
@@ -95,17 +96,20 @@ async function run(args: readonly string[]): Promise<void> {
 }
 
 /** A source as the API takes it. */
-function cameraOf(given: string) {
+function cameraOf(given: string, certificate?: string) {
   if (!given.includes('://')) return { type: 'camera', camera: given }
   const url = URL.canParse(given) ? new URL(given) : null
-  if (url === null || !/^(rtsp|http):$/.test(url.protocol)) {
-    throw new ConfigError(`'${given.replace(/\/\/.*@/, '//')}': expected rtsp://, http:// or the name of a camera`)
+  if (url === null || !/^(rtsps?|https?):$/.test(url.protocol)) {
+    throw new ConfigError(
+      `'${given.replace(/\/\/.*@/, '//')}': expected rtsp://, rtsps://, http://, https:// or the name of a camera`,
+    )
   }
   const [username, password] = [url.username, url.password].map(decodeURIComponent)
   url.username = ''
   url.password = ''
-  const type = url.protocol === 'rtsp:' ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
-  return { type, url: url.href, ...(username && { username }), ...(password && { password }) }
+  const type = url.protocol.startsWith('rtsp') ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
+  const login = { ...(username && { username }), ...(password && { password }) }
+  return { type, url: url.href, ...login, ...(certificate !== undefined && { certificate }) }
 }
 
 /** @throws ConfigError */

@@ -2,6 +2,17 @@ import { z } from 'zod'
 
 const TYPES = ['rtsp', 'mjpeg', 'jpeg'] as const
 
+/**
+ * Which certificates of a camera are trusted: `verify` for those that are valid for its host, `any`, or the one with a
+ * fingerprint, `sha256:` and 32 bytes in hexadecimal, with or without colons.
+ */
+export const certificateRule = z
+  .string()
+  .regex(
+    /^(?:verify|any|sha256:[\da-fA-F]{2}(?::?[\da-fA-F]{2}){31})$/,
+    "expected verify, any, or sha256: and the certificate's fingerprint in hexadecimal",
+  )
+
 /** A camera as the configuration file has it. */
 const camera = z.strictObject({
   name: z.string().regex(/^[\w.-]{1,64}$/, 'expected letters, digits, dots, dashes and underscores'),
@@ -9,6 +20,7 @@ const camera = z.strictObject({
   type: z.enum(TYPES).optional(),
   username: z.string().optional(),
   password: z.string().optional(),
+  certificate: certificateRule.default('verify'),
   organisations: z.array(z.string()).optional(),
 })
 
@@ -23,6 +35,7 @@ export interface CameraSetting {
   readonly url: string
   readonly username: string | null
   readonly password: string | null
+  readonly certificate: string
   /** Whose watches may have it; null for all. */
   readonly organisations: readonly string[] | null
 }
@@ -55,7 +68,7 @@ export function readCameras(
       const [issue] = parsed.error.issues
       return fail(issue!.path[0], issue!.message)
     }
-    const { name, type, organisations, ...texts } = parsed.data
+    const { name, type, organisations, certificate, ...texts } = parsed.data
     const expanded = (field: keyof typeof texts) =>
       texts[field]?.replace(/\$\{(\w+)\}/g, (_, variable: string) => {
         return environment[variable] ?? fail(field, `the variable ${variable} is not set`)
@@ -64,13 +77,17 @@ export function readCameras(
     names.add(name)
     const text = expanded('url')!
     const url = URL.canParse(text) ? new URL(text) : null
-    const isRtsp = url?.protocol === 'rtsp:'
+    const isRtsp = /^rtsps?:$/.test(url?.protocol ?? '')
     if (
       url === null ||
       url.hostname === '' ||
-      (type === undefined ? !isRtsp && url.protocol !== 'http:' : isRtsp !== (type === 'rtsp'))
+      (!isRtsp && !/^https?:$/.test(url.protocol)) ||
+      (type !== undefined && isRtsp !== (type === 'rtsp'))
     ) {
-      return fail('url', 'expected an address that begins with rtsp://, or with http:// for the types mjpeg and jpeg')
+      return fail(
+        'url',
+        'expected an address that begins with rtsp:// or rtsps://, or with http:// or https:// for the types mjpeg and jpeg',
+      )
     }
     const [user, secret] = [url.username, url.password].map(decodeURIComponent)
     url.username = ''
@@ -79,6 +96,7 @@ export function readCameras(
       ...{ name, type: type ?? (isRtsp ? 'rtsp' : 'mjpeg'), url: url.href },
       username: expanded('username') ?? (user || null),
       password: expanded('password') ?? (secret || null),
+      certificate,
       organisations: organisations ?? null,
     }
   })

@@ -42,6 +42,7 @@ export type GivenCamera =
       readonly url: string
       readonly username?: string | undefined
       readonly password?: string | undefined
+      readonly certificate?: string | undefined
     }
 
 /** What clients are told of a configured camera: not where it is. */
@@ -90,18 +91,22 @@ export class Cameras {
       }
       return { type: 'camera', camera: name }
     }
-    const { type, url, username, password } = given
+    const { type, url, username, password, certificate } = given
     const fault = faultOfUrl(type, url)
     if (fault !== null) throw invalidRequest(`Invalid 'source.url': ${fault}`, ['source', 'url'])
+    if (certificate !== undefined && !placeOf(given).isSecure) {
+      throw invalidRequest("Invalid 'source.certificate': 'source.url' has no TLS", ['source', 'certificate'])
+    }
     await this.#checkPlace(given)
-    if (username === undefined && password === undefined) return { type, url, credentials: null }
+    const record = { type, url, ...(certificate && { certificate }) }
+    if (username === undefined && password === undefined) return { ...record, credentials: null }
     const { secrets } = this.#options
     if (!secrets.isLocked) {
       const needed = 'this server stores no passwords of cameras: its setting LOOKOUT_SECRET is empty'
       throw invalidRequest(`Invalid 'source.password': ${needed}`, ['source', 'password'])
     }
     const login = JSON.stringify([username ?? null, password ?? null])
-    return { type, url, credentials: secrets.seal(login, contextOf(organisation, url)) }
+    return { ...record, credentials: secrets.seal(login, contextOf(organisation, url)) }
   }
 
   async #checkPlace(source: Pick<CameraSource, 'type' | 'url'>): Promise<void> {
@@ -129,12 +134,12 @@ export class Cameras {
   /** A camera with its login; why it can have none, for what has changed since it was checked. */
   #sourceOf(organisation: string, record: CameraRecord): CameraSource | CameraFault {
     if (record.type === 'camera') return this.#configured(organisation, record.camera) ?? 'not_allowed'
-    const { type, url, credentials } = record
-    if (credentials === null) return { type, url, username: null, password: null }
+    const { type, url, credentials, certificate = 'verify' } = record
+    if (credentials === null) return { type, url, username: null, password: null, certificate }
     const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
     if (login === null) return 'unauthorized'
     const [username, password] = JSON.parse(login) as [string | null, string | null]
-    return { type, url, username, password }
+    return { type, url, username, password, certificate }
   }
 
   #configured(organisation: string, name: string): ConfiguredCamera | null {
@@ -184,5 +189,7 @@ function isOf(organisation: string): (camera: ConfiguredCamera) => boolean {
 }
 
 function unreachable(fault: string): ApiError {
-  return invalidRequest(`The camera delivers no frames: ${fault}`, ['source'], { code: 'camera_unreachable' })
+  const advice = "its certificate cannot be verified. 'source.certificate' may be its fingerprint, or any"
+  const reason = fault === 'untrusted' ? `${fault}: ${advice}` : fault
+  return invalidRequest(`The camera delivers no frames: ${reason}`, ['source'], { code: 'camera_unreachable' })
 }

@@ -9,7 +9,12 @@ export type WatchSource = { readonly type: 'push' } | CameraRecord
 export type CameraRecord =
   | { readonly type: 'camera'; readonly camera: string }
   /** `credentials` are encrypted; null for a camera without a login. */
-  | { readonly type: CameraType; readonly url: string; readonly credentials: string | null }
+  | {
+      readonly type: CameraType
+      readonly url: string
+      readonly credentials: string | null
+      readonly certificate?: string | undefined
+    }
 
 /** A watch as a client has registered it. It is stored as it is, so the names are those of the API. */
 export interface WatchSettings {

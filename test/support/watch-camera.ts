@@ -31,6 +31,7 @@ export async function watchCamera(url: string, viewing: Viewing = {}): Promise<S
 
 function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<CameraError | null> {
   const { type = 'rtsp', login, count = Number.POSITIVE_INFINITY } = viewing
+  let timer: NodeJS.Timeout | undefined
   const socket = connect(Number(address.port), address.hostname)
   return new Promise<CameraError | null>((resolve, reject) => {
     /** Runs a step of the session, and says how it ended. */
@@ -58,10 +59,10 @@ function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<
       })
       socket.on('data', (bytes) => step(() => session.feed(bytes)))
       socket.on('end', () => step(() => session.end()))
-      if (type === 'jpeg') {
-        const timer = setInterval(() => step(() => session.tick(Date.now())), 5)
-        socket.on('close', () => clearInterval(timer))
-      }
+      if (type === 'jpeg') timer = setInterval(() => step(() => session.tick(Date.now())), 5)
     })
-  }).finally(() => socket.destroy())
+  }).finally(() => {
+    clearInterval(timer)
+    socket.destroy()
+  })
 }

@@ -300,7 +300,9 @@ function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
 
 /** Without what it takes to log in. */
 function toSourceBody(source: WatchSource): WatchBody['source'] {
-  return 'url' in source ? { type: source.type, url: source.url } : source
+  if (!('url' in source)) return source
+  const { type, url, certificate } = source
+  return { type, url, ...(certificate && { certificate }) }
 }
 
 function toWebhookBody({ url, types, status, pending, lastError }: WebhookReport): NonNullable<WatchBody['webhook']> {

@@ -7,7 +7,7 @@ import type { GridRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { spawnConfined } from '../sandbox/confined-process.ts'
-import type { Pace } from './camera-source.ts'
+import type { CameraFault, Pace } from './camera-source.ts'
 import { LiveClip } from './live-clip.ts'
 import { type FrameHolder, LiveFrame } from './live-frame.ts'
 import type {
@@ -18,7 +18,6 @@ import type {
   ClipFault,
   ClipSpan,
   FrameAbout,
-  Loss,
   Received,
 } from './protocol.ts'
 
@@ -43,8 +42,10 @@ export interface CameraListener {
   onDelivering(): void
   /** The owner disposes of the frame. */
   onFrame(follower: number, arrived: ArrivedFrame): void
+  /** It wants another connection: see `attach`. */
+  onAgain(): void
   /** @param fault null when the process has ended. */
-  onLost(fault: Loss | null): void
+  onLost(fault: CameraFault | null): void
 }
 
 /** A clip that is being recorded. */
@@ -123,7 +124,7 @@ export class CameraChild implements FrameHolder {
    * @throws ApiError 503 when the process has ended.
    */
   async open(
-    about: Pick<Extract<CameraMessage, { type: 'open' }>, 'source' | 'login' | 'silenceMs'>,
+    about: Pick<Extract<CameraMessage, { type: 'open' }>, 'source' | 'silenceMs'>,
     socket: Socket,
     listener: CameraListener,
   ): Promise<number> {
@@ -135,14 +136,13 @@ export class CameraChild implements FrameHolder {
     }
     const camera = ++this.#numbers
     this.#cameras.set(camera, listener)
-    const message: CameraMessage = { type: 'open', camera, ...about }
-    // The socket of this process is closed once the other has it.
-    this.#child.send(message, socket, (error) => {
-      if (error === null) return
-      socket.destroy()
-      this.#kill()
-    })
+    this.#hand({ type: 'open', camera, ...about }, socket)
     return camera
+  }
+
+  /** Gives a camera that wants it another connection. */
+  attach(camera: number, socket: Socket): void {
+    this.#hand({ type: 'attach', camera }, socket)
   }
 
   close(camera: number): void {
@@ -178,14 +178,9 @@ export class CameraChild implements FrameHolder {
     return bytes as Uint8Array
   }
 
-  /** The newest frame of a camera as a JPEG, between two of its connections too; null before the first one. */
-  async newest(login: number): Promise<Uint8Array | null> {
-    return (await this.#ask((question) => ({ type: 'newest', question, login }))) as Uint8Array | null
-  }
-
-  /** There are no further connections to a camera. */
-  forget(login: number): void {
-    this.#send({ type: 'forget', login })
+  /** The newest frame of a camera as a JPEG; null before the first one. */
+  async newest(camera: number): Promise<Uint8Array | null> {
+    return (await this.#ask((question) => ({ type: 'newest', question, camera }))) as Uint8Array | null
   }
 
   /** Records a clip of a camera. */
@@ -225,6 +220,15 @@ export class CameraChild implements FrameHolder {
     return promise
   }
 
+  /** The socket of this process is closed once the other has it. */
+  #hand(message: CameraMessage, socket: Socket): void {
+    this.#child.send(message, socket, (error) => {
+      if (error === null) return
+      socket.destroy()
+      this.#kill()
+    })
+  }
+
   #send(message: CameraMessage): void {
     if (!this.#hasExited && this.#isReady) this.#child.send(message, () => {})
   }
@@ -240,6 +244,7 @@ export class CameraChild implements FrameHolder {
       this.#questions.delete(event.question)
     } else if (event.type === 'frame') this.#arrived(event)
     else if (event.type === 'delivering') this.#cameras.get(event.camera)?.onDelivering()
+    else if (event.type === 'again') this.#cameras.get(event.camera)?.onAgain()
     else if (event.type === 'lost') {
       const listener = this.#cameras.get(event.camera)
       this.#cameras.delete(event.camera)

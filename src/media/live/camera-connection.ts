@@ -2,10 +2,10 @@ import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { HostResolver } from '../../lib/public-address.ts'
 import type { ArrivedFrame, CameraChild, Recording } from './camera-child.ts'
-import { DialError, type Dialling, dial } from './camera-dial.ts'
+import { DialError, dial } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
 import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
-import type { ClipSpan, Loss, Received } from './protocol.ts'
+import type { ClipSpan, Received } from './protocol.ts'
 
 /** How long cameras may say nothing, and how soon they are tried again. */
 export interface CameraTimes {
@@ -19,8 +19,6 @@ export interface CameraTimes {
 }
 
 export interface ConnectionOptions {
-  /** Names the connection to its processes. */
-  readonly login: number
   readonly source: CameraSource
   /** Where it may connect to; null for anywhere. */
   readonly hosts: CameraHosts | null
@@ -52,7 +50,7 @@ export interface Follower {
 
 interface Attempt {
   /** Null where its process has ended. */
-  readonly loss: Loss | null
+  readonly loss: CameraFault | null
   /** For how long it has delivered; null for not at all. */
   readonly deliveredMs: number | null
 }
@@ -64,10 +62,6 @@ interface Open {
 
 /** Half of a wait is by chance: cameras of one switch do not all come back at the same time. */
 const JITTER = 0.5
-/** Between connections that a camera wants, which are not failures, and how many of them may bring nothing. */
-const REPEAT_MS = 100
-const MOST_REPEATS = 3
-const LONGEST_PAUSE_MS = 60_000
 /** A connection that has delivered for this long was a good one: the next try comes soon. */
 const GOOD_MS = 10_000
 
@@ -80,8 +74,6 @@ export class CameraConnection {
   readonly #closing = new AbortController()
   readonly #ended: Promise<void>
   #open: Open | null = null
-  /** The process that had the last connection. */
-  #child: CameraChild | null = null
   #numbers = 0
   #fault: CameraFault | null = null
   #isDelivering = false
@@ -128,7 +120,7 @@ export class CameraConnection {
 
   /** The newest frame as a JPEG; null where there is none. */
   async newest(): Promise<Uint8Array | null> {
-    return this.#isDelivering && this.#child !== null ? this.#child.newest(this.#options.login) : null
+    return this.#isDelivering && this.#open !== null ? this.#open.child.newest(this.#open.camera) : null
   }
 
   /** Records a clip; null where the camera is not connected. */
@@ -140,7 +132,6 @@ export class CameraConnection {
     this.#closing.abort()
     this.#tell(({ child, camera }) => child.close(camera))
     await this.#ended
-    this.#child?.forget(this.#options.login)
   }
 
   #tell(say: (open: Open) => void): void {
@@ -151,19 +142,11 @@ export class CameraConnection {
     const { times } = this.#options
     const { signal } = this.#closing
     let failures = 0
-    let repeats = 0
     while (!signal.aborted) {
       const { loss, deliveredMs } = await this.#attempt()
       if (signal.aborted) break
-      // A camera that wants one connection for each picture delivers all the time.
-      if (loss === 'again' && (deliveredMs !== null || repeats < MOST_REPEATS)) {
-        repeats = deliveredMs === null ? repeats + 1 : 0
-        await this.#wait(this.#pauseMs)
-        continue
-      }
-      repeats = 0
       failures = deliveredMs !== null && deliveredMs >= GOOD_MS ? 1 : failures + 1
-      this.#note(false, loss === 'again' ? 'refused' : loss)
+      this.#note(false, loss)
       const waitMs = Math.min(times.longestBackOffMs, times.firstBackOffMs * 2 ** Math.min(failures - 1, 30))
       const leastMs = loss === 'unauthorized' ? times.unauthorizedMs : 0
       await this.#wait(Math.max(waitMs * (1 - JITTER * Math.random()), leastMs))
@@ -174,24 +157,18 @@ export class CameraConnection {
     await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {})
   }
 
-  /** Between connections that the camera wants. */
-  get #pauseMs(): number {
-    if (this.#options.source.type !== 'jpeg') return REPEAT_MS
-    return Math.max(
-      REPEAT_MS,
-      Math.min(LONGEST_PAUSE_MS, ...[...this.#followers.values()].map(({ pace }) => pace.everyMs)),
-    )
+  #dial(): Promise<Socket> {
+    const { source, hosts, resolve } = this.#options
+    return dial(source, { hosts, resolve, signal: this.#closing.signal })
   }
 
-  /** Connects, and resolves when the connection has ended. */
+  /** Connects, and resolves when the camera has ended. */
   async #attempt(): Promise<Attempt> {
-    const { source, hosts, resolve } = this.#options
-    const dialling: Dialling = { hosts, resolve, signal: this.#closing.signal }
     let socket: Socket
     try {
-      socket = await dial(source, dialling)
+      socket = await this.#dial()
     } catch (error) {
-      return { loss: error instanceof DialError ? error.fault : null, deliveredMs: null }
+      return { loss: faultOf(error), deliveredMs: null }
     }
     try {
       return await this.#speak(socket)
@@ -203,14 +180,13 @@ export class CameraConnection {
   }
 
   async #speak(socket: Socket): Promise<Attempt> {
-    const { login, source, times } = this.#options
+    const { source, times } = this.#options
     const child = this.#options.process()
-    this.#child = child
-    const lost = Promise.withResolvers<Loss | null>()
+    const lost = Promise.withResolvers<CameraFault | null>()
     const stop = () => lost.resolve(null)
     this.#closing.signal.addEventListener('abort', stop, { once: true })
     let since: number | null = null
-    const camera = await child.open({ login, source, silenceMs: times.silenceMs }, socket, {
+    const camera = await child.open({ source, silenceMs: times.silenceMs }, socket, {
       onDelivering: () => {
         since = performance.now()
         this.#note(true, null)
@@ -220,6 +196,7 @@ export class CameraConnection {
         if (follower === undefined) arrived.frame[Symbol.dispose]()
         else follower.onFrame(arrived)
       },
+      onAgain: () => void this.#attach(lost.resolve),
       onLost: (loss) => lost.resolve(loss),
     })
     try {
@@ -235,6 +212,19 @@ export class CameraConnection {
     }
   }
 
+  /** Makes the connection that the open camera wants. */
+  async #attach(onLost: (fault: CameraFault | null) => void): Promise<void> {
+    const open = this.#open!
+    try {
+      const socket = await this.#dial()
+      if (this.#open === open) open.child.attach(open.camera, socket)
+      else socket.destroy()
+    } catch (error) {
+      if (this.#open === open) open.child.close(open.camera)
+      onLost(faultOf(error))
+    }
+  }
+
   #note(isDelivering: boolean, fault: CameraFault | null): void {
     const { meter } = this.#options
     if (!isDelivering) meter?.cameraFailed(fault ?? 'process')
@@ -243,4 +233,9 @@ export class CameraConnection {
     this.#fault = fault
     for (const follower of this.#followers.values()) follower.onState()
   }
+}
+
+/** Why no connection was made; null where it was not to be made. */
+function faultOf(error: unknown): CameraFault | null {
+  return error instanceof DialError ? error.fault : null
 }

@@ -64,7 +64,6 @@ export class CameraPool {
   readonly #isConfined: boolean
   readonly #cameras = new Map<string, Known>()
   readonly #children = new Set<CameraChild>()
-  #logins = 0
   #isClosed = false
 
   /** @throws Error when a sandbox is required and the system has none. */
@@ -123,7 +122,7 @@ export class CameraPool {
   #add(key: string, organisation: string, source: CameraSource, hosts: CameraHosts | null): Known {
     const { resolve, times, meter = null } = this.#options
     const connection = new CameraConnection({
-      ...{ login: ++this.#logins, source, hosts, resolve, times: { ...TIMES, ...times }, meter },
+      ...{ source, hosts, resolve, times: { ...TIMES, ...times }, meter },
       process: () => this.#childFor(known),
       onUnused: () => {
         this.#cameras.delete(key)
@@ -183,6 +182,6 @@ export class CameraPool {
 }
 
 /** Cameras are the same when all that is known of them is. */
-function keyOf(organisation: string, { type, url, username, password }: CameraSource): string {
-  return hash('sha256', JSON.stringify([organisation, type, url, username, password]), 'base64')
+function keyOf(organisation: string, { type, url, username, password, certificate }: CameraSource): string {
+  return hash('sha256', JSON.stringify([organisation, type, url, username, password, certificate]), 'base64')
 }

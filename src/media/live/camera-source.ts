@@ -11,6 +11,7 @@ export const CAMERA_FAULTS = [
   'no_video',
   'unsupported_codec',
   'not_allowed',
+  'untrusted',
 ] as const
 export type CameraFault = (typeof CAMERA_FAULTS)[number]
 
@@ -21,6 +22,8 @@ export interface CameraSource {
   readonly url: string
   readonly username: string | null
   readonly password: string | null
+  /** Which certificates are trusted, as `certificateRule` says. */
+  readonly certificate: string
 }
 
 /** Which frames are decoded: all, key frames alone, or those alone where they come at least as often as they are wanted. */
@@ -35,25 +38,37 @@ export interface Pace {
   readonly keepMs?: number
 }
 
-const PROTOCOLS: Readonly<Record<CameraType, string>> = { rtsp: 'rtsp:', mjpeg: 'http:', jpeg: 'http:' }
-const PORTS: Readonly<Record<CameraType, number>> = { rtsp: 554, mjpeg: 80, jpeg: 80 }
+/** Without TLS, and with it. */
+const HTTP = ['http:', 'https:'] as const
+const PROTOCOLS: Readonly<Record<CameraType, readonly [string, string]>> = {
+  rtsp: ['rtsp:', 'rtsps:'],
+  mjpeg: HTTP,
+  jpeg: HTTP,
+}
+const PORTS: Readonly<Record<string, number>> = { 'rtsp:': 554, 'rtsps:': 322, 'http:': 80, 'https:': 443 }
 
 /** What is wrong with the address of a camera; null for nothing. */
 export function faultOfUrl(type: CameraType, text: string): string | null {
-  const expected = `expected an address that begins with ${PROTOCOLS[type]}//`
+  const [plain, secure] = PROTOCOLS[type]
+  const expected = `expected an address that begins with ${plain}// or ${secure}//`
   if (!URL.canParse(text)) return expected
   const { protocol, hostname, username, password } = new URL(text)
-  if (protocol === 'rtsps:' || protocol === 'https:') return `${expected}; cameras are asked without TLS`
-  if (protocol !== PROTOCOLS[type] || hostname === '') return expected
+  if ((protocol !== plain && protocol !== secure) || hostname === '') return expected
   if (username !== '' || password !== '') return 'expected no user name and password; send them as fields of their own'
   return null
 }
 
 /** Where a camera is. An IPv6 address has no brackets. */
-export function placeOf({ type, url }: Pick<CameraSource, 'type' | 'url'>): {
+export function placeOf({ url }: Pick<CameraSource, 'url'>): {
   readonly host: string
   readonly port: number
+  /** Whether it speaks TLS. */
+  readonly isSecure: boolean
 } {
-  const { hostname, port } = new URL(url)
-  return { host: hostname.replace(/^\[|\]$/g, '').toLowerCase(), port: port === '' ? PORTS[type] : Number(port) }
+  const { protocol, hostname, port } = new URL(url)
+  return {
+    host: hostname.replace(/^\[|\]$/g, '').toLowerCase(),
+    port: port === '' ? PORTS[protocol]! : Number(port),
+    isSecure: protocol === 'rtsps:' || protocol === 'https:',
+  }
 }

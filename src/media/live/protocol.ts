@@ -5,17 +5,10 @@ import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
 
 /** What a camera process is told. Cameras, followers, frames and questions have numbers; no number is used twice. */
 export type CameraMessage =
-  /**
-   * Speak to a camera, over the socket that comes with the message. Connections to one camera, one after the other, have
-   * the same `login`.
-   */
-  | {
-      readonly type: 'open'
-      readonly camera: number
-      readonly login: number
-      readonly source: CameraSource
-      readonly silenceMs: number
-    }
+  /** Speak to a camera, over the socket that comes with the message. */
+  | { readonly type: 'open'; readonly camera: number; readonly source: CameraSource; readonly silenceMs: number }
+  /** Another connection, which a camera wants. */
+  | { readonly type: 'attach'; readonly camera: number }
   | { readonly type: 'close'; readonly camera: number }
   /** Somebody wants frames of a camera from now on, or at another pace. */
   | { readonly type: 'follow'; readonly camera: number; readonly follower: number; readonly pace: Pace }
@@ -31,10 +24,8 @@ export type CameraMessage =
       readonly region: GridRegion | null
     }
   | { readonly type: 'jpeg'; readonly question: number; readonly frame: number }
-  /** The newest frame of a camera, as a JPEG, between two of its connections too. */
-  | { readonly type: 'newest'; readonly question: number; readonly login: number }
-  /** There are no further connections to a camera. */
-  | { readonly type: 'forget'; readonly login: number }
+  /** The newest frame of a camera, as a JPEG. */
+  | { readonly type: 'newest'; readonly question: number; readonly camera: number }
   /** A clip of a camera, which is answered when it has ended. */
   | {
       readonly type: 'record'
@@ -58,8 +49,10 @@ export type CameraEvent =
   | { readonly type: 'delivering'; readonly camera: number }
   /** A frame for a follower. It is kept until it is released. */
   | ({ readonly type: 'frame'; readonly camera: number; readonly follower: number } & FrameAbout)
+  /** A camera wants another connection. Its socket is closed. */
+  | { readonly type: 'again'; readonly camera: number }
   /** A camera has ended, or what it sent cannot be used. Its socket is closed. */
-  | { readonly type: 'lost'; readonly camera: number; readonly fault: Loss }
+  | { readonly type: 'lost'; readonly camera: number; readonly fault: CameraFault }
   /** Null for what is not there any more. */
   | { readonly type: 'answer'; readonly question: number; readonly value: CameraAnswer }
 
@@ -73,9 +66,6 @@ export interface Received {
   /** Those of them that were decoded. */
   pictures: number
 }
-
-/** Why a connection ended; `again`: the camera wants another one. */
-export type Loss = CameraFault | 'again'
 
 /** What a clip is to show, in milliseconds from when it is asked for. */
 export interface ClipSpan {

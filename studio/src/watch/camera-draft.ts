@@ -10,11 +10,17 @@ export interface SourceDraft {
   readonly url: string
   readonly username: string
   readonly password: string
+  /** Which certificates are trusted; empty for valid ones. */
+  readonly certificate: string
   /** Whether a video of each event is kept. Pushed frames make none. */
   readonly records: boolean
 }
 
-export const PUSHED: SourceDraft = { type: 'push', camera: '', url: '', username: '', password: '', records: false }
+export const PUSHED: SourceDraft = {
+  type: 'push',
+  ...{ camera: '', url: '', username: '', password: '', certificate: '' },
+  records: false,
+}
 export const source = signal<SourceDraft>(PUSHED)
 /** Names of the cameras that the server's configuration has. */
 export const configuredCameras = signal<readonly string[]>([])
@@ -37,9 +43,17 @@ export function recordBody({ type, records }: SourceDraft): object | undefined {
   return { before_seconds: CLIP_SECONDS, after_seconds: CLIP_SECONDS }
 }
 
+/** Whether a camera speaks TLS. */
+export function isSecure({ url }: SourceDraft): boolean {
+  return /^\s*(?:rtsps|https):/i.test(url)
+}
+
 /** Returns the `source` of the request that makes the watch. */
-export function sourceBody({ type, camera, url, username, password }: SourceDraft): object {
+export function sourceBody(draft: SourceDraft): object {
+  const { type, camera, url, username, password } = draft
+  const certificate = isSecure(draft) && draft.certificate.trim()
   if (type === 'push') return { type }
   if (type === 'camera') return { type, camera }
-  return { type, url: url.trim(), ...(username && { username }), ...(password && { password }) }
+  const login = { ...(username && { username }), ...(password && { password }) }
+  return { type, url: url.trim(), ...login, ...(certificate && { certificate }) }
 }

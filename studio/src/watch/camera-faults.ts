@@ -7,6 +7,7 @@ const FAULTS: Readonly<Record<CameraFault, string>> = {
   silent: 'the camera sends nothing',
   no_video: 'the camera sends no video',
   unsupported_codec: 'the camera’s codec is not supported',
+  untrusted: 'the camera’s certificate cannot be verified: enter its fingerprint, or any',
   not_allowed: 'the server’s settings do not allow the camera',
 }
 

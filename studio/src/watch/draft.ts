@@ -43,7 +43,14 @@ const sent = signal<readonly DraftQuestion[]>([])
 
 export const asked = computed(() => questions.all.value.filter(({ text }) => text.trim() !== ''))
 
-const SOURCE_FIELDS = ['source.type', 'source.camera', 'source.url', 'source.username', 'source.password'] as const
+const SOURCE_FIELDS = [
+  'source.type',
+  'source.camera',
+  'source.url',
+  'source.username',
+  'source.password',
+  'source.certificate',
+] as const
 export type Field = 'name' | 'fps' | (typeof SOURCE_FIELDS)[number]
 export type QuestionField = 'text' | 'find' | keyof Rule
 

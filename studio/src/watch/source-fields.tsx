@@ -2,7 +2,7 @@ import { useEffect } from 'preact/hooks'
 import type { CameraType } from '../../../src/media/live/camera-source.ts'
 import { may } from '../server-status/status.ts'
 import { CheckField, LineField, SelectField } from '../widgets/field.tsx'
-import { changeSource, configuredCameras, listCameras, type SourceDraft, source } from './camera-draft.ts'
+import { changeSource, configuredCameras, isSecure, listCameras, type SourceDraft, source } from './camera-draft.ts'
 import { faultAt } from './draft.ts'
 
 const DESCRIBED: Readonly<Record<CameraType, string>> = {
@@ -55,7 +55,7 @@ export function SourceFields() {
 }
 
 function AddressFields({ type }: { readonly type: CameraType }) {
-  const { url, username, password } = source.value
+  const { url, username, password, certificate } = source.value
   return (
     <>
       <LineField
@@ -65,6 +65,15 @@ function AddressFields({ type }: { readonly type: CameraType }) {
         fault={faultAt('source.url')}
         onInput={(value) => changeSource({ url: value })}
       />
+      {isSecure(source.value) && (
+        <LineField
+          label="Certificate (optional)"
+          value={certificate}
+          placeholder="verify, any or sha256:FINGERPRINT"
+          fault={faultAt('source.certificate')}
+          onInput={(value) => changeSource({ certificate: value })}
+        />
+      )}
       <div class="field-row">
         <LineField
           label="User name (optional)"

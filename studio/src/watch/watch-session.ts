@@ -50,11 +50,11 @@ keepInSessions({
 })
 
 function readSource(value: unknown): SourceDraft {
-  const { type, camera, url, username, records = false } = recordOf(value)
+  const { type, camera, url, username, certificate = '', records = false } = recordOf(value)
   const known = (['push', 'camera', ...CAMERA_TYPES] as const).find((one) => one === type)
   if (known === undefined) throw new Error('expected a source')
   const texts = { camera: textOf(camera), url: textOf(url), username: textOf(username), password: '' }
-  return { type: known, ...texts, records: records === true }
+  return { type: known, ...texts, certificate: textOf(certificate), records: records === true }
 }
 
 function readQuestion(value: unknown): { readonly text: string; readonly find: string; readonly rule: Rule } {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { certificateRule } from '../../../config/cameras.ts'
 import { CAMERA_FAULTS, CAMERA_TYPES, DECODES } from '../../../media/live/camera-source.ts'
 import { CLIP_FAULTS } from '../../../media/live/protocol.ts'
 import { EVENT_TYPES, FILE_ERRORS } from '../../../watches/watch-events.ts'
@@ -108,6 +109,11 @@ const described = {
     .describe('Without user name and password. The server’s setting LOOKOUT_CAMERA_HOSTS must name its host.'),
   username: z.string().min(1).max(256).optional(),
   password: z.string().max(256).optional().describe('Stored encrypted, and never shown.'),
+  certificate: certificateRule
+    .optional()
+    .describe(
+      'Of rtsps and https: `verify`, which is the default, trusts a certificate that is valid for the host, `any` every one, and `sha256:` with a fingerprint in hexadecimal that one alone.',
+    ),
 }
 const source = requests.union(
   'WatchSource',
@@ -247,6 +253,7 @@ export const watch = responses.object('Watch', {
     type: z.enum(['push', 'camera', ...CAMERA_TYPES]),
     camera: z.string().optional(),
     url: z.string().optional(),
+    certificate: z.string().optional(),
   }),
   fps: z.number(),
   decode,

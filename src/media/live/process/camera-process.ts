@@ -3,9 +3,8 @@ import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
 import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts'
 import { confine } from '../../sandbox/seccomp.ts'
 import type { CameraEvent, CameraMessage, Received } from '../protocol.ts'
-import { Camera, type CameraMemory } from './camera.ts'
+import { Camera } from './camera.ts'
 import { ClipStore } from './clip-store.ts'
-import { Login } from './digest.ts'
 import { FrameStore } from './frame-store.ts'
 
 /**
@@ -13,8 +12,6 @@ import { FrameStore } from './frame-store.ts'
  * file and no connection of its own. It ends when its parent ends.
  */
 const BEAT_MS = 500
-/** Cameras that wait for another connection. */
-const MOST_MEMORIES = 64
 
 const ffmpeg = loadFFmpeg()
 const frames = new FrameStore(ffmpeg)
@@ -24,46 +21,22 @@ const cameras = new Map<number, Camera>()
 const NOTHING: Readonly<Received> = { bytes: 0, frames: 0, pictures: 0 }
 /** Since the last beat. */
 const received: Received = { ...NOTHING }
-/** What is known of cameras that want another connection, by what the parent calls them. */
-const memories = new Map<number, CameraMemory>()
 
 function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket | undefined): void {
-  const { camera: number, login: name, source, silenceMs } = message
+  const { camera: number, source, silenceMs } = message
   // The camera may have closed the connection already.
   if (socket === undefined) {
     send({ type: 'lost', camera: number, fault: 'unreachable' })
     return
   }
-  const login = new Login(source.username ?? undefined, source.password ?? undefined)
-  const memory = memories.get(name) ?? { login, picture: null }
-  memories.delete(name)
   const camera = new Camera({
-    ...{ number, name, source, memory, socket, silenceMs, ffmpeg, frames, received },
+    ...{ number, source, socket, silenceMs, ffmpeg, frames, received },
     send: (event) => {
-      if (event.type === 'lost') {
-        cameras.delete(number)
-        if (event.fault === 'again') remember(name, memory)
-        else frames.release(memory.picture)
-      }
+      if (event.type === 'lost') cameras.delete(number)
       send(event)
     },
   })
   cameras.set(number, camera)
-}
-
-function remember(name: number, memory: CameraMemory): void {
-  memories.set(name, memory)
-  if (memories.size > MOST_MEMORIES) forget(memories.keys().next().value!)
-}
-
-function forget(name: number): void {
-  frames.release(memories.get(name)?.picture ?? null)
-  memories.delete(name)
-}
-
-async function newest(name: number): Promise<Uint8Array | null> {
-  const camera = [...cameras.values()].find((one) => one.name === name)
-  return camera === undefined ? frames.jpeg(memories.get(name)?.picture ?? null) : camera.newest()
 }
 
 async function answer(question: number, value: Promise<Extract<CameraEvent, { type: 'answer' }>['value']>) {
@@ -80,10 +53,6 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
       return void answer(message.question, frames.view(message.frame, message.target, message.region))
     case 'jpeg':
       return void answer(message.question, frames.jpeg(message.frame))
-    case 'newest':
-      return void answer(message.question, newest(message.login))
-    case 'forget':
-      return forget(message.login)
     case 'piece':
       return void answer(message.question, clips.piece(message.clip))
     case 'finish':
@@ -96,7 +65,10 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
     const recorded = camera && clips.record(message.clip, camera.clipSource, message.span)
     return void answer(message.question, recorded ?? Promise.resolve('stopped'))
   }
+  if (message.type === 'newest') return void answer(message.question, camera?.newest() ?? Promise.resolve(null))
+  if (message.type === 'attach' && camera === undefined) socket?.destroy()
   if (camera === undefined) return
+  if (message.type === 'attach') return camera.attach(socket)
   if (message.type === 'close') {
     cameras.delete(message.camera)
     return camera.close()

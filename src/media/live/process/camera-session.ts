@@ -27,7 +27,9 @@ export interface SessionHooks {
   onPlaying?(): void
 }
 
-/** What speaks with a camera over one connection. No method may be called after one has thrown. */
+/**
+ * What speaks with a camera over one connection. No method may be called after one has thrown, but `reopen` after `again`.
+ */
 export interface CameraSession {
   /** @throws CameraError */
   feed(bytes: Uint8Array): void
@@ -36,15 +38,21 @@ export interface CameraSession {
    * @throws CameraError
    */
   tick(nowMs: number): void
-  /** Tells what the end of the connection means. It always throws a CameraError. */
-  end(): never
+  /**
+   * The connection has ended.
+   * @throws CameraError where the session waits for something
+   */
+  end(): void
+  /** Whether it waits for nothing, so that its connection may end. */
+  readonly isIdle?: boolean
+  /** A new connection is open, for which it has asked with `again`. @throws CameraError */
+  reopen?(): void
   /** Says goodbye. */
   close(): void
 }
 
 /**
- * `again`: nothing is wrong; the camera wants a new connection, with the same `Login`. `unreachable` is for those that
- * connect.
+ * `again`: nothing is wrong; the camera wants a new connection. `unreachable` is for those that connect.
  */
 export type CameraFault =
   | 'unreachable'

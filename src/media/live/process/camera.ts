@@ -1,31 +1,21 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import type { CameraSource } from '../camera-source.ts'
-import type { CameraEvent, Loss, Received } from '../protocol.ts'
+import { type CameraFault, type CameraSource, placeOf } from '../camera-source.ts'
+import type { CameraEvent, Received } from '../protocol.ts'
 import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
 import type { ClipSource } from './clip-store.ts'
-import type { Login } from './digest.ts'
+import { Login } from './digest.ts'
 import { Followers } from './followers.ts'
 import { type FrameStore, originalSize } from './frame-store.ts'
 import { openSession } from './open-session.ts'
+import { secureWire } from './secure-wire.ts'
 import { UnitDecoder } from './unit-decoder.ts'
 import { UnitQueue } from './unit-queue.ts'
 import { UnitRing } from './unit-ring.ts'
 
-/** What is known of a camera from one of its connections to the next. */
-export interface CameraMemory {
-  /** Knows what the camera said when it was asked before. */
-  readonly login: Login
-  /** The newest picture, in the store of frames; null where there is none. */
-  picture: number | null
-}
-
 export interface CameraOptions {
   readonly number: number
-  /** Of all of its connections. */
-  readonly name: number
   readonly source: CameraSource
-  readonly memory: CameraMemory
   readonly socket: Socket
   readonly silenceMs: number
   readonly ffmpeg: FFmpeg
@@ -51,7 +41,10 @@ const MOST_UNREAD_BYTES = 256 * 1024
 export class Camera {
   readonly followers = new Followers()
   readonly #options: CameraOptions
-  readonly #session: CameraSession
+  /** What is said goes through here: the socket, or TLS over it. Null while the camera waits for another one. */
+  #wire: Socket | null = null
+  /** Null until the camera's certificate is trusted. */
+  #session: CameraSession | null = null
   readonly #decoder: UnitDecoder
   readonly #queue = new UnitQueue()
   readonly #ring = new UnitRing()
@@ -78,23 +71,55 @@ export class Camera {
   constructor(options: CameraOptions) {
     this.#options = options
     this.#decoder = new UnitDecoder(options.ffmpeg)
-    const { source, memory, socket } = options
-    const { type, url } = source
-    socket.on('data', (bytes) => {
-      options.received.bytes += bytes.length
-      this.#guarded(() => this.#session.feed(bytes))
+    this.#connect(options.socket)
+    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
+  }
+
+  /** Goes on over another connection, which has ended already where there is none. */
+  attach(socket: Socket | undefined): void {
+    if (socket === undefined) this.#end('unreachable')
+    else this.#connect(socket)
+  }
+
+  #connect(socket: Socket): void {
+    const { source, received } = this.#options
+    const { isSecure } = placeOf(source)
+    const wire = isSecure ? secureWire(socket, source, (isTrusted) => this.#checked(isTrusted)) : socket
+    this.#wire = wire
+    wire.on('data', (bytes) => {
+      received.bytes += bytes.length
+      this.#guarded(() => this.#session?.feed(bytes))
     })
-    socket.once('end', () => this.#guarded(() => this.#session.end()))
-    socket.once('error', () => this.#end('unreachable'))
-    socket.once('close', () => this.#end('unreachable'))
-    this.#session = openSession({ type, url: new URL(url) }, memory.login, {
+    wire.once('end', () => this.#guarded(() => this.#session?.end()))
+    const onClose = () => {
+      if (this.#wire !== wire) return
+      // A session that waits for nothing connects again when it asks for something.
+      if (this.#session?.isIdle === true) this.#guarded(() => this.#session!.end())
+      else this.#end('unreachable')
+    }
+    wire.once('error', onClose).once('close', onClose)
+    if (!isSecure) this.#guarded(() => this.#open())
+  }
+
+  #checked(isTrusted: boolean): void {
+    if (isTrusted) this.#guarded(() => this.#open())
+    else this.#end('untrusted')
+  }
+
+  #open(): void {
+    if (this.#session !== null) {
+      this.#session.reopen!()
+      return
+    }
+    const { type, url, username, password } = this.#options.source
+    const login = new Login(username ?? undefined, password ?? undefined)
+    this.#session = openSession({ type, url: new URL(url) }, login, {
       send: (bytes) => this.#write(bytes),
       onUnit: (unit) => this.#take(unit),
       onPlaying: () => {
         this.#isPlaying = true
       },
     })
-    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
   }
 
   /** Somebody has come, left, or wants a frame. */
@@ -104,16 +129,11 @@ export class Camera {
     this.#serve()
   }
 
-  get name(): number {
-    return this.#options.name
-  }
-
-  /** The newest picture as a JPEG, which may be of the last connection; null before the first one. */
+  /** The newest picture as a JPEG; null before the first one. */
   async newest(): Promise<Uint8Array | null> {
     this.#decode()
     const { newest } = this.#decoder
-    const { frames, memory } = this.#options
-    return newest === null ? frames.jpeg(memory.picture) : frames.jpegOf(newest.frame)
+    return newest === null ? null : this.#options.frames.jpegOf(newest.frame)
   }
 
   get clipSource(): ClipSource {
@@ -126,20 +146,21 @@ export class Camera {
   close(): void {
     if (this.#hasEnded) return
     try {
-      this.#session.close()
+      this.#session?.close()
     } catch {
       // It had nothing to say.
     }
     this.#stop()
-    this.#options.frames.release(this.#options.memory.picture)
-    this.#options.socket.end()
-    this.#options.socket.setTimeout(TICK_MS, () => this.#options.socket.destroy())
+    const wire = this.#wire
+    wire?.end()
+    wire?.setTimeout(TICK_MS, () => wire.destroy())
   }
 
   #write(bytes: Uint8Array): void {
-    const { socket } = this.#options
-    if (socket.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
-    if (socket.writable) socket.write(bytes)
+    const wire = this.#wire
+    if (wire === null) return
+    if (wire.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
+    if (wire.writable) wire.write(bytes)
   }
 
   #guarded(work: () => void): void {
@@ -147,7 +168,8 @@ export class Camera {
     try {
       work()
     } catch (error) {
-      this.#end(faultOf(error))
+      if (error instanceof CameraError && error.reason === 'again') this.#reconnect()
+      else this.#end(faultOf(error))
     }
   }
 
@@ -164,9 +186,9 @@ export class Camera {
     this.#lastUnit += stoodMs
     if (this.#blindSince !== null) this.#blindSince += stoodMs
     const { everyMs } = this.followers
-    if (!this.#isAsked || now - this.#lastAsked >= everyMs) {
+    if (this.#wire !== null && (!this.#isAsked || now - this.#lastAsked >= everyMs)) {
       this.#lastAsked = now
-      this.#guarded(() => this.#session.tick(now))
+      this.#guarded(() => this.#session?.tick(now))
     }
     const { silenceMs } = this.#options
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : 0
@@ -254,25 +276,18 @@ export class Camera {
     if (next !== null && next > now) this.#dueTimer = setTimeout(() => this.#serve(), next - now)
   }
 
-  #end(fault: Loss): void {
-    if (this.#hasEnded) return
-    // The picture came with the end of its connection.
-    if (fault === 'again') {
-      this.#arrived()
-      this.#remember()
-    }
-    this.#stop()
-    this.#options.socket.destroy()
-    this.#options.send({ type: 'lost', camera: this.#options.number, fault })
+  /** Has the parent connect again. */
+  #reconnect(): void {
+    this.#wire?.destroy()
+    this.#wire = null
+    this.#options.send({ type: 'again', camera: this.#options.number })
   }
 
-  /** Keeps the newest picture for the time until the next connection has one. */
-  #remember(): void {
-    const { newest } = this.#decoder
-    if (newest === null) return
-    const { frames, memory } = this.#options
-    frames.release(memory.picture)
-    memory.picture = frames.keep(newest.frame)
+  #end(fault: CameraFault): void {
+    if (this.#hasEnded) return
+    this.#stop()
+    this.#wire?.destroy()
+    this.#options.send({ type: 'lost', camera: this.#options.number, fault })
   }
 
   #stop(): void {
@@ -289,7 +304,7 @@ export class Camera {
 /** The usual distance is the longest of late; it is forgotten slowly. */
 const DECAY = 0.98
 
-function faultOf(error: unknown): Loss {
+function faultOf(error: unknown): CameraFault {
   if (!(error instanceof CameraError)) return 'unsupported_codec'
-  return error.reason === 'protocol' ? 'unreachable' : error.reason
+  return error.reason === 'protocol' || error.reason === 'again' ? 'unreachable' : error.reason
 }

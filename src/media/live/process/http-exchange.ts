@@ -1,0 +1,195 @@
+import { ByteQueue } from './byte-queue.ts'
+import { CameraError } from './camera-session.ts'
+import type { Login } from './digest.ts'
+import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
+
+const MAX_CHUNK_LINE = 1024
+const NEWLINE = 10
+
+/** What takes the body of a response. */
+export interface BodySink {
+  /** Of its length, in bytes. */
+  readonly limit: number
+  push(bytes: Buffer): void
+  /** The body is complete. */
+  end(): void
+}
+
+/** What to ask for, and what takes the answer. */
+interface HttpRequest {
+  /** Path and query. */
+  readonly target: string
+  /** @throws CameraError for an answer that is of no use */
+  readonly onHead: (status: number, head: MessageHead) => BodySink
+}
+
+/** Asks one request after the other over HTTP/1.1, each once the last one is answered. */
+export class HttpExchange {
+  readonly #host: string
+  readonly #login: Login
+  readonly #send: (bytes: Uint8Array) => void
+  readonly #queue = new ByteQueue()
+  #state: 'head' | 'body' | 'chunk_size' | 'chunk' | 'chunk_end' | 'trailer' | 'idle' = 'idle'
+  #request: HttpRequest | null = null
+  /** Bytes that are to come of the body or the chunk. */
+  #remaining = 0
+  #sink: BodySink | null = null
+  /** The connection is over, or will be. */
+  #closes = false
+  /** It has answered before. */
+  #hasAnswered = false
+
+  constructor({ host }: URL, login: Login, send: (bytes: Uint8Array) => void) {
+    this.#host = host
+    this.#login = login
+    this.#send = send
+  }
+
+  /** Whether nothing is asked. */
+  get isIdle(): boolean {
+    return this.#state === 'idle'
+  }
+
+  /** @throws CameraError `again` where it needs a new connection */
+  ask(request: HttpRequest): void {
+    this.#request = request
+    this.#state = 'head'
+    if (this.#closes) throw again()
+    const { target } = request
+    const authorization = this.#login.authorization('GET', target)
+    const lines = [
+      `GET ${target} HTTP/1.1`,
+      `Host: ${this.#host}`,
+      'User-Agent: Lookout',
+      'Accept: */*',
+      ...(authorization === null ? [] : [`Authorization: ${authorization}`]),
+    ]
+    this.#send(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`))
+  }
+
+  /** A new connection is open: asks for what is not answered. */
+  reopen(): void {
+    this.#queue.take(this.#queue.length)
+    this.#closes = false
+    this.#hasAnswered = false
+    this.ask(this.#request!)
+  }
+
+  feed(bytes: Uint8Array): void {
+    this.#queue.push(bytes)
+    while (this.#step());
+  }
+
+  /** The connection has ended. @throws CameraError where that is not the end of an answer */
+  end(): void {
+    this.#closes = true
+    // A body without a length ends with the connection.
+    if (this.#state === 'body' && this.#remaining === Number.POSITIVE_INFINITY) this.#finish()
+    // It was closed while the request was on its way.
+    if (this.#state === 'head' && this.#hasAnswered && this.#queue.length === 0) throw again()
+    if (this.#state !== 'idle') throw new CameraError('protocol', 'The camera has closed the connection')
+  }
+
+  /** @returns whether there may be more to read. */
+  #step(): boolean {
+    const queue = this.#queue
+    switch (this.#state) {
+      case 'head': {
+        const head = takeHead(queue)
+        if (head !== null) this.#begin(head)
+        return head !== null
+      }
+      case 'chunk_size':
+        return this.#takeLine((line) => {
+          const size = /^[\da-f]{1,12}(?=\s*(?:;|$))/i.exec(line)
+          if (size === null) throw new CameraError('protocol', 'The camera sends a chunk without a size')
+          this.#remaining = Number.parseInt(size[0], 16)
+          this.#state = this.#remaining === 0 ? 'trailer' : 'chunk'
+        })
+      case 'chunk_end':
+        return this.#takeLine(() => {
+          this.#state = 'chunk_size'
+        })
+      case 'trailer':
+        return this.#takeLine((line) => line === '' && this.#finish())
+      case 'body':
+      case 'chunk': {
+        if (queue.length === 0 && this.#remaining > 0) return false
+        const bytes = queue.take(this.#remaining)
+        this.#remaining -= bytes.length
+        this.#sink!.push(bytes)
+        if (this.#remaining > 0) return false
+        if (this.#state === 'chunk') this.#state = 'chunk_end'
+        else this.#finish()
+        return true
+      }
+      case 'idle':
+        // Nothing was asked.
+        queue.take(queue.length)
+        return false
+    }
+  }
+
+  #takeLine(use: (line: string) => void): boolean {
+    const end = this.#queue.peek(MAX_CHUNK_LINE).indexOf(NEWLINE)
+    if (end >= 0)
+      use(
+        this.#queue
+          .take(end + 1)
+          .toString('latin1')
+          .trim(),
+      )
+    else if (this.#queue.length >= MAX_CHUNK_LINE) throw new CameraError('protocol', 'The camera sends endless chunks')
+    return end >= 0
+  }
+
+  #begin(head: MessageHead): void {
+    const status = statusOf(head)
+    if (status === null) throw new CameraError('protocol', 'The camera sends what is no HTTP')
+    if (status < 200) return
+    if (status === 401) {
+      this.#login.challenged(head.headers.get('www-authenticate') ?? [])
+      throw again()
+    }
+    this.#login.accepted()
+    if (status >= 300 && status < 400) {
+      throw new CameraError('refused', 'The camera redirects elsewhere, which Lookout does not follow')
+    }
+    const connection = headerOf(head, 'connection') ?? ''
+    this.#closes = /^HTTP\/1\.0/i.test(head.start) ? !/keep-alive/i.test(connection) : /close/i.test(connection)
+    this.#sink = this.#request!.onHead(status, head)
+    if (/\bchunked\b/i.test(headerOf(head, 'transfer-encoding') ?? '')) this.#state = 'chunk_size'
+    else {
+      this.#state = 'body'
+      this.#remaining = contentLengthOf(head, this.#sink.limit) ?? Number.POSITIVE_INFINITY
+    }
+  }
+
+  #finish(): void {
+    this.#state = 'idle'
+    this.#hasAnswered = true
+    this.#sink!.end()
+  }
+}
+
+/**
+ * Takes a body as a whole.
+ * @param limit in bytes
+ * @param onBody gets it in memory that may change after the call
+ */
+export function wholeBody(limit: number, what: string, onBody: (body: Buffer) => void): BodySink {
+  const queue = new ByteQueue()
+  return {
+    limit,
+    push: (bytes) => {
+      queue.push(bytes)
+      if (queue.length > limit)
+        throw new CameraError('protocol', `${what} of the camera exceeds ${limit / 2 ** 20} MiB`)
+    },
+    end: () => onBody(queue.take(queue.length)),
+  }
+}
+
+function again(): CameraError {
+  return new CameraError('again', 'The camera wants a new connection')
+}
