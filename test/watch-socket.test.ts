@@ -216,7 +216,7 @@ describe('a message that cannot be used', () => {
     await socket.look(bright)
   })
 
-  test('is a frame for a watch with a camera, whose events come all the same', async () => {
+  test('is a frame for a watch that has a camera', async () => {
     const source = { type: 'rtsp', url: 'rtsp://127.0.0.1:9/none' }
     const { key } = await newKey(database, { scopes: ['admin'] })
     const { id } = await new WatchClient(server, key).made({ source, fps: 1 })

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { invalidRequest } from '../../lib/errors.ts'
 import { parseRecord } from '../../lib/parse-json.ts'
+import type { Pushed } from '../../watches/look.ts'
 import type { Watch } from '../../watches/watches.ts'
 import { checkSocketOrigin } from '../http/access/cors.ts'
 import type { ApiCall } from '../http/api-call.ts'
@@ -36,17 +37,25 @@ export async function openWatchSocket(
   reply: FastifyReply,
   options: WatchSocketOptions,
 ): Promise<undefined> {
-  checkSocketOrigin(request, options.corsOrigins)
+  const { bodies, draining, keepAliveMs, corsOrigins } = options
+  checkSocketOrigin(request, corsOrigins)
   const followed = followedBy(request, watch)
   const waits = queryBoolean(request.query, 'wait')
   const call = callOf(request, reply)
-  const { bodies, draining } = options
   const socket: MessageSocket = new MessageSocket(upgrade(request, reply), {
-    pingMs: options.keepAliveMs,
+    pingMs: keepAliveMs,
     reserve: (bytes) => bodies.reserve(bytes, call),
     onMessage: (message) => frames.take(message),
   })
-  const frames = new FrameReceiver(socket, { request, call, options, waits })
+  const frames = new FrameReceiver(
+    socket,
+    async (bytes, { time, wait = waits }) => {
+      await socket.pausing(checkTakesFrames(request, options))
+      const terms = { cameraTime: time === undefined ? null : new Date(time), waits: wait }
+      return giveFrame(request, bytes, terms, options)
+    },
+    call,
+  )
   // At once: a client that does not read would hold the shutdown up.
   const leave = () => socket.close(GOING_AWAY, 'The server is shutting down')
   draining.addEventListener('abort', leave)
@@ -54,47 +63,38 @@ export async function openWatchSocket(
     await sendEvents(socket, request, { ...followed, closed: call.closed }, options)
   } finally {
     draining.removeEventListener('abort', leave)
-    socket.close(NORMAL_CLOSURE, 'The watch is deleted')
+    if (draining.aborted) leave()
+    else socket.close(NORMAL_CLOSURE, 'The watch is deleted')
   }
   return undefined
-}
-
-interface FrameReceiverOptions {
-  readonly request: FastifyRequest
-  readonly call: ApiCall
-  readonly options: WatchSocketOptions
-  /** Whether to answer when the look has ended, for frames of which the client says nothing else. */
-  readonly waits: boolean
 }
 
 /** Takes the frames of a socket, and replies to each in their order. */
 class FrameReceiver {
   readonly #socket: MessageSocket
-  readonly #options: FrameReceiverOptions
+  readonly #give: (bytes: Buffer, note: FrameNote) => Promise<Pushed>
+  readonly #call: ApiCall
   /** What the client says of the next frame. It rejects for what cannot be read. */
   #note: Promise<FrameNote> = Promise.resolve({})
   #replied: Promise<void> = Promise.resolve()
   #waiting = 0
 
-  constructor(socket: MessageSocket, options: FrameReceiverOptions) {
+  constructor(socket: MessageSocket, give: (bytes: Buffer, note: FrameNote) => Promise<Pushed>, call: ApiCall) {
     this.#socket = socket
-    this.#options = options
+    this.#give = give
+    this.#call = call
   }
 
   take({ data, isBinary, release }: Message): void {
-    const note = this.#note
-    if (isBinary) {
-      this.#note = Promise.resolve({})
-      this.#reply(this.#replyTo(data, note).finally(release))
+    if (!isBinary) {
+      this.#note = readNote(data)
+      // The frame is refused instead.
+      this.#note.catch(() => {})
+      release()
       return
     }
-    this.#note = readNote(data)
-    // The frame is refused instead.
-    this.#note.catch(() => {})
-    release()
-  }
-
-  #reply(reply: Promise<object>): void {
+    const reply = this.#reply(data, this.#note).finally(release)
+    this.#note = Promise.resolve({})
     this.#waiting++
     this.#replied = this.#replied.then(async () => {
       this.#socket.send(JSON.stringify(await reply))
@@ -103,16 +103,12 @@ class FrameReceiver {
     if (this.#waiting >= MOST_WAITING) void this.#socket.pausing(this.#replied)
   }
 
-  async #replyTo(bytes: Buffer, note: Promise<FrameNote>): Promise<object> {
-    const { request, call, options, waits } = this.#options
+  async #reply(bytes: Buffer, note: Promise<FrameNote>): Promise<object> {
     try {
-      const { time, wait = waits } = await note
-      await this.#socket.pausing(checkTakesFrames(request, options))
-      const terms = { cameraTime: time === undefined ? null : new Date(time), waits: wait }
-      return { type: 'frame.accepted', ...(await giveFrame(request, bytes, terms, options)) }
+      return { type: 'frame.accepted', ...(await this.#give(bytes, await note)) }
     } catch (caught) {
       const error = toApiError(caught)
-      logServerError(error, call)
+      logServerError(error, this.#call)
       return { type: 'error', ...error.toBody() }
     }
   }
