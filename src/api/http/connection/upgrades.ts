@@ -36,6 +36,8 @@ export function offersWebSocket({ method, headers }: IncomingMessage): boolean {
 
 /** Routes requests that offer to upgrade like all others, so that the same checks, limits and log apply to them. */
 export function acceptUpgrades(app: FastifyInstance): void {
+  // Node before 24.9 cannot ignore other offers: their requests would lose their bodies.
+  if (!('shouldUpgradeCallback' in app.server)) return
   app.server.on('upgrade', (request: IncomingMessage, connection: Duplex, first: Buffer) => {
     connection.on('error', () => connection.destroy())
     const response = new UpgradeResponse(request, first)
