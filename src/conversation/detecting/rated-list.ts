@@ -17,7 +17,7 @@ export interface RatedList {
   readonly more: number | null
 }
 
-export interface RatedObject extends Sureness {
+interface RatedObject extends Sureness {
   readonly leaf: Leaf
 }
 
