@@ -31,6 +31,7 @@ let pictures: readonly Buffer[]
 /** Cameras of the configuration. */
 let configured: RtspCamera
 let secured: SecureCamera
+let hall: HlsCamera
 /** What names stand for. */
 const names = new Map<string, string>()
 beforeAll(async () => {
@@ -45,6 +46,7 @@ beforeAll(async () => {
   pictures = [await picture('white'), await picture('black')]
   configured = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'look', password: 'out' } })
   secured = await SecureCamera.start(configured)
+  hall = await HlsCamera.start(video)
   card = await changedCard(({ decision: _decision, ...card }) => card)
   server = await startTestServer({
     environment: {
@@ -59,6 +61,7 @@ beforeAll(async () => {
           ...{ name: 'dock-1', url: secured.url, certificate: FINGERPRINT },
           ...{ username: 'look', password: ['$', '{DOCK_PASSWORD}'].join('') },
         },
+        { name: 'hall', url: hall.url },
         { name: 'theirs', url: configured.url, organisations: ['another'] },
       ]),
       DOCK_PASSWORD: 'out',
@@ -81,6 +84,7 @@ afterAll(async () => {
   await server?.close()
   await configured?.[Symbol.asyncDispose]()
   await secured?.[Symbol.asyncDispose]()
+  await hall?.[Symbol.asyncDispose]()
   await card?.remove()
 })
 beforeEach(() => answer(0.1))
@@ -213,13 +217,18 @@ describe('a camera', () => {
   test('of the configuration is known by its name alone, and is shared', async () => {
     const client = await newClient(['watch', 'inference'])
     const list = async () => (await client.cameras()).data
-    expect(await list()).toEqual([{ name: 'dock-1', object: 'camera', status: 'unused', reason: null }])
+    const unused = { object: 'camera', status: 'unused', reason: null }
+    expect(await list()).toEqual([
+      { name: 'dock-1', ...unused },
+      { name: 'hall', ...unused },
+    ])
     const source = { type: 'camera', camera: 'dock-1' }
     const [one, other] = [await client.made({ source }), await client.made({ source, decode: 'all' })]
     await isRunning(client, one.id)
     await isRunning(client, other.id)
     expect(configured.viewers).toBe(1)
-    expect(await list()).toMatchObject([{ status: 'delivering' }])
+    await isRunning(client, (await client.made({ source: { type: 'camera', camera: 'hall' } })).id)
+    expect(await list()).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
@@ -713,7 +722,8 @@ describe('a clip', () => {
 })
 
 test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes its watch', async () => {
-  await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
+  const login = { scheme: 'digest', username: 'a', password: 'b', nonceUses: 5 } as const
+  await using camera = await HlsCamera.start(video, 'mpegts', { login })
   await using secure = await SecureCamera.start(camera)
   const { key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
   const folder = await mkdtemp(join(tmpdir(), 'lookout-camera-'))

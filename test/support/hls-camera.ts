@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type CameraLogin, LoginCheck } from './camera-login.ts'
 import type { CameraVideo } from './camera-video.ts'
 import { check, native } from './video.ts'
 
@@ -11,6 +12,7 @@ const FRAME_TICKS = 9_000
 const OK = { 'content-type': 'application/octet-stream' }
 
 export interface HlsBehaviour {
+  login: CameraLogin | null
   /** Of the newest segment, in place of the time. */
   newest: number | null
   /** Whether the stream ends with the newest segment. */
@@ -32,6 +34,7 @@ export class HlsCamera {
   readonly #segments: readonly string[]
   readonly #started = performance.now()
   readonly #segmentMs: number
+  readonly #check = new LoginCheck()
 
   private constructor(server: Server, files: ReadonlyMap<string, Buffer>, segmentMs: number, behaviour: HlsBehaviour) {
     this.#server = server
@@ -51,7 +54,7 @@ export class HlsCamera {
     const { interval = 5 } = video
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const usual = { newest: null, hasEnded: false, misses: () => false, answers: {}, closes: false }
+    const usual = { login: null, newest: null, hasEnded: false, misses: () => false, answers: {}, closes: false }
     return new HlsCamera(server, segment(video, interval, format), interval * 100, { ...usual, ...behaviour })
   }
 
@@ -74,6 +77,11 @@ export class HlsCamera {
     const path = new URL(request.url!, this.url).pathname
     this.requests.push(path)
     response.shouldKeepAlive = !this.behaviour.closes
+    const challenge = this.#check.challenge(this.behaviour.login, 'GET', request.headers.authorization)
+    if (challenge !== null) {
+      response.writeHead(401, { 'www-authenticate': challenge }).end()
+      return
+    }
     const [, sequence, name] = /^\/(\d+)\/(.+)$/.exec(path) ?? []
     const own = this.behaviour.answers[path]
     if (typeof own === 'function') {
