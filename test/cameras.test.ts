@@ -3,6 +3,7 @@ import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,6 +14,7 @@ import { Database } from '../src/storage/database.ts'
 import { type CameraVideo, encodeCameraVideo, plainImage } from './support/camera-video.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
+import { HlsCamera } from './support/hls-camera.ts'
 import { HttpCamera } from './support/http-camera.ts'
 import { readClip } from './support/read-clip.ts'
 import { describe as describeVideo, RtspCamera } from './support/rtsp-camera.ts'
@@ -29,6 +31,7 @@ let pictures: readonly Buffer[]
 /** Cameras of the configuration. */
 let configured: RtspCamera
 let secured: SecureCamera
+let hall: HlsCamera
 /** What names stand for. */
 const names = new Map<string, string>()
 beforeAll(async () => {
@@ -43,6 +46,7 @@ beforeAll(async () => {
   pictures = [await picture('white'), await picture('black')]
   configured = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'look', password: 'out' } })
   secured = await SecureCamera.start(configured)
+  hall = await HlsCamera.start(video)
   card = await changedCard(({ decision: _decision, ...card }) => card)
   server = await startTestServer({
     environment: {
@@ -57,6 +61,7 @@ beforeAll(async () => {
           ...{ name: 'dock-1', url: secured.url, certificate: FINGERPRINT },
           ...{ username: 'look', password: ['$', '{DOCK_PASSWORD}'].join('') },
         },
+        { name: 'hall', url: hall.url },
         { name: 'theirs', url: configured.url, organisations: ['another'] },
       ]),
       DOCK_PASSWORD: 'out',
@@ -79,6 +84,7 @@ afterAll(async () => {
   await server?.close()
   await configured?.[Symbol.asyncDispose]()
   await secured?.[Symbol.asyncDispose]()
+  await hall?.[Symbol.asyncDispose]()
   await card?.remove()
 })
 beforeEach(() => answer(0.1))
@@ -211,13 +217,18 @@ describe('a camera', () => {
   test('of the configuration is known by its name alone, and is shared', async () => {
     const client = await newClient(['watch', 'inference'])
     const list = async () => (await client.cameras()).data
-    expect(await list()).toEqual([{ name: 'dock-1', object: 'camera', status: 'unused', reason: null }])
+    const unused = { object: 'camera', status: 'unused', reason: null }
+    expect(await list()).toEqual([
+      { name: 'dock-1', ...unused },
+      { name: 'hall', ...unused },
+    ])
     const source = { type: 'camera', camera: 'dock-1' }
     const [one, other] = [await client.made({ source }), await client.made({ source, decode: 'all' })]
     await isRunning(client, one.id)
     await isRunning(client, other.id)
     expect(configured.viewers).toBe(1)
-    expect(await list()).toMatchObject([{ status: 'delivering' }])
+    await isRunning(client, (await client.made({ source: { type: 'camera', camera: 'hall' } })).id)
+    expect(await list()).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
@@ -489,6 +500,103 @@ describe('over TLS', () => {
   })
 })
 
+describe('over HLS', () => {
+  const hls = (url: string, login = {}) => ({ type: 'hls', url, ...login })
+  const long = (codec: 'h264' | 'h265') =>
+    encodeCameraVideo({
+      codec,
+      frames: Array.from({ length: 20 }, (_, i) => plainImage(320, 180, [220, i * 9, 30])),
+    })
+
+  test.each([
+    ['mpegts', 'h264', false],
+    ['fmp4', 'h264', true],
+    ['mpegts', 'h265', true],
+    ['fmp4', 'h265', false],
+  ] as const)('%s of %s is watched as it goes, and has clips', async (format, codec, closes) => {
+    await using camera = await HlsCamera.start(long(codec), format, { closes })
+    await using secure = await SecureCamera.start(camera)
+    const client = await newClient()
+    const { id } = await client.made({
+      source: hls(secure.url, { certificate: FINGERPRINT }),
+      ...{ decode: 'all', record: { before_seconds: 1, after_seconds: 1 } },
+    })
+    await isRunning(client, id)
+    answer(0.9)
+    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
+    const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
+    const read = await readClip(Buffer.from(await clip.arrayBuffer()))
+    expect(read).toMatchObject({ codec, width: 320, height: 180, pictures: read.packets.length })
+    expect(read.seconds).toBeGreaterThan(0.5)
+    expect(camera.requests).toContain('/live.m3u8')
+    expect(camera.requests).not.toContain('/large.m3u8')
+  })
+
+  test('a segment that is missing is left out, and the end of the list is told', async () => {
+    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { misses: (sequence) => sequence % 3 === 0 })
+    const client = await newClient()
+    const { id } = await client.made({ source: hls(camera.url) })
+    await isRunning(client, id)
+    const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
+    const from = camera.newest
+    await expect.poll(() => camera.newest, { interval: 50 }).toBeGreaterThan(from + 8)
+    expect(camera.requests.filter((path) => Number(path.split('/')[1]) % 3 === 0).length).toBeGreaterThan(1)
+    const later = await frames()
+    await expect.poll(frames).toBeGreaterThan(later)
+    // A server that has restarted counts from the beginning.
+    camera.behaviour.newest = 3
+    const before = await frames()
+    camera.behaviour.newest = 4
+    await expect.poll(frames).toBeGreaterThan(before)
+    camera.behaviour.hasEnded = true
+    await isOffline(client, id, 'ended')
+    camera.behaviour.newest = null
+    camera.behaviour.hasEnded = false
+    await isRunning(client, id)
+  })
+
+  const media = (...lines: string[]) =>
+    ['#EXTM3U', '#EXT-X-TARGETDURATION:1', ...lines, '#EXTINF:1,', '/0/a', ''].join('\n')
+  const endless = (response: ServerResponse) => {
+    response.writeHead(200)
+    const timer = setInterval(() => response.write(Buffer.alloc(1e6, '#\n')), 1)
+    response.on('close', () => clearInterval(timer))
+  }
+  test.each([
+    ['elsewhere', 'not_allowed', { '/live.m3u8': media().replace('/0/a', 'http://127.0.0.1:1/a') }],
+    ['with a header elsewhere', 'not_allowed', { '/live.m3u8': media('#EXT-X-MAP:URI="//169.254.169.254/"') }],
+    ['that are encrypted', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-KEY:METHOD=AES-128,URI="key"') }],
+    ['that are parts of files', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-BYTERANGE:9@0') }],
+    ['that are complete', 'ended', { '/live.m3u8': media('#EXT-X-ENDLIST') }],
+    ['in a list without an end', 'unreachable', { '/live.m3u8': endless }],
+    ['without an end', 'unreachable', { '/live.m3u8': media(), '/0/a': endless }],
+    ['that are rubbish', 'no_video', { '/live.m3u8': media(), '/0/a': randomBytes(100_000) }],
+    ['of nothing', 'no_video', { '/live.m3u8': '<html>' }],
+    ['of variants of variants', 'unreachable', { '/live.m3u8': '#EXTM3U\n#EXT-X-STREAM-INF:A=1\n/index.m3u8' }],
+    [
+      'that are redirected',
+      'refused',
+      { '/live.m3u8': (response) => response.writeHead(302, { location: '/' }).end() },
+    ],
+    ['that are gone', 'refused', { '/live.m3u8': (response) => response.writeHead(410).end() }],
+  ] as [string, string, HlsCamera['behaviour']['answers']][])(
+    'segments %s are refused: %s',
+    async (_, reason, answers) => {
+      await using good = await HlsCamera.start(long('h264'))
+      await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers })
+      const client = await newClient()
+      const { id } = await client.made({ source: hls(good.url) })
+      await isRunning(client, id)
+      const before = cameraProcesses()
+      await isOffline(client, (await client.made({ source: hls(camera.url) })).id, reason)
+      expect(cameraProcesses()).toEqual(before)
+      const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
+      const seen = await frames()
+      await expect.poll(frames).toBeGreaterThan(seen)
+    },
+  )
+})
+
 describe('a clip', () => {
   const record = { before_seconds: 2, after_seconds: 1 }
   type Clip = {
@@ -614,7 +722,9 @@ describe('a clip', () => {
 })
 
 test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes its watch', async () => {
-  await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
+  const login = { scheme: 'digest', username: 'a', password: 'b', nonceUses: 5 } as const
+  await using camera = await HlsCamera.start(video, 'mpegts', { login })
+  await using secure = await SecureCamera.start(camera)
   const { key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
   const folder = await mkdtemp(join(tmpdir(), 'lookout-camera-'))
   onTestFinished(() => rm(folder, { recursive: true }))
@@ -623,8 +733,9 @@ test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes it
   const run = (password: string) =>
     startLookout([
       'watch',
-      camera.url.replace('//', `//a:${password}@`),
+      secure.url.replace('//', `//a:${password}@`),
       questions,
+      ...['--certificate', FINGERPRINT],
       '--clips',
       join(folder, 'clips'),
       '--server',

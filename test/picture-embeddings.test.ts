@@ -293,13 +293,32 @@ describe('an engine', () => {
     expect(await prefilled()).toBeGreaterThan(computed)
   })
 
+  const many = (text: string) =>
+    Array.from({ length: 100 }, (_, index) => {
+      return { content: { parts: [PICTURES[index % 5]!, untrusted(`${text} ${index}`)] }, param: 'input' }
+    })
+
+  test('computes a text of another organisation between pictures', async () => {
+    const engine = await ownEngine()
+    const { signal } = new AbortController()
+    const inputs = many('large')
+    const large = await engine.embed!({ organisation: 'large', inputs }, signal)
+    let received = 0
+    const reading = (async () => {
+      for await (const _ of large.vectors) received++
+    })()
+    const small = [{ content: 'the robot', param: 'input' }]
+    const { vectors } = await engine.embed!({ organisation: 'small', inputs: small }, signal)
+    for await (const { vector } of vectors) expect(vector).toHaveLength(WIDTH)
+    expect(received).toBeLessThan(inputs.length)
+    await reading
+    expect(received).toBe(inputs.length)
+  })
+
   test('goes on when a client leaves in the middle', async () => {
     const engine = await ownEngine()
-    const inputs = Array.from({ length: 40 }, (_, index) => {
-      return { content: { parts: [PICTURES[index % 5]!, untrusted(`left ${index}`)] }, param: 'input' }
-    })
     const leaving = new AbortController()
-    const { vectors } = await engine.embed!({ organisation: 'leaving', inputs }, leaving.signal)
+    const { vectors } = await engine.embed!({ organisation: 'leaving', inputs: many('left') }, leaving.signal)
     const read = (async () => {
       for await (const _ of vectors) leaving.abort(new Error('left'))
     })()

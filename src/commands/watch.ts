@@ -33,8 +33,8 @@ export const watch: Command = {
        lookout watch --folder FOLDER QUESTIONS.yaml [options]
 
 Registers a watch and prints when events start and end, of a camera until Ctrl-C, of the pictures of a folder in the order
-of their names. Cameras are rtsp://user:password@host/path, http:// (MJPEG, or single pictures if the path ends with
-.jpg), both over TLS as rtsps:// and https://, or the name of one in the server's configuration.
+of their names. Cameras are rtsp://user:password@host/path, http:// (MJPEG; single pictures if the path ends with .jpg,
+and HLS with .m3u8), both over TLS as rtsps:// and https://, or the name of one in the server's configuration.
 QUESTIONS.yaml has the questions of lookout decide; each may have the rule of its event:
 
   truck: {instructions: Is there a truck?, event: {above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5}}
@@ -107,7 +107,8 @@ function cameraOf(given: string, certificate?: string) {
   const [username, password] = [url.username, url.password].map(decodeURIComponent)
   url.username = ''
   url.password = ''
-  const type = url.protocol.startsWith('rtsp') ? 'rtsp' : /\.jpe?g$/i.test(url.pathname) ? 'jpeg' : 'mjpeg'
+  const ending = /\.(?:jpe?g|m3u8)$/i.exec(url.pathname)?.[0].toLowerCase()
+  const type = url.protocol.startsWith('rtsp') ? 'rtsp' : !ending ? 'mjpeg' : ending === '.m3u8' ? 'hls' : 'jpeg'
   const login = { ...(username && { username }), ...(password && { password }) }
   return { type, url: url.href, ...login, ...(certificate !== undefined && { certificate }) }
 }

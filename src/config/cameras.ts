@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-const TYPES = ['rtsp', 'mjpeg', 'jpeg'] as const
+const TYPES = ['rtsp', 'mjpeg', 'jpeg', 'hls'] as const
 
 /**
  * Which certificates of a camera are trusted: `verify` for those that are valid for its host, `any`, or the one with a
@@ -86,14 +86,14 @@ export function readCameras(
     ) {
       return fail(
         'url',
-        'expected an address that begins with rtsp:// or rtsps://, or with http:// or https:// for the types mjpeg and jpeg',
+        'expected an address that begins with rtsp:// or rtsps://, or with http:// or https:// for the types mjpeg, jpeg and hls',
       )
     }
     const [user, secret] = [url.username, url.password].map(decodeURIComponent)
     url.username = ''
     url.password = ''
     return {
-      ...{ name, type: type ?? (isRtsp ? 'rtsp' : 'mjpeg'), url: url.href },
+      ...{ name, type: type ?? (isRtsp ? 'rtsp' : /\.m3u8$/i.test(url.pathname) ? 'hls' : 'mjpeg'), url: url.href },
       username: expanded('username') ?? (user || null),
       password: expanded('password') ?? (secret || null),
       certificate,

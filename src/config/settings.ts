@@ -108,7 +108,7 @@ export const settingsSchema = z.object({
     default: 'none',
   }),
   cameras: cameraList.register(ABOUT, {
-    help: 'cameras of watches, in the file: a list of name, url, username, password, certificate, type (rtsp, mjpeg or jpeg) and organisations',
+    help: 'cameras of watches, in the file: a list of name, url, username, password, certificate, type (rtsp, mjpeg, jpeg or hls) and organisations',
     default: 'none',
   }),
   camera_hosts: list().default([]).register(ABOUT, {

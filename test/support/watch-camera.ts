@@ -1,7 +1,15 @@
 import { connect } from 'node:net'
-import { type AccessUnit, CameraError, type CameraSession } from '../../src/media/live/process/camera-session.ts'
+import { loadFFmpeg } from '../../src/media/decoding/ffmpeg.ts'
+import {
+  type AccessUnit,
+  CameraError,
+  type CameraSession,
+  type SessionHooks,
+} from '../../src/media/live/process/camera-session.ts'
 import { Login } from '../../src/media/live/process/digest.ts'
 import { type CameraAddress, openSession } from '../../src/media/live/process/open-session.ts'
+
+const ffmpeg = loadFFmpeg()
 
 export interface SeenCamera {
   readonly units: readonly AccessUnit[]
@@ -32,6 +40,7 @@ export async function watchCamera(url: string, viewing: Viewing = {}): Promise<S
 function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<CameraError | null> {
   const { type = 'rtsp', login, count = Number.POSITIVE_INFINITY } = viewing
   let timer: NodeJS.Timeout | undefined
+  let dispose = () => {}
   const socket = connect(Number(address.port), address.hostname)
   return new Promise<CameraError | null>((resolve, reject) => {
     /** Runs a step of the session, and says how it ended. */
@@ -45,9 +54,13 @@ function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<
     }
     socket.on('error', reject)
     socket.on('connect', () => {
-      const session: CameraSession = openSession({ type, url: address }, login!, {
+      const hooks: SessionHooks = {
         send: (bytes) => socket.write(bytes),
         onPlaying: () => viewing.onPlaying?.(session),
+        onError: (error) =>
+          step(() => {
+            throw error
+          }),
         onUnit(unit) {
           if (units.length === count) return
           units.push(unit)
@@ -56,13 +69,16 @@ function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<
           session.close()
           resolve(null)
         },
-      })
+      }
+      const session: CameraSession = openSession({ type, url: address }, login!, hooks, ffmpeg)
+      dispose = () => session[Symbol.dispose]?.()
       socket.on('data', (bytes) => step(() => session.feed(bytes)))
       socket.on('end', () => step(() => session.end()))
-      if (type === 'jpeg') timer = setInterval(() => step(() => session.tick(Date.now())), 5)
+      if (type === 'jpeg' || type === 'hls') timer = setInterval(() => step(() => session.tick(Date.now())), 5)
     })
   }).finally(() => {
     clearInterval(timer)
+    dispose()
     socket.destroy()
   })
 }

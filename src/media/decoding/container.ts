@@ -14,11 +14,15 @@ import {
 } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 
+/** MPEG-TS comes from cameras only. */
+type ContainerType = VideoType | AudioType | 'video/mp2t'
+
 /**
  * The demuxer for each type. The type comes from the bytes, and none of these demuxers opens other resources. FFmpeg's
  * own detection could choose a playlist or a list of files, which name further URLs to read.
  */
-const DEMUXERS: Readonly<Record<VideoType | AudioType, string>> = {
+const DEMUXERS: Readonly<Record<ContainerType, string>> = {
+  'video/mp2t': 'mpegts',
   'video/mp4': 'mov',
   'video/quicktime': 'mov',
   'video/webm': 'matroska',
@@ -65,15 +69,19 @@ export class Container implements AsyncDisposable {
     this.#format.maxStreams = MAX_STREAMS
   }
 
-  /** @throws InvalidMedia when the bytes are not a valid file of this type. */
-  static async open(ffmpeg: FFmpeg, source: ByteSource, type: VideoType | AudioType): Promise<Container> {
+  /**
+   * @param isProbed whether frames are decoded to learn what the container does not say of them.
+   * @throws InvalidMedia when the bytes are not a valid file of this type.
+   */
+  static async open(ffmpeg: FFmpeg, source: ByteSource, type: ContainerType, isProbed = true): Promise<Container> {
     const container = new Container(ffmpeg, source)
     try {
       // No protocols: the bytes are here, and nothing in them may make FFmpeg open another resource.
       setOptions(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
       const opened = await container.#format.openInput('', ffmpeg.InputFormat.findInputFormat(DEMUXERS[type]), null)
       if (opened < 0) throw new InvalidMedia('The file is damaged or truncated')
-      if ((await container.#format.findStreamInfo(null)) < 0) throw new InvalidMedia('The file is damaged or truncated')
+      const found = isProbed ? await container.#format.findStreamInfo(null) : 0
+      if (found < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
     } catch (error) {
       await container[Symbol.asyncDispose]()

@@ -1,5 +1,5 @@
 /** How cameras are spoken to. */
-export const CAMERA_TYPES = ['rtsp', 'mjpeg', 'jpeg'] as const
+export const CAMERA_TYPES = ['rtsp', 'mjpeg', 'jpeg', 'hls'] as const
 export type CameraType = (typeof CAMERA_TYPES)[number]
 
 /** Why a camera delivers nothing. */
@@ -12,6 +12,7 @@ export const CAMERA_FAULTS = [
   'unsupported_codec',
   'not_allowed',
   'untrusted',
+  'ended',
 ] as const
 export type CameraFault = (typeof CAMERA_FAULTS)[number]
 
@@ -44,6 +45,7 @@ const PROTOCOLS: Readonly<Record<CameraType, readonly [string, string]>> = {
   rtsp: ['rtsp:', 'rtsps:'],
   mjpeg: HTTP,
   jpeg: HTTP,
+  hls: HTTP,
 }
 const PORTS: Readonly<Record<string, number>> = { 'rtsp:': 554, 'rtsps:': 322, 'http:': 80, 'https:': 443 }
 

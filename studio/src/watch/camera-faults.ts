@@ -8,6 +8,7 @@ const FAULTS: Readonly<Record<CameraFault, string>> = {
   no_video: 'the camera sends no video',
   unsupported_codec: 'the camera’s codec is not supported',
   untrusted: 'the camera’s certificate cannot be verified: enter its fingerprint, or any',
+  ended: 'the stream has ended',
   not_allowed: 'the server’s settings do not allow the camera',
 }
 

@@ -9,11 +9,13 @@ const DESCRIBED: Readonly<Record<CameraType, string>> = {
   rtsp: 'RTSP address',
   mjpeg: 'MJPEG address',
   jpeg: 'JPEG address',
+  hls: 'HLS address',
 }
 const EXAMPLES: Readonly<Record<CameraType, string>> = {
   rtsp: 'rtsp://10.0.0.7/stream',
   mjpeg: 'http://10.0.0.7/video.mjpg',
   jpeg: 'http://10.0.0.7/picture.jpg',
+  hls: 'https://10.0.0.7/live/index.m3u8',
 }
 const TYPES = Object.keys(DESCRIBED) as CameraType[]
 

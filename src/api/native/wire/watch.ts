@@ -127,8 +127,9 @@ const source = requests.union(
     requests.strictObject('WatchRtspSource', { type: z.literal('rtsp'), ...described }),
     requests.strictObject('WatchMjpegSource', { type: z.literal('mjpeg'), ...described }),
     requests.strictObject('WatchJpegSource', { type: z.literal('jpeg'), ...described }),
+    requests.strictObject('WatchHlsSource', { type: z.literal('hls'), ...described }),
   ],
-  "expected push, camera, rtsp, mjpeg or jpeg. For 'webrtc' and others, put MediaMTX in front, which offers rtsp",
+  "expected push, camera, rtsp, mjpeg, jpeg or hls. For 'webrtc' and others, put MediaMTX in front, which offers rtsp",
 )
 const decode = z.enum(DECODES)
 const name = z.string().max(256).nullable()

@@ -8,6 +8,7 @@ import {
   plainImage,
   splitNals,
 } from '../../../../test/support/camera-video.ts'
+import { HlsCamera } from '../../../../test/support/hls-camera.ts'
 import { HttpCamera } from '../../../../test/support/http-camera.ts'
 import { RtspCamera } from '../../../../test/support/rtsp-camera.ts'
 import { watchCamera } from '../../../../test/support/watch-camera.ts'
@@ -229,6 +230,22 @@ describe('RTSP', () => {
     await using camera = await RtspCamera.start(videos.h264, { fps: 50 })
     const { error } = await watchCamera(camera.url, { onUnit: () => camera.end() })
     expect(error).toMatchObject({ reason: 'protocol', message: 'The camera has closed the connection' })
+  })
+})
+
+describe.each(['mpegts', 'fmp4'] as const)('HLS of %s', (format) => {
+  it('gives frames one after the other, at the speed of the stream', async () => {
+    await using camera = await HlsCamera.start(videos.h264, format)
+    const times: number[] = []
+    const onUnit = () => times.push(performance.now())
+    const { units } = await watchCamera(camera.url, { type: 'hls', count: 20, onUnit })
+    expect(seen('h264', units)).toHaveLength(20)
+    const distances = units.slice(1).map(({ mediaTime }, i) => Math.round(mediaTime! - units[i]!.mediaTime!))
+    // A segment may be late, and the first of its frames with it.
+    expect(distances.filter((distance, i) => distance !== 100 && !units[i + 1]!.isKey)).toEqual([])
+    for (const [i, { mediaTime }] of units.entries()) expect(times[i]! - times[0]!).toBeGreaterThan(mediaTime! - 5)
+    const sets = (data: Uint8Array) => splitNals(data).filter((nal) => [7, 8].includes(nal[0]! & 31)).length
+    for (const { data, isKey } of units) expect(sets(data)).toBe(isKey ? 2 : 0)
   })
 })
 

@@ -25,6 +25,8 @@ export interface SessionHooks {
   onUnit(unit: AccessUnit): void
   /** The camera has agreed to play. Units may come before. */
   onPlaying?(): void
+  /** The session has failed on its own. */
+  onError?(error: unknown): void
 }
 
 /**
@@ -45,10 +47,14 @@ export interface CameraSession {
   end(): void
   /** Whether it waits for nothing, so that its connection may end. */
   readonly isIdle?: boolean
+  /** For how much longer than others it may give nothing, in milliseconds. */
+  readonly patienceMs?: number
   /** A new connection is open, for which it has asked with `again`. @throws CameraError */
   reopen?(): void
   /** Says goodbye. */
   close(): void
+  /** Nothing comes of it any more. */
+  [Symbol.dispose]?(): void
 }
 
 /**
@@ -60,6 +66,8 @@ export type CameraFault =
   | 'unauthorized'
   | 'no_video'
   | 'unsupported_codec'
+  | 'not_allowed'
+  | 'ended'
   | 'protocol'
   | 'again'
 
@@ -72,6 +80,12 @@ export class CameraError extends Error {
     super(message)
     this.reason = reason
   }
+}
+
+/** Null for what is no time. */
+export function dateOf(time: string | number): Date | null {
+  const date = new Date(time)
+  return Number.isNaN(date.getTime()) ? null : date
 }
 
 /** Whether decoding may begin with a unit. */

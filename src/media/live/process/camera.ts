@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import { type CameraFault, type CameraSource, placeOf } from '../camera-source.ts'
+import type { CameraFault, CameraSource } from '../camera-source.ts'
 import type { CameraEvent, Received } from '../protocol.ts'
-import { type AccessUnit, CameraError, type CameraSession } from './camera-session.ts'
+import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
+import { openWire, say } from './camera-wire.ts'
 import type { ClipSource } from './clip-store.ts'
 import { Login } from './digest.ts'
 import { Followers } from './followers.ts'
 import { type FrameStore, originalSize } from './frame-store.ts'
 import { openSession } from './open-session.ts'
-import { secureWire } from './secure-wire.ts'
 import { UnitDecoder } from './unit-decoder.ts'
 import { UnitQueue } from './unit-queue.ts'
 import { UnitRing } from './unit-ring.ts'
@@ -26,16 +26,14 @@ export interface CameraOptions {
 }
 
 const TICK_MS = 500
-/** Of cameras that are asked for each picture. */
-const SNAPSHOT_TICK_MS = 100
+/** Of cameras that are asked for each picture or segment. */
+const ASKING_TICK_MS = 100
 /** A camera that sends nothing for this many of its usual distances is silent. */
 const SILENT_DISTANCES = 3
 /** The first picture may take this many times as long as silence: it comes with the next key frame. */
 const FIRST_PICTURE = 6
 /** A backlog has ended when nothing has come for this long. */
 const QUIET_MS = 20
-/** A camera that does not read what it is asked. */
-const MOST_UNREAD_BYTES = 256 * 1024
 
 /** One camera: what it sends becomes pictures, of which those are handed out that somebody wants. */
 export class Camera {
@@ -71,8 +69,9 @@ export class Camera {
   constructor(options: CameraOptions) {
     this.#options = options
     this.#decoder = new UnitDecoder(options.ffmpeg)
+    const { type } = options.source
+    this.#ticker = setInterval(() => this.#tick(), this.#isAsked || type === 'hls' ? ASKING_TICK_MS : TICK_MS)
     this.#connect(options.socket)
-    this.#ticker = setInterval(() => this.#tick(), this.#isAsked ? SNAPSHOT_TICK_MS : TICK_MS)
   }
 
   /** Goes on over another connection, which has ended already where there is none. */
@@ -83,27 +82,23 @@ export class Camera {
 
   #connect(socket: Socket): void {
     const { source, received } = this.#options
-    const { isSecure } = placeOf(source)
-    const wire = isSecure ? secureWire(socket, source, (isTrusted) => this.#checked(isTrusted)) : socket
-    this.#wire = wire
-    wire.on('data', (bytes) => {
-      received.bytes += bytes.length
-      this.#guarded(() => this.#session?.feed(bytes))
+    // It may be ready before this returns, and what is said then has no other way.
+    this.#wire = socket
+    const wire = openWire(socket, source, {
+      onReady: (isTrusted) => (isTrusted ? this.#guarded(() => this.#open()) : this.#end('untrusted')),
+      onBytes: (bytes) => {
+        received.bytes += bytes.length
+        this.#guarded(() => this.#session?.feed(bytes))
+      },
+      onEnd: () => this.#guarded(() => this.#session?.end()),
+      onClose: () => {
+        if (this.#wire !== wire) return
+        // A session that waits for nothing connects again when it asks for something.
+        if (this.#session?.isIdle === true) this.#guarded(() => this.#session!.end())
+        else this.#end('unreachable')
+      },
     })
-    wire.once('end', () => this.#guarded(() => this.#session?.end()))
-    const onClose = () => {
-      if (this.#wire !== wire) return
-      // A session that waits for nothing connects again when it asks for something.
-      if (this.#session?.isIdle === true) this.#guarded(() => this.#session!.end())
-      else this.#end('unreachable')
-    }
-    wire.once('error', onClose).once('close', onClose)
-    if (!isSecure) this.#guarded(() => this.#open())
-  }
-
-  #checked(isTrusted: boolean): void {
-    if (isTrusted) this.#guarded(() => this.#open())
-    else this.#end('untrusted')
+    this.#wire = wire
   }
 
   #open(): void {
@@ -113,13 +108,15 @@ export class Camera {
     }
     const { type, url, username, password } = this.#options.source
     const login = new Login(username ?? undefined, password ?? undefined)
-    this.#session = openSession({ type, url: new URL(url) }, login, {
-      send: (bytes) => this.#write(bytes),
+    const hooks: SessionHooks = {
+      send: (bytes) => this.#wire && say(this.#wire, bytes),
       onUnit: (unit) => this.#take(unit),
       onPlaying: () => {
         this.#isPlaying = true
       },
-    })
+      onError: (error) => this.#fail(error),
+    }
+    this.#session = openSession({ type, url: new URL(url) }, login, hooks, this.#options.ffmpeg)
   }
 
   /** Somebody has come, left, or wants a frame. */
@@ -156,21 +153,18 @@ export class Camera {
     wire?.setTimeout(TICK_MS, () => wire.destroy())
   }
 
-  #write(bytes: Uint8Array): void {
-    const wire = this.#wire
-    if (wire === null) return
-    if (wire.writableLength > MOST_UNREAD_BYTES) throw new CameraError('protocol', 'The camera does not read')
-    if (wire.writable) wire.write(bytes)
-  }
-
   #guarded(work: () => void): void {
     if (this.#hasEnded) return
     try {
       work()
     } catch (error) {
-      if (error instanceof CameraError && error.reason === 'again') this.#reconnect()
-      else this.#end(faultOf(error))
+      this.#fail(error)
     }
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof CameraError && error.reason === 'again') this.#reconnect()
+    else this.#end(faultOf(error))
   }
 
   /** Whether the camera is asked for each picture. */
@@ -191,7 +185,7 @@ export class Camera {
       this.#guarded(() => this.#session?.tick(now))
     }
     const { silenceMs } = this.#options
-    const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : 0
+    const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : (this.#session?.patienceMs ?? 0)
     const silence = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
     if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? 'no_video' : 'silent')
     else if (this.#blindSince !== null && now - this.#blindSince > FIRST_PICTURE * silence) this.#end('no_video')
@@ -292,6 +286,7 @@ export class Camera {
 
   #stop(): void {
     this.#hasEnded = true
+    this.#session?.[Symbol.dispose]?.()
     clearInterval(this.#ticker)
     clearTimeout(this.#dueTimer)
     this.#unschedule()

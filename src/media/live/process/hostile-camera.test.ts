@@ -7,11 +7,15 @@ import {
   rtpPacket,
   senderReport,
 } from '../../../../test/support/rtsp-camera.ts'
+import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
+import { CAMERA_TYPES } from '../camera-source.ts'
 import { type AccessUnit, CameraError, type CameraSession, MAX_UNIT } from './camera-session.ts'
 import { Login } from './digest.ts'
 import { type CameraAddress, openSession } from './open-session.ts'
 
 type Codec = 'h264' | 'h265'
+
+const ffmpeg = loadFFmpeg()
 
 /** A picture of slices: the first says that it is the first. Bytes of 0xff cannot look like a start code. */
 function pictureOf(codec: Codec, isKey: boolean, sizes: readonly number[]): Buffer[] {
@@ -76,7 +80,12 @@ function transmissionOf({ codec, pictures, packetSize, aggregates }: Stream) {
 function view(pieces: Iterable<Uint8Array>, type: CameraAddress['type'] = 'rtsp') {
   const units: AccessUnit[] = []
   const hooks = { send() {}, onUnit: (unit: AccessUnit) => void units.push(unit) }
-  const session: CameraSession = openSession({ type, url: new URL('rtsp://camera/live') }, new Login('a', 'b'), hooks)
+  const session: CameraSession = openSession(
+    { type, url: new URL('rtsp://camera/live') },
+    new Login('a', 'b'),
+    hooks,
+    ffmpeg,
+  )
   try {
     for (const piece of pieces) session.feed(piece)
     session.tick(0)
@@ -233,7 +242,7 @@ describe('a stream', () => {
     )
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 2000 }), { maxLength: 20 }), (pieces) => {
-        for (const type of ['rtsp', 'mjpeg', 'jpeg'] as const) view(pieces, type)
+        for (const type of CAMERA_TYPES) view(pieces, type)
       }),
     )
   })

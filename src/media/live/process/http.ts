@@ -1,4 +1,4 @@
-import { CameraError, type CameraSession, MAX_UNIT, type SessionHooks } from './camera-session.ts'
+import { CameraError, type CameraSession, dateOf, MAX_UNIT, type SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
 import { type BodySink, HttpExchange, wholeBody } from './http-exchange.ts'
 import { headerOf, type MessageHead } from './message-head.ts'
@@ -67,8 +67,7 @@ export class HttpSession implements CameraSession {
   #snapshot(head: MessageHead): BodySink {
     return wholeBody(MAX_UNIT, 'A picture', (body) => {
       if (!isJpeg(body)) throw new CameraError('no_video', 'The camera does not answer with a JPEG')
-      const at = new Date(headerOf(head, 'date') ?? '')
-      const cameraTime = Number.isNaN(at.getTime()) ? null : at
+      const cameraTime = dateOf(headerOf(head, 'date') ?? '')
       const data = Buffer.from(body)
       this.#hooks.onPlaying?.()
       this.#hooks.onUnit({ codec: 'jpeg', data, isKey: true, mediaTime: null, cameraTime, afterLoss: false })

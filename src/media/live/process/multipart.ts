@@ -1,5 +1,5 @@
 import { ByteQueue } from './byte-queue.ts'
-import { type AccessUnit, CameraError, MAX_UNIT } from './camera-session.ts'
+import { type AccessUnit, CameraError, dateOf, MAX_UNIT } from './camera-session.ts'
 import { contentLengthOf, headerOf, type MessageHead, takeHead } from './message-head.ts'
 
 const DASH = 0x2d
@@ -97,6 +97,5 @@ function endsJpeg(bytes: Uint8Array, end: number): boolean {
 /** `X-Timestamp` of mjpg-streamer counts seconds. */
 function timeOf(part: MessageHead): Date | null {
   const seconds = headerOf(part, 'x-timestamp')
-  const time = new Date(seconds === null ? (headerOf(part, 'date') ?? '') : Number(seconds) * 1000)
-  return Number.isNaN(time.getTime()) ? null : time
+  return dateOf(seconds === null ? (headerOf(part, 'date') ?? '') : Number(seconds) * 1000)
 }

@@ -1,17 +1,26 @@
+import type { FFmpeg } from '../../decoding/ffmpeg.ts'
+import type { CameraType } from '../camera-source.ts'
 import type { CameraSession, SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
+import { HlsSession } from './hls.ts'
 import { HttpSession } from './http.ts'
 import { RtspSession } from './rtsp.ts'
 
 export interface CameraAddress {
-  readonly type: 'rtsp' | 'mjpeg' | 'jpeg'
+  readonly type: CameraType
   readonly url: URL
 }
 
 /**
  * Speaks first: the connection to the camera must be open. A name and a password in the address are not sent.
- * @param login to be kept for later connections to the same camera
+ * @param ffmpeg takes segments of HLS apart
  */
-export function openSession({ type, url }: CameraAddress, login: Login, hooks: SessionHooks): CameraSession {
-  return type === 'rtsp' ? new RtspSession(url, login, hooks) : new HttpSession(type, url, login, hooks)
+export function openSession(
+  { type, url }: CameraAddress,
+  login: Login,
+  hooks: SessionHooks,
+  ffmpeg: FFmpeg,
+): CameraSession {
+  if (type === 'rtsp') return new RtspSession(url, login, hooks)
+  return type === 'hls' ? new HlsSession(url, login, hooks, ffmpeg) : new HttpSession(type, url, login, hooks)
 }

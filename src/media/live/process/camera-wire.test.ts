@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { createServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { expect, it, onTestFinished } from 'vitest'
 import { CERTIFICATE } from '../../../../test/support/secure-camera.ts'
-import { secureWire } from './secure-wire.ts'
+import { openWire } from './camera-wire.ts'
 
 it('trusts a certificate that an authority has signed for the host', async () => {
   const known = getCACertificates('default')
@@ -16,7 +16,8 @@ it('trusts a certificate that an authority has signed for the host', async () =>
     const source = { type: 'rtsp', url: `rtsps://${host}/live`, username: null, password: null } as const
     const socket = connect(port, '127.0.0.1')
     const ready = Promise.withResolvers<boolean>()
-    const wire = secureWire(socket, { ...source, certificate: 'verify' }, ready.resolve)
+    const listener = { onReady: ready.resolve, onBytes() {}, onEnd() {}, onClose() {} }
+    const wire = openWire(socket, { ...source, certificate: 'verify' }, listener)
     try {
       return await ready.promise
     } finally {
