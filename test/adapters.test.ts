@@ -6,6 +6,7 @@ import { startEngine } from '../src/inference/engines/engines.ts'
 import { loadLocalCard } from '../src/models/card.ts'
 import { float32, string, type Tensor, uint32, type WrittenFile, writeGguf } from './support/gguf-writer.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { glm4v } from './support/tiny-models/glm.ts'
 import { languageModel } from './support/tiny-models/language.ts'
 import { loraOf, mergedModel } from './support/tiny-models/lora.ts'
 import { CHAT_ML_TEMPLATE, CHAT_ML_TOKENS } from './support/tiny-models/tiny-model.ts'
@@ -168,6 +169,14 @@ describe('a file that does not fit', () => {
     expect(card.serves.map((served) => served.id)).toEqual([id, `${id}:bad`])
     await expect(startEngine(card)).rejects.toThrow(problem)
   })
+})
+
+test('what llama.cpp would end the process at is refused', async () => {
+  const glm = glm4v.language()
+  await write('glm', glm, { adapters: [{ name: 'all', path: 'all.gguf' }] })
+  await writeGguf(join(folder, 'glm', 'all.gguf'), loraOf(glm, { seed: 'glm' }))
+  const message = /changes 'blk\.0\.attn_output\.weight', which llama\.cpp cannot do in the architecture 'glm4'/
+  await expect(startEngine(await loadLocalCard(join(folder, 'glm', 'card.json')))).rejects.toThrow(message)
 })
 
 test('an id that names an adapter of which there is none is an error of the card', async () => {

