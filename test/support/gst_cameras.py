@@ -1,7 +1,13 @@
-"""Cameras of GStreamer's RTSP server, for a user and a password. Prints its port and what it has as JSON."""
+"""
+Cameras of GStreamer's RTSP server, for a user and a password, without TLS and with a certificate, and a stream of HLS
+in a folder, over HTTP/1.0. Prints their ports and what the server has as JSON.
+"""
 
+import functools
+import http.server
 import json
 import sys
+import threading
 
 try:
     import gi
@@ -9,7 +15,7 @@ try:
     gi.require_version("Gst", "1.0")
     gi.require_version("GstRtsp", "1.0")
     gi.require_version("GstRtspServer", "1.0")
-    from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
+    from gi.repository import Gio, GLib, Gst, GstRtsp, GstRtspServer
 except (ImportError, ValueError):
     sys.exit("GStreamer is missing")
 
@@ -34,18 +40,34 @@ for name, (encoder, launch) in ENCODERS.items():
     server.get_mount_points().add_factory(f"/{name}", factory)
     names.append(name)
 
-user, password = sys.argv[1:]
+user, password, certificate, folder = sys.argv[1:]
 token = GstRtspServer.RTSPToken()
 token.set_string("media.factory.role", "viewer")
-auth = GstRtspServer.RTSPAuth()
-auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
-auth.add_digest(user, password, token)
-server.set_auth(auth)
+secure = GstRtspServer.RTSPServer()
+secure.set_address("127.0.0.1")
+secure.set_service("0")
+secure.set_mount_points(server.get_mount_points())
+for one in (server, secure):
+    auth = GstRtspServer.RTSPAuth()
+    auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
+    auth.add_digest(user, password, token)
+    if one is secure:
+        auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(certificate))
+    one.set_auth(auth)
 for name in names:
     factory = server.get_mount_points().match(f"/{name}")[0]
     rights = "viewer, media.factory.access=(boolean)true, media.factory.construct=(boolean)true"
     factory.add_role_from_structure(Gst.Structure.from_string(rights)[0])
 
 server.attach(None)
-print(json.dumps({"port": server.get_bound_port(), "names": names}), flush=True)
+secure.attach(None)
+ports = {"port": server.get_bound_port(), "securePort": secure.get_bound_port()}
+if "h264" in names and Gst.ElementFactory.find("hlssink2") is not None:
+    sink = f"hlssink2 target-duration=1 location={folder}/%05d.ts playlist-location={folder}/live.m3u8"
+    Gst.parse_launch(f"{SOURCE} ! x264enc tune=zerolatency key-int-max=20 ! {sink}").set_state(Gst.State.PLAYING)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=files.serve_forever, daemon=True).start()
+    ports["hlsPort"] = files.server_port
+print(json.dumps({**ports, "names": names}), flush=True)
 GLib.MainLoop().run()

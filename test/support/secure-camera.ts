@@ -2,9 +2,11 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { createServer, type Server } from 'node:tls'
+import { fileURLToPath } from 'node:url'
 
 /** Of a camera at 127.0.0.1 or `camera.test`. It has signed it itself. */
-export const CERTIFICATE = readFileSync(new URL('../fixtures/test-camera-certificate.pem', import.meta.url), 'utf8')
+export const CERTIFICATE_FILE = fileURLToPath(new URL('../fixtures/test-camera-certificate.pem', import.meta.url))
+export const CERTIFICATE = readFileSync(CERTIFICATE_FILE, 'utf8')
 /** As OpenSSL prints it. */
 export const FINGERPRINT = `sha256:${new X509Certificate(CERTIFICATE).fingerprint256}`
 

@@ -1,4 +1,4 @@
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { loadFFmpeg } from '../../src/media/decoding/ffmpeg.ts'
 import {
   type AccessUnit,
@@ -6,6 +6,7 @@ import {
   type CameraSession,
   type SessionHooks,
 } from '../../src/media/live/process/camera-session.ts'
+import { openWire } from '../../src/media/live/process/camera-wire.ts'
 import { Login } from '../../src/media/live/process/digest.ts'
 import { type CameraAddress, openSession } from '../../src/media/live/process/open-session.ts'
 
@@ -27,58 +28,72 @@ interface Viewing {
   readonly onPlaying?: (session: CameraSession) => void
 }
 
-/** Opens a session over a real socket, and again when it asks for that. */
+/** Opens a session over a real socket, with TLS where the address says so, and over others when it asks for them. */
 export async function watchCamera(url: string, viewing: Viewing = {}): Promise<SeenCamera> {
+  const { type = 'rtsp', login = new Login(undefined, undefined), count = Number.POSITIVE_INFINITY } = viewing
+  const address = new URL(url)
   const units: AccessUnit[] = []
-  const login = viewing.login ?? new Login(undefined, undefined)
-  for (;;) {
-    const error = await viewOnce(new URL(url), { ...viewing, login }, units)
-    if (error?.reason !== 'again' || units.length === viewing.count) return { units, error }
-  }
-}
-
-function viewOnce(address: URL, viewing: Viewing, units: AccessUnit[]): Promise<CameraError | null> {
-  const { type = 'rtsp', login, count = Number.POSITIVE_INFINITY } = viewing
-  let timer: NodeJS.Timeout | undefined
-  let dispose = () => {}
-  const socket = connect(Number(address.port), address.hostname)
-  return new Promise<CameraError | null>((resolve, reject) => {
-    /** Runs a step of the session, and says how it ended. */
-    const step = (run: () => void) => {
-      try {
-        run()
-      } catch (error) {
-        if (error instanceof CameraError) resolve(error)
-        else reject(error)
-      }
+  const ended = Promise.withResolvers<CameraError | null>()
+  let session: CameraSession | null = null
+  let wire: Socket | null = null
+  /** Runs a step of the session, and says how it ended. */
+  const step = (run: () => void) => {
+    try {
+      run()
+    } catch (error) {
+      if (!(error instanceof CameraError)) ended.reject(error)
+      else if (error.reason === 'again') open()
+      else ended.resolve(error)
     }
-    socket.on('error', reject)
-    socket.on('connect', () => {
-      const hooks: SessionHooks = {
-        send: (bytes) => socket.write(bytes),
-        onPlaying: () => viewing.onPlaying?.(session),
-        onError: (error) =>
-          step(() => {
-            throw error
-          }),
-        onUnit(unit) {
-          if (units.length === count) return
-          units.push(unit)
-          viewing.onUnit?.(unit, session)
-          if (units.length < count) return
-          session.close()
-          resolve(null)
+  }
+  const hooks: SessionHooks = {
+    send: (bytes) => wire!.write(bytes),
+    onPlaying: () => viewing.onPlaying?.(session!),
+    onError: (error) =>
+      step(() => {
+        throw error
+      }),
+    onUnit(unit) {
+      if (units.length === count) return
+      units.push(unit)
+      viewing.onUnit?.(unit, session!)
+      if (units.length < count) return
+      session!.close()
+      ended.resolve(null)
+    },
+  }
+  const begin = () => {
+    if (session === null) session = openSession({ type, url: address }, login, hooks, ffmpeg)
+    else session.reopen!()
+  }
+  const open = () => {
+    wire?.destroy()
+    const socket = connect(Number(address.port), address.hostname)
+    wire = socket
+    socket.once('error', (error) => ended.reject(error))
+    socket.once('connect', () => {
+      const source = { type, url, username: null, password: null, certificate: 'any' }
+      const opened = openWire(socket, source, {
+        onReady: () => step(begin),
+        onBytes: (bytes) => step(() => session!.feed(bytes)),
+        onEnd: () => step(() => session!.end()),
+        onClose: () => {
+          if (wire === opened && session?.isIdle === true) step(() => session!.end())
         },
-      }
-      const session: CameraSession = openSession({ type, url: address }, login!, hooks, ffmpeg)
-      dispose = () => session[Symbol.dispose]?.()
-      socket.on('data', (bytes) => step(() => session.feed(bytes)))
-      socket.on('end', () => step(() => session.end()))
-      if (type === 'jpeg' || type === 'hls') timer = setInterval(() => step(() => session.tick(Date.now())), 5)
+      })
+      wire = opened
     })
-  }).finally(() => {
+  }
+  open()
+  const isAsked = type === 'jpeg' || type === 'hls'
+  const timer = setInterval(() => isAsked && step(() => session?.tick(Date.now())), 5)
+  try {
+    const error = await ended.promise
+    return { units, error }
+  } finally {
     clearInterval(timer)
-    dispose()
-    socket.destroy()
-  })
+    const last = session as CameraSession | null
+    last?.[Symbol.dispose]?.()
+    wire!.destroy()
+  }
 }
