@@ -15,10 +15,8 @@
 
 namespace {
 
-/** Columns of a cache block: some rows of the batch stay in L1. */
-constexpr int64_t BLOCK_COLUMNS = 512;
-/** Maximum panels in a thread's chunk: they stay in L2. */
-constexpr int64_t CHUNK_PANELS = LANES == 16 ? 4 : 8;
+/** Columns of a cache block: a panel and some rows of the batch stay in L1. */
+constexpr int64_t BLOCK_COLUMNS = 128;
 
 }  // namespace
 
@@ -34,37 +32,32 @@ extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, 
     static thread_local AlignedBuffer<float> panel_buffer, edge_buffer;
     float ones[MICRO_ROWS];
     std::fill(ones, ones + MICRO_ROWS, 1.0f);
-    float * panels = panel_buffer.reserve(CHUNK_PANELS * BLOCK_COLUMNS * PANEL_WIDTH);
+    float * panel = panel_buffer.reserve(BLOCK_COLUMNS * PANEL_WIDTH);
     // A panel that is not full has results of its own, because the micro-kernel stores whole vectors.
     const int64_t edge = m / PANEL_WIDTH * PANEL_WIDTH;
     float * edge_out = edge < m ? edge_buffer.reserve(n * PANEL_WIDTH) : nullptr;
     // Register blocks of about equal size.
     const int64_t blocks = (n + MICRO_ROWS - 1) / MICRO_ROWS;
     const int64_t block_rows = (n + blocks - 1) / blocks;
-    const auto gemm_chunk = [&](int64_t first, int64_t end) {
+    const auto gemm_rows = [&](int64_t at) {
+        const int64_t count = std::min<int64_t>(PANEL_WIDTH, m - at);
+        const int64_t to_stride = at == edge ? PANEL_WIDTH : out_stride;
+        float * to = at == edge ? edge_out : out + at;
         for (int64_t from = 0; from < k; from += BLOCK_COLUMNS) {
             const int64_t width = std::min(BLOCK_COLUMNS, k - from);
-            for (int64_t at = first; at < end; at += PANEL_WIDTH) {
-                pack_panel(weights + at * weights_stride + from, weights_stride, std::min<int64_t>(PANEL_WIDTH, m - at), width,
-                           panels + (at - first) * BLOCK_COLUMNS);
-            }
+            pack_panel(weights + at * weights_stride + from, weights_stride, count, width, panel);
             for (int64_t row = 0; row < n; row += block_rows) {
-                for (int64_t at = first; at < end; at += PANEL_WIDTH) {
-                    const int64_t to_stride = at == edge ? PANEL_WIDTH : out_stride;
-                    gemm_panel(std::min(block_rows, n - row), rows + row * rows_stride + from, rows_stride,
-                               panels + (at - first) * BLOCK_COLUMNS, width, from == 0 ? nullptr : ones,
-                               (at == edge ? edge_out : out + at) + row * to_stride, to_stride);
-                }
+                gemm_panel(std::min(block_rows, n - row), rows + row * rows_stride + from, rows_stride, panel, width,
+                           from == 0 ? nullptr : ones, to + row * to_stride, to_stride);
             }
         }
-        if (end <= edge) return;
+        if (at != edge) return;
         for (int64_t row = 0; row < n; row++) {
-            std::memcpy(out + row * out_stride + edge, edge_out + row * PANEL_WIDTH, (m - edge) * sizeof(float));
+            std::memcpy(out + row * out_stride + edge, edge_out + row * PANEL_WIDTH, count * sizeof(float));
         }
     };
-    const int64_t chunk = CHUNK_PANELS * PANEL_WIDTH;
-    parallel_rows(params, m, m * n * k * (int64_t) sizeof(float), PANEL_WIDTH, chunk, [&](int64_t first, int64_t end) {
-        for (; first < end; first += chunk) gemm_chunk(first, std::min(end, first + chunk));
+    parallel_rows(params, m, m * n * k * (int64_t) sizeof(float), PANEL_WIDTH, PANEL_WIDTH, [&](int64_t first, int64_t end) {
+        for (; first < end; first += PANEL_WIDTH) gemm_rows(first);
     });
     return true;
 }

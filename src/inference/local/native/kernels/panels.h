@@ -76,7 +76,7 @@ void gemm_panel(int64_t count, const float * rows, int64_t rows_stride, const El
 
 #if defined(LOOKOUT_AVX512)
 using F16Vector = __m512i;
-/** Eight f16, or four f32, of each of four rows. */
+/** Eight f16 of each of four rows. */
 inline F16Vector gather_8(const ggml_fp16_t * const * rows, int64_t at) {
     const auto eight = [&](int row) { return _mm_loadu_si128((const __m128i *) (rows[row] + at)); };
     const __m256i lower = _mm256_inserti128_si256(_mm256_castsi128_si256(eight(0)), eight(8), 1);
@@ -92,7 +92,7 @@ inline F16Vector unpack_low_64(F16Vector a, F16Vector b) { return _mm512_unpackl
 inline F16Vector unpack_high_64(F16Vector a, F16Vector b) { return _mm512_unpackhi_epi64(a, b); }
 #else
 using F16Vector = __m256i;
-/** Eight f16, or four f32, of each of two rows. */
+/** Eight f16 of each of two rows. */
 inline F16Vector gather_8(const ggml_fp16_t * const * rows, int64_t at) {
     const auto eight = [&](int row) { return _mm_loadu_si128((const __m128i *) (rows[row] + at)); };
     return _mm256_inserti128_si256(_mm256_castsi128_si256(eight(0)), eight(8), 1);
@@ -148,35 +148,29 @@ inline void pack_panel(const ggml_fp16_t * first, int64_t stride, int64_t count,
     transpose(rows, 0, panel + whole * PANEL_WIDTH);
 }
 
-/** Packs rows of f32 in the same way. @param panel receives `height` rows, rounded up to a multiple of four. */
+/**
+ * Packs rows of f32 in the same way, four rows and the columns of a cache line at a time: the lines of more rows may all fall
+ * into one set of the cache.
+ */
 inline void pack_panel(const float * first, int64_t stride, int64_t count, int64_t height, float * panel) {
-    // As `gather_8` takes them: of each group of four columns, one from each half of the panel.
-    const ggml_fp16_t * rows[PANEL_WIDTH];
-    for (int row = 0; row < PANEL_WIDTH; row++) {
-        const int64_t column = row / 4 % 2 * LANES + row / 8 * 4 + row % 4;
-        rows[row] = (const ggml_fp16_t *) (first + std::min(column, count - 1) * stride);
-    }
-    const auto transpose_4 = [&](int64_t at, float * to) {
-        for (int half = 0; half < 2; half++, to += LANES) {
-            F16Vector x[4];
-            for (int i = 0; i < 4; i++) x[i] = gather_8(rows + 4 * half + i, 2 * at);
-            const F16Vector low[] = {unpack_low_32(x[0], x[1]), unpack_low_32(x[2], x[3])};
-            const F16Vector high[] = {unpack_high_32(x[0], x[1]), unpack_high_32(x[2], x[3])};
-            store((ggml_fp16_t *) to, unpack_low_64(low[0], low[1]));
-            store((ggml_fp16_t *) (to + PANEL_WIDTH), unpack_high_64(low[0], low[1]));
-            store((ggml_fp16_t *) (to + 2 * PANEL_WIDTH), unpack_low_64(high[0], high[1]));
-            store((ggml_fp16_t *) (to + 3 * PANEL_WIDTH), unpack_high_64(high[0], high[1]));
+    constexpr int64_t LINE = CACHE_LINE / sizeof(float);
+    for (int64_t line = 0; line < height; line += LINE) {
+        const int64_t end = std::min(height, line + LINE);
+        for (int64_t row = 0; row < PANEL_WIDTH; row += 4) {
+            const float * rows[4];
+            for (int64_t i = 0; i < 4; i++) rows[i] = first + std::min(row + i, count - 1) * stride;
+            int64_t at = line;
+            for (; at + 4 <= end; at += 4) {
+                __m128 x[4];
+                for (int i = 0; i < 4; i++) x[i] = _mm_loadu_ps(rows[i] + at);
+                _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+                for (int i = 0; i < 4; i++) _mm_storeu_ps(panel + (at + i) * PANEL_WIDTH + row, x[i]);
+            }
+            for (; at < end; at++) {
+                for (int i = 0; i < 4; i++) panel[at * PANEL_WIDTH + row + i] = rows[i][at];
+            }
         }
-    };
-    const int64_t whole = height / 4 * 4;
-    for (int64_t at = 0; at < whole; at += 4) transpose_4(at, panel + at * PANEL_WIDTH);
-    if (whole == height) return;
-    float rest[PANEL_WIDTH][4] = {};
-    for (int row = 0; row < PANEL_WIDTH; row++) {
-        memcpy(rest[row], (const float *) rows[row] + whole, (height - whole) * sizeof(float));
-        rows[row] = (const ggml_fp16_t *) rest[row];
     }
-    transpose_4(0, panel + whole * PANEL_WIDTH);
 }
 
 /** Converts a panel to f32. */
