@@ -48,9 +48,10 @@ const LOG_VERBOSITY_WARNING = 2
 
 /**
  * Loads llama.cpp into this process. Call it once; the libraries cannot be unloaded.
+ * @param spinNs how long kernel threads spin at a barrier; by default, as is best for tokens.
  * @throws Error when a library is not the pinned release or its structs differ from our layouts.
  */
-export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
+export function loadNativeLibraries(paths: NativePaths, spinNs?: number): NativeLibraries {
   // Each library needs those before it. `global` is for libraries that refer to them by symbol only.
   load(paths.ggmlBase, { global: true })
   const ggml = load(paths.ggml, { global: true })
@@ -76,8 +77,8 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const loadBackend = declareIn(ggml)('pointer? ggml_backend_load(str path)')
   const loadBackends = declareIn(ggml)('void ggml_backend_load_all_from_path(str directory)')
   const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
-  const spinNs = mtmdLibrary?.func('lookout_spin_ns', 'double', []) as (() => number) | undefined
-  limitSpinning(spinNs?.() ?? null)
+  const iterationNs = mtmdLibrary?.func('lookout_spin_ns', 'double', []) as (() => number) | undefined
+  limitSpinning(iterationNs?.() ?? null, spinNs)
   // From the prebuilt kernels, ggml chooses the best for this processor.
   const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
   if (kernels === null) loadBackends(paths.directory)

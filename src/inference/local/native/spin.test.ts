@@ -6,15 +6,15 @@ import { limitSpinning } from './spin.ts'
 describe('the spin count', () => {
   test('depends on the duration of an iteration', () => {
     const [slow, fast, unknown]: NodeJS.ProcessEnv[] = [{}, {}, {}]
-    limitSpinning(50, slow)
-    limitSpinning(12.5, fast)
-    limitSpinning(null, unknown)
+    limitSpinning(50, undefined, slow)
+    limitSpinning(12.5, undefined, fast)
+    limitSpinning(null, undefined, unknown)
     expect([slow, fast, unknown].map((env) => env?.GOMP_SPINCOUNT)).toEqual(['500', '2000', '1000'])
   })
 
   test('stays as the operator has set it', () => {
     const env = { GOMP_SPINCOUNT: '5' }
-    limitSpinning(50, env)
+    limitSpinning(50, undefined, env)
     expect(env.GOMP_SPINCOUNT).toBe('5')
   })
 

@@ -4,6 +4,11 @@
  * thread it waits for needs.
  */
 const SPIN_NS = 25_000
+/**
+ * The same where each call comes after a pause, as vectors of single texts do. The other threads are asleep then, and in a
+ * virtual machine waking one takes longer than an operation: with less, each barrier of the call waits for a sleeping thread.
+ */
+export const SPIN_AFTER_PAUSES_NS = 250_000
 /** For a machine where it is not measured. */
 const DEFAULT_ITERATION_NS = 25
 
@@ -12,7 +17,11 @@ const DEFAULT_ITERATION_NS = 25
  * others. Call it before loading the kernels: libgomp then reads the variable. A variable that is set stays as it is.
  * @param iterationNs null if it cannot be measured.
  */
-export function limitSpinning(iterationNs: number | null, env: NodeJS.ProcessEnv = process.env): void {
+export function limitSpinning(
+  iterationNs: number | null,
+  spinNs = SPIN_NS,
+  env: NodeJS.ProcessEnv = process.env,
+): void {
   const ns = iterationNs !== null && iterationNs > 0 ? iterationNs : DEFAULT_ITERATION_NS
-  env.GOMP_SPINCOUNT ??= String(Math.round(SPIN_NS / ns))
+  env.GOMP_SPINCOUNT ??= String(Math.round(spinNs / ns))
 }

@@ -2,6 +2,7 @@ import { constants, setPriority } from 'node:os'
 import type { EmbedWork } from '../../contract/work.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
+import { SPIN_AFTER_PAUSES_NS } from '../native/spin.ts'
 import type { EmbeddingSettings, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
 import { invalid } from '../scheduler/admission.ts'
 import { Embedder } from '../scheduler/embedding/embedder.ts'
@@ -24,7 +25,7 @@ export class EmbeddingProcess {
     this.#send = send
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    const { paths, libraries } = openLibraries(settings, compiledKernels)
+    const { paths, libraries } = openLibraries(settings, compiledKernels, SPIN_AFTER_PAUSES_NS)
     let loaded: EmbeddingModel
     try {
       loaded = new EmbeddingModel(libraries, settings, embedding, report)
