@@ -1,3 +1,4 @@
+import { WITHOUT_ADAPTERS } from '../../families/without-adapters.ts'
 import type { GgufField, GgufHeader, GgufTensor } from './gguf.ts'
 
 /** `ggml_type`s in which adapters are: F32, F16, Q8_0 and BF16. */
@@ -6,16 +7,6 @@ const TYPES = [0, 1, 8, 30]
 const NVFP4 = 40
 /** Of a GGUF field. */
 const FLOAT32 = 6
-/**
- * Weights, by architecture, whose products llama.cpp 0.4.0 marks as precise. It ends the process where what an adapter adds
- * comes after the product (`ggml_mul_mat_set_prec` in llama-graph.cpp).
- */
-const PRECISE = {
-  glm4: /\.(attn_output|ffn_down)\.weight$/,
-  glm4moe: /\.(attn_output|ffn_down|ffn_down_shexp)\.weight$/,
-  jais2: /\.(attn_output|ffn_down)\.weight$/,
-  deepseek4: /\.ffn_gate_inp\.weight$/,
-} as const
 
 /**
  * Why a LoRA adapter does not fit a model, as a predicate; null if it does. llama.cpp checks only some of this, and ends the
@@ -41,7 +32,7 @@ export function adapterProblem({ fields, tensors }: GgufHeader, model: readonly 
     pairs.set(name, { ...pairs.get(name), [side!]: tensor })
   }
   if (pairs.size === 0) return 'has no tensors'
-  const precise = [...pairs.keys()].find((name) => PRECISE[architecture as keyof typeof PRECISE]?.test(name))
+  const precise = [...pairs.keys()].find((name) => WITHOUT_ADAPTERS.get(String(architecture))?.test(name))
   if (precise !== undefined)
     return `changes '${precise}', which llama.cpp cannot do in the architecture '${architecture}'`
   for (const [name, { a, b }] of pairs) {
