@@ -294,11 +294,13 @@ describe('with confidence', () => {
     expect(tilesAlone.detections[0]).toHaveProperty('evidence.begin')
   })
 
-  test('the boxes are the same as without', async () => {
-    engine.pace = () => ({ alternatives: () => [] })
-    const { detections } = await detect({ tiles: 'auto' })
-    const rated = await detect({ tiles: 'auto', confidence: true })
+  test.each(['none', 'coarse', 'all'])('the boxes are the same as without, with looks: %s', async (looks) => {
+    // Lists that may lack something.
+    engine.pace = () => ({ alternatives: (text) => (text === '' ? [{ text: '<', mass: 0.4 }] : []) })
+    const { detections, ...rest } = await detect({ tiles: 'auto', looks })
+    const rated = await detect({ tiles: 'auto', looks, confidence: true })
     expect(rated.detections.map(({ confidence: _, ...detection }) => detection)).toEqual(detections)
+    expect(rated).toMatchObject(rest)
   })
 
   test('thorough looks ask about each thing', async () => {

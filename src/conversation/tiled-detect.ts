@@ -118,7 +118,7 @@ class TiledSearch {
     })
     if (finds.size === 0) throw this.#late
     const tilesLeft = grids.reduce((sum, grid) => sum + grid.tiles.length, -finds.size)
-    const quarters = await this.#searchQuarters(finest.tiles, finds)
+    const quarters = ratings.size === 0 ? [] : await this.#searchQuarters(finest.tiles, finds)
     const merged = mergeFinds(original, [{ ...finest, tiles: [...finest.tiles, ...quarters] }, ...coarser], finds)
     const { things, looks } = await this.#lookAgain(merged, original, quarters.length)
     const kept = things.filter(({ sureness }) => confidence === null || sureness!.confidence >= confidence.least)
@@ -129,7 +129,8 @@ class TiledSearch {
       ...(confidence && {
         // A list of one tile says nothing of the others.
         categories: (this.#labels ?? [null]).map((label) => ({ label, complete: null, more: null })),
-        isCalibrated: this.#call.model.card.detection !== undefined,
+        // A fit is about pictures that show a thing as large as looks do.
+        isCalibrated: this.#call.model.card.detection !== undefined && tiles.looks === 'all',
       }),
       finishReason: this.#isComplete && this.#late === null ? 'complete' : 'length',
       tiling: { grids: grids.map(({ grid }) => grid), looks, tilesLeft: this.#late === null ? null : tilesLeft },
