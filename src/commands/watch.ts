@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { WatchEvent } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ServerError } from '../client/server-error.ts'
+import { usualCameraType } from '../config/cameras.ts'
 import { ConfigError } from '../config/config.ts'
 import {
   CONNECTION_HELP,
@@ -99,7 +100,8 @@ async function run(args: readonly string[]): Promise<void> {
 function cameraOf(given: string, certificate?: string) {
   if (!given.includes('://')) return { type: 'camera', camera: given }
   const url = URL.canParse(given) ? new URL(given) : null
-  if (url === null || !/^(rtsps?|https?):$/.test(url.protocol)) {
+  const type = url && usualCameraType(url)
+  if (url === null || type === null) {
     throw new ConfigError(
       `'${given.replace(/\/\/.*@/, '//')}': expected rtsp://, rtsps://, http://, https:// or the name of a camera`,
     )
@@ -107,8 +109,6 @@ function cameraOf(given: string, certificate?: string) {
   const [username, password] = [url.username, url.password].map(decodeURIComponent)
   url.username = ''
   url.password = ''
-  const ending = /\.(?:jpe?g|m3u8)$/i.exec(url.pathname)?.[0].toLowerCase()
-  const type = url.protocol.startsWith('rtsp') ? 'rtsp' : !ending ? 'mjpeg' : ending === '.m3u8' ? 'hls' : 'jpeg'
   const login = { ...(username && { username }), ...(password && { password }) }
   return { type, url: url.href, ...login, ...(certificate !== undefined && { certificate }) }
 }

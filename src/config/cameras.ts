@@ -77,12 +77,12 @@ export function readCameras(
     names.add(name)
     const text = expanded('url')!
     const url = URL.canParse(text) ? new URL(text) : null
-    const isRtsp = /^rtsps?:$/.test(url?.protocol ?? '')
+    const usual = url && usualCameraType(url)
     if (
       url === null ||
+      usual === null ||
       url.hostname === '' ||
-      (!isRtsp && !/^https?:$/.test(url.protocol)) ||
-      (type !== undefined && isRtsp !== (type === 'rtsp'))
+      (type !== undefined && (usual === 'rtsp') !== (type === 'rtsp'))
     ) {
       return fail(
         'url',
@@ -93,11 +93,19 @@ export function readCameras(
     url.username = ''
     url.password = ''
     return {
-      ...{ name, type: type ?? (isRtsp ? 'rtsp' : /\.m3u8$/i.test(url.pathname) ? 'hls' : 'mjpeg'), url: url.href },
+      ...{ name, type: type ?? usual, url: url.href },
       username: expanded('username') ?? (user || null),
       password: expanded('password') ?? (secret || null),
       certificate,
       organisations: organisations ?? null,
     }
   })
+}
+
+/** How a camera at an address is spoken to, unless it is said; null for no camera. */
+export function usualCameraType({ protocol, pathname }: URL): (typeof TYPES)[number] | null {
+  if (/^rtsps?:$/.test(protocol)) return 'rtsp'
+  if (!/^https?:$/.test(protocol)) return null
+  if (/\.m3u8$/i.test(pathname)) return 'hls'
+  return /\.jpe?g$/i.test(pathname) ? 'jpeg' : 'mjpeg'
 }

@@ -85,3 +85,14 @@ test.each([
   expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   expect(() => readConfig({ [name]: value })).toThrow(new RegExp(`^${name}: .+$`))
 })
+
+test('cameras are spoken to as their addresses say, unless a type is given', () => {
+  const urls = ['rtsps://c/live', 'https://c/video', 'http://c/now.JPG', 'http://c/index.m3u8']
+  const cameras = urls.map((url, at) => ({ name: `c${at}`, url }))
+  const typed = { name: 'typed', url: 'http://c/now.jpg', type: 'mjpeg' }
+  const read = (list: object[]) => readConfig({ LOOKOUT_CAMERAS: JSON.stringify(list) }).cameras
+  expect(read([...cameras, typed]).map(({ type }) => type)).toEqual(['rtsp', 'mjpeg', 'jpeg', 'hls', 'mjpeg'])
+  for (const url of ['ftp://c/live', 'c/live', 'rtsp://c/live']) {
+    expect(() => read([{ ...typed, url }])).toThrow(/camera 1, url: expected an address/)
+  }
+})

@@ -9,9 +9,9 @@ const WHOLE_LIST = 0.95
 /** Of tiles that show much beside large things, what is at least this likely counts. */
 const LIKELY = 0.5
 
-export type TileRatings = ReadonlyMap<PixelRegion, ConfidenceRequest>
+type TileRatings = ReadonlyMap<PixelRegion, ConfidenceRequest>
 
-/** Whether the model says how sure it is of what a part of the picture shows: in one pass, and of everything. */
+/** Says of everything that a part of the picture shows, in one pass, how sure the model is. */
 export const RATED: ConfidenceRequest = { least: 0, isThorough: false }
 
 /**
