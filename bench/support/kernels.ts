@@ -51,5 +51,6 @@ function recipeFor(processor: string, isOurs: boolean): Recipe {
   const flags = CPU.flags.map((flag) => (flag === '-march=native' ? `-march=${processor}` : flag))
   if (isOurs) return { ...CPU, flags }
   const own = CPU.own?.filter((name) => !/\/gemm(-f16|-f32)?\.cpp$/.test(name)) ?? []
-  return { ...CPU, flags, own, sources: [...CPU.sources, 'ggml-cpu/llamafile/sgemm.cpp'] }
+  const sources = [...CPU.sources, 'ggml-cpu/llamafile/sgemm.cpp']
+  return { ...CPU, flags, own: [...own, 'bench/support/depends-on-batch.cpp'], sources }
 }
