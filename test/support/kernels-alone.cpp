@@ -63,6 +63,7 @@ extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor *) { return st
 struct Shape {
     int32_t type;  // Of keys and values.
     int32_t width;
+    int32_t value_width;
     int32_t rows;
     int32_t heads;
     int32_t key_heads;
@@ -72,22 +73,25 @@ struct Shape {
 };
 
 /** @param order by cell: the higher, the later it was written. Null where cells are in order. @return 0, or 1 when the attention leaves this to ggml. */
-extern "C" int attend(const Shape * of, float scale, const float * queries, const void * keys, const void * values, const void * mask, const uint64_t * order, float * out) {
+extern "C" int attend(const Shape * of, float scale, float cap, const float * queries, const void * keys, const void * values, const void * mask, const float * sinks, const uint64_t * order, float * out) {
     stamps = order;
     const bool is_half = of->type == GGML_TYPE_F16;
-    const auto cells = [&](const void * data) {
-        return tensor((ggml_type) of->type, is_half ? 2 : 34, is_half ? 1 : 32, data, of->width, of->cells, of->key_heads, of->streams);
+    const auto cells = [&](const void * data, int64_t width) {
+        return tensor((ggml_type) of->type, is_half ? 2 : 34, is_half ? 1 : 32, data, width, of->cells, of->key_heads, of->streams);
     };
     ggml_tensor q = tensor(GGML_TYPE_F32, 4, 1, queries, of->width, of->rows, of->heads, of->streams);
-    ggml_tensor k = cells(keys);
-    ggml_tensor v = cells(values);
+    ggml_tensor k = cells(keys, of->width);
+    ggml_tensor v = cells(values, of->value_width);
     ggml_tensor seen = tensor(GGML_TYPE_F16, 2, 1, mask, of->cells, of->rows, 1, of->streams);
-    ggml_tensor result = tensor(GGML_TYPE_F32, 4, 1, out, of->width, of->heads, of->rows, of->streams);
+    ggml_tensor result = tensor(GGML_TYPE_F32, 4, 1, out, of->value_width, of->heads, of->rows, of->streams);
     result.src[0] = &q;
     result.src[1] = &k;
     result.src[2] = &v;
     result.src[3] = mask == nullptr ? nullptr : &seen;
-    memcpy(result.op_params, &scale, sizeof(scale));
+    ggml_tensor sink = tensor(GGML_TYPE_F32, 4, 1, sinks, of->heads, 1, 1, 1);
+    result.src[4] = sinks == nullptr ? nullptr : &sink;
+    const float params[] = {scale, 0.0f, cap};
+    memcpy(result.op_params, params, sizeof(params));
     const EncoderAttention encoder_attention(&result);
     const Attention attention(&result);
     const bool is_encoder = encoder_attention.is_supported();

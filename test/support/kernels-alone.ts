@@ -26,17 +26,21 @@ const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']
 
 /** Fields of `struct Shape` in kernels-alone.cpp, in their order there. `type` is ggml's, of keys and values. */
-const SHAPE = ['type', 'width', 'rows', 'heads', 'key_heads', 'cells', 'streams', 'threads'] as const
+const SHAPE = ['type', 'width', 'value_width', 'rows', 'heads', 'key_heads', 'cells', 'streams', 'threads'] as const
 export type AttentionShape = Readonly<Record<(typeof SHAPE)[number], number>>
 
 /** Tensors as ggml lays them out; `out` is written. */
 export interface AttentionData {
   readonly scale: number
+  /** Scores are `cap` times the hyperbolic tangent of their `cap`th part. 0 for none. */
+  readonly cap?: number
   readonly queries: Float32Array
   readonly keys: Uint8Array
   readonly values: Uint8Array
   /** Null where every row sees every cell. */
   readonly mask: Uint8Array | null
+  /** By head: the score of a cell that every row sees, and that has no value. */
+  readonly sinks?: Float32Array | null
   /** By cell: the higher, the later it was written. Left out where cells are in order. */
   readonly stamps?: BigUint64Array
   readonly out: Float32Array
@@ -101,8 +105,8 @@ async function compileFor(processor: string): Promise<KernelsAlone | null> {
   if (library === null) return null
   const declare = declareIn(koffi.load(library))
   const attend = declare(
-    `int attend(int32s shape, float scale, floats queries, bytes keys, bytes values, bytes? mask, uint64s? stamps,
-      floats out)`,
+    `int attend(int32s shape, float scale, float cap, floats queries, bytes keys, bytes values, bytes? mask, floats? sinks,
+      uint64s? stamps, floats out)`,
   )
   const product = '(int threads, int64 m, int64 n, int64 k, bytes weights, bytes rows, floats out)'
   const multiply = { f16: declare(`int multiply_f16${product}`), f32: declare(`int multiply_f32${product}`) }
@@ -118,9 +122,9 @@ async function compileFor(processor: string): Promise<KernelsAlone | null> {
     if (code !== 0) throw new Error('This is left to ggml.')
   }
   return {
-    attend: (of, { scale, queries, keys, values, mask, stamps = null, out }) => {
+    attend: (of, { scale, cap = 0, queries, keys, values, mask, sinks = null, stamps = null, out }) => {
       const shape = Int32Array.from(SHAPE, (field) => of[field])
-      done(attend(shape, scale, queries, keys, values, mask, stamps, out))
+      done(attend(shape, scale, cap, queries, keys, values, mask, sinks, stamps, out))
     },
     multiply: (type, { threads, m, n, k, weights, rows }) =>
       filled(m * n, (out) => done(multiply[type](threads, m, n, k, weights, rows, out))),

@@ -29,8 +29,8 @@ constexpr ggml_fp16_t MASKED = 0xFC00;
 constexpr int BLOCK_CELLS = 16;
 /** Cells whose mask is tested at once, to skip them. For a short prompt beside a long one, that is most of the cache. */
 constexpr int SKIP_CELLS = 8 * BLOCK_CELLS;
-/** Maximum elements of a head's key or value. */
-constexpr int MAX_HEAD_SIZE = 256;
+/** Maximum elements of a head's key or value: those of multi-head latent attention have the most. */
+constexpr int MAX_HEAD_SIZE = 576;
 /** Maximum blocks that are dequantised together. */
 constexpr int MAX_BLOCKS = 4;
 /** Prefetch distance in cells. */

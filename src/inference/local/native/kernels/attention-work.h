@@ -45,20 +45,23 @@ struct Inputs {
     const ggml_tensor * mask;
     ggml_tensor * out;
     float scale;
+    float cap;             // Soft cap: scores are cap * tanh(score / cap). 0 for none.
+    const float * sinks;   // [query head]: a further score, whose value is 0. Null for none.
     int64_t gqa_ratio;  // Query heads per key head.
     int64_t max_rows;   // Rows of a tile.
 
     explicit Inputs(ggml_tensor * dst)
-        : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), gqa_ratio(q->ne[2] / k->ne[2]),
+        : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst),
+          sinks(dst->src[4] == nullptr ? nullptr : (const float *) dst->src[4]->data), gqa_ratio(q->ne[2] / k->ne[2]),
           max_rows(std::max<int64_t>(1, MAX_QUERIES / gqa_ratio)) {
         memcpy(&scale, dst->op_params, sizeof(float));
+        memcpy(&cap, (const float *) dst->op_params + 2, sizeof(float));
     }
 
     bool is_supported() const {
-        float bias_and_cap[2];
-        memcpy(bias_and_cap, (const float *) out->op_params + 1, sizeof(bias_and_cap));
-        return mask != nullptr && out->src[4] == nullptr && bias_and_cap[0] == 0.0f && bias_and_cap[1] == 0.0f &&
-            q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 && is_supported_type(k) && is_supported_type(v) &&
+        float bias;
+        memcpy(&bias, (const float *) out->op_params + 1, sizeof(bias));
+        return mask != nullptr && bias == 0.0f && q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 && is_supported_type(k) && is_supported_type(v) &&
             k->ne[1] % BLOCK_CELLS == 0 && gqa_ratio <= MAX_QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
             q->nb[0] == sizeof(float) && mask->nb[0] == sizeof(ggml_fp16_t) && mask->ne[2] == 1;
     }

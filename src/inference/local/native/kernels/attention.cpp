@@ -1,13 +1,15 @@
 // Replaces ggml's attention and GELU where the processor has AVX2 or AVX-512.
 //
-// ggml's own code handles everything else (ALiBi, sinks, other types). This file is compiled in place of ggml's ops.cpp, which it
+// ggml's own code handles everything else (ALiBi, other types). This file is compiled in place of ggml's ops.cpp, which it
 // includes with the replaced functions renamed. cell-order.cpp replaces `set_rows`.
 
 #include "gelu.h"
 
 #define ggml_compute_forward_flash_attn_ext ggml_stock_flash_attn_ext
 #define ggml_compute_forward_set_rows ggml_stock_set_rows
+#define ggml_compute_forward_solve_tri ggml_stock_solve_tri
 #include "ops.cpp"
+#undef ggml_compute_forward_solve_tri
 #undef ggml_compute_forward_set_rows
 #undef ggml_compute_forward_flash_attn_ext
 
@@ -30,4 +32,12 @@ void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggm
     if (dst->src[3] != nullptr) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
 #endif
     ggml_stock_flash_attn_ext(params, dst);
+}
+
+/** Recurrent layers that are computed in chunks of tokens, not token by token, depend on where a prompt is cut. */
+extern "C" void ggml_compute_forward_solve_tri(const ggml_compute_params * params, ggml_tensor * dst);
+
+void ggml_compute_forward_solve_tri(const ggml_compute_params * params, ggml_tensor * dst) {
+    lookout_depends_on_batch.store(true, std::memory_order_relaxed);
+    ggml_stock_solve_tri(params, dst);
 }

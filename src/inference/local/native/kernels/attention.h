@@ -36,9 +36,8 @@ namespace {
 constexpr int SPLIT_CELLS = 512;
 /** Floats for the scores of a query in a split: vector stores may run past the last score. */
 constexpr int SCORE_STRIDE = SPLIT_CELLS + BLOCK_CELLS;
-/** Floats of the blocks that are dequantised together: they stay in L1. */
-constexpr int KV_BUFFER_FLOATS = 4096;
-static_assert(KV_BUFFER_FLOATS >= BLOCK_CELLS * MAX_HEAD_SIZE, "one block of the widest cells fits");
+/** Floats of the blocks that are dequantised together, unless one has more: they stay in L1. */
+constexpr int64_t KV_BUFFER_FLOATS = 4096;
 /** A row that attends to fewer cells of a block gathers them: it reads fewer cells, but dequantises them for itself alone. */
 constexpr int MIN_SHARED_CELLS = BLOCK_CELLS / 2;
 
@@ -64,6 +63,12 @@ struct PartialSoftmax {
     }
     row_sum = row_sum * rescale + sum_of_split * split_scale;
     row_max = new_max;
+}
+
+/** tanh(x) = 1 - 2 / (1 + exp(2 x)) */
+inline Floats tanh(Floats x) {
+    const Floats exponent = max(broadcast(MIN_EXPONENT), min(broadcast(-MIN_EXPONENT), add(x, x)));
+    return subtract(broadcast(1.0f), divide(broadcast(2.0f), add(broadcast(1.0f), ggml_v_expf(exponent))));
 }
 
 /** BLOCK_CELLS cells, or fewer gathered ones, and the rows that attend to some of them. */
@@ -161,7 +166,7 @@ class TileAttention {
     /** Of each query, in the order of ranks; softmax replaces them by the weights. */
     alignas(64) float scores[MAX_QUERIES * SCORE_STRIDE];
     /** Dequantised keys, and later values, of blocks. */
-    alignas(64) float kv_f32[KV_BUFFER_FLOATS];
+    alignas(64) float kv_f32[std::max<int64_t>(KV_BUFFER_FLOATS, BLOCK_CELLS * MAX_HEAD_SIZE)];
 
     int32_t cell_at(int64_t index) const { return workspace.order.empty() ? (int32_t) index : workspace.order[index]; }
 
@@ -317,7 +322,11 @@ class TileAttention {
                 const BlockRow & block_row = *query_group.rows[n]->block_rows[r];
                 float * to = query_group.scores[n] + block_row.rank;
                 for (int c = 0; c < BLOCK_CELLS; c += LANES) {
-                    const Floats score = fma(load(found[n] + c), broadcast(inputs.scale), load_f16(block_row.mask + c));
+                    const Floats product = load(found[n] + c);
+                    const Floats mask = load_f16(block_row.mask + c);
+                    const Floats score = inputs.cap == 0.0f
+                        ? fma(product, broadcast(inputs.scale), mask)
+                        : fma(tanh(multiply(product, broadcast(inputs.scale / inputs.cap))), broadcast(inputs.cap), mask);
                     to += compress_store(to, score, block_row.bits >> c);
                 }
             }
@@ -362,7 +371,7 @@ class TileAttention {
     void add_blocks(PartialSoftmax & partial) {
         const ggml_tensor * cells = ARE_KEYS ? inputs.k : inputs.v;
         const int64_t block_floats = BLOCK_CELLS * cells->ne[0];
-        const size_t max_blocks = std::min<size_t>(MAX_BLOCKS, KV_BUFFER_FLOATS / block_floats);
+        const size_t max_blocks = std::clamp<int64_t>(KV_BUFFER_FLOATS / block_floats, 1, MAX_BLOCKS);
         for (size_t first = 0; first < workspace.blocks.size(); first += max_blocks) {
             const size_t count = std::min(max_blocks, workspace.blocks.size() - first);
             RowBlocks blocks_of_rows[MAX_QUERIES];
@@ -492,15 +501,20 @@ struct Attention : Inputs {
                 });
             }
             each_query(items[i], [&](int64_t n, int64_t row, int64_t head) {
-                normalize(partial.sum[n], partial.values + n * width, result(row, head, items[i].stream));
+                normalize(partial.max[n], partial.sum[n], partial.values + n * width, head, result(row, head, items[i].stream));
             });
         }
     }
 
 private:
-    void normalize(float total, const float * values, float * to) const {
+    void normalize(float max, float total, const float * values, int64_t head, float * to) const {
         if (total == 0.0f) return (void) std::fill(to, to + v->ne[0], 0.0f);
-        const float inverse = 1.0f / total;
+        float inverse = 1.0f / total;
+        if (sinks != nullptr) {
+            const float new_max = std::max(max, sinks[head]);
+            const float rescale = expf(max - new_max);
+            inverse = rescale / (total * rescale + expf(sinks[head] - new_max));
+        }
         for (int64_t d = 0; d < v->ne[0]; d++) to[d] = values[d] * inverse;
     }
 
@@ -547,7 +561,7 @@ private:
                 const float * split = record_of(n, row, head, stream);
                 merge_split(first[0], first[1], first + 2, split[0], split[1], split + 2, width);
             }
-            normalize(first[1], first + 2, result(row, head, stream));
+            normalize(first[0], first[1], first + 2, head, result(row, head, stream));
         }
     }
 };

@@ -16,6 +16,10 @@ interface Shape {
   /** Storage type of keys and values. */
   readonly stored: 'f16' | 'q8_0'
   readonly width: number
+  /** Of values, where it differs. */
+  readonly valueWidth?: number
+  readonly cap?: number
+  readonly hasSinks?: boolean
   readonly keyHeads: number
   /** Query heads that read one key head. */
   readonly group: number
@@ -57,10 +61,19 @@ const shapesOfBlocks: fc.Arbitrary<Shape> = fc
   .tuple(shapes, fc.constantFrom(32, 64, 96, 128, 256))
   .map(([shape, width]) => ({ ...shape, width, stored: 'q8_0' }))
 
+/** Soft caps, sinks, and heads as wide as those of multi-head latent attention and of Gemma 4. */
+const shapesOfOthers: fc.Arbitrary<Shape> = fc
+  .tuple(shapes, fc.constantFrom([64, 64], [128, 128], [192, 128], [512, 512], [576, 512]), fc.boolean(), fc.boolean())
+  .map(([shape, [width, valueWidth], isCapped, hasSinks]) => ({
+    ...{ ...shape, width: width!, valueWidth: valueWidth!, cap: isCapped ? 2 : 0, hasSinks },
+    rows: Math.min(shape.rows, 16),
+    cells: Math.min(shape.cells, 600 - (600 % 16)),
+  }))
+
 /** The last tokens of a sequence, as rows, and the cells of the same sequence in a shared cache. */
 const placements = fc.record({
   stored: fc.constantFrom<'f16' | 'q8_0'>('f16', 'q8_0'),
-  width: fc.constantFrom(32, 64, 128, 256),
+  width: fc.constantFrom(32, 64, 128, 256, 512),
   keyHeads: fc.constantFrom(1, 2, 3),
   group: fc.constantFrom(1, 2, 7),
   length: fc.constantFrom(3, 17, 100, 512, 513, 700, 1100),
@@ -130,10 +143,11 @@ describe.each(libraries)('attention %s', (_, compute) => {
     ['f16', shapes],
     ['q8_0', shapesOfBlocks],
     ['f16 without a mask', shapesOfEncoders],
+    ['f16 with soft caps, sinks and wide heads', shapesOfOthers],
     ['f16 among the rows of a batch', shapesOfBatches],
   ] as const)('over %s is the weighted mean of the values that a row can see', (_, some) => {
     const check = (shape: Shape) => {
-      const { width, rows, group, keyHeads, streams, seed } = shape
+      const { width, valueWidth = width, rows, group, keyHeads, streams, seed } = shape
       const { found, expected } = attend(compute!, shape)
       const heads = keyHeads * group
       const random = randomNumbers(seed)
@@ -141,7 +155,7 @@ describe.each(libraries)('attention %s', (_, compute) => {
       for (let n = 0; n < CHECKED; n++) {
         const [stream, row, head] = [below(streams), below(rows), below(heads)]
         const truth = expected(stream, row, head)
-        const at = ((stream * rows + row) * heads + head) * width
+        const at = ((stream * rows + row) * heads + head) * valueWidth
         const largest = Math.max(...truth.map(Math.abs))
         const furthest = Math.max(...truth.map((value, d) => Math.abs(value - found[at + d]!)))
         expect(furthest / largest).toBeLessThan(ROUNDING)
@@ -250,7 +264,7 @@ function attendTexts(compute: Compute, batch: Batch, first: number, end: number)
   const out = new Float32Array(queries.length)
   const count = { rows: rows.length, cells: rows.length, heads: keyHeads * group, key_heads: keyHeads }
   compute(
-    { type: F16, width, ...count, streams: 1, threads },
+    { type: F16, width, value_width: width, ...count, streams: 1, threads },
     {
       ...{ scale: width ** -0.5, queries, keys: halves(numbers(keyHeads, 2)), values: halves(numbers(keyHeads, 3)) },
       ...{ mask: halves(new Float32Array(mask)), out },
@@ -330,15 +344,32 @@ function attendPlaced(compute: Compute, of: Placement, cells: readonly number[],
   }
   const out = new Float32Array(queries.length)
   compute(
-    { type, width, rows, heads, key_heads: keyHeads, cells: capacity, streams: 1, threads },
-    { scale: width ** -0.5, queries, keys: packed(1), values: packed(2), mask: halves(mask), stamps, out },
+    { type, width, value_width: width, rows, heads, key_heads: keyHeads, cells: capacity, streams: 1, threads },
+    {
+      ...{ scale: width ** -0.5, queries, keys: packed(1), values: packed(2), mask: halves(mask), stamps, out },
+      cap: seed % 3 === 0 ? 2 : 0,
+      sinks: seed % 2 === 0 ? null : new Float32Array(heads).map((_, head) => 4 * Math.sin(head)),
+    },
   )
   return out
 }
 
 /** Computes a shape's random queries over its random cells. */
 function attend(compute: Compute, shape: Shape): Outcome {
-  const { stored, width, keyHeads, group, rows, cells, streams, threads, seen, seed } = shape
+  const {
+    stored,
+    width,
+    valueWidth = width,
+    cap = 0,
+    keyHeads,
+    group,
+    rows,
+    cells,
+    streams,
+    threads,
+    seen,
+    seed,
+  } = shape
   const heads = keyHeads * group
   let tensors = 0
   const numbers = (count: number, value: (random: () => number, i: number) => number) => {
@@ -347,7 +378,7 @@ function attend(compute: Compute, shape: Shape): Outcome {
   }
   const exact = stored === 'f16' ? exactInHalf : exactInBlock
   const keys = numbers(width * cells * keyHeads * streams, exact)
-  const values = numbers(width * cells * keyHeads * streams, exact)
+  const values = numbers(valueWidth * cells * keyHeads * streams, exact)
   // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
   const mask = numbers(cells * rows * streams, (random, i) => {
     if (seen === null || i % cells === 0) return 0
@@ -365,12 +396,16 @@ function attend(compute: Compute, shape: Shape): Outcome {
       for (let d = 0; d < width; d++) queries[(head * rows + row) * width + d] = random() * 2 - 1
     }
   }
-  const found = new Float32Array(queries.length)
+  const found = new Float32Array(valueWidth * rows * heads * streams)
   const scale = width ** -0.5
+  const sinks = shape.hasSinks ? numbers(heads, (random) => random() * 8 - 4) : null
   const [type, pack] = stored === 'f16' ? [F16, halves] : [Q8_0, blocks]
   compute(
-    { type, width, rows, heads, key_heads: keyHeads, cells, streams, threads },
-    { scale, queries, keys: pack(keys), values: pack(values), mask: seen === null ? null : halves(mask), out: found },
+    { type, width, value_width: valueWidth, rows, heads, key_heads: keyHeads, cells, streams, threads },
+    {
+      ...{ scale, cap, sinks, queries, keys: pack(keys), values: pack(values), out: found },
+      mask: seen === null ? null : halves(mask),
+    },
   )
   const expected = (stream: number, row: number, head: number) => {
     const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
@@ -378,13 +413,15 @@ function attend(compute: Compute, shape: Shape): Outcome {
     const scores = Array.from({ length: cells }, (_, cell) => {
       let dot = 0
       for (let d = 0; d < width; d++) dot += queries[query + d]! * keys[(row0 + cell) * width + d]!
-      return dot * scale + mask[(stream * rows + row) * cells + cell]!
+      const score = cap === 0 ? dot * scale : cap * Math.tanh((dot * scale) / cap)
+      return score + mask[(stream * rows + row) * cells + cell]!
     })
-    const highest = Math.max(...scores)
+    const all = sinks === null ? scores : [...scores, sinks[head]!]
+    const highest = Math.max(...all)
     const weights = scores.map((score) => Math.exp(score - highest))
-    const total = weights.reduce((a, b) => a + b)
-    return Array.from({ length: width }, (_, d) =>
-      weights.reduce((sum, weight, cell) => sum + (weight / total) * values[(row0 + cell) * width + d]!, 0),
+    const total = all.reduce((sum, score) => sum + Math.exp(score - highest), 0)
+    return Array.from({ length: valueWidth }, (_, d) =>
+      weights.reduce((sum, weight, cell) => sum + (weight / total) * values[(row0 + cell) * valueWidth + d]!, 0),
     )
   }
   return { found, expected }
@@ -397,19 +434,22 @@ function throughGgml(path: string): Compute {
     `pointer ggml_flash_attn_ext(pointer context, pointer queries, pointer keys, pointer values, pointer? mask,
       float scale, float maxBias, float logitSoftcap)`,
   )
-  return ({ type, width, rows, heads, key_heads, cells, streams, threads }, data) => {
-    const found = compute(threads, data.out.length, (context, filled) =>
-      attention(
+  const addSinks = declare('void ggml_flash_attn_ext_add_sinks(pointer attention, pointer sinks)')
+  return ({ type, width, value_width, rows, heads, key_heads, cells, streams, threads }, data) => {
+    const found = compute(threads, data.out.length, (context, filled) => {
+      const result = attention(
         context,
         filled(F32, [width, rows, heads, streams], data.queries),
         filled(type, [width, cells, key_heads, streams], data.keys),
-        filled(type, [width, cells, key_heads, streams], data.values),
+        filled(type, [value_width, cells, key_heads, streams], data.values),
         data.mask === null ? null : filled(F16, [cells, rows, 1, streams], data.mask),
         data.scale,
         0,
-        0,
-      ),
-    )
+        data.cap ?? 0,
+      )
+      if (data.sinks) addSinks(result, filled(F32, [heads], data.sinks))
+      return result
+    })
     data.out.set(found)
   }
 }
