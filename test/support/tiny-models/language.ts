@@ -34,6 +34,16 @@ const TINY: LanguageShape = {
 /** Queries and keys so large that attention prefers a few tokens: the reply then depends on all of the prompt. */
 const SHARPNESS = 1.25
 
+interface DeltaNet {
+  readonly layers: readonly number[]
+  /** Length of the convolution's kernel. */
+  readonly kernel: number
+  /** Rows and columns of a head's state. */
+  readonly state: number
+  readonly keyHeads: number
+  readonly valueHeads: number
+}
+
 export interface LanguageOptions {
   readonly architecture: string
   readonly vocabulary: Vocabulary
@@ -68,6 +78,8 @@ export interface LanguageOptions {
   readonly outputNorm?: string
   /** Layers that have a short convolution in place of attention, by the length of its kernel. */
   readonly convolutions?: { readonly layers: readonly number[]; readonly length: number }
+  /** Layers that have a gated delta net in place of attention, as in Qwen3.5, whose attention has a gate too. */
+  readonly deltaNet?: DeltaNet
   /** Adds the tensors that only this architecture has. */
   more?(weights: Weights): void
 }
@@ -118,7 +130,8 @@ export function languageModel(options: LanguageOptions): WrittenFile {
 
 function addLayer(weights: Weights, layer: number, options: LanguageOptions & { readonly shape: LanguageShape }): void {
   const name = (part: string) => `blk.${layer}.${part}`
-  const { sharpness: wanted = SHARPNESS, qkvBias, qkNorm, postNorms, experts, mergedGate, convolutions } = options
+  const { sharpness: wanted = SHARPNESS, qkvBias, qkNorm, postNorms, experts, mergedGate } = options
+  const { convolutions, deltaNet } = options
   const { embedding, heads, kvHeads, feedForward } = options.shape
   const head = options.headSizes?.[layer] ?? options.shape.head
   weights.norm(name('attn_norm.weight'), embedding)
@@ -126,9 +139,10 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions & { 
     weights.add(name('shortconv.conv.weight'), [convolutions.length, embedding])
     weights.matrix(name('shortconv.in_proj.weight'), embedding, 3 * embedding)
     weights.matrix(name('shortconv.out_proj.weight'), embedding, embedding)
-  } else {
+  } else if (deltaNet?.layers.includes(layer)) addDeltaNet(weights, name, embedding, deltaNet)
+  else {
     const sharpness = qkNorm ? 1 : wanted
-    weights.matrix(name('attn_q.weight'), embedding, heads * head, sharpness)
+    weights.matrix(name('attn_q.weight'), embedding, (deltaNet ? 2 : 1) * heads * head, sharpness)
     weights.matrix(name('attn_k.weight'), embedding, kvHeads * head, sharpness)
     weights.matrix(name('attn_v.weight'), embedding, kvHeads * head)
     weights.matrix(name('attn_output.weight'), heads * head, embedding, options.attentionGain ?? 1.5)
@@ -146,7 +160,7 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions & { 
     weights.norm(name('post_attention_norm.weight'), embedding, options.attentionGain)
     weights.norm(name('post_ffw_norm.weight'), embedding)
   }
-  weights.norm(name('ffn_norm.weight'), embedding)
+  weights.norm(name(deltaNet ? 'post_attention_norm.weight' : 'ffn_norm.weight'), embedding)
   if (experts !== undefined) {
     weights.matrix(name('ffn_gate_inp.weight'), embedding, experts, 2)
     const stack = (part: string, inputs: number, outputs: number) =>
@@ -162,4 +176,23 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions & { 
     weights.matrix(name('ffn_up.weight'), embedding, feedForward)
   }
   weights.matrix(name('ffn_down.weight'), feedForward, embedding)
+}
+
+function addDeltaNet(
+  weights: Weights,
+  name: (part: string) => string,
+  embedding: number,
+  { kernel, state, keyHeads, valueHeads }: DeltaNet,
+): void {
+  const [keys, values] = [keyHeads * state, valueHeads * state]
+  weights.matrix(name('attn_qkv.weight'), embedding, 2 * keys + values)
+  weights.matrix(name('attn_gate.weight'), embedding, values)
+  weights.add(name('ssm_conv1d.weight'), [kernel, 2 * keys + values])
+  weights.bias(name('ssm_dt.bias'), valueHeads)
+  // Minus the rate at which a head forgets.
+  weights.norm(name('ssm_a'), valueHeads, -0.1)
+  weights.matrix(name('ssm_beta.weight'), embedding, valueHeads)
+  weights.matrix(name('ssm_alpha.weight'), embedding, valueHeads)
+  weights.norm(name('ssm_norm.weight'), state)
+  weights.matrix(name('ssm_out.weight'), values, embedding, 1.5)
 }

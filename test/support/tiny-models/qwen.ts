@@ -144,3 +144,28 @@ export const qwen3VlMoe: TinyModel = {
       metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK.length) },
     }),
 }
+
+export const qwen35: TinyModel = {
+  ...qwen3Vl,
+  name: 'qwen3.5',
+  family: 'qwen3.5',
+  about: 'M-RoPE, a gated delta net beside attention with a gate',
+  language: () =>
+    languageModel({
+      architecture: 'qwen35',
+      vocabulary,
+      seed: 'qwen35',
+      qkNorm: true,
+      deltaNet: { layers: [0], kernel: 4, state: 16, keyHeads: 2, valueHeads: 4 },
+      metadata: {
+        ...SECTIONS,
+        full_attention_interval: uint32(2),
+        'ssm.conv_kernel': uint32(4),
+        'ssm.inner_size': uint32(64),
+        'ssm.state_size': uint32(16),
+        'ssm.time_step_rank': uint32(4),
+        'ssm.group_count': uint32(2),
+      },
+    }),
+  encoder: () => qwen3VlEncoder({ seed: 'qwen35 encoder', side: 8, deepstack: [], embedding: EMBEDDING }),
+}

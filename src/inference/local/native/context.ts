@@ -226,14 +226,14 @@ export class Context {
     return this.#llama.state_seq_get_size(this.handle, sequence)
   }
 
-  /** Copies a sequence's cells for `restoreSequence`, sorted by position unless the model is recurrent. */
+  /** Copies a sequence's cells for `restoreSequence`, sorted by position. */
   saveSequence(sequence: number): Uint8Array {
     const size = this.#llama.state_seq_get_size(this.handle, sequence)
     // A slice of Node's buffer pool would keep the whole pool alive.
     const state = Buffer.allocUnsafeSlow(size)
     const written = this.#llama.state_seq_get_data(this.handle, state, size, sequence)
     if (written !== size) throw new Error(`Cannot save a sequence of ${size} bytes.`)
-    if (!this.#isRecurrent) sortCells(state)
+    sortCells(state, this.#isRecurrent)
     return state
   }
 

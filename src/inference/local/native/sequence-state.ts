@@ -17,17 +17,19 @@ interface SavedCache {
   readonly records: CellArray
   /** Keys and values of each layer. */
   readonly rows: readonly CellArray[]
+  /** Offset of what follows. */
+  readonly end: number
 }
 
 /**
  * Sorts the cells of a saved sequence by position. llama.cpp saves them in the order of the cache, which depends on other
  * sequences. A state with an unexpected layout stays as it is.
- * @param state written by `llama_state_seq_get_data`, for a model without recurrent layers.
+ * @param state written by `llama_state_seq_get_data`.
+ * @param isRecurrent whether the state of recurrent layers follows the caches.
  */
-export function sortCells(state: Uint8Array): void {
+export function sortCells(state: Uint8Array, isRecurrent: boolean): void {
   const view = new DataView(state.buffer, state.byteOffset, state.byteLength)
-  const caches = readCaches(view, RECORD_BYTES) ?? readCaches(view, LONG_RECORD_BYTES) ?? []
-  for (const { cells, records, rows } of caches) {
+  for (const { cells, records, rows } of readCaches(view, isRecurrent)) {
     const order = sortedCells(view, records, cells)
     if (order === null) continue
     const all = [records, ...rows]
@@ -36,37 +38,46 @@ export function sortCells(state: Uint8Array): void {
   }
 }
 
-/** @returns null for an unexpected layout. */
-function readCaches(view: DataView, recordBytes: number): SavedCache[] | null {
-  const caches: SavedCache[] = []
-  const uint32 = (at: number) => view.getUint32(at, true)
-  let at = HEAD_BYTES
-  try {
-    while (at < view.byteLength) {
-      const [streams, cells] = [uint32(at), uint32(at + 4)]
-      at += 8
-      if (streams !== 1) return null
-      if (cells === 0) continue
-      const records = { at, bytes: recordBytes }
-      for (let i = 0; i < cells; i++) if (uint32(at + i * recordBytes + 4) !== 1) return null
-      at += cells * recordBytes
-      const [isTransposed, layers] = [uint32(at), uint32(at + 4)]
-      at += 8
-      if (isTransposed !== 0) return null
-      const rows: CellArray[] = []
-      // Some models have no values of their own.
-      for (let i = 0; i < 2 * layers && at < view.byteLength; i++) {
-        const bytes = Number(view.getBigUint64(at + 4, true))
-        rows.push({ at: at + 12, bytes })
-        at += 12 + cells * bytes
-      }
-      caches.push({ cells, records, rows })
+/** @returns none for an unexpected layout. */
+function readCaches(view: DataView, isRecurrent: boolean): readonly SavedCache[] {
+  for (const recordBytes of [RECORD_BYTES, LONG_RECORD_BYTES]) {
+    const caches: SavedCache[] = []
+    let at = HEAD_BYTES
+    for (let cache = readCache(view, at, recordBytes); cache !== null; cache = readCache(view, at, recordBytes)) {
+      caches.push(cache)
+      at = cache.end
     }
+    if (at === view.byteLength || (isRecurrent && caches.length > 0)) return caches
+  }
+  return []
+}
+
+/** @returns null where there is none. */
+function readCache(view: DataView, start: number, recordBytes: number): SavedCache | null {
+  const uint32 = (at: number) => view.getUint32(at, true)
+  try {
+    const [streams, cells] = [uint32(start), uint32(start + 4)]
+    let at = start + 8
+    if (streams !== 1) return null
+    if (cells === 0) return { cells, records: { at, bytes: recordBytes }, rows: [], end: at }
+    const records = { at, bytes: recordBytes }
+    for (let i = 0; i < cells; i++) if (uint32(at + i * recordBytes + 4) !== 1) return null
+    at += cells * recordBytes
+    const [isTransposed, layers] = [uint32(at), uint32(at + 4)]
+    at += 8
+    if (isTransposed !== 0) return null
+    const rows: CellArray[] = []
+    // Some models have no values of their own.
+    for (let i = 0; i < 2 * layers && at < view.byteLength; i++) {
+      const bytes = Number(view.getBigUint64(at + 4, true))
+      rows.push({ at: at + 12, bytes })
+      at += 12 + cells * bytes
+    }
+    return at <= view.byteLength ? { cells, records, rows, end: at } : null
   } catch (error) {
     if (error instanceof RangeError) return null
     throw error
   }
-  return at === view.byteLength ? caches : null
 }
 
 /** Indices of the cells sorted by position; null if they are sorted already. */

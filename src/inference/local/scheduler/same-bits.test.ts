@@ -130,11 +130,8 @@ const SHIPPED: Subject = {
 }
 const ADAPTERS = ['F32', 'F16'] as const
 const TYPES = ['Q4_0', 'Q5_0', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'F16', 'BF16', 'F32'] as const
-/**
- * M-RoPE; a sliding window, and images whose tokens attend to each other; experts. Not recurrent layers: copies of their
- * sequences have the cells as they lay.
- */
-const FAMILIES = ['qwen3vl', 'gemma3', 'qwen3vl-moe']
+/** M-RoPE; a sliding window, and images whose tokens attend to each other; experts; short convolutions; a delta net. */
+const FAMILIES = ['qwen3vl', 'gemma3', 'qwen3vl-moe', 'lfm2-vl', 'qwen3.5']
 const SUBJECTS: readonly Subject[] = [
   ...TYPES.map((type) => tiny(matricesOf(type))),
   tiny(matricesOf('Q8_0'), { kvType: 'q8_0' }, 'Q8_0 with a KV cache in it'),

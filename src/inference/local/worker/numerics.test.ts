@@ -34,12 +34,11 @@ interface Changes {
   /** Of what the kernels have computed so far. */
   readonly wasInvariant?: boolean
   readonly offload?: OffloadReport
-  readonly isRecurrent?: boolean
   readonly features?: readonly string[]
 }
 
 function of(changes: Changes = {}) {
-  const { computesProducts = true, wasInvariant = true, offload = onCpu, isRecurrent = false } = changes
+  const { computesProducts = true, wasInvariant = true, offload = onCpu } = changes
   const { features = ['AVX2'] } = changes
   const image = { pixelsPerToken: 28, minTokens: 4, maxTokens: 64 }
   const origin = { version: '1.2.3', chatTemplate: '{{ messages }}' }
@@ -51,7 +50,7 @@ function of(changes: Changes = {}) {
   return numericsOf(
     { ...settings, ...changes.settings },
     { ...paths, ...changes.paths },
-    { libraries, features, loaded: { offload, model: { isRecurrent } } },
+    { libraries, features, loaded: { offload } },
   )
 }
 
@@ -118,7 +117,6 @@ test.each<[boolean, string, Changes]>([
   [false, 'what ggml computes', { wasInvariant: false }],
   [false, 'a GPU', { offload: onGpu }],
   [false, 'experts', { settings: { hasExperts: true } }],
-  [false, 'recurrent layers', { isRecurrent: true }],
 ])('%s: the same bits in any company are promised for %s', (isInvariant, _what, changes) => {
   expect(of(changes).isInvariant).toBe(isInvariant)
 })

@@ -22,10 +22,7 @@ export interface Computing {
   readonly libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
   /** Instruction sets that the kernels use, as ggml names them. */
   readonly features: readonly string[]
-  readonly loaded: Pick<LoadedModel, 'offload'> & {
-    readonly adapters?: ReadonlyMap<string, Pick<Adapter, 'key'>>
-    readonly model: Pick<LoadedModel['model'], 'isRecurrent'>
-  }
+  readonly loaded: Pick<LoadedModel, 'offload'> & { readonly adapters?: ReadonlyMap<string, Pick<Adapter, 'key'>> }
 }
 
 /**
@@ -58,13 +55,8 @@ export function numericsOf(
   return {
     ...named(parts),
     ...(adapted.length === 0 ? {} : { adapters: Object.fromEntries(adapted) }),
-    // ggml's own code computes products of experts and recurrent layers.
-    isInvariant:
-      kernels?.computesProducts === true &&
-      kernels.isInvariant() &&
-      devices === null &&
-      !hasExperts &&
-      !loaded.model.isRecurrent,
+    // ggml's own code computes products of experts.
+    isInvariant: kernels?.computesProducts === true && kernels.isInvariant() && devices === null && !hasExperts,
   }
 }
 
