@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { DecoderPool } from '../src/media/decoding/decoder-pool.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { makePdf, type PdfOptions, type PdfPage, streamOf } from './support/pdf.ts'
@@ -23,6 +24,15 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.close()
   await decoders?.close()
+})
+
+/** The most memory, of all kinds, that a decoder that still runs has had. */
+afterEach(() => {
+  if (process.platform !== 'linux') return
+  for (const pid of decoders.pids) {
+    const peak = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024
+    expect(peak).toBeLessThan(512_000_000)
+  }
 })
 
 const ask = (bytes: Uint8Array) => {
@@ -91,6 +101,20 @@ describe.each<[string, () => Uint8Array]>([
     expect((await ask(make())).status).toBeLessThan(500)
     expect((await ask(one({}))).status).toBe(200)
   })
+})
+
+test.each([
+  ['a sheet of A4 at 600 dpi', [0, 0, 595, 842], 4960, 7016],
+  ['a sheet of A0 at 200 dpi', [0, 0, 2384, 3370], 6622, 9362],
+] as const)('%s is shown', async (_, box, width, height) => {
+  const entries = `/Subtype /Image /Width ${width} /Height ${height} /BitsPerComponent 8 /ColorSpace /DeviceRGB`
+  const scan = packed(Buffer.alloc(width * height * 3, 85), entries)
+  const page = { box, content: `${box[2]} 0 0 ${box[3]} 0 0 cm /X Do`, resources: '/XObject << /X 5 0 R >>' }
+  expect((await ask(one(page, { objects: [scan] }))).status).toBe(200)
+  const { prefix, branches } = engine.works.at(-1)!
+  const shown = [...prefix, ...branches[0]!.suffix]
+  const pixels = shown.flatMap((part) => (part.type === 'image' ? [part.image.data] : []))
+  expect(pixels.map((data) => data.every((value) => value === 85))).toEqual([true])
 })
 
 test('a PDF that is cut or changed anywhere is read, or gets a 400', async () => {

@@ -111,13 +111,13 @@ async function upload(purpose: string, bytes: Buffer, name: string): Promise<Res
   })
 }
 
-async function transcribed(fields: Readonly<Record<string, string>>): Promise<Response> {
+async function transcribed(fields: Readonly<Record<string, string>>, task = 'transcriptions'): Promise<Response> {
   const form = new FormData()
   for (const [name, value] of Object.entries({ model: MODEL, ...fields })) form.set(name, value)
   const sound = await makeAudio({ format: 'wav', samples: new Float32Array(16_000), rate: 16_000 })
   form.set('file', new File([new Uint8Array(sound)], 'speech.wav'))
   const headers = { authorization: `Bearer ${KEY}` }
-  return fetch(`${server.url}/v1/audio/transcriptions`, { method: 'POST', headers, body: form })
+  return fetch(`${server.url}/v1/audio/${task}`, { method: 'POST', headers, body: form })
 }
 
 async function encoded(form: FormData): Promise<{ readonly body: Uint8Array<ArrayBuffer>; readonly type: string }> {
@@ -264,6 +264,12 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, send: () => transcribed({ response_format: 'text' }) },
     { status: 200, send: () => transcribed({ stream: 'true' }) },
     { status: 400, send: () => transcribed({ response_format: 'srt' }) },
+  ],
+  createTranslation: [
+    { status: 200, send: () => transcribed({}, 'translations') },
+    { status: 200, send: () => transcribed({ response_format: 'text' }, 'translations') },
+    { status: 200, send: () => transcribed({ stream: 'true' }, 'translations') },
+    { status: 400, send: () => transcribed({ response_format: 'srt' }, 'translations') },
   ],
   createDecision: [
     { status: 200, body: { model: MODEL, input: 'A story.', questions } },

@@ -421,6 +421,32 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
 })
 
 describe('lookout add and rm', () => {
+  test('an adapter is taken out of its model’s card', async () => {
+    const own = join(home, 'base-Q4_K_M.gguf')
+    await writeFile(own, model)
+    await lookout(['add', own, '--id', 'base'])
+    const card = await cardOf('base')
+    const adapters = ['style', 'legal'].map((name) => ({ name, path: join(home, `${name}.gguf`), scale: 0.5 }))
+    const serves = [...card.serves, { id: 'lawyer', adapter: 'legal' }]
+    await writeFile(
+      join(home, 'data/models/base/card.json'),
+      JSON.stringify({ ...card, serves, engine: { ...card.engine, adapters } }),
+    )
+    expect(await lookout(['rm', 'base:nope'])).toMatchObject({
+      code: 1,
+      stderr: "lookout: base has no adapter 'nope'; it has style, legal\n",
+    })
+    for (const [id, file] of [
+      ['base:style', 'style.gguf'],
+      ['lawyer', 'legal.gguf'],
+    ] as const) {
+      const { stdout } = await lookout(['rm', id])
+      expect(stdout).toBe(`Kept ${join(home, file)}: it is the user's own\nRemoved ${id}\n`)
+    }
+    expect(await cardOf('base')).toEqual(card)
+    expect((await lookout(['rm', 'base'])).stdout).toContain('Removed base;')
+  })
+
   test('a file of the user is added and removed, and stays', async () => {
     const own = join(home, 'own-Q4_K_M.gguf')
     const encoder = join(home, 'own-mmproj.gguf')

@@ -63,6 +63,15 @@ describe('OpenAI’s client gets', () => {
     expect(asked()).toContain('Transcribe the speech')
   })
 
+  test('a translation', async () => {
+    const { text } = await client.audio.translations.create({ model: MODEL, file: await file() })
+    expect(text).toBe('Mary had a lamb.')
+    expect(asked()).toContain('Translate the speech in this recording into English')
+    const response_format = 'text'
+    const plain = await client.audio.translations.create({ model: MODEL, file: await file(), response_format })
+    expect(plain).toBe('Mary had a lamb.\n')
+  })
+
   test('the same as text', async () => {
     const response_format = 'text'
     const text = await client.audio.transcriptions.create({ model: MODEL, file: await file(), response_format })
@@ -116,6 +125,7 @@ test('a family’s own prompt takes the place of the usual one, and its mark is 
       if (event.type === 'transcript.text.delta') pieces.push(event.delta)
     }
     expect(pieces).toEqual(['Mary', ' had'])
+    await expect(openai.audio.translations.create(whole)).rejects.toMatchObject({ status: 400, param: 'model' })
     other.engine.script = { texts: ['Nothing', ' else'] }
     expect((await openai.audio.transcriptions.create(whole)).text).toBe('Nothing else')
   } finally {

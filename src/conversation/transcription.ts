@@ -1,6 +1,7 @@
 import { FAMILIES } from '../families/families.ts'
 import type { Family } from '../families/family.ts'
-import { type SpeechHints, TRANSCRIBES } from '../families/transcription.ts'
+import { type SpeechHints, TRANSCRIBES, TRANSLATES, type TranscriptionForm } from '../families/transcription.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import type { ModelCard } from '../models/card.ts'
 import type { ContentPart, Message } from './request/message.ts'
 
@@ -11,10 +12,26 @@ interface TranscriptionChat {
   readonly mark: string | null
 }
 
-/** Asks a model to write down what is said, as its family was trained to. */
-export function transcriptionChat(sound: ContentPart, hints: SpeechHints, { family }: ModelCard): TranscriptionChat {
+/** What is written down: what is said, or what it means in English. */
+export type SpeechTask = 'transcription' | 'translation'
+
+/**
+ * Asks a model to write down what is said, as its family was trained to.
+ * @throws ApiError 400 naming `model` for one that was not trained to translate.
+ */
+export function transcriptionChat(
+  task: SpeechTask,
+  sound: ContentPart,
+  hints: SpeechHints,
+  { family }: ModelCard,
+): TranscriptionChat {
   const known: Family | null = family === null ? null : FAMILIES[family]
-  const form = known?.transcription ?? TRANSCRIBES
+  const form = known?.[task]
+  if (form === null) throw invalidRequest(`Models of the family '${family}' transcribe, but do not translate`, 'model')
+  return chatOf(form ?? (task === 'translation' ? TRANSLATES : TRANSCRIBES), sound, hints)
+}
+
+function chatOf(form: TranscriptionForm, sound: ContentPart, hints: SpeechHints): TranscriptionChat {
   const [system, text] = [form.system?.(hints) ?? '', form.text?.(hints) ?? '']
   return {
     messages: [

@@ -47,6 +47,8 @@ export interface Family {
   readonly decision?: DecisionForms
   /** How its models are asked to write down speech; left out for models that follow instructions (`TRANSCRIBES`). */
   readonly transcription?: TranscriptionForm
+  /** How it is asked for English; null for one that only transcribes. By default as `TRANSLATES` says. */
+  readonly translation?: TranscriptionForm | null
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
   readonly reasonsWithoutTemplateSwitch?: true
   /** What an operator should know before trusting what is said here, as a sentence without its end. */

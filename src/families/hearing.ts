@@ -9,6 +9,7 @@ export const qwen3Asr: Family = {
   title: 'Qwen3-ASR',
   projectors: ['qwen3a'],
   transcription: QWEN3_ASR,
+  translation: null,
 }
 /** Its language models come from several families. */
 export const ultravox: Family = { ...PLAIN, title: 'Ultravox', projectors: ['ultravox'] }
@@ -18,12 +19,14 @@ export const glmAsr: Family = {
   title: 'GLM-ASR',
   projectors: ['glma'],
   transcription: asksWith('Please transcribe this audio into text'),
+  translation: null,
 }
 export const meralion: Family = {
   ...PLAIN,
   title: 'MERaLiON',
   projectors: ['meralion'],
   transcription: asksWith('Please transcribe this speech.'),
+  translation: asksWith('Can you please translate this speech into written English?'),
 }
 export const musicFlamingo: Family = { ...PLAIN, title: 'Music Flamingo', projectors: ['musicflamingo'] }
 export const lfm2Audio: Family = {
@@ -31,10 +34,12 @@ export const lfm2Audio: Family = {
   title: 'LFM2-Audio',
   projectors: ['lfm2a'],
   transcription: { system: () => 'Perform ASR.' },
+  translation: null,
 }
 export const graniteSpeech: Family = {
   ...PLAIN,
   title: 'Granite Speech',
   projectors: ['granite_speech'],
   transcription: asksWith('can you transcribe the speech into a written format?'),
+  translation: asksWith('translate the speech to English'),
 }

@@ -17,14 +17,16 @@ export interface TranscriptionForm {
 }
 
 /** Of models that follow instructions. */
-export const TRANSCRIBES: TranscriptionForm = {
+const instructs = (task: string): TranscriptionForm => ({
   text: ({ language, context }) =>
     [
-      'Transcribe the speech in this recording word for word, and write nothing else.',
+      task,
       ...(language === null ? [] : [`It is in ${language}.`]),
       ...(context === null ? [] : [`Context: ${context}`]),
     ].join(' '),
-}
+})
+export const TRANSCRIBES = instructs('Transcribe the speech in this recording word for word, and write nothing else.')
+export const TRANSLATES = instructs('Translate the speech in this recording into English, and write nothing else.')
 
 /** Writes `language English<asr_text>` before what was said. */
 export const QWEN3_ASR: TranscriptionForm = { system: ({ context }) => context ?? '', mark: '<asr_text>' }

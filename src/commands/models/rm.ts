@@ -1,3 +1,4 @@
+import { removeAdapter } from '../../hub/cache/model-store.ts'
 import { readHubSettings } from '../../hub/hub-settings.ts'
 import { removeModel } from '../../hub/remove.ts'
 import { formatBytes } from '../../hub/units.ts'
@@ -10,7 +11,8 @@ export const rm: Command = {
   help: `Usage: lookout rm MODEL [--keep-files]
 
 Removes a model that lookout pull or lookout add has made known: its card, and the files that were fetched for it, unless
-another model or another snapshot in the cache uses them. Files that were given to lookout add stay.
+another model or another snapshot in the cache uses them. Files that were given to lookout add stay. An adapter's id, such as
+base:style, takes the adapter out of its model's card.
 
   MODEL         its id, or its name in the catalogue; a repository or such a name is enough where one quantisation is here
   --keep-files  remove the card only
@@ -19,6 +21,11 @@ ${SETTINGS_HELP}`,
   async run(args) {
     const { values, positionals } = readOptions(args, { 'keep-files': { type: 'boolean' } }, ['MODEL'])
     const { modelStore } = await loadConfig()
+    const adapter = await removeAdapter(modelStore, positionals[0]!)
+    if (adapter !== null) {
+      process.stdout.write(`Kept ${adapter}: it is the user's own\nRemoved ${positionals[0]}\n`)
+      return
+    }
     const { cacheRoot } = await readHubSettings(process.env)
     const { card, freedBytes, kept } = await removeModel(positionals[0]!, {
       store: modelStore,

@@ -7,6 +7,7 @@ import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
 import { forgetExamination } from '../../models/kept-examination.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
 import { forgetUnread } from '../../models/unread-cards.ts'
+import { HubError } from '../hub-error.ts'
 import { writeAtomically } from './hub-cache.ts'
 import { folderName } from './safe-names.ts'
 
@@ -43,11 +44,17 @@ export interface NewAdapter {
 }
 
 const CARD = 'card.json'
-const servedSchema = z.looseObject({ id: z.string(), aliases: z.unknown().optional() })
+const servedSchema = z.looseObject({ id: z.string(), aliases: z.unknown().optional(), adapter: z.unknown().optional() })
+const adaptersSchema = z.array(z.looseObject({ name: z.string(), path: z.string() }))
 const cardSchema = z.looseObject({
   serves: z.array(servedSchema).min(1),
   source: z.string().optional(),
-  engine: z.looseObject({ model: z.string(), projector: z.string().optional(), kvType: z.unknown().optional() }),
+  engine: z.looseObject({
+    model: z.string(),
+    projector: z.string().optional(),
+    kvType: z.unknown().optional(),
+    adapters: z.unknown().optional(),
+  }),
 })
 
 /** All cards in the store, by their ids. Files that are no cards are left out. */
@@ -119,6 +126,35 @@ export async function removeCard({ file }: StoredCard): Promise<void> {
   await rm(file, { force: true })
   await forgetUnread(file)
   await forgetExamination(file)
+}
+
+/**
+ * Takes the adapter that answers under an id out of its model's card.
+ * @returns the absolute path of its file; null for an id that is not one of an adapter.
+ * @throws HubError when the model that the id begins with has adapters, but not this one.
+ */
+export async function removeAdapter(directory: string, id: string): Promise<string | null> {
+  const cards = await storedCards(directory)
+  for (const { file } of cards) {
+    const card = await parseCard(file)
+    const adapters = adaptersSchema.safeParse(card?.engine.adapters).data ?? []
+    const base = card?.serves.find(({ adapter }) => adapter === undefined)
+    if (card === null || base === undefined || adapters.length === 0) continue
+    const behind = id.startsWith(`${base.id}:`) ? id.slice(base.id.length + 1) : undefined
+    const name = card.serves.find((served) => served.id === id)?.adapter ?? behind
+    if (name === undefined) continue
+    const found = adapters.find((adapter) => adapter.name === name)
+    if (found !== undefined) {
+      const rest = adapters.filter((adapter) => adapter !== found)
+      const engine = { ...card.engine, adapters: rest.length === 0 ? undefined : rest }
+      await writeCard(file, { ...card, serves: card.serves.filter(({ adapter }) => adapter !== name), engine })
+      return resolve(dirname(file), found.path)
+    }
+    const names = adapters.map((adapter) => adapter.name).join(', ')
+    if (!cards.some(({ ids }) => ids.includes(id)))
+      throw new HubError(`${base.id} has no adapter '${name}'; it has ${names}`)
+  }
+  return null
 }
 
 /** Gives a card a further name, of its first id. */

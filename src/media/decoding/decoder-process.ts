@@ -1,5 +1,5 @@
 import { openSync, readSync } from 'node:fs'
-import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
+import { collectBuffers, releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { HEAD_BYTES, mediaType } from '../media-type.ts'
 import { endWithParent, isToBeConfined } from '../sandbox/confined-process.ts'
 import { receiveDescriptor } from '../sandbox/descriptors.ts'
@@ -62,7 +62,7 @@ async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
   if (task.type === 'image') return images!.decodeImage(task, grant)
   if (task.type === 'document' || task.type === 'page') {
-    const isPdf = mediaType(task.data.all().subarray(0, HEAD_BYTES)) === 'application/pdf'
+    const isPdf = mediaType(task.data.read(0, HEAD_BYTES)) === 'application/pdf'
     if (!isPdf)
       return task.type === 'page' ? images!.decodeImage({ ...task, type: 'image' }, grant) : images!.readPictures(task)
     const { pdfium, readDocument, renderPage } = documents!
@@ -146,17 +146,22 @@ function open(data: SentData): ByteSource {
   }
 }
 
-process.on('message', async (task: DecoderMessage) => {
-  if (task.type === 'granted') return granted?.()
-  let reply: DecodeReply
+async function replyTo(task: DecodeTask<SentData>): Promise<DecodeReply> {
   try {
     using data = open(task.data)
-    reply = { ok: true, result: await decode({ ...task, data }) }
+    return { ok: true, result: await decode({ ...task, data }) }
   } catch (error) {
-    if (error instanceof Unavailable) reply = { ok: null, message: error.message }
-    else if (error instanceof InvalidMedia) reply = { ok: false, message: error.message, code: error.code }
-    else reply = { ok: false, message: 'The file cannot be decoded', code: null }
+    if (error instanceof Unavailable) return { ok: null, message: error.message }
+    if (error instanceof InvalidMedia) return { ok: false, message: error.message, code: error.code }
+    return { ok: false, message: 'The file cannot be decoded', code: null }
   }
+}
+
+process.on('message', async (task: DecoderMessage) => {
+  if (task.type === 'granted') return granted?.()
+  const reply = await replyTo(task)
+  // The memory of PDFium would else stay while the reply is copied, and the next page decoded.
+  if (documents !== null) collectBuffers()
   process.send?.(reply)
 })
 // The first task would say why that fails.

@@ -1,39 +1,64 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { init, type WrappedPdfiumModule } from '@embedpdf/pdfium'
+import { collectBuffers } from '../../lib/guarded/memory.ts'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
-import { targetSize } from '../resize.ts'
+import { resizeBicubic, targetSize } from '../resize.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import type { DecodedDocument, DecodedImage, DocumentTask, PageTask } from './protocol.ts'
 
-type Imports = Readonly<Record<string, Readonly<Record<string, unknown>>>>
+interface Memory {
+  readonly buffer: ArrayBuffer
+  grow(pages: number): number
+}
+interface Compiled {
+  readonly exports: { readonly memory: Memory }
+}
+interface Imports {
+  readonly env: { readonly emscripten_resize_heap: (bytes: number) => number }
+}
 /** What is needed here of Node's global, which only browsers' types have. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<{ readonly compiled: unique symbol }>
-  instantiate(module: { readonly compiled: symbol }, imports: Imports): Promise<object>
+  instantiate(module: { readonly compiled: symbol }, imports: Imports): Promise<Compiled>
 }
 
 /** Makes an instance of PDFium, with memory of its own. */
-export type Pdfium = () => Promise<WrappedPdfiumModule>
+export type Pdfium = () => Promise<Instance>
+
+interface Instance {
+  readonly library: WrappedPdfiumModule
+  readonly limit: {
+    bytes: number
+    /** Whether PDFium has asked for more. It then leaves images out, and does not say so. */
+    isBroken: boolean
+  }
+}
 
 /** A page has no pixels of its own. Scanners and models of documents are used to as many in an inch. */
 const DPI = 200
 const PIXELS_PER_POINT = DPI / 72
 /** Pages of maps and plans would have more. */
 const MAX_SIDE = 16_384
-/** The most memory of PDFium: its copy of the file, what it decompresses, and the page. */
-const MEMORY_BYTES = 512 * 2 ** 20
+/**
+ * The most memory of PDFium, with its copy of the file and what it decompresses, and of the page that it renders. Besides, the
+ * process has some 100 MiB, and the bytes of a file that was in a body: less than 512 MB in all.
+ */
+const MEMORY_BYTES = 352 * 2 ** 20
+const WASM_PAGE_BYTES = 2 ** 16
 /** The most characters of a page's text: a densely printed one has a tenth of them. */
 const MOST_CHARACTERS = 50_000
-/** The most pixels of a rendered page, of four bytes each. */
-const MAX_PIXELS = 36_000_000
+/** The most pixels of a rendered page, of three bytes each. */
+const MAX_PIXELS = 17_000_000
+/** The file is copied in pieces, so that the process holds it once. */
+const PIECE_BYTES = 2 ** 20
 
 const PASSWORD_ERROR = 4
 const SECURITY_ERROR = 5
-/** Opaque, red first. */
-const FORMAT_BGRX = 3
+/** Opaque. */
+const FORMAT_BGR = 2
 const DRAW_ANNOTATIONS = 1
 const RED_FIRST = 0x10
 const WHITE = 0xffffffff
@@ -42,24 +67,39 @@ const WHITE = 0xffffffff
 export async function loadPdfium(): Promise<Pdfium> {
   const file = fileURLToPath(import.meta.resolve('@embedpdf/pdfium/pdfium.wasm'))
   const compiled = await WebAssembly.compile(await readFile(file))
-  return async () => {
-    const instance = await init({
+  const make = async () => {
+    const limit = { bytes: MEMORY_BYTES, isBroken: false }
+    const library = await init({
       print() {},
       printErr() {},
-      instantiateWasm(imports: Imports, done: (instance: object) => void) {
-        WebAssembly.instantiate(compiled, bounded(imports)).then(done)
+      instantiateWasm({ env, ...imports }: Imports, done: (instance: Compiled) => void) {
+        const emscripten_resize_heap = (bytes: number) => {
+          const hasGrown = env.emscripten_resize_heap(bytes)
+          limit.isBroken ||= !hasGrown
+          return hasGrown
+        }
+        WebAssembly.instantiate(compiled, { ...imports, env: { ...env, emscripten_resize_heap } }).then((instance) => {
+          bound(instance.exports.memory, limit)
+          done(instance)
+        })
         return {}
       },
     } as Parameters<typeof init>[0])
-    instance.PDFiumExt_Init()
-    return instance
+    library.PDFiumExt_Init()
+    return { library, limit }
   }
+  // V8 keeps the first instance for as long as the process runs: one that has held no document.
+  await make()
+  return make
 }
 
-function bounded(imports: Imports): Imports {
-  const grow = imports.env!.emscripten_resize_heap as (bytes: number) => number
-  const emscripten_resize_heap = (bytes: number) => (bytes > MEMORY_BYTES ? 0 : grow(bytes))
-  return { ...imports, env: { ...imports.env, emscripten_resize_heap } }
+/** The heap tries to grow by a fifth more than it needs, and by less where that fails. */
+function bound(memory: Memory, limit: Instance['limit']): void {
+  const grow = memory.grow.bind(memory)
+  memory.grow = (pages) => {
+    if (memory.buffer.byteLength + pages * WASM_PAGE_BYTES > limit.bytes) throw new RangeError('Too much memory')
+    return grow(pages)
+  }
 }
 
 export async function readDocument(
@@ -69,7 +109,12 @@ export async function readDocument(
   const opened = await open(pdfium, data)
   const pages = opened.library.FPDF_GetPageCount(opened.document)
   if (pages < 1) throw new InvalidMedia('The document has no pages')
-  return { pages, dpi: DPI, texts: textOf.map((page) => within(page, () => textOfPage(opened, page))) }
+  const texts = textOf.map((page) => {
+    const text = within(opened, () => textOfPage(opened, page))
+    if (text === null) throw takesTooMuch(page)
+    return text
+  })
+  return { pages, dpi: DPI, texts }
 }
 
 /** Controls but tabs and line ends, what is no character, and those that each font draws in its own way. */
@@ -85,7 +130,7 @@ function textOfPage({ library, document }: OpenDocument, number: number): string
   // UTF-16, and a zero at its end. A character may take two units.
   const bytes = 4 * count + 2
   const address = wasmExports.malloc(bytes)
-  if (address === 0) throw new InvalidMedia(`The text of page ${number} of the document takes too much memory`)
+  if (address === 0) throw takesTooMuch(number)
   const units = library.FPDFText_GetText(text, 0, count, address)
   const copied = Buffer.from(heapOf(library).subarray(address, address + 2 * Math.max(0, units - 1)))
   library.FPDFText_ClosePage(text)
@@ -96,54 +141,73 @@ function textOfPage({ library, document }: OpenDocument, number: number): string
 
 /** Renders a page as it is printed: cropped, turned and with its annotations, on white. */
 export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Promise<DecodedImage> {
-  const opened = await open(pdfium, task.data)
-  return within(task.page, () => render(opened, task))
+  const page = await attempt(pdfium, task, 1)
+  if (page !== null) return page
+  collectBuffers()
+  // A quarter of the pixels: what PDFium makes of the page's images on the way shrinks with them.
+  const small = await attempt(pdfium, task, 2)
+  if (small === null) throw takesTooMuch(task.page)
+  const notes = [`Page ${task.page} of a document is drawn at half its size, because its images take too much memory`]
+  return { ...small, notes }
 }
 
-function within<Result>(page: number, work: () => Result): Result {
+/** @returns null when the page takes too much, as `within` does. */
+async function attempt(pdfium: Pdfium, task: PageTask<ByteSource>, shrink: number): Promise<DecodedImage | null> {
+  const opened = await open(pdfium, task.data)
+  return within(opened, () => render(opened, task, shrink))
+}
+
+/** @returns null when the work took more memory or a deeper stack than there is. */
+function within<Result>({ limit }: OpenDocument, work: () => Result): Result | null {
   try {
-    return work()
+    const result = work()
+    return limit.isBroken ? null : result
   } catch (error) {
     if (error instanceof InvalidMedia) throw error
-    // WebAssembly ran out of its memory or its stack.
-    throw new InvalidMedia(`Page ${page} of the document takes too much memory, or its drawings are nested too deeply`)
+    return null
   }
 }
 
-function render({ library, document }: OpenDocument, task: PageTask<ByteSource>): DecodedImage {
+function takesTooMuch(page: number): InvalidMedia {
+  return new InvalidMedia(`Page ${page} of the document takes too much memory, or its drawings are nested too deeply`)
+}
+
+function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number): DecodedImage {
+  const { library, document, limit } = opened
   const { page: number, target: wanted, region } = task
   const page = library.FPDF_LoadPage(document, number - 1)
   if (page === 0) throw new InvalidMedia(`Page ${number} of the document is damaged`)
   const original = sizeOf(library.FPDF_GetPageWidthF(page), library.FPDF_GetPageHeightF(page))
   const part = region === null ? { left: 0, top: 0, ...original } : regionPixels(region, original)
   const target = 'width' in wanted ? wanted : targetSize(part, wanted)
-  const { width, height } = target
-  if (width * height > MAX_PIXELS) throw new InvalidMedia(`Page ${number} of the document is too large`)
-  const bitmap = library.FPDFBitmap_CreateEx(width, height, FORMAT_BGRX, 0, 0)
-  if (bitmap === 0) throw new InvalidMedia(`Page ${number} of the document takes too much memory`)
+  if (target.width * target.height > MAX_PIXELS) throw new InvalidMedia(`Page ${number} of the document is too large`)
+  const [width, height] = [Math.ceil(target.width / shrink), Math.ceil(target.height / shrink)]
+  limit.bytes -= 3 * width * height
+  const bitmap = library.FPDFBitmap_CreateEx(width, height, FORMAT_BGR, 0, 0)
+  if (bitmap === 0) throw takesTooMuch(number)
   library.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, WHITE)
   const [across, down] = [width / part.width, height / part.height]
   const place = [-part.left * across, -part.top * down, original.width * across, original.height * down].map(Math.round)
   const [left, top, wide, tall] = place as [number, number, number, number]
   library.FPDF_RenderPageBitmap(bitmap, page, left, top, wide, tall, 0, DRAW_ANNOTATIONS | RED_FIRST)
-  return { image: { ...target, data: rgbOf(library, bitmap, target) }, original }
+  const image = { width, height, data: rgbOf(library, bitmap, { width, height }) }
+  return { image: resizeBicubic(image, target), original }
 }
 
-interface OpenDocument {
-  readonly library: WrappedPdfiumModule
+interface OpenDocument extends Instance {
   readonly document: number
 }
 
 /** An instance lives as long as its task, so that no document finds anything of another. */
 async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
-  const library = await pdfium()
-  const { wasmExports } = library.pdfium
-  const bytes = data.all()
-  const address = wasmExports.malloc(bytes.length)
+  const instance = await pdfium()
+  const { library } = instance
+  const address = library.pdfium.wasmExports.malloc(data.length)
   if (address === 0) throw new InvalidMedia('The document takes too much memory')
-  heapOf(library).set(bytes, address)
-  const document = library.FPDF_LoadMemDocument(address, bytes.length, '')
-  if (document !== 0) return { library, document }
+  const heap = heapOf(library)
+  for (let at = 0; at < data.length; at += PIECE_BYTES) heap.set(data.read(at, PIECE_BYTES), address + at)
+  const document = library.FPDF_LoadMemDocument(address, data.length, '')
+  if (document !== 0) return { ...instance, document }
   const error = library.FPDF_GetLastError()
   throw new InvalidMedia(
     error === PASSWORD_ERROR || error === SECURITY_ERROR
@@ -154,7 +218,7 @@ async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
 
 function heapOf({ pdfium: { wasmExports } }: WrappedPdfiumModule): Uint8Array {
   // Another one after each time that it grows.
-  return new Uint8Array((wasmExports as unknown as { readonly memory: { readonly buffer: ArrayBuffer } }).memory.buffer)
+  return new Uint8Array((wasmExports as unknown as Compiled['exports']).memory.buffer)
 }
 
 /** @param width in points, as is the height. */
@@ -169,12 +233,6 @@ function rgbOf(library: WrappedPdfiumModule, bitmap: number, { width, height }: 
   const start = library.FPDFBitmap_GetBuffer(bitmap)
   const heap = heapOf(library)
   const rgb = new Uint8Array(width * height * 3)
-  for (let y = 0, o = 0; y < height; y++) {
-    for (let x = 0, i = start + y * stride; x < width; x++, i += 4) {
-      rgb[o++] = heap[i]!
-      rgb[o++] = heap[i + 1]!
-      rgb[o++] = heap[i + 2]!
-    }
-  }
+  for (let y = 0, at = start; y < height; y++, at += stride) rgb.set(heap.subarray(at, at + 3 * width), 3 * width * y)
   return rgb
 }

@@ -2,10 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import type { Message } from '../../../conversation/request/message.ts'
-import { transcriptionChat } from '../../../conversation/transcription.ts'
+import { type SpeechTask, transcriptionChat } from '../../../conversation/transcription.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Names } from '../../../lib/param.ts'
 import type { InlineMedia } from '../../../media/inline-media.ts'
+import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { namedModel } from '../../http/named-model.ts'
 import { parseBody } from '../../http/wire/parse.ts'
@@ -28,21 +29,22 @@ interface Asked {
 const NAMES: Names = (path) => (path[0] === 'messages' ? ['file'] : path)
 const ROOM_BEFORE_MARK = 64
 
-/** `POST /v1/audio/transcriptions`, which the contract does not have: a chat about a recording. */
+/** `POST /v1/audio/transcriptions` and `/translations`, which the contract does not have: a chat about a recording. */
 export function addTranscriptions(app: FastifyInstance, serving: Serving): void {
-  const surface = transcriptions(serving)
+  const [transcribed, translated] = [speech('transcription', serving), speech('translation', serving)]
   app.register(async (scope) => {
     scope.addContentTypeParser('multipart/form-data', (_request, _payload, done) => done(null))
     const answers = {
-      '/v1/audio/transcriptions': (call: Parameters<typeof serveChat>[0]) => serveChat(call, serving, surface),
+      '/v1/audio/transcriptions': (call: ApiCall) => serveChat(call, serving, transcribed),
+      '/v1/audio/translations': (call: ApiCall) => serveChat(call, serving, translated),
     }
     addCalls(scope, { bucket: 'chat', answers })
   })
 }
 
-function transcriptions({ conversations }: Serving): ChatSurface<Asked, ReplyEvent> {
+function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked, ReplyEvent> {
   return {
-    endpoint: 'transcriptions',
+    endpoint: `${task}s`,
     async read(call, bodies) {
       const { fields: texts, file } = await bodies.readFields(call, 'file')
       const fields = parseBody(transcriptionFields, typed(texts))
@@ -54,7 +56,7 @@ function transcriptions({ conversations }: Serving): ChatSurface<Asked, ReplyEve
       if (!model.served.modalities.includes('audio'))
         throw invalidRequest(`Model '${model.id}' does not take audio`, 'model')
       const sound = { type: 'input_audio', input_audio: { data: file, format: 'wav' } } as const
-      const { messages, mark } = transcriptionChat(sound, hintsOf(fields), model.card)
+      const { messages, mark } = transcriptionChat(task, sound, hintsOf(fields), model.card)
       const events = await conversations.startChat(toChat(fields, messages), caller, signal)
       const isText = fields.response_format === 'text'
       if (isText && fields.stream !== true) call.setHeader('content-type', 'text/plain; charset=utf-8')

@@ -63,6 +63,21 @@ export const CHAT_PATHS: Paths = {
       errors: MODEL_ERRORS,
     }),
   },
+  '/v1/audio/translations': {
+    post: operation({
+      id: 'createTranslation',
+      tag: 'chat',
+      summary: 'Write down in English what is said in a recording',
+      parameters: [PRIORITY],
+      body: { 'multipart/form-data': { schema: ref('TranscriptionRequest') } },
+      replies: ok('The translation; with `stream`, its pieces as they are generated, followed by all of it.', {
+        ...json('Transcription'),
+        'text/plain': { schema: { type: 'string' } },
+        ...stream('TranscriptionEvent'),
+      }),
+      errors: MODEL_ERRORS,
+    }),
+  },
   '/v1/decisions': {
     post: operation({
       id: 'createDecision',

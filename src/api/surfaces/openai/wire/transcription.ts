@@ -3,7 +3,7 @@ import { requestSchemas, responses } from '../../../http/wire/components.ts'
 
 const UNTIMED = "only 'json' and 'text' are supported: no model here says when words were spoken"
 
-/** The fields of `POST /v1/audio/transcriptions` beside the file. Unknown ones are dropped. */
+/** The fields of `POST /v1/audio/transcriptions` and `/v1/audio/translations` beside the file. Unknown ones are dropped. */
 export const transcriptionFields = z.object({
   model: z.string(),
   language: z
