@@ -1,7 +1,8 @@
 // GEMM of f32 weights and a batch of f32 rows, for x86 with AVX2 or AVX-512.
 //
 // ggml's sgemm.cpp sums across lanes for each result, and reads the weights again for every few rows. Here, as in BLIS, rows of
-// weights are packed into panels, and no sum goes across lanes.
+// weights are packed into panels, and no sum goes across lanes. A single row is packed for, too: its time is that of reading the
+// weights, which are prefetched a block ahead.
 //
 // A result is the sum of its products in the order of the columns. It depends neither on the rest of the batch nor on columns in
 // which the row has zeros: mean pooling is a product with rows that are 0 for the tokens of other texts.
@@ -17,6 +18,80 @@ namespace {
 
 /** Columns of a cache block: a panel and some rows of the batch stay in L1. */
 constexpr int64_t BLOCK_COLUMNS = 128;
+
+#if defined(LOOKOUT_AVX512)
+inline Floats unpack_low_32(Floats a, Floats b) { return _mm512_unpacklo_ps(a, b); }
+inline Floats unpack_high_32(Floats a, Floats b) { return _mm512_unpackhi_ps(a, b); }
+inline Floats unpack_low_64(Floats a, Floats b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+inline Floats unpack_high_64(Floats a, Floats b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+}
+/** Of columns 4 apart, from four rows in each vector: stores those of all rows. */
+inline void store_columns(const Floats * x, float * panel) {
+    const auto even = [](Floats a, Floats b) { return _mm512_shuffle_f32x4(a, b, 0x88); };
+    const auto odd = [](Floats a, Floats b) { return _mm512_shuffle_f32x4(a, b, 0xdd); };
+    const Floats a = even(x[0], x[4]), b = even(x[8], x[12]), c = odd(x[0], x[4]), d = odd(x[8], x[12]);
+    store(panel, even(a, b));
+    store(panel + 4 * PANEL_WIDTH, even(c, d));
+    store(panel + 8 * PANEL_WIDTH, odd(a, b));
+    store(panel + 12 * PANEL_WIDTH, odd(c, d));
+}
+#else
+inline Floats unpack_low_32(Floats a, Floats b) { return _mm256_unpacklo_ps(a, b); }
+inline Floats unpack_high_32(Floats a, Floats b) { return _mm256_unpackhi_ps(a, b); }
+inline Floats unpack_low_64(Floats a, Floats b) {
+    return _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+}
+inline Floats unpack_high_64(Floats a, Floats b) {
+    return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+}
+inline void store_columns(const Floats * x, float * panel) {
+    store(panel, _mm256_permute2f128_ps(x[0], x[4], 0x20));
+    store(panel + 4 * PANEL_WIDTH, _mm256_permute2f128_ps(x[0], x[4], 0x31));
+}
+#endif
+
+/**
+ * Transposes up to LANES f32 of each of LANES rows. It reads them at once: where rows are a multiple of 4 KiB apart, their cache
+ * lines are all in one set of L1, which does not hold them.
+ */
+[[gnu::always_inline]] inline void transpose(const float * const * rows, int64_t at, int64_t count, float * panel) {
+    Floats x[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) x[i] = load_partial(rows[i] + at, count);
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        const Floats a = unpack_low_32(x[i], x[i + 1]), b = unpack_low_32(x[i + 2], x[i + 3]);
+        const Floats c = unpack_high_32(x[i], x[i + 1]), d = unpack_high_32(x[i + 2], x[i + 3]);
+        x[i] = unpack_low_64(a, b);
+        x[i + 1] = unpack_high_64(a, b);
+        x[i + 2] = unpack_low_64(c, d);
+        x[i + 3] = unpack_high_64(c, d);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) store_columns(x + i, panel + i * PANEL_WIDTH);
+}
+
+/**
+ * Packs up to PANEL_WIDTH rows of f32 into a panel: row c becomes column c.
+ * @param count rows; the last one is repeated in the remaining columns.
+ * @param next what is packed next: the hardware does not prefetch short runs of 32 rows.
+ * @param panel receives `width` rows, rounded up to a multiple of LANES.
+ */
+inline void pack_panel(const float * first, int64_t stride, int64_t count, int64_t width, const float * next, float * panel) {
+    const float * rows[PANEL_WIDTH];
+    for (int64_t row = 0; row < PANEL_WIDTH; row++) rows[row] = first + std::min(row, count - 1) * stride;
+    for (int64_t at = 0; at < width; at += LANES) {
+        for (int64_t row = 0; row < PANEL_WIDTH; row++) _mm_prefetch((const char *) (next + row * stride + at), _MM_HINT_T1);
+        for (int64_t half = 0; half < PANEL_WIDTH; half += LANES) {
+            float * to = panel + at * PANEL_WIDTH + half;
+            if (at + LANES <= width) transpose(rows + half, at, LANES, to);
+            else transpose(rows + half, at, width - at, to);
+        }
+    }
+}
 
 }  // namespace
 
@@ -45,7 +120,10 @@ extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, 
         float * to = at == edge ? edge_out : out + at;
         for (int64_t from = 0; from < k; from += BLOCK_COLUMNS) {
             const int64_t width = std::min(BLOCK_COLUMNS, k - from);
-            pack_panel(weights + at * weights_stride + from, weights_stride, count, width, panel);
+            const float * block = weights + at * weights_stride + from;
+            const bool is_last = from + BLOCK_COLUMNS >= k;
+            const float * next = is_last ? weights + (at + PANEL_WIDTH) * weights_stride : block + BLOCK_COLUMNS;
+            pack_panel(block, weights_stride, count, width, next, panel);
             for (int64_t row = 0; row < n; row += block_rows) {
                 gemm_panel(std::min(block_rows, n - row), rows + row * rows_stride + from, rows_stride, panel, width,
                            from == 0 ? nullptr : ones, to + row * to_stride, to_stride);

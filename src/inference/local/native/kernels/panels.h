@@ -148,31 +148,6 @@ inline void pack_panel(const ggml_fp16_t * first, int64_t stride, int64_t count,
     transpose(rows, 0, panel + whole * PANEL_WIDTH);
 }
 
-/**
- * Packs rows of f32 in the same way, four rows and the columns of a cache line at a time: the lines of more rows may all fall
- * into one set of the cache.
- */
-inline void pack_panel(const float * first, int64_t stride, int64_t count, int64_t height, float * panel) {
-    constexpr int64_t LINE = CACHE_LINE / sizeof(float);
-    for (int64_t line = 0; line < height; line += LINE) {
-        const int64_t end = std::min(height, line + LINE);
-        for (int64_t row = 0; row < PANEL_WIDTH; row += 4) {
-            const float * rows[4];
-            for (int64_t i = 0; i < 4; i++) rows[i] = first + std::min(row + i, count - 1) * stride;
-            int64_t at = line;
-            for (; at + 4 <= end; at += 4) {
-                __m128 x[4];
-                for (int i = 0; i < 4; i++) x[i] = _mm_loadu_ps(rows[i] + at);
-                _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
-                for (int i = 0; i < 4; i++) _mm_storeu_ps(panel + (at + i) * PANEL_WIDTH + row, x[i]);
-            }
-            for (; at < end; at++) {
-                for (int i = 0; i < 4; i++) panel[at * PANEL_WIDTH + row + i] = rows[i][at];
-            }
-        }
-    }
-}
-
 /** Converts a panel to f32. */
 inline void panel_to_f32(const ggml_fp16_t * panel, int64_t height, float * to) {
     for (int64_t i = 0; i < height * PANEL_WIDTH; i += LANES) store(to + i, load_f16(panel + i));
