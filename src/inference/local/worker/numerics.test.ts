@@ -117,7 +117,6 @@ test.each<[boolean, string, Changes]>([
   [false, 'kernels without products of ours', { computesProducts: false }],
   [false, 'what ggml computes', { wasInvariant: false }],
   [false, 'a GPU', { offload: onGpu }],
-  [false, 'experts', { settings: { hasExperts: true } }],
   [false, 'recurrent layers', { isRecurrent: true }],
 ])('%s: the same bits in any company are promised for %s', (isInvariant, _what, changes) => {
   expect(of(changes).isInvariant).toBe(isInvariant)

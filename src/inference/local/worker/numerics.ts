@@ -37,7 +37,7 @@ export function numericsOf(
   paths: Pick<NativePaths, 'mtmd' | 'kernels' | 'directory' | 'gpu'>,
   { libraries: { llama, kernels }, features, loaded }: Computing,
 ): Numerics {
-  const { model, modelParts = [model], projector, hasExperts = false, origin } = settings
+  const { model, modelParts = [model], projector, origin } = settings
   const { version = 'unknown', chatTemplate = null } = origin ?? {}
   const own = kernels === null ? null : nameOf(paths.kernels!)
   const devices = devicesOf(settings, paths, loaded)
@@ -58,13 +58,9 @@ export function numericsOf(
   return {
     ...named(parts),
     ...(adapted.length === 0 ? {} : { adapters: Object.fromEntries(adapted) }),
-    // ggml's own code computes products of experts and recurrent layers.
+    // ggml's own code computes recurrent layers.
     isInvariant:
-      kernels?.computesProducts === true &&
-      kernels.isInvariant() &&
-      devices === null &&
-      !hasExperts &&
-      !loaded.model.isRecurrent,
+      kernels?.computesProducts === true && kernels.isInvariant() && devices === null && !loaded.model.isRecurrent,
   }
 }
 

@@ -126,11 +126,12 @@ inline void dot_sub_block(const __m256i * weights, const int8_t * quants, int64_
 
 /**
  * Micro-kernel: a panel times COUNT rows of the batch.
- * @param row the first of them, a multiple of NR. @param count rows of weights in the panel.
+ * @param row the first of them, a multiple of NR. @param out results of each of them, of which `at` is the first row of weights.
+ * @param count rows of weights in the panel.
  */
 template <typename Of, int COUNT, int PANELS>
-inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width, float * out,
-                         int64_t stride, int64_t count) {
+inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width,
+                         float * const * out, int64_t at, int64_t count) {
     static_assert(PANELS == 1, "registers hold the accumulators of one panel");
     const WeightPanel & panel = panels[0];
     constexpr int WIDTH = Of::GROUPS * GROUP, SUB_BLOCKS = WIDTH / Of::SUB_BLOCK;
@@ -177,7 +178,7 @@ inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & bat
         }
     }
     const __m256i count_here = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t) count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out + r * stride, count_here, results[r]);
+    for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out[r] + at, count_here, results[r]);
 }
 
 /** Maximum rows of a batch for GEMV: up to here, packing a panel costs more than it saves. */

@@ -176,11 +176,12 @@ inline void micro_kernel_sub_scales(const WeightPanel & panel, const Activations
 
 /**
  * Micro-kernel: PANELS panels times COUNT rows of the batch.
- * @param row the first of them, a multiple of NR. @param count rows of weights in the last panel.
+ * @param row the first of them, a multiple of NR. @param out results of each of them, of which `at` is the first row of weights.
+ * @param count rows of weights in the last panel.
  */
 template <typename Of, int COUNT, int PANELS>
-inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width, float * out,
-                         int64_t stride, int64_t count) {
+inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width,
+                         float * const * out, int64_t at, int64_t count) {
     __m512 results[PANELS][COUNT];
 #pragma GCC unroll 2
     for (int p = 0; p < PANELS; p++) {
@@ -191,7 +192,7 @@ inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & bat
     const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
     for (int p = 0; p < PANELS; p++) {
         const __mmask16 count_here = p == PANELS - 1 ? lanes : (__mmask16) 0xffff;
-        for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride + p * MR, count_here, results[p][r]);
+        for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out[r] + at + p * MR, count_here, results[p][r]);
     }
 }
 

@@ -54,10 +54,11 @@ template <typename Block, int COUNT, int BLOCKS>
 /**
  * Multiplies four rows of weights, each `row_gap` rows after the one before, with COUNT rows of the batch.
  * @param blocks of each row: where they have one scale, a multiple of GEMV_BLOCKS.
+ * @param out results of each row of the batch, of which `at` is the first row of weights.
  */
 template <typename Block, int COUNT>
 inline void gemv(const Block * weights, int64_t weights_stride, int64_t row_gap, const Activations<NR> & batch,
-                 int64_t blocks, float * out, int64_t stride) {
+                 int64_t blocks, float * const * out, int64_t at) {
     __m128 results[COUNT];
     for (int r = 0; r < COUNT; r++) results[r] = _mm_setzero_ps();
     const Block * from[4];
@@ -75,7 +76,7 @@ inline void gemv(const Block * weights, int64_t weights_stride, int64_t row_gap,
     for (int r = 0; r < COUNT; r++) {
         alignas(16) float row_sums[4];
         _mm_store_ps(row_sums, results[r]);
-        for (int row = 0; row < 4; row++) out[r * stride + row * row_gap] = row_sums[row];
+        for (int row = 0; row < 4; row++) out[r][at + row * row_gap] = row_sums[row];
     }
 }
 
