@@ -31,11 +31,11 @@ template <int NR> struct Activations {
         constexpr int SUB_BLOCKS = Of::GROUPS * GROUP / Of::SUB_BLOCK;
         constexpr int WIDTH = Of::GROUPS * GROUP;
         const int64_t size = (count + NR - 1) / NR * NR * blocks * SUB_BLOCKS;
-        quants = quants_buffer.reserve(count * blocks * WIDTH);
+        // GEMV may load blocks and vectors beyond the end.
+        quants = quants_buffer.reserve((count * blocks + 4) * WIDTH);
         scales = scales_buffer.reserve(size);
         zero_terms = zeros_buffer.reserve(size);
         sum_pairs = sum_pairs_buffer.reserve(Of::HAS_MIN ? size / 2 : 0);
-        // GEMV may load a vector beyond the end.
         block_scales = block_scales_buffer.reserve(count * blocks + 8);
         block_zero_terms = block_zeros_buffer.reserve(count * blocks + 8);
         sub_sums = sub_sums_buffer.reserve(SUB_BLOCKS > 1 ? count * blocks * SUB_BLOCKS : 0);

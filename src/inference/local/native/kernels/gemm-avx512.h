@@ -18,6 +18,11 @@ inline VectorF32 to_f32(VectorI32 x) { return _mm512_cvtepi32_ps(x); }
 inline VectorI32 add(VectorI32 a, VectorI32 b) { return _mm512_add_epi32(a, b); }
 inline VectorF32 multiply(VectorF32 a, VectorF32 b) { return _mm512_mul_ps(a, b); }
 inline VectorF32 load_f16(const ggml_half * from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) from)); }
+/** Converts scales from their 16 bits. */
+template <typename Block> inline VectorF32 load_scales(const uint16_t * bits) {
+    if constexpr (!HAS_BF16_SCALE<Block>) return load_f16(bits);
+    else return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) bits)), 16));
+}
 inline void store(float * to, VectorF32 x) { _mm512_store_ps(to, x); }
 /** Broadcasts four neighbouring quants. */
 inline VectorI32 broadcast_i8x4(const int8_t * quants) {

@@ -1,5 +1,5 @@
-// GEMM of quantised weights and a batch of rows, for x86 with AVX-512 VNNI or AVX2. It replaces ggml's sgemm.cpp for Q8_0, Q5_0,
-// Q4_0, Q6_K, Q5_K and Q4_K.
+// GEMM of quantised weights and a batch of rows, for x86 with AVX-512 VNNI or AVX2. It replaces ggml's sgemm.cpp for
+// Q8_0, Q5_0, Q4_0, IQ4_NL, MXFP4, Q6_K, Q5_K and Q4_K, and computes the products of experts with such weights.
 //
 // ggml's sgemm reads the weights again for every few rows of a batch, reduces across lanes for every block, and is slowest where
 // the number of rows is not a multiple of its tiles: 15 next tokens took longer than 16.
@@ -88,19 +88,6 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
     (defined(__AVX2__) && defined(__FMA__) && defined(__F16C__))
 
 #include "gemm.h"
-
-/** Calls a function with weights as their type's blocks. @returns whether the type is one of ours. */
-template <typename Call> static bool with_blocks(int type, const void * weights, const Call & call) {
-    switch (type) {
-        case GGML_TYPE_Q4_0: return call((const block_q4_0 *) weights), true;
-        case GGML_TYPE_Q5_0: return call((const block_q5_0 *) weights), true;
-        case GGML_TYPE_Q8_0: return call((const block_q8_0 *) weights), true;
-        case GGML_TYPE_Q4_K: return call((const block_q4_K *) weights), true;
-        case GGML_TYPE_Q5_K: return call((const block_q5_K *) weights), true;
-        case GGML_TYPE_Q6_K: return call((const block_q6_K *) weights), true;
-        default: return false;
-    }
-}
 
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {

@@ -13,6 +13,21 @@
 
 namespace {
 
+/** Calls a function with weights as their type's blocks. @returns whether the type is one of ours. */
+template <typename Call> bool with_blocks(int type, const void * weights, const Call & call) {
+    switch (type) {
+        case GGML_TYPE_Q4_0: return call((const block_q4_0 *) weights), true;
+        case GGML_TYPE_Q5_0: return call((const block_q5_0 *) weights), true;
+        case GGML_TYPE_Q8_0: return call((const block_q8_0 *) weights), true;
+        case GGML_TYPE_IQ4_NL: return call((const block_iq4_nl *) weights), true;
+        case GGML_TYPE_MXFP4: return call((const block_mxfp4 *) weights), true;
+        case GGML_TYPE_Q4_K: return call((const block_q4_K *) weights), true;
+        case GGML_TYPE_Q5_K: return call((const block_q5_K *) weights), true;
+        case GGML_TYPE_Q6_K: return call((const block_q6_K *) weights), true;
+        default: return false;
+    }
+}
+
 /** Maximum rows of weights in a thread's chunk. */
 constexpr int64_t MAX_CHUNK = 16 * MR;
 
@@ -76,7 +91,7 @@ template <typename Block> class Batch {
 #endif
         const int64_t n = rows.size();
         const int64_t width = blocks * Of::GROUPS * GROUP;
-        if (n <= MAX_GEMV_ROWS<Of> && (Of::GROUPS > 1 || blocks % GEMV_BLOCKS == 0)) {
+        if (n <= MAX_GEMV_ROWS<Of>) {
             // Four sequential streams of reads: one alone does not saturate the memory's bandwidth.
             const int64_t row_gap = (end - first) / 4;
             for (int64_t at = first; at < first + row_gap; at++) {

@@ -11,6 +11,8 @@ const TYPES = [
   { name: 'Q4_0', type: 2, block: 32, toFloats: 'dequantize_row_q4_0' },
   { name: 'Q5_0', type: 6, block: 32, toFloats: 'dequantize_row_q5_0' },
   { name: 'Q8_0', type: 8, block: 32, toFloats: 'dequantize_row_q8_0' },
+  { name: 'IQ4_NL', type: 20, block: 32, toFloats: 'dequantize_row_iq4_nl' },
+  { name: 'MXFP4', type: 39, block: 32, toFloats: 'dequantize_row_mxfp4' },
   { name: 'Q4_K', type: 12, block: 256, toFloats: 'dequantize_row_q4_K' },
   { name: 'Q5_K', type: 13, block: 256, toFloats: 'dequantize_row_q5_K' },
   { name: 'Q6_K', type: 14, block: 256, toFloats: 'dequantize_row_q6_K' },
