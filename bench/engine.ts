@@ -97,7 +97,10 @@ async function compareTrees(model: BenchModel, own: LocalEngine, options: BenchO
       const [now, before] = await inTurn(until, texts, measure(own), measure(other))
       rows.push({ row: `decoding, ${batch} with a prompt each`, now, other: before })
     }
-    const about = `Prompts of about ${tokens} tokens; tokens per second.`
+    const [mb, mbBefore] = (await Promise.all([own.stats(), other.stats()])).map(
+      ({ residentBytes }) => residentBytes / 1e6,
+    )
+    const about = `Prompts of about ${tokens} tokens; tokens per second. At the end, ${mbBefore!.toFixed(0)} MB of the process were resident before, and ${mb!.toFixed(0)} now.`
     return againstTable(`Engine alone, ${model.name}`, about, rounds, rows)
   } finally {
     await other.close()

@@ -16,12 +16,17 @@ import { median } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 /** ggml's numbers of the types. */
-const TYPES = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
+const TYPES = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 6, Q8_0: 8, IQ4_NL: 20, MXFP4: 39, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
+const I32 = 26
 const ROWS = [1, 2, 4, 8, 16, 32, 128, 512]
-/** The first is of a model with two billion parameters, whose matrices are larger than the caches; the other of the shipped one. */
+/**
+ * The first is of a model with two billion parameters, whose matrices are larger than the caches; the second of the shipped
+ * one; the third of Qwen3 30B-A3B, with half of its experts.
+ */
 const SHAPES: readonly Shape[] = [
   { height: 4096, width: 2048, matrices: 8 },
   { height: 1024, width: 256, matrices: 12 },
+  { height: 768, width: 2048, matrices: 2, experts: 64, used: 8 },
 ]
 const THREADS = 2
 /** Minimum rounds against another tree, and how long they go on for each number of rows, in ms. */
@@ -29,11 +34,16 @@ const AGAINST = { least: 12, ms: 300 }
 
 const P = 'void *'
 
-/** Weights: `matrices` of `height` rows of `width`, multiplied one after the other. */
+/**
+ * Weights: `matrices` of `height` rows of `width`, multiplied one after the other; or stacks of `experts` matrices, of which
+ * each row is multiplied with `used`.
+ */
 interface Shape {
   readonly height: number
   readonly width: number
   readonly matrices: number
+  readonly experts?: number
+  readonly used?: number
 }
 
 /** A product's tensors in buffers, ready to be computed. */
@@ -66,8 +76,8 @@ async function kernelsOf(tree: string, { processor }: BenchOptions): Promise<str
   return module.kernelsFor(processor, true)
 }
 
-const titleOf = ({ height, width }: Shape, processor: string) =>
-  `Products of weights of ${height} rows of ${width}, compiled for ${processor}`
+const titleOf = ({ height, width, experts, used }: Shape, processor: string) =>
+  `Products of ${experts === undefined ? 'weights' : `${used} of ${experts} experts`} of ${height} rows of ${width}, compiled for ${processor}`
 
 function compareTrees(
   ours: Bench,
@@ -139,8 +149,11 @@ function benchOf(path: string) {
   const cpu = declareIn(library)
   const init = base('pointer ggml_init(ggml_init_params params)')
   const free = base('void ggml_free(pointer context)')
-  const newTensor = base('pointer ggml_new_tensor_2d(pointer context, int type, int64 width, int64 height)')
+  const newTensor = base(
+    'pointer ggml_new_tensor_3d(pointer context, int type, int64 width, int64 height, int64 count)',
+  )
   const product = base('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
+  const productOfExperts = base('pointer ggml_mul_mat_id(pointer context, pointer a, pointer b, pointer ids)')
   const newGraph = base('pointer ggml_new_graph(pointer context)')
   const expand = base('void ggml_build_forward_expand(pointer graph, pointer tensor)')
   const compute = base('int ggml_backend_graph_compute(pointer backend, pointer graph)')
@@ -169,15 +182,17 @@ function benchOf(path: string) {
   }
 
   const known = new Map<string, { numbers: Float32Array; packed: Uint8Array }>()
-  /** Random weights, as numbers and as a file has them. */
-  const weightsOf = (type: number, { height, width }: Shape) => {
+  /** Random weights, as numbers and as a file has them; equal ones of each expert. */
+  const weightsOf = (type: number, { height, width, experts = 1 }: Shape) => {
     const key = [type, height, width].join()
     const before = known.get(key)
     if (before !== undefined) return before
     const random = randomNumbers(type)
     const numbers = Float32Array.from({ length: width * height }, () => random() - 0.5)
-    const packed = new Uint8Array(Number(rowBytes(type, width)) * height)
+    const bytes = Number(rowBytes(type, width)) * height
+    const packed = new Uint8Array(bytes * experts)
     quantize(type, numbers, packed, 0, height, width, null)
+    for (let expert = 1; expert < experts; expert++) packed.copyWithin(expert * bytes, 0, bytes)
     known.set(key, { numbers, packed })
     return { numbers, packed }
   }
@@ -187,13 +202,17 @@ function benchOf(path: string) {
     /** Koffi unloads a library without references, and ggml still needs this one. */
     library,
     prepare(type: number, layout: Layout, rows: number, shape: Shape): Prepared | null {
-      const { height, width } = shape
+      const { height, width, experts = 1, used } = shape
       const of = { mem_size: 2 ** 20, mem_buffer: null, no_alloc: true }
       const [weights, rest] = [init(of), init(of)]
-      const matrices = Array.from({ length: shape.matrices }, () => newTensor(weights, type, width, height))
+      const matrices = Array.from({ length: shape.matrices }, () => newTensor(weights, type, width, height, experts))
       const buffers = [allocate(weights, layout.type)]
-      const input = newTensor(rest, TYPES.F32, width, rows)
-      const results = matrices.map((matrix) => product(rest, matrix, input))
+      const input =
+        used === undefined ? newTensor(rest, TYPES.F32, width, rows, 1) : newTensor(rest, TYPES.F32, width, 1, rows)
+      const choices = used === undefined ? null : newTensor(rest, I32, used, rows, 1)
+      const results = matrices.map((matrix) =>
+        choices === null ? product(rest, matrix, input) : productOfExperts(rest, matrix, input, choices),
+      )
       const release = () => {
         for (const buffer of buffers) if (buffer) freeBuffer(buffer)
         free(rest)
@@ -209,6 +228,16 @@ function benchOf(path: string) {
       for (const matrix of matrices) set(matrix, packed, 0, packed.length)
       const values = numbers.subarray(0, width * rows)
       set(input, new Uint8Array(values.buffer, values.byteOffset, values.byteLength), 0, values.byteLength)
+      if (choices !== null) {
+        const random = randomNumbers(rows)
+        const drawn = Int32Array.from({ length: used! * rows }, (_, i) =>
+          i % used! === 0 ? Math.floor(random() * experts) : 0,
+        )
+        // A token's experts differ.
+        for (let i = 0; i < drawn.length; i++)
+          if (i % used! > 0) drawn[i] = (drawn[i - 1]! + 1 + Math.floor(random() * 7)) % experts
+        set(choices, new Uint8Array(drawn.buffer), 0, drawn.byteLength)
+      }
       const graph = newGraph(rest)
       for (const result of results) expand(graph, result)
       return {

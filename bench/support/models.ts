@@ -39,6 +39,7 @@ export const MODEL_NAMES: readonly BenchModelName[] = [
   'six-hundred-million',
   'two-billion',
   'eight-billion',
+  'experts',
 ]
 /** Those that are measured unless others are asked for: the larger one takes hours on a few cores. */
 export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']

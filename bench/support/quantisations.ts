@@ -16,7 +16,7 @@ export function q4KM(layers: number): TypeRule {
     layer < eighth || layer >= Math.floor((7 * layers) / 8) || (layer - eighth) % 3 === 2
   return (name, shape) => {
     if (!isMatrix(name, shape)) return 'F32'
-    const part = /^blk\.(\d+)\.(attn_v|ffn_down)\.weight$/.exec(name)
+    const part = /^blk\.(\d+)\.(attn_v|ffn_down|ffn_down_exps)\.weight$/.exec(name)
     const suffers = name === 'token_embd.weight' || (part !== null && isCritical(Number(part[1])))
     if (shape[0]! % 256 === 0) return suffers ? 'Q6_K' : 'Q4_K'
     return suffers ? 'Q8_0' : 'Q5_0'
@@ -24,5 +24,8 @@ export function q4KM(layers: number): TypeRule {
 }
 
 function isMatrix(name: string, shape: readonly number[]): boolean {
-  return shape.length === 2 && name.endsWith('.weight') && !/norm|position_embd|token_types/.test(name)
+  const isStack = /_exps\.weight$/.test(name)
+  return (
+    isStack || (shape.length === 2 && /\.weight$/.test(name) && !/norm|gate_inp|position_embd|token_types/.test(name))
+  )
 }

@@ -86,6 +86,32 @@ const gemma270m: RandomModel = {
     }),
 }
 
+const EXPERTS: LanguageShape = {
+  embedding: 2048,
+  layers: 6,
+  heads: 32,
+  kvHeads: 4,
+  head: 128,
+  feedForward: 768,
+  contextTokens: 32_768,
+}
+
+/** Layers of the shape of Qwen3 30B-A3B's, with half of its experts. */
+const experts: RandomModel = {
+  title: '64 experts, 8 active, random weights in Q4_K_M',
+  quantisation: 'q4_k_m',
+  vocabulary: {},
+  language: (vocabulary) =>
+    language(EXPERTS, {
+      architecture: 'qwen3moe',
+      vocabulary,
+      typeOf: q4KM(EXPERTS.layers),
+      qkNorm: true,
+      experts: 64,
+      metadata: { 'rope.freq_base': float32(1e6), expert_used_count: uint32(8) },
+    }),
+}
+
 /** A model of Qwen3-VL's kind, with its encoder. */
 function qwen3Vl(
   seed: string,
@@ -200,4 +226,5 @@ export const RANDOM_MODELS = {
   'six-hundred-million': sixHundredMillion,
   'two-billion': twoBillion,
   'eight-billion': eightBillion,
+  experts,
 } as const satisfies Record<string, RandomModel>

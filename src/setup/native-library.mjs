@@ -122,6 +122,20 @@ export const CPU = {
   openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
   fixes: [
+    // See gemm.cpp.
+    {
+      file: 'ggml/src/ggml-cpu/ggml-cpu.c',
+      text: '    ggml_barrier(params->threadpool);\n\n    for (int cur_a = 0; cur_a < n_as; ++cur_a) {\n',
+      by: `    ggml_barrier(params->threadpool);
+
+    extern bool lookout_mul_mat_id(const struct ggml_compute_params *, const struct ggml_tensor *, const int64_t *, const void *, void *);
+    if (lookout_mul_mat_id(params, dst, matrix_row_counts, matrix_rows, atomic_current_chunk)) {
+        return;
+    }
+
+    for (int cur_a = 0; cur_a < n_as; ++cur_a) {
+`,
+    },
     // See quantize.cpp.
     {
       file: 'ggml/src/ggml-cpu/arch/x86/quants.c',

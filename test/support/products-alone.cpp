@@ -40,13 +40,8 @@ static void compute(int threads, int64_t m, int64_t n, int64_t blocks, const voi
 /** @param type ggml's of the weights. @param rows quantised to the type that ggml multiplies such weights with. */
 extern "C" void multiply(int type, int threads, int64_t m, int64_t n, int64_t blocks, const void * weights, const void * rows,
                          float * out) {
-    switch (type) {
-        case GGML_TYPE_Q4_0: return compute<block_q4_0>(threads, m, n, blocks, weights, rows, out);
-        case GGML_TYPE_Q5_0: return compute<block_q5_0>(threads, m, n, blocks, weights, rows, out);
-        case GGML_TYPE_Q8_0: return compute<block_q8_0>(threads, m, n, blocks, weights, rows, out);
-        case GGML_TYPE_Q4_K: return compute<block_q4_K>(threads, m, n, blocks, weights, rows, out);
-        case GGML_TYPE_Q5_K: return compute<block_q5_K>(threads, m, n, blocks, weights, rows, out);
-        case GGML_TYPE_Q6_K: return compute<block_q6_K>(threads, m, n, blocks, weights, rows, out);
-        default: abort();
-    }
+    const bool is_ours = with_blocks(type, weights, [&](const auto * from) {
+        compute<std::decay_t<decltype(*from)>>(threads, m, n, blocks, from, rows, out);
+    });
+    if (!is_ours) abort();
 }

@@ -157,8 +157,6 @@ export interface EngineSettings {
   readonly threads: number | null
   /** Settings for GPUs; by default, as many layers as fit. */
   readonly gpu?: GpuSettings
-  /** Whether the model is a mixture of experts. */
-  readonly hasExperts?: boolean
   /** Of a model that makes embeddings or scores, and writes no text; absent for others. */
   readonly embedding?: EmbeddingSettings
   /** Maximum requests that wait for their first completion to start. */

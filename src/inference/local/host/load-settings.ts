@@ -38,7 +38,7 @@ export interface LoadSettings {
 /** @throws Error that says what is wrong with the model's files. */
 export async function readSettings(card: LocalModelCard, options: LoadOptions): Promise<LoadSettings> {
   // This check reports problems of the files more clearly than llama.cpp does.
-  const { info, caches, sizes, hasExperts, embedding, warnings } = await describeModel(card, options)
+  const { info, caches, sizes, embedding, warnings } = await describeModel(card, options)
   for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
@@ -60,7 +60,6 @@ export async function readSettings(card: LocalModelCard, options: LoadOptions): 
     ...(options.backend === undefined ? {} : { backend: options.backend }),
     threads: options.threads ?? card.engine.threads ?? null,
     gpu: gpuSettings(card, sizes),
-    hasExperts,
     ...(embedding === undefined ? {} : { embedding }),
     ...caches,
     ...(options.prefixDisk && {

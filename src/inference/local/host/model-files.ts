@@ -29,8 +29,6 @@ export interface ModelDescription {
   readonly fileBytes: number
   /** Quantisation of its weights, e.g. `Q4_K_M`; null if the file does not name it. */
   readonly quantisation: string | null
-  /** Whether it is a mixture of experts. */
-  readonly hasExperts: boolean
   /** Of a model that makes embeddings or scores. */
   readonly embedding?: EmbeddingSettings
   /** Warnings for the operator, one line each. */
@@ -145,7 +143,6 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     },
     fileBytes: weights,
     quantisation: quantisation(language),
-    hasExperts: (number('expert_count') ?? 0) > 0,
     ...(pooling === undefined
       ? {}
       : {

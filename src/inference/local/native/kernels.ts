@@ -24,9 +24,9 @@ export interface Kernels {
   isInvariant(): boolean
 }
 
-/** Whether ggml repacks weights. Its own code multiplies those of experts, and is faster with repacked ones. */
-export function repacksWeights(kernels: Kernels | null, hasExperts = false): boolean {
-  return kernels?.computesProducts !== true || hasExperts
+/** Whether ggml repacks weights, which its own code multiplies faster. */
+export function repacksWeights(kernels: Kernels | null): boolean {
+  return kernels?.computesProducts !== true
 }
 
 export function bindKernels(path: string): Kernels {

@@ -80,7 +80,7 @@ export class LoadedModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels, settings.hasExperts) }
+    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels) }
     this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
     this.adapters = new Map(
       settings.adapters?.map((adapter) => [adapter.name, new Adapter(llama, this.model, adapter)]),

@@ -79,21 +79,22 @@ const vocabulary = bytePairs({
   chatTemplate: CHAT_ML_TEMPLATE,
 })
 
-/** Four query heads to a key head, and all matrices of one type. */
-function matricesOf(type: WeightType): TinyModel {
+/** Four query heads to a key head, and all matrices of one type, also those of experts. */
+function matricesOf(type: WeightType, experts?: number): TinyModel {
   return {
-    name: type,
+    name: experts === undefined ? type : `experts in ${type}`,
     // What a card must have. It names no encoder, so nothing else follows from it.
     family: 'qwen3-vl',
     about: `matrices in ${type}`,
     language: () =>
       languageModel({
-        architecture: 'qwen3',
+        architecture: experts === undefined ? 'qwen3' : 'qwen3moe',
         vocabulary,
         seed: `same bits ${type}`,
         shape: { embedding: 256, heads: 8, kvHeads: 2, head: 64, feedForward: 512 },
-        typeOf: (name, shape) => (shape.length === 2 && !name.includes('norm') ? type : 'F32'),
+        typeOf: (name, shape) => (shape.length > 1 && !/norm|gate_inp/.test(name) ? type : 'F32'),
         qkNorm: true,
+        experts,
       }),
     turn: CHAT_ML,
   }
@@ -130,10 +131,13 @@ const SHIPPED: Subject = {
 }
 const ADAPTERS = ['F32', 'F16'] as const
 const TYPES = ['Q4_0', 'Q5_0', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'F16', 'BF16', 'F32'] as const
+const EXPERT_TYPES = ['Q8_0', 'Q4_K'] as const
+const EXPERTS = 6
 /** M-RoPE; a sliding window, and images whose tokens attend to each other; experts; short convolutions; a delta net. */
 const FAMILIES = ['qwen3vl', 'gemma3', 'qwen3vl-moe', 'lfm2-vl', 'qwen3.5']
 const SUBJECTS: readonly Subject[] = [
   ...TYPES.map((type) => tiny(matricesOf(type))),
+  ...EXPERT_TYPES.map((type) => tiny(matricesOf(type, EXPERTS))),
   tiny(matricesOf('Q8_0'), { kvType: 'q8_0' }, 'Q8_0 with a KV cache in it'),
   adapted(matricesOf('Q4_0')),
   ...TINY_MODELS.filter(({ name }) => FAMILIES.includes(name)).map((model) => tiny(model)),

@@ -116,7 +116,6 @@ test.each<[boolean, string, Changes]>([
   [false, 'kernels without products of ours', { computesProducts: false }],
   [false, 'what ggml computes', { wasInvariant: false }],
   [false, 'a GPU', { offload: onGpu }],
-  [false, 'experts', { settings: { hasExperts: true } }],
 ])('%s: the same bits in any company are promised for %s', (isInvariant, _what, changes) => {
   expect(of(changes).isInvariant).toBe(isInvariant)
 })

@@ -34,7 +34,7 @@ export function numericsOf(
   paths: Pick<NativePaths, 'mtmd' | 'kernels' | 'directory' | 'gpu'>,
   { libraries: { llama, kernels }, features, loaded }: Computing,
 ): Numerics {
-  const { model, modelParts = [model], projector, hasExperts = false, origin } = settings
+  const { model, modelParts = [model], projector, origin } = settings
   const { version = 'unknown', chatTemplate = null } = origin ?? {}
   const own = kernels === null ? null : nameOf(paths.kernels!)
   const devices = devicesOf(settings, paths, loaded)
@@ -55,8 +55,7 @@ export function numericsOf(
   return {
     ...named(parts),
     ...(adapted.length === 0 ? {} : { adapters: Object.fromEntries(adapted) }),
-    // ggml's own code computes products of experts.
-    isInvariant: kernels?.computesProducts === true && kernels.isInvariant() && devices === null && !hasExperts,
+    isInvariant: kernels?.computesProducts === true && kernels.isInvariant() && devices === null,
   }
 }
 

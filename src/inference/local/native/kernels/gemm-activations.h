@@ -26,16 +26,16 @@ template <int NR> struct Activations {
     /** Where a block has several scales, the sums of its sub-blocks: [row][sub-block]. */
     int16_t * sub_sums;
 
-    template <typename Of>
-    void pack(const typename Of::Activation * rows, int64_t stride, int64_t count, int64_t blocks) {
+    /** @param rows each of `blocks` blocks. */
+    template <typename Of> void pack(const typename Of::Activation * const * rows, int64_t count, int64_t blocks) {
         constexpr int SUB_BLOCKS = Of::GROUPS * GROUP / Of::SUB_BLOCK;
         constexpr int WIDTH = Of::GROUPS * GROUP;
         const int64_t size = (count + NR - 1) / NR * NR * blocks * SUB_BLOCKS;
-        quants = quants_buffer.reserve(count * blocks * WIDTH);
+        // GEMV may load blocks and vectors beyond the end.
+        quants = quants_buffer.reserve((count * blocks + 4) * WIDTH);
         scales = scales_buffer.reserve(size);
         zero_terms = zeros_buffer.reserve(size);
         sum_pairs = sum_pairs_buffer.reserve(Of::HAS_MIN ? size / 2 : 0);
-        // GEMV may load a vector beyond the end.
         block_scales = block_scales_buffer.reserve(count * blocks + 8);
         block_zero_terms = block_zeros_buffer.reserve(count * blocks + 8);
         sub_sums = sub_sums_buffer.reserve(SUB_BLOCKS > 1 ? count * blocks * SUB_BLOCKS : 0);
@@ -43,7 +43,7 @@ template <int NR> struct Activations {
             const int64_t first = row / NR * NR * blocks * SUB_BLOCKS + row % NR;
             const int64_t pairs = row / NR * NR * blocks * SUB_BLOCKS / 2 + row % NR;
             for (int64_t b = 0; b < blocks; b++) {
-                const auto & block = rows[row * stride + b];
+                const auto & block = rows[row][b];
                 std::memcpy(quants + (row * blocks + b) * WIDTH, block.qs, WIDTH);
                 block_scales[row * blocks + b] = scale_of(block);
                 for (int sub_block = 0; sub_block < SUB_BLOCKS; sub_block++) {

@@ -103,7 +103,7 @@ struct ActivationTiles {
      */
     uint16_t * sums;
 
-    template <typename Of> void pack(const block_q8_K * rows, int64_t stride, int64_t count, int64_t blocks_of_row) {
+    template <typename Of> void pack(const block_q8_K * const * rows, int64_t count, int64_t blocks_of_row) {
         blocks = blocks_of_row;
         const int64_t columns = (count + TILE_COLUMNS - 1) / TILE_COLUMNS;
         quants = quants_buffer.reserve(columns * TILE_COLUMNS * blocks * QK_K);
@@ -114,7 +114,7 @@ struct ActivationTiles {
         for (int64_t column = 0; column < columns; column++) {
             const block_q8_K * of_column[TILE_COLUMNS];
             // The last row is repeated in the remaining lanes.
-            for (int i = 0; i < TILE_COLUMNS; i++) of_column[i] = rows + std::min(column * TILE_COLUMNS + i, count - 1) * stride;
+            for (int i = 0; i < TILE_COLUMNS; i++) of_column[i] = rows[std::min(column * TILE_COLUMNS + i, count - 1)];
             for (int64_t b = 0; b < blocks; b++) {
                 const int64_t at = column * blocks + b;
                 for (int group = 0; group < Of::GROUPS; group++) {
@@ -224,7 +224,7 @@ inline void accumulate_block(const PanelBlock & panel, const TileSums & sums, __
 }
 
 /** Stores the results of a panel and a tile column. @param rows of the batch. @param count rows of weights. */
-inline void store_totals(const float * results, int64_t rows, float * out, int64_t stride, int64_t count) {
+inline void store_totals(const float * results, int64_t rows, float * const * out, int64_t at, int64_t count) {
     const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
     for (int half = 0; half < 2; half++) {
         __m256i lines[MR];
@@ -234,15 +234,18 @@ inline void store_totals(const float * results, int64_t rows, float * out, int64
         }
         transpose(lines, of_rows);
         for (int64_t row = half * 8; row < std::min<int64_t>(rows, half * 8 + 8); row++) {
-            _mm512_mask_storeu_ps(out + row * stride, lanes, _mm512_castsi512_ps(of_rows[row - half * 8]));
+            _mm512_mask_storeu_ps(out[row] + at, lanes, _mm512_castsi512_ps(of_rows[row - half * 8]));
         }
     }
 }
 
-/** PANELS panels times all rows of the batch. @param count rows of weights. @param n rows of the batch. */
+/**
+ * PANELS panels times all rows of the batch.
+ * @param count rows of weights. @param n rows of the batch. @param out results of each, of which `at` is the first row of weights.
+ */
 template <typename Block, int PANELS>
 inline void gemm_panels_amx(const Block * weights, int64_t stride, int64_t count, const ActivationTiles & batch, int64_t n,
-                            float * out, int64_t out_stride) {
+                            float * const * out, int64_t at) {
     using Of = QuantTraits<Block>;
     static thread_local PanelBlock panels[PANELS];
     static thread_local TileSums sums[2][PANELS];
@@ -270,8 +273,7 @@ inline void gemm_panels_amx(const Block * weights, int64_t stride, int64_t count
     for (int64_t column = 0; column < columns; column++) {
         for (int p = 0; p < PANELS; p++) {
             store_totals(results + (column * PANELS + p) * TILE_ELEMENTS, n - column * TILE_COLUMNS,
-                         out + column * TILE_COLUMNS * out_stride + p * MR, out_stride,
-                         std::min<int64_t>(MR, count - p * MR));
+                         out + column * TILE_COLUMNS, at + p * MR, std::min<int64_t>(MR, count - p * MR));
         }
     }
 }

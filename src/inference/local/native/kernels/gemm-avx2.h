@@ -29,6 +29,11 @@ inline VectorF32 to_f32(VectorI32 x) { return _mm256_cvtepi32_ps(x); }
 inline VectorI32 add(VectorI32 a, VectorI32 b) { return _mm256_add_epi32(a, b); }
 inline VectorF32 multiply(VectorF32 a, VectorF32 b) { return _mm256_mul_ps(a, b); }
 inline VectorF32 load_f16(const ggml_half * from) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) from)); }
+/** Converts scales from their 16 bits. */
+template <typename Block> inline VectorF32 load_scales(const uint16_t * bits) {
+    if constexpr (!HAS_BF16_SCALE<Block>) return load_f16(bits);
+    else return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *) bits)), 16));
+}
 inline void store(float * to, VectorF32 x) { _mm256_store_ps(to, x); }
 /** Broadcasts four neighbouring quants. */
 inline VectorI32 broadcast_i8x4(const int8_t * quants) {
@@ -126,11 +131,12 @@ inline void dot_sub_block(const __m256i * weights, const int8_t * quants, int64_
 
 /**
  * Micro-kernel: a panel times COUNT rows of the batch.
- * @param row the first of them, a multiple of NR. @param count rows of weights in the panel.
+ * @param row the first of them, a multiple of NR. @param out results of each of them, of which `at` is the first row of weights.
+ * @param count rows of weights in the panel.
  */
 template <typename Of, int COUNT, int PANELS>
-inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width, float * out,
-                         int64_t stride, int64_t count) {
+inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width,
+                         float * const * out, int64_t at, int64_t count) {
     static_assert(PANELS == 1, "registers hold the accumulators of one panel");
     const WeightPanel & panel = panels[0];
     constexpr int WIDTH = Of::GROUPS * GROUP, SUB_BLOCKS = WIDTH / Of::SUB_BLOCK;
@@ -177,7 +183,7 @@ inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & bat
         }
     }
     const __m256i count_here = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t) count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out + r * stride, count_here, results[r]);
+    for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out[r] + at, count_here, results[r]);
 }
 
 /** Maximum rows of a batch for GEMV: up to here, packing a panel costs more than it saves. */

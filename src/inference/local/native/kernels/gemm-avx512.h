@@ -18,6 +18,11 @@ inline VectorF32 to_f32(VectorI32 x) { return _mm512_cvtepi32_ps(x); }
 inline VectorI32 add(VectorI32 a, VectorI32 b) { return _mm512_add_epi32(a, b); }
 inline VectorF32 multiply(VectorF32 a, VectorF32 b) { return _mm512_mul_ps(a, b); }
 inline VectorF32 load_f16(const ggml_half * from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) from)); }
+/** Converts scales from their 16 bits. */
+template <typename Block> inline VectorF32 load_scales(const uint16_t * bits) {
+    if constexpr (!HAS_BF16_SCALE<Block>) return load_f16(bits);
+    else return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) bits)), 16));
+}
 inline void store(float * to, VectorF32 x) { _mm512_store_ps(to, x); }
 /** Broadcasts four neighbouring quants. */
 inline VectorI32 broadcast_i8x4(const int8_t * quants) {
@@ -176,11 +181,12 @@ inline void micro_kernel_sub_scales(const WeightPanel & panel, const Activations
 
 /**
  * Micro-kernel: PANELS panels times COUNT rows of the batch.
- * @param row the first of them, a multiple of NR. @param count rows of weights in the last panel.
+ * @param row the first of them, a multiple of NR. @param out results of each of them, of which `at` is the first row of weights.
+ * @param count rows of weights in the last panel.
  */
 template <typename Of, int COUNT, int PANELS>
-inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width, float * out,
-                         int64_t stride, int64_t count) {
+inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & batch, int64_t row, int64_t width,
+                         float * const * out, int64_t at, int64_t count) {
     __m512 results[PANELS][COUNT];
 #pragma GCC unroll 2
     for (int p = 0; p < PANELS; p++) {
@@ -191,7 +197,7 @@ inline void micro_kernel(const WeightPanel * panels, const Activations<NR> & bat
     const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
     for (int p = 0; p < PANELS; p++) {
         const __mmask16 count_here = p == PANELS - 1 ? lanes : (__mmask16) 0xffff;
-        for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride + p * MR, count_here, results[p][r]);
+        for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out[r] + at + p * MR, count_here, results[p][r]);
     }
 }
 

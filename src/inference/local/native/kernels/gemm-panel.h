@@ -44,10 +44,10 @@ struct WeightPanel {
             pack_bytes(rows, b, lanes, bytes);
             for (int lane = 0; lane < MR; lane++) {
                 if constexpr (CONVERTS_SCALES_LAST) {
-                    scales_f16[b * MR + lane] = rows[lane][b].d;
+                    scales_f16[b * MR + lane] = scale_bits(rows[lane][b]);
                     if constexpr (Of::HAS_MIN) scales_f16[(blocks + b) * MR + lane] = rows[lane][b].dmin;
                 } else {
-                    scales[b * MR + lane] = to_f32(rows[lane][b].d);
+                    scales[b * MR + lane] = scale_to_f32<Block>(scale_bits(rows[lane][b]));
                     if constexpr (Of::HAS_MIN) min_scales[b * MR + lane] = to_f32(rows[lane][b].dmin);
                 }
             }
@@ -70,7 +70,7 @@ struct WeightPanel {
         }
         if constexpr (CONVERTS_SCALES_LAST) {
             for (int64_t b = 0; b < blocks; b++) {
-                store(scales + b * MR, load_f16(scales_f16 + b * MR));
+                store(scales + b * MR, load_scales<Block>(scales_f16 + b * MR));
                 if constexpr (Of::HAS_MIN) store(min_scales + b * MR, load_f16(scales_f16 + (blocks + b) * MR));
             }
         }

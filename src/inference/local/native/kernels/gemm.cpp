@@ -1,5 +1,5 @@
-// GEMM of quantised weights and a batch of rows, for x86 with AVX-512 VNNI or AVX2. It replaces ggml's sgemm.cpp for Q8_0, Q5_0,
-// Q4_0, Q6_K, Q5_K and Q4_K.
+// GEMM of quantised weights and a batch of rows, for x86 with AVX-512 VNNI or AVX2. It replaces ggml's sgemm.cpp for
+// Q8_0, Q5_0, Q4_0, IQ4_NL, MXFP4, Q6_K, Q5_K and Q4_K, and computes the products of experts with such weights.
 //
 // ggml's sgemm reads the weights again for every few rows of a batch, reduces across lanes for every block, and is slowest where
 // the number of rows is not a multiple of its tiles: 15 next tokens took longer than 16.
@@ -60,6 +60,12 @@ extern "C" bool lookout_gemm_f16(const ggml_compute_params * params, int64_t m, 
 extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const float * weights,
                                  int64_t weights_stride, const float * rows, int64_t rows_stride, float * out,
                                  int64_t out_stride);
+/**
+ * Products of experts. `ggml_compute_forward_mul_mat_id` asks for them when it has quantised the rows and knows each expert's;
+ * see `gemm_experts`. @returns whether the type of the weights is one of ours; if not, ggml multiplies them row by row.
+ */
+extern "C" bool lookout_mul_mat_id(const ggml_compute_params * params, const ggml_tensor * out, const int64_t * counts,
+                                   const void * choices, void * next_chunk);
 
 /**
  * GEMM of f16 weights (gemm-f16.cpp) or f32 weights (gemm-f32.cpp), else ggml's. ggml's sgemm leaves a single row to a function
@@ -86,22 +92,23 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
     if (!is_batch_invariant(Atype)) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
-    const auto with = [&](const auto * weights) {
+    // ggml first asks with rows that it has not quantised yet.
+    const bool is_quantised = Ctype == GGML_TYPE_F32 && (Btype == GGML_TYPE_Q8_0 || Btype == GGML_TYPE_Q8_K);
+    const bool is_ours = is_quantised && with_blocks(Atype, A, [&](const auto * weights) {
         using Activation = typename QuantTraits<std::decay_t<decltype(*weights)>>::Activation;
         gemm(params, m, n, k, weights, lda, (const Activation *) B, ldb, (float *) C, ldc);
-        return true;
-    };
-    if (Ctype == GGML_TYPE_F32 && Btype == GGML_TYPE_Q8_0) {
-        if (Atype == GGML_TYPE_Q8_0) return with((const block_q8_0 *) A);
-        if (Atype == GGML_TYPE_Q5_0) return with((const block_q5_0 *) A);
-        if (Atype == GGML_TYPE_Q4_0) return with((const block_q4_0 *) A);
-    }
-    if (Ctype == GGML_TYPE_F32 && Btype == GGML_TYPE_Q8_K) {
-        if (Atype == GGML_TYPE_Q4_K) return with((const block_q4_K *) A);
-        if (Atype == GGML_TYPE_Q5_K) return with((const block_q5_K *) A);
-        if (Atype == GGML_TYPE_Q6_K) return with((const block_q6_K *) A);
-    }
-    return other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+    });
+    return is_ours || other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+}
+
+bool lookout_mul_mat_id(const ggml_compute_params * params, const ggml_tensor * out, const int64_t * counts,
+                        const void * choices, void * next_chunk) {
+    const ggml_tensor & weights = *out->src[0];
+    if (!is_batch_invariant(weights.type)) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
+    return with_blocks(weights.type, weights.data, [&](const auto * blocks) {
+        using Block = std::decay_t<decltype(*blocks)>;
+        gemm_experts<Block>(params, *out, params->wdata, counts, (const ExpertRow *) choices, *(std::atomic<int> *) next_chunk);
+    });
 }
 
 /** Whether quantised weights are multiplied by these kernels, unless they were repacked for ggml's. */
@@ -115,6 +122,8 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
     return other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }
+
+bool lookout_mul_mat_id(const ggml_compute_params *, const ggml_tensor *, const int64_t *, const void *, void *) { return false; }
 
 extern "C" bool lookout_has_gemm(void) { return false; }
 

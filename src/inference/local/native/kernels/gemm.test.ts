@@ -11,6 +11,8 @@ const TYPES = [
   { name: 'Q4_0', type: 2, block: 32, toFloats: 'dequantize_row_q4_0' },
   { name: 'Q5_0', type: 6, block: 32, toFloats: 'dequantize_row_q5_0' },
   { name: 'Q8_0', type: 8, block: 32, toFloats: 'dequantize_row_q8_0' },
+  { name: 'IQ4_NL', type: 20, block: 32, toFloats: 'dequantize_row_iq4_nl' },
+  { name: 'MXFP4', type: 39, block: 32, toFloats: 'dequantize_row_mxfp4' },
   { name: 'Q4_K', type: 12, block: 256, toFloats: 'dequantize_row_q4_K' },
   { name: 'Q5_K', type: 13, block: 256, toFloats: 'dequantize_row_q5_K' },
   { name: 'Q6_K', type: 14, block: 256, toFloats: 'dequantize_row_q6_K' },
@@ -187,6 +189,60 @@ describe.skipIf(kernels === null || !isOurs)('through ggml, a row has the same b
         return productOfExperts(context, filled(type, [width, height, experts], packed), rows, chosen)
       })
     expectSameAlone(multiply, height * used, most)
+  })
+
+  test('those of experts have the bits of plain products', () => {
+    const shape = fc.record({
+      weights: fc.constantFrom(...TYPES),
+      blocks: fc.integer({ min: 1, max: 5 }),
+      height: fc.constantFrom(1, 17, 48),
+      experts: fc.constantFrom(1, 2, 9, 32),
+      used: fc.constantFrom(1, 2, 8),
+      tokens: fc.constantFrom(1, 2, 5, 16, 40, 512),
+      threads: fc.constantFrom(1, 2, 3, 16),
+      /** Each expert of a token gets a row of its own, as after the first products. */
+      isApart: fc.boolean(),
+      seed: fc.nat(),
+    })
+    const check = ({
+      weights,
+      experts,
+      used,
+      tokens,
+      threads,
+      isApart,
+      ...drawnShape
+    }: typeof shape extends fc.Arbitrary<infer Drawn> ? Drawn : never) => {
+      const { height, blocks, seed } = drawnShape
+      const rowsOfToken = isApart ? used : 1
+      const rows = tokens * rowsOfToken
+      const stacked = drawn({ weights, blocks, height: height * experts, rows, seed })
+      const width = blocks * weights.block
+      const next = randomNumbers(seed)
+      // Some experts are chosen by many tokens, and some by none.
+      const ids = Int32Array.from({ length: used * tokens }, () => Math.floor(experts * next() ** 2))
+      const found = sums!.compute(threads, height * used * tokens, (context, filled) => {
+        const matrices = filled(weights.type, [width, height, experts], stacked.product.weights)
+        const values = filled(F32, [width, rowsOfToken, tokens], stacked.values)
+        return productOfExperts(context, matrices, values, filled(I32, [used, tokens], ids))
+      })
+      const plain = sums!.compute(1, height * experts * rows, (context, filled) =>
+        product(
+          context,
+          filled(weights.type, [width, height * experts], stacked.product.weights),
+          filled(F32, [width, rows], stacked.values),
+        ),
+      )
+      for (const [at, expert] of ids.entries()) {
+        const row = Math.floor(at / used) * rowsOfToken + (isApart ? at % used : 0)
+        const from = (row * experts + expert) * height
+        const expected = bytesOf(plain.subarray(from, from + height))
+        expect(Buffer.compare(bytesOf(found.subarray(at * height, (at + 1) * height)), expected), `choice ${at}`).toBe(
+          0,
+        )
+      }
+    }
+    fc.assert(fc.property(shape, check), { numRuns: 30 })
   })
 
   test('the kernels say when the weights are of another type', () => {

@@ -30,14 +30,14 @@ template <typename Block, int COUNT, int BLOCKS>
     for (int row = 0; row < 4; row++) {
 #pragma GCC unroll 4
         for (int i = 0; i < BLOCKS; i++) {
-            scales_f16[4 * i + row] = from[row][i].d;
+            scales_f16[4 * i + row] = scale_bits(from[row][i]);
             if constexpr (Of::HAS_MIN) min_f16s[4 * i + row] = from[row][i].dmin;
         }
     }
     VectorI32 sums[COUNT], mins[COUNT];
     if constexpr (Of::GROUPS == 1) dot_single_scale<Block, COUNT>(from, batch, b, blocks, sums);
     else dot_sub_scales<Block, COUNT, BLOCKS>(from, batch, b, blocks, sums, mins);
-    const VectorF32 scales = load_f16(scales_f16);
+    const VectorF32 scales = load_scales<Block>(scales_f16);
     for (int r = 0; r < COUNT; r++) {
         const VectorF32 block_scales = repeat_4(batch.block_scales + r * blocks + b);
         const VectorI32 dots = NEEDS_ZERO_POINT<Of> ? add(sums[r], repeat_4(batch.block_zero_terms + r * blocks + b)) : sums[r];
@@ -53,11 +53,12 @@ template <typename Block, int COUNT, int BLOCKS>
 
 /**
  * Multiplies four rows of weights, each `row_gap` rows after the one before, with COUNT rows of the batch.
- * @param blocks of each row: where they have one scale, a multiple of GEMV_BLOCKS.
+ * @param blocks of each row.
+ * @param out results of each row of the batch, of which `at` is the first row of weights.
  */
 template <typename Block, int COUNT>
 inline void gemv(const Block * weights, int64_t weights_stride, int64_t row_gap, const Activations<NR> & batch,
-                 int64_t blocks, float * out, int64_t stride) {
+                 int64_t blocks, float * const * out, int64_t at) {
     __m128 results[COUNT];
     for (int r = 0; r < COUNT; r++) results[r] = _mm_setzero_ps();
     const Block * from[4];
@@ -71,11 +72,19 @@ inline void gemv(const Block * weights, int64_t weights_stride, int64_t row_gap,
     while (b + GEMV_BLOCKS <= blocks) add(std::integral_constant<int, GEMV_BLOCKS>());
     if constexpr (QuantTraits<Block>::GROUPS > 1) {
         while (b < blocks) add(std::integral_constant<int, 1>());
+    } else if (b < blocks) {
+        // GEMV_BLOCKS blocks are read in any case.
+        Block rest[4][GEMV_BLOCKS] = {};
+        for (int row = 0; row < 4; row++) {
+            std::memcpy(rest[row], from[row], (blocks - b) * sizeof(Block));
+            from[row] = rest[row];
+        }
+        with_constant<GEMV_BLOCKS - 1>(blocks - b, add);
     }
     for (int r = 0; r < COUNT; r++) {
         alignas(16) float row_sums[4];
         _mm_store_ps(row_sums, results[r]);
-        for (int row = 0; row < 4; row++) out[r * stride + row * row_gap] = row_sums[row];
+        for (int row = 0; row < 4; row++) out[r][at + row * row_gap] = row_sums[row];
     }
 }
 

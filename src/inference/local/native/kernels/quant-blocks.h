@@ -39,6 +39,9 @@ inline __m256i bits_to_bytes(uint32_t bits) {
 #endif
 }
 
+/** Looks nibbles up in a table of sixteen bytes. */
+inline __m256i look_up(__m256i nibbles, __m128i table) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), nibbles); }
+
 inline float to_f32(ggml_half value) { return _cvtsh_ss(value); }
 
 /** Converts eight unsigned bytes. */
@@ -49,9 +52,22 @@ inline __m256 u8x8_to_f32(uint64_t bytes) {
 /**
  * The format of a block type. A weight is (byte - ZERO_POINT) * scale - min; the SUB_BLOCK weights of a sub-block share scale and
  * min. A block has GROUPS groups of 32 weights. `Activation` is the block type of the batch (ggml's `vec_dot_type`), MAX_QUANT
- * the largest byte. `sub_scales` returns the integer scales of the sub-blocks, which the block's own scale multiplies.
+ * the largest byte. `sub_scales` returns the integer scales of the sub-blocks, which the block's own scale multiplies. That is
+ * an f16, or a bf16 where `HAS_BF16_SCALE`.
  */
 template <typename Block> struct QuantTraits;
+
+/** The 16 bits of a block's scale. */
+template <typename Block> inline uint16_t scale_bits(const Block & block) { return block.d; }
+/** Here, the scale is 2^(e - 128). */
+inline uint16_t scale_bits(const block_mxfp4 & block) { return block.e < 2 ? 0x20 << block.e : (block.e - 1) << 7; }
+
+template <typename Block> constexpr bool HAS_BF16_SCALE = std::is_same_v<Block, block_mxfp4>;
+
+template <typename Block> inline float scale_to_f32(uint16_t bits) {
+    if constexpr (HAS_BF16_SCALE<Block>) return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits << 16)));
+    else return to_f32(bits);
+}
 
 /** Blocks of one group with one scale. */
 template <typename Block> struct SingleScale {
@@ -87,6 +103,23 @@ template <> struct QuantTraits<block_q5_0> : SingleScale<block_q5_0> {
 #else
         return _mm256_or_si256(low, _mm256_and_si256(bits_to_bytes(high), _mm256_set1_epi8(16)));
 #endif
+    }
+};
+
+/** As Q4_0, but nibbles stand for numbers that are not evenly spaced. */
+template <> struct QuantTraits<block_iq4_nl> : SingleScale<block_iq4_nl> {
+    static constexpr int ZERO_POINT = 128;
+    static constexpr int MAX_QUANT = 255;
+    static __m256i unpack(const block_iq4_nl & block, int) {
+        return look_up(nibbles(block.qs), _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15));
+    }
+};
+
+template <> struct QuantTraits<block_mxfp4> : SingleScale<block_mxfp4> {
+    static constexpr int ZERO_POINT = 12;
+    static constexpr int MAX_QUANT = 24;
+    static __m256i unpack(const block_mxfp4 & block, int) {
+        return look_up(nibbles(block.qs), _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     }
 };
 

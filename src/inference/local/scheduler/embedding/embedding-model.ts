@@ -59,7 +59,7 @@ export class EmbeddingModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels, settings.hasExperts) }
+    const params = { ...offload.modelParams, use_extra_bufts: repacksWeights(kernels) }
     this.model = withHint(offload, () => new Model(llama, settings.model, [], params))
     this.compute = computeOf(offload, kernels !== null)
     const { projector: file, image } = settings
