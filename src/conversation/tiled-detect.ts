@@ -45,6 +45,8 @@ const TILES_AT_ONCE = 16
 const RATED: ConfidenceRequest = { least: 0, isThorough: false }
 /** The same, and what else there may be: only a fit tells what to make of that. */
 const FURTHER: ConfidenceRequest = { ...RATED, asksFurther: true }
+/** With a fit, a thing that no look has reached counts from this likelihood on. */
+const LIKELY = 0.5
 
 /** A part of the picture, as the model gets it. */
 type Cut = readonly [part: PixelRegion, image: RgbImage]
@@ -227,7 +229,8 @@ class TiledSearch {
   ): Promise<{ readonly things: Thing[]; readonly looks: number }> {
     const { tiles, confidence } = this.#request
     const { looks } = tiles
-    const others = new Set(things.filter(({ isDoubtful }) => !isDoubtful))
+    const isUnlikely = ({ sureness }: Thing) => this.#isFitted && (sureness?.confidence ?? 1) < LIKELY
+    const others = new Set(things.filter((thing) => !thing.isDoubtful && !isUnlikely(thing)))
     const again = new Map<Thing, Again>()
     const due: Thing[] = []
     for (const thing of looks === 'none' ? [] : things) {
