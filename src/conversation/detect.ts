@@ -227,7 +227,10 @@ export async function searchesIn(
     const spec = new ReplySpec({ bound, thoughtBudget: budget }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = rest([image, ...untrusted(detection.question(kind, group))])
-    const rated = confidence !== null && { topLogProbs: ALTERNATIVES, isContinued: confidence.isThorough }
+    const rated = confidence !== null && {
+      topLogProbs: ALTERNATIVES,
+      isContinued: confidence.isThorough || confidence.asksFurther === true,
+    }
     const asked = { ...AS_MANY_AS_FIT, ...rated }
     const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))

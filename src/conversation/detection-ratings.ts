@@ -56,7 +56,11 @@ const NO_SECOND_LOOK: SecondLook = { further: new Map(), reads: new Map() }
  * model writes one that it would not have given. And it is asked about each place.
  * @throws ApiError 400 for an engine that gives no log-probabilities, or cannot read where it must.
  */
-export async function rateSearches(searched: Searched, { isThorough }: ConfidenceRequest, call: Call): Promise<Rating> {
+export async function rateSearches(
+  searched: Searched,
+  { isThorough, asksFurther }: ConfidenceRequest,
+  call: Call,
+): Promise<Rating> {
   const { searches } = searched
   const { model, deadline } = call
   if (!searches.every(({ isRated }) => isRated)) {
@@ -65,6 +69,7 @@ export async function rateSearches(searched: Searched, { isThorough }: Confidenc
   let [{ further, reads }, isComplete] = [NO_SECOND_LOOK, true]
   try {
     if (isThorough) ({ further, reads } = await lookAgain(searched, call))
+    else if (asksFurther) further = await findFurther(searched, call)
   } catch (error) {
     // What has been found counts, with what is known of it.
     if (!deadline.caused(error)) throw error

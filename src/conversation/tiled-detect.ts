@@ -1,9 +1,10 @@
+import type { Work } from '../inference/contract/work.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
 import type { Cuts, DecodedImage } from '../media/decoding/protocol.ts'
 import { closeTarget } from '../media/image-detail.ts'
 import type { RgbImage, Size } from '../media/pixels.ts'
-import { fittingGrid, MOST_TILES, partsToCut, planTiles, quartersOf, type TileGrid } from '../media/tile-plan.ts'
+import { fittingGrid, MOST_TILES, partsToCut, planTiles, type TileGrid } from '../media/tile-plan.ts'
 import type { ImageLimits } from '../models/card.ts'
 import type { Call } from './call.ts'
 import { checkDetect } from './capability-checks.ts'
@@ -17,14 +18,13 @@ import {
   foundAgain,
   foundIn,
   isAgreed,
-  LOOK_SHARES,
+  isRight,
   lookAt,
   mergeFinds,
   onGrid,
   type Thing,
   withoutRepeats,
 } from './detecting/ladder.ts'
-import { openLabels, RATED, ratingsOf } from './detecting/tile-ratings.ts'
 import { Patience } from './patience.ts'
 import { loadCuts, loadPictures } from './prompt/media-parts.ts'
 import type { ConfidenceRequest, DetectRequest } from './request/detect-request.ts'
@@ -37,11 +37,16 @@ export function isTiled(request: DetectRequest): request is TiledRequest {
 
 /** The most second looks: things beyond them are kept without one. */
 export const MOST_LOOKS = 256
-/** The most of them at quarters of tiles. */
-const MOST_QUARTERS = 128
 /** Branches and tiles that the engine has at a time. */
 const BRANCHES_AT_ONCE = 64
 const TILES_AT_ONCE = 16
+
+/** How sure the model is to say it is of each thing in a tile. */
+const RATED: ConfidenceRequest = { least: 0, isThorough: false }
+/** The same, and what else there may be: only a fit tells what to make of that. */
+const FURTHER: ConfidenceRequest = { ...RATED, asksFurther: true }
+/** With a fit, a thing that no look has reached counts from this likelihood on. */
+const LIKELY = 0.5
 
 /** A part of the picture, as the model gets it. */
 type Cut = readonly [part: PixelRegion, image: RgbImage]
@@ -50,13 +55,15 @@ type Cut = readonly [part: PixelRegion, image: RgbImage]
 interface PartSearch {
   readonly labelsFor: (part: PixelRegion) => readonly string[] | null
   readonly finds: Map<PixelRegion, readonly Found[]>
-  readonly ratingOf: (part: PixelRegion) => ConfidenceRequest | null
+  readonly confidence: ConfidenceRequest | null
+  /** Parts that the engine has at a time. */
+  readonly atOnce: number
 }
 
 /**
- * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Where the list of a label may lack
- * something, it searches the quarters of the tile for that label. Then it looks at things again, in parts of the picture that
- * show them large, and keeps those that it finds again.
+ * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Then it looks at things again, in
+ * parts of the picture that show them large, and keeps those that it finds again. Where the model's likelihoods mean something,
+ * a tile whose list may lack something is asked for one thing more, and only doubtful things are looked at.
  */
 export function answerInTiles(request: TiledRequest, call: Call): Promise<DetectReply> {
   return new TiledSearch(request, call).answer()
@@ -86,8 +93,6 @@ class TiledSearch {
   #exemplars: readonly DecodedImage[] = []
   readonly #patience: Patience
   #isComplete = true
-  /** Labels of which a tile may show more; null for any. */
-  readonly #open = new Map<PixelRegion, readonly (string | null)[]>()
   /** The deadline's error once it has passed. */
   #late: unknown = null
 
@@ -107,20 +112,16 @@ class TiledSearch {
     const grids = gridsFor(original, this.#request, this.#limits)
     if (grids.length === 1) return this.#answerWhole(whole)
     const finds = new Map<PixelRegion, readonly Found[]>()
-    const last: Cut = [grids.at(-1)!.tiles[0]!, whole.image]
-    const [finest, ...coarser] = grids as [TileGrid, ...TileGrid[]]
-    const ratings = tiles.looks === 'all' ? ratingsOf(grids, this.#call.model.card.detection) : new Map()
-    const known = { before: [last], first: whole.cuts ?? [] }
+    const known = { before: [[grids.at(-1)!.tiles[0]!, whole.image]] as const, first: whole.cuts ?? [] }
     await this.#searchAll(this.#cuts(partsToCut(grids), this.#limits, known), {
       labelsFor: () => this.#labels,
       finds,
-      ratingOf: (part) => ratings.get(part) ?? this.#usualRating,
+      confidence: this.#isFitted ? FURTHER : confidence && RATED,
+      atOnce: Math.max(1, Math.min(TILES_AT_ONCE, Math.floor(BRANCHES_AT_ONCE / groupsOf(this.#labels).length))),
     })
     if (finds.size === 0) throw this.#late
     const tilesLeft = grids.reduce((sum, grid) => sum + grid.tiles.length, -finds.size)
-    const quarters = ratings.size === 0 ? [] : await this.#searchQuarters(finest.tiles, finds)
-    const merged = mergeFinds(original, [{ ...finest, tiles: [...finest.tiles, ...quarters] }, ...coarser], finds)
-    const { things, looks } = await this.#lookAgain(merged, original, quarters.length)
+    const { things, looks } = await this.#lookAgain(mergeFinds(original, grids, finds), original)
     const kept = things.filter(({ sureness }) => confidence === null || sureness!.confidence >= confidence.least)
     return {
       detections: this.#sorted(kept).map((thing) => {
@@ -141,9 +142,9 @@ class TiledSearch {
     return this.#call.model.card.image!
   }
 
-  /** Of parts of the picture that need no other. */
-  get #usualRating(): ConfidenceRequest | null {
-    return this.#request.confidence && RATED
+  /** Whether likelihoods say what needs a look. A fit is about boxes that were found as in pictures without tiles. */
+  get #isFitted(): boolean {
+    return this.#request.tiles.looks === 'all' && this.#call.model.card.detection !== undefined
   }
 
   #load(cuts: Cuts, target = this.#limits): Promise<DecodedImage> {
@@ -178,16 +179,21 @@ class TiledSearch {
   }
 
   /** Searches the parts, several at a time, until the deadline. */
-  async #searchAll(cuts: AsyncGenerator<Cut, void, void>, { labelsFor, finds, ratingOf }: PartSearch): Promise<void> {
+  async #searchAll(
+    cuts: AsyncGenerator<Cut, void, void>,
+    { labelsFor, finds, confidence, atOnce }: PartSearch,
+  ): Promise<void> {
+    const request = { ...this.#request, confidence }
     const search = async () => {
       try {
         // All searches share one iterator.
         for await (const [part, image] of cuts) {
-          const confidence = ratingOf(part)
-          const request = { ...this.#request, confidence }
           const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
-          const searched = await searchPicture(asked, images, this.#call, this.#patience.generate)
+          // Only what continues is worth keeping: hardly anybody asks about the same part again.
+          const isTransient = this.#exemplars.length === 0 && confidence?.isThorough !== true
+          const admit = (work: Work) => this.#patience.generate({ ...work, isTransient })
+          const searched = await searchPicture(asked, images, this.#call, admit)
           finds.set(part, await this.#foundIn(part, searched, confidence))
           this.#isComplete &&= searched.isComplete
         }
@@ -196,7 +202,6 @@ class TiledSearch {
         this.#late = error
       }
     }
-    const atOnce = Math.max(1, Math.min(TILES_AT_ONCE, Math.floor(BRANCHES_AT_ONCE / groupsOf(this.#labels).length)))
     await Promise.all(Array.from({ length: atOnce }, search))
   }
 
@@ -211,70 +216,47 @@ class TiledSearch {
     if (confidence === null || !isRated) return leaves.map((leaf) => foundIn(leaf, part))
     const { lists, isComplete } = await this.#patience.run(() => ratePicture(searched, confidence, this.#call))
     this.#isComplete &&= isComplete
-    if (!confidence.isThorough) this.#open.set(part, openLabels(lists))
     return lists
       .flatMap(({ objects }) => objects)
       .filter((object) => object.confidence >= confidence.least)
       .map(({ leaf, ...sureness }) => foundIn(leaf, part, sureness))
   }
 
-  /** @returns the quarters that were searched. */
-  async #searchQuarters(
-    tiles: readonly PixelRegion[],
-    finds: Map<PixelRegion, readonly Found[]>,
-  ): Promise<PixelRegion[]> {
-    const quarters = tiles.flatMap((tile) =>
-      (this.#open.get(tile) ?? []).flatMap((label) => quartersOf(tile).map((part) => [part, label] as const)),
-    )
-    const labels = new Map(quarters.slice(0, MOST_QUARTERS))
-    const labelsFor = (part: PixelRegion) => {
-      const label = labels.get(part)!
-      return label === null ? null : [label]
-    }
-    await this.#searchAll(this.#cuts([...labels.keys()]), { labelsFor, finds, ratingOf: () => this.#usualRating })
-    return [...labels.keys()].filter((part) => finds.has(part))
-  }
-
-  /**
-   * Things that are not found again at one share of a crop are looked at once more at the next.
-   * @param before how many looks there were.
-   */
+  /** Looks at things again where that may change what is known of them. */
   async #lookAgain(
     things: readonly Thing[],
     picture: Size,
-    before: number,
   ): Promise<{ readonly things: Thing[]; readonly looks: number }> {
     const { tiles, confidence } = this.#request
     const { looks } = tiles
-    const isDue = ({ isCoarse, mention }: Thing) =>
-      (looks === 'all' || (looks === 'coarse' && isCoarse)) && mention !== ''
-    const others = new Set(things.filter(({ isDoubtful }) => !isDoubtful))
-    const agreed = looks === 'none' ? [] : things.filter(isAgreed)
-    const again = new Map<Thing, Again>(agreed.map((thing) => [thing, { ...thing, isAlone: true }]))
-    for (const thing of agreed) others.delete(thing)
-    let due = things.filter((thing) => isDue(thing) && !again.has(thing))
-    let count = before
+    const isUnlikely = ({ sureness }: Thing) => this.#isFitted && (sureness?.confidence ?? 1) < LIKELY
+    const others = new Set(things.filter((thing) => !thing.isDoubtful && !isUnlikely(thing)))
+    const again = new Map<Thing, Again>()
+    const due: Thing[] = []
+    for (const thing of looks === 'none' ? [] : things) {
+      const { sureness } = thing
+      const known = this.#isFitted && sureness ? isRight(thing, sureness, things, picture) : isAgreed(thing) || null
+      if (known !== null) others.delete(thing)
+      else if ((looks === 'all' || thing.isCoarse) && thing.mention !== '') due.push(thing)
+      if (known) again.set(thing, { ...thing, isAlone: true })
+    }
+    const crops = new Map(due.slice(0, MOST_LOOKS).map((thing) => [lookAt(thing, picture), thing]))
+    const finds = new Map<PixelRegion, readonly Found[]>()
     const { card } = this.#call.model
-    const target = closeTarget(card.image!, card.video)
-    for (const share of LOOK_SHARES) {
-      const crops = new Map(due.slice(0, MOST_LOOKS - count).map((thing) => [lookAt(thing, picture, share), thing]))
-      const finds = new Map<PixelRegion, readonly Found[]>()
-      const cuts = this.#cuts([...crops.keys()], target)
-      const labelsFor = (part: PixelRegion) => [crops.get(part)!.mention]
-      await this.#searchAll(cuts, { labelsFor, finds, ratingOf: () => confidence && { ...confidence, least: 0 } })
-      count += finds.size
-      due = []
-      for (const [part, thing] of crops) {
-        const found = finds.get(part)
-        if (found === undefined) continue
-        others.delete(thing)
-        const kept = foundAgain(thing, found)
-        if (kept === null) due.push(thing)
-        else again.set(thing, kept)
-      }
+    await this.#searchAll(this.#cuts([...crops.keys()], closeTarget(card.image!, card.video)), {
+      labelsFor: (part) => [crops.get(part)!.mention],
+      finds,
+      confidence: confidence && { ...confidence, least: 0 },
+      atOnce: BRANCHES_AT_ONCE,
+    })
+    for (const [part, found] of finds) {
+      const thing = crops.get(part)!
+      others.delete(thing)
+      const kept = foundAgain(thing, found)
+      if (kept !== null) again.set(thing, kept)
     }
     const kept = things.flatMap((thing) => again.get(thing) ?? [])
-    return { things: withoutRepeats(kept, [...others]), looks: count }
+    return { things: withoutRepeats(kept, [...others]), looks: finds.size }
   }
 
   /** In the order of the labels; those of one label from top to bottom. */

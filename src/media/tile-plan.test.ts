@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Size } from './pixels.ts'
-import { fittingGrid, type Grid, MOST_TILES, planTiles, quartersOf, type TileGrid } from './tile-plan.ts'
+import { fittingGrid, type Grid, MOST_TILES, planTiles, type TileGrid } from './tile-plan.ts'
 
 /** Of the shipped model: 452 pixels a side. */
 const limits = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
@@ -14,10 +14,12 @@ const picture: fc.Arbitrary<Size> = fc.record({ width: side, height: side })
 const counts = fc.integer({ min: 1, max: 10 })
 const grid: fc.Arbitrary<Grid> = fc.tuple(counts, counts).filter(([columns, rows]) => columns * rows <= 64)
 
-test('12 megapixels: tiles that show things of 47 pixels', () => {
-  const expected = [[8, 6], [4, 3], [2, 2], [1, 1]] // biome-ignore format: one list
-  expect(gridsOf(planTiles({ width: 4000, height: 3000 }, AUTO, limits))).toEqual(expected)
-  expect(gridsOf(planTiles({ width: 4000, height: 3000 }, { grid: 'auto', smallest: 47 }, limits))).toEqual(expected)
+test('12 megapixels: tiles that show things of 60 pixels, or of those that are named', () => {
+  const size = { width: 4000, height: 3000 }
+  const [sixty, smaller] = [[[7, 5], [3, 2], [1, 1]], [[8, 6], [4, 3], [2, 2], [1, 1]]] // biome-ignore format: two lists
+  expect(gridsOf(planTiles(size, AUTO, limits))).toEqual(sixty)
+  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 60 }, limits))).toEqual(sixty)
+  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 47 }, limits))).toEqual(smaller)
 })
 
 test('a picture that is no larger than a tile is not cut', () => {
@@ -46,25 +48,7 @@ test('a thing no larger than the overlap lies whole in a tile, wherever it is', 
   )
 })
 
-test('what is whole in a tile, and no larger than a quarter of its sides, is whole in one of its quarters', () => {
-  const share = fc.double({ min: 0, max: 1, noNaN: true })
-  fc.assert(
-    fc.property(picture, fc.tuple(share, share), ({ width, height }, [x, y]) => {
-      const tile = { left: 7, top: 5, width, height }
-      const [left, top] = [7 + x * 0.75 * width, 5 + y * 0.75 * height]
-      const holds = quartersOf(tile).some(
-        (part) =>
-          left >= part.left &&
-          top >= part.top &&
-          left + width / 4 <= part.left + part.width + 1e-6 &&
-          top + height / 4 <= part.top + part.height + 1e-6,
-      )
-      expect(holds).toBe(true)
-    }),
-  )
-})
-
-test('tiles of a grid have one size, lie within the picture and overlap by a fifth, the coarsest ones by two thirds', () => {
+test('tiles of a grid have one size, lie within the picture and overlap by a fifth, the coarsest ones by half', () => {
   fc.assert(
     fc.property(picture, grid, (size, wanted) => {
       const plan = planTiles(size, { grid: wanted, smallest: null }, limits)!
@@ -72,7 +56,7 @@ test('tiles of a grid have one size, lie within the picture and overlap by a fif
       expect(gridsOf(plan)!.at(-1)).toEqual([1, 1])
       for (const [level, { grid, overlap, tiles }] of plan.entries()) {
         const { width, height } = tiles[0]!
-        const share = level > 0 && Math.max(...grid) === 2 ? 2 / 3 : 1 / 5
+        const share = level > 0 && Math.max(...grid) <= 3 ? 1 / 2 : 1 / 5
         expect(tiles).toHaveLength(grid[0] * grid[1])
         for (const tile of tiles) {
           expect(tile).toMatchObject({ width, height })
@@ -80,20 +64,20 @@ test('tiles of a grid have one size, lie within the picture and overlap by a fif
           expect(tile.top + height).toBeLessThanOrEqual(size.height)
           expect(Math.min(tile.left, tile.top)).toBeGreaterThanOrEqual(0)
         }
-        if (grid[0] > 1) expect(Math.abs(overlap.width - width * share)).toBeLessThan(2)
-        if (grid[1] > 1) expect(Math.abs(overlap.height - height * share)).toBeLessThan(2)
+        if (grid[0] > 1) expect(Math.abs(overlap.width - width * share)).toBeLessThan(3)
+        if (grid[1] > 1) expect(Math.abs(overlap.height - height * share)).toBeLessThan(3)
       }
     }),
   )
 })
 
-test('auto: never too many tiles, and none with more than twice the pixels that the model gets, if they are not', () => {
+test('auto: never too many tiles, and none with more than thrice the pixels that the model gets, if they are not', () => {
   fc.assert(
     fc.property(picture, (size) => {
       const plan = planTiles(size, AUTO, limits)!
       expect(count(plan)).toBeLessThanOrEqual(MOST_TILES)
       const { width, height } = plan[0]!.tiles[0]!
-      if (count(plan) < 60) expect(Math.max(width, height)).toBeLessThanOrEqual(641)
+      if (count(plan) < 60) expect(Math.max(width, height)).toBeLessThanOrEqual(785)
     }),
   )
 })

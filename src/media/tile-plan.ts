@@ -26,19 +26,20 @@ export const MOST_TILES = 128
 /** The share of its side that a tile has in common with its neighbour. */
 const OVERLAP = 0.2
 /** Of the coarsest grid that is cut: larger tiles show large things whole, and more than once. */
-const COARSE_OVERLAP = 2 / 3
+const COARSE_OVERLAP = 1 / 2
+/** Its most columns and rows. */
+const COARSEST = 3
 /** A model finds things whose sides are at least this share of the picture's. */
 const SMALLEST_SHARE = 1 / 13
 /** Without a smallest thing, a tile has at most this many times the pixels that the model gets of it. */
-const MOST_SHRUNK = 2
-/** The share of a tile's sides that each of its four parts has. */
-const QUARTER_SIDE = 0.625
+const MOST_SHRUNK = 3
+/** Columns and rows of a grid for one of the next: what its overlap does not hold takes a thirteenth of a larger tile. */
+const STEP = 2.5
 /** How much coarser the next grid is that is tried, until one fits. */
 const COARSER = 1.02
 
 /**
- * Plans the tiles of a picture: the finest grid, those with half the columns and rows each, and the whole picture as the last
- * one. Things that are too large for the tiles of one grid are for the next.
+ * Plans the tiles of a picture: the finest grid, ever coarser ones, and the whole picture as the last one. Things that are too large for the tiles of one grid are for the next.
  * @returns null for more tiles than there may be.
  */
 export function planTiles(picture: Size, wish: TileWish, limits: ImageLimits): TileGrid[] | null {
@@ -63,14 +64,6 @@ export function partsToCut(grids: readonly TileGrid[]): PixelRegion[] {
     .flatMap(({ tiles }) => tiles)
 }
 
-/** Four parts of a tile that show it larger. What is whole in the tile, and no larger than a quarter of it, is whole in one. */
-export function quartersOf({ left, top, width, height }: PixelRegion): PixelRegion[] {
-  const size = { width: Math.ceil(width * QUARTER_SIDE), height: Math.ceil(height * QUARTER_SIDE) }
-  return [top, top + height - size.height].flatMap((top) =>
-    [left, left + width - size.width].map((left) => ({ left, top, ...size })),
-  )
-}
-
 /** The finest grid like a client's whose tiles are not too many. */
 export function fittingGrid(picture: Size, { grid, smallest }: TileWish): Grid {
   if (grid === 'auto') return fitting((factor) => gridOf(picture, sideFor(smallest!) * factor))
@@ -92,7 +85,8 @@ function countOf(ladder: readonly Grid[]): number {
 function ladderOf(finest: Grid): Grid[] {
   const grids = [finest]
   for (let [columns, rows] = finest; columns > 1 || rows > 1; grids.push([columns, rows])) {
-    ;[columns, rows] = [Math.ceil(columns / 2), Math.ceil(rows / 2)]
+    const step = isCoarsest([columns, rows]) ? COARSEST : STEP
+    ;[columns, rows] = [Math.ceil(columns / step), Math.ceil(rows / step)]
   }
   return grids
 }
@@ -107,8 +101,12 @@ function gridOf({ width, height }: Size, side: number): Grid {
   return [count(width), count(height)]
 }
 
-function overlapOf([columns, rows]: Grid, level: number): number {
-  return level > 0 && Math.max(columns, rows) === 2 ? COARSE_OVERLAP : OVERLAP
+function isCoarsest(grid: Grid): boolean {
+  return Math.max(...grid) <= COARSEST
+}
+
+function overlapOf(grid: Grid, level: number): number {
+  return level > 0 && isCoarsest(grid) ? COARSE_OVERLAP : OVERLAP
 }
 
 function gridOver(picture: Size, grid: Grid, overlap: number): TileGrid {

@@ -4,7 +4,7 @@ import type { Rectangle } from '../../lib/rectangle.ts'
 import type { PixelRegion } from '../../media/coordinates.ts'
 import type { Size } from '../../media/pixels.ts'
 import { type Grid, planTiles, type TileGrid } from '../../media/tile-plan.ts'
-import { type Found, foundAgain, lookAt, mergeFinds, withoutRepeats } from './ladder.ts'
+import { type Found, foundAgain, isRight, lookAt, mergeFinds, type Thing, withoutRepeats } from './ladder.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
 const PICTURE = { width: 4000, height: 3000 }
@@ -121,7 +121,7 @@ test('a second look lies within the picture and holds the thing, which takes at 
   fc.assert(
     fc.property(side, side, fc.tuple(share, share, share, share), (width, height, [w, h, x, y]) => {
       const thing = box(x * (1 - w) * width, y * (1 - h) * height, w * width, h * height)
-      const crop = lookAt(named('a', thing), { width, height }, 1 / 3)
+      const crop = lookAt(named('a', thing), { width, height })
       expect(crop.left).toBeGreaterThanOrEqual(0)
       expect(crop.top).toBeGreaterThanOrEqual(0)
       expect(crop.left + crop.width).toBeLessThanOrEqual(width)
@@ -155,4 +155,24 @@ test('looks that find the same thing count once, and touching things stay two', 
   const found = (...things: Found[]) => things.map((thing) => ({ ...thing, isAlone: true }))
   expect(withoutRepeats<Found>(found(one, touching, repeat, other), [])).toEqual(found(one, touching, other))
   expect(withoutRepeats<Found>(found(repeat, touching), found(one, other))).toEqual(found(one, other, touching))
+})
+
+test('of a likely whole thing nothing else needs to tell, of an unlikely one neither, and of what others touch a look does', () => {
+  const [finest, , coarse] = gridsOf(PICTURE, [8, 6]) as [TileGrid, TileGrid, TileGrid]
+  const thing = (one: Rectangle, grid = finest): Thing => {
+    const tile = grid.tiles[0]!
+    return { ...named('a', one), seen: new Set([tile]), isCoarse: grid !== finest, isDoubtful: false }
+  }
+  const told = (one: Thing, confidence: number, others: readonly Thing[] = []) =>
+    isRight(one, { confidence }, [one, ...others], PICTURE)
+  const whole = thing(box(100, 100, 80))
+  expect([0.995, 0.9, 0.3, 0.29].map((confidence) => told(whole, confidence))).toEqual([true, null, null, false])
+  expect(told({ ...whole, isDoubtful: true }, 0.995)).toBeNull()
+  // A tile's side is 606 pixels.
+  expect(told(thing(box(515, 100, 80)), 0.995)).toBeNull()
+  expect(told(whole, 0.995, [thing(box(179, 100, 80))])).toBeNull()
+  expect(told(whole, 0.995, [thing(box(180, 100, 80)), { ...whole, mention: 'b' }])).toBe(true)
+  // Finer tiles show parts of a large thing, and what lies at its edge.
+  expect(told(thing(box(100, 100, 700), coarse), 0.995, [thing(box(300, 300, 80))])).toBe(true)
+  expect(told(thing(box(100, 100, 700), coarse), 0.995, [thing(box(790, 300, 80))])).toBeNull()
 })

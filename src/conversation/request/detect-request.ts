@@ -42,6 +42,8 @@ export interface ConfidenceRequest {
   readonly least: number
   /** Whether the model is asked for one object more of each list, and about each place. */
   readonly isThorough: boolean
+  /** Whether it is asked for one object more of lists that may lack some, and about no place. */
+  readonly asksFurther?: boolean
 }
 
 /** Which things are looked at a second time, closer: none, those of the coarser grids, or all. */

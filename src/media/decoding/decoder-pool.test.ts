@@ -240,15 +240,15 @@ describe('parts of an image', () => {
     },
   )
 
-  it('are the tiles of a plan, the coarsest first, and the image is the whole', async () => {
+  it('are the first tiles of a plan, the coarsest first, and the image is the whole', async () => {
     pool = new DecoderPool({ size: 1 })
     const bytes = await places(900, 700).png().toBuffer()
-    const wish = { grid: [3, 3], smallest: null } as const
+    const wish = { grid: [4, 4], smallest: null } as const
     const parts = partsToCut(planTiles({ width: 900, height: 700 }, wish, target)!)
-    expect(parts).toHaveLength(13)
+    expect(parts).toHaveLength(20)
     const [wished, explicit] = [await cut(bytes, wish), await cut(bytes, parts)].map(({ cuts }) => cuts!)
     expect(wished!.map(({ width, height }) => [width, height])).toEqual(
-      explicit!.map(({ width, height }) => [width, height]),
+      explicit!.slice(0, 8).map(({ width, height }) => [width, height]),
     )
     // Vitest compares pixels one by one, which takes seconds.
     for (const [index, { data }] of wished!.entries()) expect(Buffer.compare(data, explicit![index]!.data)).toBe(0)

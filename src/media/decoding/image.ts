@@ -33,6 +33,8 @@ sharp.unblock({
 const POINTS_PER_INCH = 72
 /** The most bytes of the parts that one task cuts out of an image. */
 const MOST_CUT_BYTES = 64 * 2 ** 20
+/** The parts of a plan that come with the image: a model begins with them while another task cuts the others. */
+const FIRST_CUTS = 8
 
 export async function decodeImage(
   { data: source, target: wanted, region, cuts, page }: ImageTask<ByteSource>,
@@ -90,7 +92,7 @@ async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
 function partsOf(cuts: Cuts, original: Size, target: ImageTask['target']): readonly PixelRegion[] {
   if (!('grid' in cuts)) return cuts
   const grids = isSize(target) ? null : planTiles(original, cuts, target)
-  return grids === null ? [] : partsToCut(grids)
+  return grids === null ? [] : partsToCut(grids).slice(0, FIRST_CUTS)
 }
 
 async function cutAll(

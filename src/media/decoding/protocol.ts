@@ -106,7 +106,7 @@ export interface DecodedImage {
   readonly image: RgbImage
   /** Size of the upright original, for coordinates in its pixels. */
   readonly original: Size
-  /** As many of the wanted parts, from the first, as there is room for; none of tiles that are too many. */
+  /** Some of the wanted parts, from the first; none of tiles that are too many. */
   readonly cuts?: readonly RgbImage[]
   readonly notes?: readonly string[]
 }

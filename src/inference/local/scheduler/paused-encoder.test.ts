@@ -124,19 +124,25 @@ test('an image of live work yields once', () => {
   for (const prompt of [live, first, second]) prompt.close()
 })
 
-test('others get their tokens while an image is encoded', () => {
+/** A scheduler whose tokens are logged. */
+function createScheduler(): Scheduler {
   const send = (message: FromEngine) => {
     if (message.type !== 'events') return
     for (const { id, events } of message.requests) for (const { type } of events) if (type === 'text') log.push(`${id}`)
   }
   const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
   const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
-  const scheduler = new Scheduler(loaded, splitter, settings, send)
-  const work = (prefix: Work['prefix'], maxTokens: number): Work => ({
-    organisation: 'test',
-    prefix: [...prefix, trusted('<|im_end|>\n<|im_start|>assistant\n')],
-    branches: [branch({ maxTokens, sampling: REPEATING })],
-  })
+  return new Scheduler(loaded, splitter, settings, send)
+}
+
+const work = (prefix: Work['prefix'], maxTokens: number): Work => ({
+  organisation: 'test',
+  prefix: [...prefix, trusted('<|im_end|>\n<|im_start|>assistant\n')],
+  branches: [branch({ maxTokens, sampling: REPEATING })],
+})
+
+test('others get their tokens while an image is encoded', () => {
+  const scheduler = createScheduler()
   scheduler.submit(1, work([untrusted('Write.')], 100))
   while (!log.includes('1')) scheduler.step()
   scheduler.submit(2, work([image(8)], 2))
@@ -146,4 +152,24 @@ test('others get their tokens while an image is encoded', () => {
   expect(pauses).toBeGreaterThan(3)
   expect(log.filter((entry) => entry === '1').length).toBeGreaterThanOrEqual(pauses)
   while (scheduler.step());
+})
+
+test('tokens of transient work wait for its images, and beside other work they do not', () => {
+  hurries = true
+  /** Prompt tokens that are computed before the first token. */
+  const before = (seeds: readonly number[], areTransient: readonly boolean[]) => {
+    const scheduler = createScheduler()
+    log = []
+    for (const [i, seed] of seeds.entries()) {
+      scheduler.submit(seed, { ...work([image(seed), untrusted('Write.')], 100), isTransient: areTransient[i]! })
+    }
+    while (!log.includes(`${seeds[0]}`) && scheduler.step());
+    expect(log).toContain(`${seeds[0]}`)
+    const { prefilledTokens } = scheduler.stats
+    while (scheduler.step());
+    return prefilledTokens
+  }
+  const imageTokens = (SIZE / 32) ** 2
+  expect(before([12, 13, 14], [true, true, true])).toBeGreaterThan(3 * imageTokens)
+  expect(before([15, 16, 17], [false, true, true])).toBeLessThan(3 * imageTokens)
 })

@@ -23,6 +23,8 @@ interface Needs {
 
 /** If no sequence decodes, a media step may take as long as this many other steps. */
 const ALONE_MEDIA_STEPS = 2
+/** Next tokens and prompts of transient work wait for media until they have this many rows: few large batches are faster. */
+const GATHERED_ROWS = 64
 /** Below this many next tokens, a step of their own costs more than they waste beside a prompt. */
 const FEW_ROWS = 4
 const NO_ADAPTERS: ReadonlySet<null> = new Set([null])
@@ -169,10 +171,16 @@ export class BatchBuilder {
    */
   #isMediaTurn({ decoding, texts, media }: Needs): boolean {
     if (media.length === 0) return false
-    if (decoding.length + texts.length === 0) return true
+    if (decoding.length + texts.length === 0 || this.#gathers(decoding, texts)) return true
     if (this.#lane.mediaLeadMs > 0 && this.#turns.hasLong(texts)) return false
     const due = this.#due(decoding).length
     return !this.#lane.wasMedia && (due === 0 || due === decoding.length)
+  }
+
+  /** Whether text waits for media. Transient work is not read token by token. */
+  #gathers(decoding: readonly RunningSequence[], texts: readonly Prefill[]): boolean {
+    const rows = texts.reduce((sum, { cursor }) => sum + cursor.remaining, decoding.length)
+    return rows < GATHERED_ROWS && [...decoding, ...texts].every(({ group }) => group.isTransient)
   }
 
   /** Sequences that have not got their token in this round. */
