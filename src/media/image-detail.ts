@@ -29,8 +29,8 @@ export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): Im
   return detail === 'original' ? { ...detailed, roundUp: true } : detailed
 }
 
-/** A thing that takes a third of a picture's side shows as well in so small a share of the tokens. */
-const CLOSE_SHARE = 0.18
+/** A thing that takes a third of a picture's side shows as well in a quarter of the tokens. */
+const CLOSE_SHARE = 1 / 4
 
 /**
  * Limits for a picture that shows one thing large. A model that sees videos also knows pictures of the size of their frames.
