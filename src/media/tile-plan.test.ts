@@ -14,12 +14,12 @@ const picture: fc.Arbitrary<Size> = fc.record({ width: side, height: side })
 const counts = fc.integer({ min: 1, max: 10 })
 const grid: fc.Arbitrary<Grid> = fc.tuple(counts, counts).filter(([columns, rows]) => columns * rows <= 64)
 
-test('12 megapixels: tiles that show things of 60 pixels, or of those that are named', () => {
+test('12 megapixels: tiles that show things of 47 pixels, or of those that are named', () => {
   const size = { width: 4000, height: 3000 }
-  const [sixty, smaller] = [[[7, 5], [3, 2], [1, 1]], [[8, 6], [4, 3], [2, 2], [1, 1]]] // biome-ignore format: two lists
-  expect(gridsOf(planTiles(size, AUTO, limits))).toEqual(sixty)
-  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 60 }, limits))).toEqual(sixty)
-  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 47 }, limits))).toEqual(smaller)
+  const [usual, larger] = [[[8, 6], [4, 3], [2, 2], [1, 1]], [[7, 5], [3, 2], [1, 1]]] // biome-ignore format: two lists
+  expect(gridsOf(planTiles(size, AUTO, limits))).toEqual(usual)
+  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 47 }, limits))).toEqual(usual)
+  expect(gridsOf(planTiles(size, { grid: 'auto', smallest: 60 }, limits))).toEqual(larger)
 })
 
 test('a picture that is no larger than a tile is not cut', () => {
@@ -71,13 +71,13 @@ test('tiles of a grid have one size, lie within the picture and overlap by a fif
   )
 })
 
-test('auto: never too many tiles, and none with more than thrice the pixels that the model gets, if they are not', () => {
+test('auto: never too many tiles, and none with more than twice the pixels that the model gets, if they are not', () => {
   fc.assert(
     fc.property(picture, (size) => {
       const plan = planTiles(size, AUTO, limits)!
       expect(count(plan)).toBeLessThanOrEqual(MOST_TILES)
       const { width, height } = plan[0]!.tiles[0]!
-      if (count(plan) < 60) expect(Math.max(width, height)).toBeLessThanOrEqual(785)
+      if (count(plan) < 60) expect(Math.max(width, height)).toBeLessThanOrEqual(641)
     }),
   )
 })

@@ -32,7 +32,7 @@ const COARSEST = 3
 /** A model finds things whose sides are at least this share of the picture's. */
 const SMALLEST_SHARE = 1 / 13
 /** Without a smallest thing, a tile has at most this many times the pixels that the model gets of it. */
-const MOST_SHRUNK = 3
+const MOST_SHRUNK = 2
 /** Columns and rows of a grid for one of the next: what its overlap does not hold takes a thirteenth of a larger tile. */
 const STEP = 2.5
 /** How much coarser the next grid is that is tried, until one fits. */
