@@ -47,6 +47,11 @@ beforeAll(async () => {
     const card = { serves: [{ id, capabilities: [capability] }], engine: behind, embedding: {} }
     await writeFile(join(home, 'cards', id, 'card.json'), JSON.stringify(card))
   }
+  const { video: _, ...nano } = JSON.parse(await readFile('models/lookout-nano/card.json', 'utf8'))
+  const hears = { modalities: ['text', 'audio'], outputFormats: ['text'], capabilities: [], reasoning: false }
+  const serves = [{ ...nano.serves[0], ...hears, id: 'translates', aliases: [] }]
+  await mkdir(join(home, 'cards/translates'))
+  await writeFile(join(home, 'cards/translates/card.json'), JSON.stringify({ ...nano, family: 'ultravox', serves }))
   const engine = new FakeEngine()
   server = await startTestServer({
     engine,
@@ -113,7 +118,8 @@ async function upload(purpose: string, bytes: Buffer, name: string): Promise<Res
 
 async function transcribed(fields: Readonly<Record<string, string>>, task = 'transcriptions'): Promise<Response> {
   const form = new FormData()
-  for (const [name, value] of Object.entries({ model: MODEL, ...fields })) form.set(name, value)
+  const model = task === 'translations' ? 'translates' : MODEL
+  for (const [name, value] of Object.entries({ model, ...fields })) form.set(name, value)
   const sound = await makeAudio({ format: 'wav', samples: new Float32Array(16_000), rate: 16_000 })
   form.set('file', new File([new Uint8Array(sound)], 'speech.wav'))
   const headers = { authorization: `Bearer ${KEY}` }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startEngine } from '../src/inference/engines/engines.ts'
+import type { ModelCard } from '../src/models/card.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { promptText } from './support/chat.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
@@ -42,6 +43,12 @@ beforeEach(() => {
   server.engine.script = { texts: ['Mary had', ' a lamb.'] }
 })
 
+/** The card of a family that sees nothing. */
+function hearingOnly({ video: _, ...card }: ModelCard, family: string): object {
+  const hears = { modalities: ['text', 'audio'], outputFormats: ['text'], capabilities: [], reasoning: false }
+  return { ...card, audio: AUDIO, family, serves: [{ ...card.serves[0]!, ...hears }] }
+}
+
 const file = () => toFile(sound, 'speech.wav')
 const asked = () => promptText(server.engine)
 
@@ -63,13 +70,20 @@ describe('OpenAI’s client gets', () => {
     expect(asked()).toContain('Transcribe the speech')
   })
 
-  test('a translation', async () => {
-    const { text } = await client.audio.translations.create({ model: MODEL, file: await file() })
-    expect(text).toBe('Mary had a lamb.')
-    expect(asked()).toContain('Translate the speech in this recording into English')
-    const response_format = 'text'
-    const plain = await client.audio.translations.create({ model: MODEL, file: await file(), response_format })
-    expect(plain).toBe('Mary had a lamb.\n')
+  test('a translation, but not of a model that has only learnt to transcribe', async () => {
+    const asks = { model: MODEL, file: await file() }
+    await expect(client.audio.translations.create(asks)).rejects.toMatchObject({ status: 400, param: 'model' })
+    const translating = await changedCard((card) => hearingOnly(card, 'ultravox'))
+    const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: translating.path } })
+    try {
+      const openai = new OpenAI({ baseURL: `${other.url}/v1`, apiKey: KEY, maxRetries: 0 })
+      other.engine.script = { texts: ['Mary had', ' a lamb.'] }
+      expect((await openai.audio.translations.create(asks)).text).toBe('Mary had a lamb.')
+      expect(promptText(other.engine)).toContain('Translate the speech in this recording into English')
+    } finally {
+      await other.close()
+      await translating.remove()
+    }
   })
 
   test('the same as text', async () => {
@@ -98,20 +112,7 @@ test('the model is told the language and the context', async () => {
 })
 
 test('a family’s own prompt takes the place of the usual one, and its mark is no transcript', async () => {
-  const own = await changedCard(({ video: _, ...card }) => ({
-    ...card,
-    audio: AUDIO,
-    family: 'qwen3-asr',
-    serves: [
-      {
-        ...card.serves[0]!,
-        modalities: ['text', 'audio'],
-        outputFormats: ['text'],
-        capabilities: [],
-        reasoning: false,
-      },
-    ],
-  }))
+  const own = await changedCard((card) => hearingOnly(card, 'qwen3-asr'))
   const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: own.path } })
   try {
     const openai = new OpenAI({ baseURL: `${other.url}/v1`, apiKey: KEY, maxRetries: 0 })

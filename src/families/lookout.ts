@@ -19,6 +19,8 @@ export const lookout: Family = {
   dialect: 'markup',
   toolSyntax: 'hermes',
   thought: { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n', exemplars: true },
+  // It has learnt English words alone.
+  translation: null,
   // It has learnt no layout: it reads short texts, each by its place.
   reading: { finds: 'text', question: 'Read the text at ({left},{top}) ({right},{bottom}).' },
   decision: {
