@@ -190,7 +190,7 @@ class TiledSearch {
         for await (const [part, image] of cuts) {
           const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
-          // Only what continues is worth keeping: hardly anybody asks about the same part again.
+          // Only what continues is worth keeping: the same part is rarely asked about again.
           const isTransient = this.#exemplars.length === 0 && confidence?.isThorough !== true
           const admit = (work: Work) => this.#patience.generate({ ...work, isTransient })
           const searched = await searchPicture(asked, images, this.#call, admit)

@@ -39,7 +39,8 @@ const STEP = 2.5
 const COARSER = 1.02
 
 /**
- * Plans the tiles of a picture: the finest grid, ever coarser ones, and the whole picture as the last one. Things that are too large for the tiles of one grid are for the next.
+ * Plans the tiles of a picture: the finest grid, then coarser ones, and the whole picture as the last. Things that are too large
+ * for the tiles of one grid are for the next.
  * @returns null for more tiles than there may be.
  */
 export function planTiles(picture: Size, wish: TileWish, limits: ImageLimits): TileGrid[] | null {

@@ -160,7 +160,7 @@ async function replyTo(task: DecodeTask<SentData>): Promise<DecodeReply> {
 process.on('message', async (task: DecoderMessage) => {
   if (task.type === 'granted') return granted?.()
   const reply = await replyTo(task)
-  // The memory of PDFium would else stay while the reply is copied, and the next page decoded.
+  // Otherwise PDFium's memory stays while the reply is copied and the next page is decoded.
   if (documents !== null) collectBuffers()
   process.send?.(reply)
 })

@@ -9,6 +9,25 @@ import './input-tokens.ts'
 import './transcription.ts'
 import { json, MODEL_ERRORS, ok, operation, type Paths, PRIORITY, ref, stream } from '../../../http/wire/describe.ts'
 
+/** @param written what the reply is. */
+function ofSpeech(id: string, summary: string, written: string): Paths[string] {
+  return {
+    post: operation({
+      id,
+      tag: 'chat',
+      summary,
+      parameters: [PRIORITY],
+      body: { 'multipart/form-data': { schema: ref('TranscriptionRequest') } },
+      replies: ok(`The ${written}; with \`stream\`, its pieces as they are generated, followed by all of it.`, {
+        ...json('Transcription'),
+        'text/plain': { schema: { type: 'string' } },
+        ...stream('TranscriptionEvent'),
+      }),
+      errors: MODEL_ERRORS,
+    }),
+  }
+}
+
 export const CHAT_PATHS: Paths = {
   '/v1/chat/completions': {
     post: operation({
@@ -48,36 +67,12 @@ export const CHAT_PATHS: Paths = {
       errors: MODEL_ERRORS,
     }),
   },
-  '/v1/audio/transcriptions': {
-    post: operation({
-      id: 'createTranscription',
-      tag: 'chat',
-      summary: 'Write down what is said in a recording',
-      parameters: [PRIORITY],
-      body: { 'multipart/form-data': { schema: ref('TranscriptionRequest') } },
-      replies: ok('The transcript; with `stream`, its pieces as they are generated, followed by all of it.', {
-        ...json('Transcription'),
-        'text/plain': { schema: { type: 'string' } },
-        ...stream('TranscriptionEvent'),
-      }),
-      errors: MODEL_ERRORS,
-    }),
-  },
-  '/v1/audio/translations': {
-    post: operation({
-      id: 'createTranslation',
-      tag: 'chat',
-      summary: 'Write down in English what is said in a recording',
-      parameters: [PRIORITY],
-      body: { 'multipart/form-data': { schema: ref('TranscriptionRequest') } },
-      replies: ok('The translation; with `stream`, its pieces as they are generated, followed by all of it.', {
-        ...json('Transcription'),
-        'text/plain': { schema: { type: 'string' } },
-        ...stream('TranscriptionEvent'),
-      }),
-      errors: MODEL_ERRORS,
-    }),
-  },
+  '/v1/audio/transcriptions': ofSpeech('createTranscription', 'Write down what is said in a recording', 'transcript'),
+  '/v1/audio/translations': ofSpeech(
+    'createTranslation',
+    'Write down in English what is said in a recording',
+    'translation',
+  ),
   '/v1/decisions': {
     post: operation({
       id: 'createDecision',

@@ -61,8 +61,8 @@ struct Inputs {
     bool is_supported() const {
         float bias;
         memcpy(&bias, (const float *) out->op_params + 1, sizeof(bias));
-        return mask != nullptr && bias == 0.0f && q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 && is_supported_type(k) && is_supported_type(v) &&
-            k->ne[1] % BLOCK_CELLS == 0 && gqa_ratio <= MAX_QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
+        return mask != nullptr && bias == 0.0f && q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 &&
+            is_supported_type(k) && is_supported_type(v) && k->ne[1] % BLOCK_CELLS == 0 && gqa_ratio <= MAX_QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
             q->nb[0] == sizeof(float) && mask->nb[0] == sizeof(ggml_fp16_t) && mask->ne[2] == 1;
     }
 
