@@ -106,6 +106,34 @@ test('a folder, and a table with what belongs into the card', async () => {
   expect(run.stderr).toBe('lookout: 2 examples of type score are few: a few hundred are better\n')
 })
 
+test('draws a reliability diagram of questions', async () => {
+  server.engine.script = { read: sureOf({ 'Yes.': 0.98, 'No.': 0.02 }) }
+  const list = await examples(asked({}, true, false, 8))
+  const run = await calibrate([list, '--output', place('questions.svg')])
+  expect({ ...run, stdout: '' }).toEqual({ code: 0, stdout: '', stderr: '' })
+  const titles = await titlesOf(place('questions.svg'))
+  expect(titles).toContain('predicate, before, 0.93 to 1: 160 of 200 right')
+  expect(titles.join('\n')).toMatch(/^predicate, after, 0\.(73 to 0\.8|8 to 0\.87): /m)
+})
+
+test('refuses an output that it cannot draw before it asks anything', async () => {
+  const list = await examples(asked({}, true, false, 8))
+  for (const [output, problem] of [
+    ['a.jpg', 'expected a file that ends with .svg or .png'],
+    ['folder/', 'expected a file that ends with .svg or .png'],
+    ['0.png', 'is a picture that is asked about'],
+    ['list.jsonl/a.svg', 'is not a folder'],
+  ] as const) {
+    const run = await calibrate([list, '-o', place(output)])
+    expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(problem) })
+  }
+  expect(server.engine.readWorks).toEqual([])
+})
+
+async function titlesOf(path: string): Promise<readonly string[]> {
+  return [...(await readFile(path, 'utf8')).matchAll(/<title>(.*?)<\/title>/g)].map(([, title]) => title!)
+}
+
 test('errors name the file and the line', async () => {
   const good = { file: '0.png', instructions: 'Is it?', answer: true }
   const choice = { ...good, choices: ['red', 'blue'], answer: 'red' }
@@ -206,6 +234,31 @@ describe('boxes', () => {
     await writeFile(place('coco.json'), JSON.stringify(toCoco(pictures, origin)))
     expect(await calibrate(['--coco', place('coco.json'), '--json'])).toEqual(fromLines)
     expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
+  })
+
+  test('draws what it prints: precision and recall, and a dot for each range of confidence', async () => {
+    twoCats()
+    const list = await examples([lines, lines, lines].flat(), 'boxes.jsonl')
+    const run = await calibrate([list, '--json', '-o', place('made/boxes.svg')])
+    expect({ ...run, stdout: '' }).toEqual({ code: 0, stdout: '', stderr: '' })
+    const titles = await titlesOf(place('made/boxes.svg'))
+    for (const [when, quality] of Object.entries<{ boxes: number; thresholds: Record<string, number>[] }>(
+      JSON.parse(run.stdout).boxes.plain,
+    )) {
+      const own = titles.filter((title) => title.startsWith(`plain, ${when}, `))
+      const counts = own.flatMap((title) => / of (\d+) right$/.exec(title)?.[1] ?? [])
+      expect(counts.reduce((sum, count) => sum + Number(count), 0)).toBe(quality.boxes)
+      const marks = quality.thresholds.filter(({ precision }) => precision !== null)
+      expect(own.filter((title) => title.includes('recall'))).toEqual(
+        marks.map(
+          ({ confidence, precision, recall }) =>
+            `plain, ${when}, confidence ${confidence}: precision ${precision!.toFixed(3)}, recall ${recall!.toFixed(3)}`,
+        ),
+      )
+    }
+
+    expect((await calibrate([list, '-o', place('boxes.png')])).code).toBe(0)
+    expect(await sharp(place('boxes.png')).metadata()).toMatchObject({ format: 'png', hasAlpha: false })
   })
 
   test('a table, a warning of few errors, and the card', async () => {

@@ -5,9 +5,19 @@ import { sortWords } from './asking/words.ts'
 import { askBoxes } from './calibrating/ask-boxes.ts'
 import { askExamples, type ExampleAsking } from './calibrating/ask-examples.ts'
 import { type BoxExample, hasBoxes, isYolo, readCoco, readYolo, toBoxExample } from './calibrating/box-examples.ts'
+import { BOX_BINS } from './calibrating/box-quality.ts'
 import { boxesAsText, calibrateBoxes } from './calibrating/boxes.ts'
+import { checkDiagrams, type Series, writeDiagrams } from './calibrating/diagrams.ts'
 import { type Example, readLines, toExample } from './calibrating/examples.ts'
-import { CALIBRATED_TYPES, type CalibratedType, type Judged, type Quality, qualityOf } from './calibrating/judged.ts'
+import {
+  ANSWER_BINS,
+  CALIBRATED_TYPES,
+  type CalibratedType,
+  type Judged,
+  likeliest,
+  type Quality,
+  qualityOf,
+} from './calibrating/judged.ts'
 import { crossFitted, fitTemperatures } from './calibrating/temperature.ts'
 import type { Command } from './command.ts'
 import { readOptions } from './options.ts'
@@ -35,6 +45,8 @@ Boxes are also read from a FOLDER in YOLO's format (data.yaml), and from a file 
 
   --coco           a file in COCO's format; FOLDER has its pictures [the folder of the file]
   --json           print the figures and the field of the card as JSON
+  -o, --output     a file (.svg, .png) for diagrams: how often what has some confidence is right, and of boxes also
+                   precision against recall
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -47,7 +59,12 @@ const FEW = 100
 
 async function fitTo(args: readonly string[]): Promise<void> {
   endWithUser()
-  const options = { ...CONNECTION_OPTIONS, coco: { type: 'string' }, json: { type: 'boolean' } } as const
+  const options = {
+    ...CONNECTION_OPTIONS,
+    coco: { type: 'string' },
+    json: { type: 'boolean' },
+    output: { type: 'string', short: 'o' },
+  } as const
   const { values, positionals } = readOptions(args, options, null)
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(positionals, { model: values.model ?? null, names: place.names, meaning: 'examples' })
@@ -55,6 +72,12 @@ async function fitTo(args: readonly string[]): Promise<void> {
   if (sorted.text !== null) throw new ConfigError(`there is no file '${sorted.text}'`)
   if (spare !== undefined) throw new ConfigError(`expected one file with examples, not '${path}' and '${spare}'`)
   const examples = await readAny(path ?? null, values.coco ?? null)
+  const { json = false, output = null } = values
+  if (output !== null)
+    await checkDiagrams(
+      output,
+      ('boxes' in examples ? examples.boxes : examples.questions).map(({ file }) => file),
+    )
   const model = chosenModel(place, sorted.model)
 
   await using opened = await place.open(model)
@@ -67,10 +90,14 @@ async function fitTo(args: readonly string[]): Promise<void> {
   }
   if ('boxes' in examples) {
     const calibration = calibrateBoxes(await askBoxes(examples.boxes, asking), model)
-    const { warnings, ...figures } = calibration
-    await print(values.json ? `${JSON.stringify(figures)}\n` : boxesAsText(calibration))
+    const { warnings, series, ...figures } = calibration
+    await print(json ? `${JSON.stringify(figures)}\n` : boxesAsText(calibration))
     for (const warning of warnings) warn(warning)
-  } else await fitTemperaturesTo(examples.questions, { ...asking, calibrated: false }, values.json ?? false)
+    if (output !== null) await writeDiagrams(output, series, BOX_BINS)
+  } else {
+    const results = await fitTemperaturesTo(examples.questions, { ...asking, calibrated: false }, json)
+    if (output !== null) await writeDiagrams(output, results.flatMap(seriesOf), ANSWER_BINS)
+  }
 }
 
 /** @throws ConfigError */
@@ -85,7 +112,11 @@ async function readAny(
   return lines.some(hasBoxes) ? { boxes: lines.map(toBoxExample) } : { questions: lines.map(toExample) }
 }
 
-async function fitTemperaturesTo(examples: readonly Example[], asking: ExampleAsking, asJson: boolean): Promise<void> {
+async function fitTemperaturesTo(
+  examples: readonly Example[],
+  asking: ExampleAsking,
+  asJson: boolean,
+): Promise<readonly Result[]> {
   const judged = await askExamples(examples, asking)
   if (judged.length < examples.length) {
     warn(`${examples.length - judged.length} of ${examples.length} questions got no answer, and are left out`)
@@ -97,6 +128,7 @@ async function fitTemperaturesTo(examples: readonly Example[], asking: ExampleAs
   for (const { type, before } of results) {
     if (before.questions < FEW) warn(`${before.questions} examples of type ${type} are few: a few hundred are better`)
   }
+  return results
 }
 
 interface Result {
@@ -106,6 +138,9 @@ interface Result {
   readonly before: Quality
   /** With a temperature fitted on other files; null where there is only one file. */
   readonly after: Quality | null
+  /** The answers, and those with a temperature of other files. */
+  readonly judged: readonly Judged[]
+  readonly others: readonly Judged[] | null
 }
 
 function resultOf(type: CalibratedType, judged: readonly Judged[]): readonly Result[] {
@@ -118,8 +153,17 @@ function resultOf(type: CalibratedType, judged: readonly Judged[]): readonly Res
       temperature: fitTemperatures(ofType)[type],
       before: qualityOf(ofType),
       after: others === null ? null : qualityOf(others),
+      judged: ofType,
+      others,
     },
   ]
+}
+
+function seriesOf({ type, before, after, judged, others }: Result): readonly Series[] {
+  const series = (isAfter: boolean, { ece, brier }: Quality, answers: readonly Judged[]): Series => {
+    return { name: type, isAfter, rated: likeliest(answers), figures: { ECE: ece, BRIER: brier }, curve: null }
+  }
+  return [series(false, before, judged), ...(after && others ? [series(true, after, others)] : [])]
 }
 
 function toText(results: readonly Result[], temperature: object): string {

@@ -29,7 +29,7 @@ export interface BoxQuality {
 }
 
 /** Of the boxes with at least this confidence. */
-interface Threshold {
+export interface Threshold {
   readonly confidence: number
   readonly precision: number | null
   readonly recall: number | null
@@ -39,13 +39,14 @@ const THRESHOLDS = [0.3, 0.5, 0.7, 0.9] as const
 /** .5, .55 .. .95. */
 const IOUS = Array.from({ length: 10 }, (_, i) => (50 + 5 * i) / 100)
 const RECALLS = Array.from({ length: 101 }, (_, i) => i / 100)
-const BINS = 10
+/** Of the calibration error. */
+export const BOX_BINS = 10
 
 export function boxQuality(lists: readonly RatedList[]): BoxQuality {
   const boxes = lists.flatMap(({ found }) => found)
   const known = sumOf(lists, ({ known }) => known.length)
-  const [first, ...others] = IOUS.map((least) => curveOf(lists, least)) as [Curve, ...Curve[]]
-  const precisions = [first, ...others].map(averagePrecision)
+  const precisions = IOUS.map((least) => averagePrecision(curveOf(lists, least)))
+  const points = precisionRecall(lists)
   return {
     boxes: boxes.length,
     right: meanOf(boxes, ({ right }) => Number(right)),
@@ -54,21 +55,26 @@ export function boxQuality(lists: readonly RatedList[]): BoxQuality {
     ece: calibrationError(boxes),
     brier: brierScore(boxes),
     thresholds: THRESHOLDS.map((confidence) => {
-      const hits = first.hits.filter((hit) => hit.confidence >= confidence)
-      const matched = hits.filter(({ right }) => right).length
-      return {
-        confidence,
-        precision: hits.length === 0 ? null : matched / hits.length,
-        recall: known === 0 ? null : matched / known,
-      }
+      const last = points.findLast((point) => point.confidence >= confidence)
+      return { confidence, precision: last?.precision ?? null, recall: known === 0 ? null : (last?.recall ?? 0) }
     }),
   }
 }
 
+/** Precision and recall at an IoU of .5 for each confidence that a box has, the surest first. */
+export function precisionRecall(lists: readonly RatedList[]): readonly Threshold[] {
+  const known = sumOf(lists, ({ known }) => known.length)
+  let [count, matched] = [0, 0]
+  return [...Map.groupBy(sortedHits(lists, IOUS[0]!), ({ confidence }) => confidence)].map(([confidence, tied]) => {
+    count += tied.length
+    matched += tied.filter(({ right }) => right).length
+    return { confidence, precision: matched / count, recall: known === 0 ? null : matched / known }
+  })
+}
+
 /** The greatest precision with which boxes of one confidence and more have this share of what is there; null: none has. */
 export function precisionAt(lists: readonly RatedList[], recall: number): number | null {
-  const { points } = curveOf(lists, IOUS[0]!)
-  return points.find((point) => point.recall >= recall)?.precision ?? null
+  return curveOf(lists, IOUS[0]!).find((point) => point.recall >= recall)?.precision ?? null
 }
 
 /** Mean squared error of the probabilities; null where there are none. */
@@ -77,12 +83,17 @@ export function brierScore(rated: readonly Rated[]): number | null {
 }
 
 /** How far probabilities are from the share that is right, in bins of equal width; null where there are none. */
-export function calibrationError(rated: readonly Rated[], count = BINS): number | null {
-  const bins = Map.groupBy(rated, ({ confidence }) => Math.min(count - 1, Math.floor(confidence * count)))
-  const errors = [...bins.values()].map((bin) =>
+export function calibrationError(rated: readonly Rated[], count = BOX_BINS): number | null {
+  const errors = binsOf(rated, count).map((bin) =>
     Math.abs(sumOf(bin, ({ confidence, right }) => confidence - Number(right))),
   )
   return rated.length === 0 ? null : sumOf(errors, (error) => error) / rated.length
+}
+
+/** By confidence, in ranges of equal width from 0 to 1. */
+export function binsOf<One extends Rated>(rated: readonly One[], count = BOX_BINS): readonly (readonly One[])[] {
+  const bins = Map.groupBy(rated, ({ confidence }) => Math.min(count - 1, Math.floor(confidence * count)))
+  return Array.from({ length: count }, (_, index) => bins.get(index) ?? [])
 }
 
 /**
@@ -101,26 +112,25 @@ export function rankingQuality(rated: readonly Rated[]): number | null {
   return right === 0 || wrong === 0 ? null : wins / (right * wrong)
 }
 
-interface Curve {
-  /** The surest first. */
-  readonly hits: readonly Rated[]
-  /** After each of them; the precision is the greatest from there on. */
-  readonly points: readonly { readonly recall: number; readonly precision: number }[]
-}
+/** After each box, the surest first; the precision is the greatest from there on. */
+type Curve = readonly { readonly recall: number; readonly precision: number }[]
 
-/** As pycocotools matches: the surest box first, each with the known box that it overlaps most of those that are left. */
 function curveOf(lists: readonly RatedList[], leastIou: number): Curve {
   const known = sumOf(lists, ({ known }) => known.length)
-  const hits = bySurety(lists.flatMap((list) => hitsOf(list, leastIou)))
   let right = 0
-  const points = hits.map((hit, index) => {
+  const points = sortedHits(lists, leastIou).map((hit, index) => {
     right += Number(hit.right)
     return { recall: right / known, precision: right / (index + 1) }
   })
   for (let i = points.length - 2; i >= 0; i--) {
     points[i]!.precision = Math.max(points[i]!.precision, points[i + 1]!.precision)
   }
-  return { hits, points }
+  return points
+}
+
+/** As pycocotools matches: the surest box first, each with the known box that it overlaps most of those that are left. */
+function sortedHits(lists: readonly RatedList[], leastIou: number): readonly Rated[] {
+  return bySurety(lists.flatMap((list) => hitsOf(list, leastIou)))
 }
 
 function hitsOf({ known, found }: RatedList, leastIou: number): readonly Rated[] {
@@ -139,7 +149,7 @@ function bySurety<One extends Rated>(rated: readonly One[]): One[] {
   return [...rated].sort((one, other) => other.confidence - one.confidence)
 }
 
-function averagePrecision({ points }: Curve): number {
+function averagePrecision(points: Curve): number {
   let next = 0
   const precisions = RECALLS.map((recall) => {
     while (next < points.length && points[next]!.recall < recall) next++

@@ -7,10 +7,12 @@ import {
   type BoxQuality,
   boxQuality,
   calibrationError,
+  precisionRecall,
   type Rated,
   type RatedList,
   rankingQuality,
 } from './box-quality.ts'
+import type { Series } from './diagrams.ts'
 
 /** How sure a model is of its boxes, and what its card is to say of that. */
 export interface BoxCalibration {
@@ -20,6 +22,8 @@ export interface BoxCalibration {
   readonly lists: Judgement<ListQuality> | null
   /** What the user should know. */
   readonly warnings: readonly string[]
+  /** To be drawn. */
+  readonly series: readonly Series[]
 }
 
 interface Judgement<Quality> {
@@ -48,10 +52,12 @@ export function calibrateBoxes(lists: readonly FoundList[], model: string): BoxC
     throw new ConfigError(`none of the ${listed.length} boxes of '${model}' is right, so there is nothing to fit`)
   }
   const depths: readonly Depth[] = hasReads(lists) ? ['plain', 'thorough'] : ['plain']
+  const series: Series[] = []
   const judged = depths.map((depth) => {
     const rate = (some: readonly FoundList[], fit: DetectionFit | null) => rateBoxes(some, depth, fit)
-    const after = crossFitted<RatedList>(lists, rate)
-    return [depth, { before: boxQuality(rate(lists, null)), after: after && boxQuality(after) }] as const
+    const [before, after] = [rate(lists, null), crossFitted<RatedList>(lists, rate)]
+    series.push(seriesOf(depth, false, before), ...(after === null ? [] : [seriesOf(depth, true, after)]))
+    return [depth, { before: boxQuality(before), after: after && boxQuality(after) }] as const
   })
   const ended = rateLists(lists, null)
   const after = crossFitted<Rated>(lists, rateLists)
@@ -63,6 +69,18 @@ export function calibrateBoxes(lists: readonly FoundList[], model: string): BoxC
       ...fewWarning(isRight),
       ...(judged.at(-1)![1].after === null ? [] : idleWarning(judged.at(-1)![1].after!)),
     ],
+    series,
+  }
+}
+
+function seriesOf(depth: Depth, isAfter: boolean, lists: readonly RatedList[]): Series {
+  const { ap50, ece, brier, thresholds } = boxQuality(lists)
+  return {
+    name: depth,
+    isAfter,
+    rated: lists.flatMap(({ found }) => found),
+    figures: { AP50: ap50, ECE: ece, BRIER: brier },
+    curve: { line: precisionRecall(lists), marks: thresholds },
   }
 }
 

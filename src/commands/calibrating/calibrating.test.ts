@@ -7,6 +7,7 @@ import type { FoundList } from './ask-boxes.ts'
 import { crossFitted, fitDetection, rateBoxes, rateLists } from './box-fit.ts'
 import { boxQuality, brierScore, calibrationError, precisionAt, type RatedList, rankingQuality } from './box-quality.ts'
 import { calibrateBoxes } from './boxes.ts'
+import { drawDiagrams } from './diagrams.ts'
 import { fitIsotonic } from './isotonic.ts'
 import { fitLogistic } from './logistic.ts'
 
@@ -287,4 +288,19 @@ describe('fitting', () => {
     expect(() => calibrateBoxes(wrong, 'nano')).toThrow(/^none of the \d+ boxes of 'nano' is right/)
     expect(() => calibrateBoxes([], 'nano')).toThrow("'nano' finds none of the categories")
   })
+})
+
+test('a diagram has everything in one of its bins, and no broken number', () => {
+  const share = fc.double({ min: 0, max: 1, noNaN: true })
+  const rated = fc.array(fc.record({ confidence: share, right: fc.boolean() }))
+  fc.assert(
+    fc.property(rated, fc.integer({ min: 1, max: 20 }), (rated, bins) => {
+      const series = { name: 'a', isAfter: false, rated, figures: { ECE: null }, curve: null }
+      const svg = drawDiagrams([series], bins)
+      const titles = [...svg.matchAll(/<title>a, before, [\d.]+ to [\d.]+: (\d+) of (\d+) right</g)]
+      expect(sumOf(titles, ([, , count]) => Number(count))).toBe(rated.length)
+      expect(sumOf(titles, ([, right]) => Number(right))).toBe(rated.filter(({ right }) => right).length)
+      expect(svg).not.toMatch(/NaN|Infinity|undefined/)
+    }),
+  )
 })

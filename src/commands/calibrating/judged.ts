@@ -1,3 +1,5 @@
+import { calibrationError, type Rated } from './box-quality.ts'
+
 /** Types of question that have a temperature. A count is a score whose levels are numbers. */
 export const CALIBRATED_TYPES = ['predicate', 'choice', 'score'] as const
 export type CalibratedType = (typeof CALIBRATED_TYPES)[number]
@@ -30,21 +32,16 @@ export interface Quality {
   readonly nll: number
 }
 
-const BINS = 15
+/** Of the calibration error. */
+export const ANSWER_BINS = 15
 /** The smallest probability that a JSON number and its difference from 1 can show. */
 const LEAST = 2 ** -53
 
 /** @param judged at least one. */
 export function qualityOf(judged: readonly Judged[]): Quality {
-  const bins = Array.from({ length: BINS }, () => ({ right: 0, confidence: 0 }))
-  let [hits, brier, nll] = [0, 0, 0]
+  const rated = likeliest(judged)
+  let [brier, nll] = [0, 0]
   for (const { type, probabilities, right } of judged) {
-    const confidence = Math.max(...probabilities)
-    const isRight = probabilities.indexOf(confidence) === right
-    const bin = bins[Math.min(BINS - 1, Math.floor(confidence * BINS))]!
-    bin.right += Number(isRight)
-    bin.confidence += confidence
-    hits += Number(isRight)
     const squares = probabilities.reduce((sum, share, option) => sum + (share - Number(option === right)) ** 2, 0)
     brier += type === 'predicate' ? squares / 2 : squares
     nll -= Math.log(Math.max(LEAST, probabilities[right]!))
@@ -52,11 +49,19 @@ export function qualityOf(judged: readonly Judged[]): Quality {
   const questions = judged.length
   return {
     questions,
-    accuracy: hits / questions,
+    accuracy: rated.filter(({ right }) => right).length / questions,
     brier: brier / questions,
-    ece: bins.reduce((sum, { right, confidence }) => sum + Math.abs(right - confidence), 0) / questions,
+    ece: calibrationError(rated, ANSWER_BINS)!,
     nll: nll / questions,
   }
+}
+
+/** The likeliest option of each answer. */
+export function likeliest(judged: readonly Judged[]): readonly Rated[] {
+  return judged.map(({ probabilities, right }) => {
+    const confidence = Math.max(...probabilities)
+    return { confidence, right: probabilities.indexOf(confidence) === right }
+  })
 }
 
 /** The same answers with another temperature: log-probabilities are divided by it. */
