@@ -34,7 +34,7 @@ export const RUN_PAGES = [
   'docs/decisions.md',
   'docs/evaluating.md',
   'docs/responses.md',
-  'docs/grounding.md',
+  'docs/detect.md',
   'docs/messages.md',
   'docs/guides/robot.md',
   'docs/guides/factory-line.md',
