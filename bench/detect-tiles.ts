@@ -1,9 +1,13 @@
 /** Pictures of 12 megapixels with sixty known things, most of them small: searched whole, and tile by tile. */
 import { performance } from 'node:perf_hooks'
+import sharp from 'sharp'
 import type { Detections } from '../src/client/answers.ts'
 import { brierScore, calibrationError, type Rated } from '../src/commands/calibrating/box-quality.ts'
 import { matchBoxes } from '../src/exports/box-matching.ts'
 import type { DetectedBox } from '../src/exports/detected-picture.ts'
+import { areaOf, iouOf } from '../src/lib/rectangle.ts'
+import type { PixelRegion } from '../src/media/coordinates.ts'
+import { planTiles } from '../src/media/tile-plan.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { BIG_SIZE, type BigPicture, bigPicture, LARGE_SIDE } from './support/big-picture.ts'
 import { post } from './support/chat.ts'
@@ -15,6 +19,10 @@ import { table } from './support/table.ts'
 const PICTURES = 3
 /** A box is right when it has at least this intersection over union with one of its label. */
 const LEAST_IOU = 0.5
+/** Requests of a client that cuts the tiles itself. */
+const AT_ONCE = 16
+/** It takes boxes for the same thing whose intersection has more than this share of the smaller one, as SAHI does. */
+const SAME_SHARE = 0.5
 const WAYS = [
   { name: 'whole', config: {} },
   { name: 'tiles, no looks', config: { tiles: 'auto', looks: 'none' } },
@@ -23,6 +31,7 @@ const WAYS = [
   { name: 'tiles, looks at all', config: { tiles: 'auto' } },
   { name: 'the same with confidence', config: { tiles: 'auto', confidence: true } },
   { name: 'the same, thorough', config: { tiles: 'auto', confidence: 'thorough' } },
+  { name: `the same tiles, cut by the client, ${AT_ONCE} at once, no looks`, config: null },
 ]
 
 export const detectTiles: Benchmark = {
@@ -38,6 +47,7 @@ export const detectTiles: Benchmark = {
       await tilesTable(
         lookout,
         Array.from({ length: count }, (_, index) => first + index),
+        planTiles(BIG_SIZE, { grid: 'auto', smallest: null }, model.card.image!)!.flatMap(({ tiles }) => tiles),
       ),
     )
   },
@@ -54,8 +64,15 @@ interface Counts {
   readonly rated: Rated[]
 }
 
-/** A Markdown table: what is found on the pictures with these seeds in each way, and how long it takes. */
-async function tilesTable(server: BenchServer, seeds: readonly number[]): Promise<string> {
+/**
+ * A Markdown table: what is found on the pictures with these seeds in each way, and how long it takes.
+ * @param tiles of all grids, for a client that cuts them.
+ */
+async function tilesTable(
+  server: BenchServer,
+  seeds: readonly number[],
+  tiles: readonly PixelRegion[],
+): Promise<string> {
   const counts = WAYS.map((): Counts => ({ known: 0, found: 0, right: 0, large: 0, looks: 0, ms: [], rated: [] }))
   let large = 0
   // Another picture warms the server up: it keeps what it has decoded.
@@ -65,7 +82,9 @@ async function tilesTable(server: BenchServer, seeds: readonly number[]): Promis
     for (const [index, { config }] of WAYS.entries()) {
       // The server has not seen a picture of this tint, so no cache shortens the time.
       const picture = await bigPicture(seed, index)
-      const { boxes, looks, ms } = await search(server, picture, config)
+      const { boxes, looks, ms } = await (config === null
+        ? searchTiles(server, picture, tiles)
+        : search(server, picture, config))
       const { pairs } = matchBoxes(picture.truth, boxes, LEAST_IOU)
       const own = counts[index]!
       own.known += picture.truth.length
@@ -101,11 +120,17 @@ ${width} x ${height} pixels, four categories; pictures with the seeds ${seeds.jo
 ${table(['searched', 'recall', 'precision', 'large things', 'looks', 'ms', 'times whole', 'Brier / ECE'], rows)}`
 }
 
+interface SearchResult {
+  readonly boxes: DetectedBox[]
+  readonly looks: number
+  readonly ms: number
+}
+
 async function search(
   server: BenchServer,
-  { png, categories }: BigPicture,
+  { png, categories }: Omit<BigPicture, 'truth'>,
   config: object,
-): Promise<{ readonly boxes: DetectedBox[]; readonly looks: number; readonly ms: number }> {
+): Promise<SearchResult> {
   const media = { type: 'image', image_url: `data:image/png;base64,${png.toString('base64')}` }
   const started = performance.now()
   const response = await post(server, '/v1/detect', { media, categories, config })
@@ -117,6 +142,56 @@ async function search(
     ...{ left: box!.top_left.x, top: box!.top_left.y, right: box!.bottom_right.x, bottom: box!.bottom_right.y },
   }))
   return { boxes, looks, ms }
+}
+
+/** What a client does with a server that knows no tiles: it decodes the picture once, and sends each tile as a PNG. */
+async function searchTiles(
+  server: BenchServer,
+  { png, categories }: BigPicture,
+  tiles: readonly PixelRegion[],
+): Promise<SearchResult> {
+  const started = performance.now()
+  const { data, info } = await sharp(png).raw().toBuffer({ resolveWithObject: true })
+  const found: (DetectedBox & { readonly side: number })[] = []
+  const queue = tiles.values()
+  const work = async () => {
+    // All workers take from the one iterator.
+    for (const tile of queue) {
+      const cut = sharp(data, { raw: info }).extract(tile).png({ compressionLevel: 1 })
+      const { boxes } = await search(server, { png: await cut.toBuffer(), categories }, {})
+      for (const { label, left, top, right, bottom } of boxes) {
+        const { left: x, top: y } = tile
+        found.push({ label, left: left + x, top: top + y, right: right + x, bottom: bottom + y, side: tile.width })
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+  // Those of the finest grid first, and of a grid the largest: others may be cut.
+  const sorted = found.toSorted((one, other) => one.side - other.side || areaOf(other) - areaOf(one))
+  return { boxes: merged(sorted), looks: 0, ms: performance.now() - started }
+}
+
+/** Each box as large as it and what it is merged with. */
+function merged(boxes: readonly DetectedBox[]): DetectedBox[] {
+  const kept: DetectedBox[] = []
+  for (const box of boxes) {
+    const index = kept.findIndex((other) => other.label === box.label && sharedWith(other, box) > SAME_SHARE)
+    const same = kept[index]
+    if (same === undefined) kept.push(box)
+    else {
+      const [left, top] = [Math.min(same.left, box.left), Math.min(same.top, box.top)]
+      const [right, bottom] = [Math.max(same.right, box.right), Math.max(same.bottom, box.bottom)]
+      kept[index] = { label: box.label, left, top, right, bottom }
+    }
+  }
+  return kept
+}
+
+/** Of the smaller one's area. */
+function sharedWith(one: DetectedBox, other: DetectedBox): number {
+  const iou = iouOf(one, other)
+  const both = (iou * (areaOf(one) + areaOf(other))) / (1 + iou)
+  return both / Math.max(1, Math.min(areaOf(one), areaOf(other)))
 }
 
 function isLarge({ left, right, top, bottom }: DetectedBox): boolean {
