@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Chunk, chunksOf, messageOf, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
@@ -9,7 +10,8 @@ interface Token {
   readonly bytes: readonly number[]
 }
 type Rated = Token & { readonly top_logprobs: readonly Token[] }
-type LogProbs = { readonly content: readonly Rated[]; readonly refusal: null } | null
+type Places = readonly { readonly mention: string | null; readonly confidence: number }[]
+type LogProbs = { readonly content: readonly Rated[]; readonly refusal: null; readonly annotations?: Places } | null
 type Choice = { readonly logprobs?: LogProbs }
 
 const MODEL = 'service-mk1.5'
@@ -147,6 +149,39 @@ describe('with any words of the engine', () => {
     })
     expect(tokens).toEqual(texts)
   })
+
+  test('annotations have the mass near their coordinates, with the most alternatives', async () => {
+    const cup = '<point_box mention="cup"> (500,600) (700,800) </point_box>'
+    const places = ['A ', '<point_box mention="lamp"> (', '1', '00,200) (300,400) </point_box>', ' and ', cup, '.']
+    server.engine.script = {
+      texts: places,
+      // Of four coordinates, one could have been elsewhere. What else the prose could have said is not counted.
+      alternatives: (text) =>
+        text === '1' ? [{ text: '5', mass: 0.2 }] : text === 'A ' ? [{ text: 'B', mass: 0.9 }] : [],
+    }
+    const image = { type: 'image_url', image_url: { url: PICTURE } }
+    const where = { type: 'text', text: 'Where?' }
+    const about = (...content: object[]) => ({ messages: [{ role: 'user', content: [...content, where] }] })
+    const fields = { ...about(image), vision_config: { annotation_format: 'box' }, top_logprobs: 20 }
+    const expected = [
+      { mention: 'lamp', confidence: expect.closeTo(0.95, 9) },
+      { mention: 'cup', confidence: expect.closeTo(1, 9) },
+    ]
+    expect(logProbsOf(await replyOf(await post(fields)))!.annotations).toEqual(expected)
+    const chunks = (await chunksOf(await post({ ...fields, stream: true }))).map(logProbsOf)
+    expect(chunks.pop()).toEqual({ content: [], refusal: null, annotations: expected })
+    for (const chunk of chunks) expect(chunk ?? {}).not.toHaveProperty('annotations')
+    for (const other of [{ top_logprobs: 19 }, { vision_config: {} }, { tools }, about(image, image)]) {
+      expect(logProbsOf(await replyOf(await post({ ...fields, ...other })))).not.toHaveProperty('annotations')
+    }
+    const plain = await replyOf(await post({ ...fields, logprobs: false, top_logprobs: undefined }))
+    expect(plain.choices[0]).not.toHaveProperty('logprobs')
+
+    const { script } = server.engine
+    const texts = [...places.slice(0, -2), cup.slice(0, -1)]
+    server.engine.script = { ...script, texts, reason: 'length' }
+    expect(logProbsOf(await replyOf(await post(fields)))!.annotations).toEqual(expected.slice(0, 1))
+  })
 })
 
 describe('multilook', () => {
@@ -245,6 +280,23 @@ describe('with the built-in model', () => {
         expect(top.map((other) => other.logprob)).toEqual(top.map((other) => other.logprob).toSorted((a, b) => b - a))
         expect(top.reduce((sum, other) => sum + Math.exp(other.logprob), 0)).toBeLessThanOrEqual(1 + 1e-9)
       }
+    }
+  })
+
+  test('every annotation has a confidence', async () => {
+    const url = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
+    const content = [
+      { type: 'image_url', image_url: { url } },
+      { type: 'text', text: 'Where are the star and the heart?' },
+    ]
+    const fields = { messages: [{ role: 'user', content }], vision_config: { annotation_format: 'box' }, ...logProbs }
+    const reply = await replyOf(await post({ ...fields, max_completion_tokens: 200 }))
+    const mentions = [...reply.choices[0]!.message.content!.matchAll(/<point_box mention="([^"]*)"/g)]
+    const { annotations } = logProbsOf(reply)!
+    expect(annotations!.map(({ mention }) => mention)).toEqual(mentions.map(([, mention]) => mention))
+    for (const { confidence } of annotations!) {
+      expect(confidence).toBeGreaterThan(0)
+      expect(confidence).toBeLessThanOrEqual(1)
     }
   })
 

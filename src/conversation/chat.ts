@@ -4,6 +4,7 @@ import { lazy } from '../lib/lazy.ts'
 import { branchOf, type Call } from './call.ts'
 import { checkChat, checkFocusAlone, holdsTools } from './capability-checks.ts'
 import { readControls } from './controls.ts'
+import { ALTERNATIVES } from './detection-ratings.ts'
 import { boundFocusTool, FOCUS_PARAM, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
 import { framesPerVideo, loadMedia, loadPicture } from './prompt/media-parts.ts'
 import { withPages } from './prompt/pages.ts'
@@ -81,7 +82,7 @@ export async function startChoices(request: ChatRequest, call: Call): Promise<As
   const chat = await prepare(request, call)
   const work = await workOf(chat, request, call)
   const generation = await call.model.engine.generate(work, call.signal)
-  const completions = Array.from({ length: work.branches[0]!.n }, () => completionOf(chat, work))
+  const completions = Array.from({ length: work.branches[0]!.n }, () => completionOf(chat, work, request))
   return assembleChoices({ ...call, generation, completions, stops: request.stops ?? [] })
 }
 
@@ -187,7 +188,12 @@ async function startWithFocus(
 async function startReply(asked: Asked, limits: ReplyLimits, call: Call): Promise<AsyncIterable<ReplyEvent>> {
   const work = await workOf(asked, limits, call)
   const generation = await call.model.engine.generate(work, call.signal)
-  return assembleReply({ ...call, generation, completion: completionOf(asked, work), stops: limits.stops ?? [] })
+  return assembleReply({
+    ...call,
+    generation,
+    completion: completionOf(asked, work, limits),
+    stops: limits.stops ?? [],
+  })
 }
 
 async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promise<Work> {
@@ -208,10 +214,16 @@ async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promis
 }
 
 /** One completion of the work, whose branches are views of one chat. */
-function completionOf({ views, nothing }: Asked, { branches }: Work): CompletionParts {
+function completionOf(
+  { views, nothing }: Asked,
+  { branches }: Work,
+  { topLogProbs }: Pick<ReplyLimits, 'topLogProbs'>,
+): CompletionParts {
   return {
     readers: views.map((view) => view().spec.createReader()),
     maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
     nothing,
+    // Fewer alternatives would leave out some that lie near.
+    rate: views.length === 1 && topLogProbs === ALTERNATIVES ? views[0]!().spec.rate : undefined,
   }
 }

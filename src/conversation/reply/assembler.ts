@@ -1,5 +1,11 @@
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import type { CompletionId, FinishEvent, Generation, TextEvent } from '../../inference/contract/generation.ts'
+import type {
+  CompletionId,
+  FinishEvent,
+  Generation,
+  TextEvent,
+  TokenLogProb,
+} from '../../inference/contract/generation.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './completion-reader.ts'
@@ -86,6 +92,8 @@ class ReplyAssembler {
   readonly #reader: CompletionReader
   readonly #cutter: StopCutter
   readonly #first: CompletionId
+  /** Of the reply, where its places are rated. */
+  readonly #tokens: TokenLogProb[] = []
   #calls = 0
   hasEnded = false
 
@@ -122,7 +130,7 @@ class ReplyAssembler {
     const pieces: ReplyPiece[] = []
     for (const { pieces: read, finish } of this.#reader.take(event.branch - this.#first.branch, event)) {
       for (const piece of this.#cut(read)) pieces.push(piece)
-      if (finish !== undefined) pieces.push(...this.#cutter.end())
+      if (finish !== undefined) pieces.push(...this.#noted(this.#cutter.end()))
       const { found } = this.#cutter
       // Tokens computed after the stop sequence are not part of the reply and are not counted.
       if (found !== null) return [...joinPieces(pieces), this.#stopped(found)]
@@ -133,7 +141,7 @@ class ReplyAssembler {
 
   /** Ends the reply with the text so far. */
   cutOff(completionTokens: number): readonly ReplyEvent[] {
-    const pieces = [...this.#cut(this.#reader.cutOff()), ...this.#cutter.end()]
+    const pieces = [...this.#cut(this.#reader.cutOff()), ...this.#noted(this.#cutter.end())]
     return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
   }
 
@@ -146,7 +154,12 @@ class ReplyAssembler {
   #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
     const kept = this.#source.stops.length === 0 ? pieces : pieces.flatMap((piece) => this.#cutter.push(piece))
     for (const { type } of kept) if (type === 'tool_call') this.#calls++
-    return kept
+    return this.#noted(kept)
+  }
+
+  #noted(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
+    if (this.#source.completion.rate) this.#tokens.push(...pieces.flatMap(({ logProbs }) => logProbs ?? []))
+    return pieces
   }
 
   #stopped(stoppedBy: string): ReplyFinish {
@@ -157,7 +170,8 @@ class ReplyAssembler {
 
   #ended(finish: Omit<ReplyFinish, 'type'>): ReplyFinish {
     this.hasEnded = true
-    return { type: 'finish', ...finish }
+    const places = this.#source.completion.rate?.([...this.#tokens, ...(finish.logProbs ?? [])])
+    return { type: 'finish', ...finish, ...(places && { places }) }
   }
 
   #rest(): Pick<ReplyFinish, 'logProbs'> {

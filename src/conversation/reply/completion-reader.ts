@@ -1,6 +1,7 @@
 import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import { sumOf } from '../../lib/sum.ts'
+import type { RatePlaces } from './grounding.ts'
 import { LogProbReader } from './log-prob-reader.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
@@ -14,6 +15,8 @@ export interface CompletionParts {
   readonly maxTokens: number
   /** The model's reply for a picture in which it finds nothing. */
   readonly nothing: string
+  /** Present where the reply is to say how sure the model was of the places in it. */
+  readonly rate?: RatePlaces | undefined
 }
 
 /** The addition of one engine event to a completion. */

@@ -1,11 +1,13 @@
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import type { AnnotationReader, Dialect, Scene } from '../../grounding/dialect.ts'
+import type { AnnotationReader, DetectionKind, Dialect, Scene } from '../../grounding/dialect.ts'
 import { DIALECTS } from '../../grounding/dialects/dialects.ts'
 import { freeMarkupReader } from '../../grounding/dialects/markup.ts'
+import { evidenceIn } from '../../grounding/evidence.ts'
 import type { AnnotationFormat } from '../../grounding/hints.ts'
 import { formatPiece } from '../../grounding/markup-writer.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { Constraint, TriggeredTagsConstraint } from '../../inference/contract/constraint.ts'
+import type { TokenLogProb } from '../../inference/contract/generation.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
 import { assetsOf, type View, viewsOf, wholeView } from '../prompt/views.ts'
@@ -49,6 +51,18 @@ export interface Grounding {
   readonly constraint: (TriggeredTagsConstraint & Pick<Constraint, 'advisory'>) | null
   /** Creates a filter that converts annotations to the contract's markup. It emits each annotation whole. */
   createFilter(): TextFilter
+  /** How sure the model was of the places in a reply; absent unless they are boxes or points in a single image. */
+  readonly rate?: RatePlaces
+}
+
+/** @param tokens those of the reply, with their alternatives. */
+export type RatePlaces = (tokens: readonly TokenLogProb[]) => readonly RatedPlace[]
+
+export interface RatedPlace {
+  /** Null for an annotation without one. */
+  readonly mention: string | null
+  /** The mass of the digits that keep the coordinates near those that were written, 0..1. */
+  readonly confidence: number
 }
 
 /** How a model is asked for annotations in a format, or for none. */
@@ -98,7 +112,10 @@ export function annotationsOf(
     groundingOf: (view, media) => {
       const scene = sceneOf(view.messages, media, view)
       const createFilter = () => new AnnotationFilter(dialect.reader(scene), view.assets, dropped)
-      return { constraint: tagsConstraint(format, dialect, scene), createFilter }
+      const constraint = tagsConstraint(format, dialect, scene)
+      const isSingle = view.assets.count === 1 && scene.image !== null && !scene.timed
+      if (!isSingle || (format !== 'box' && format !== 'point')) return { constraint, createFilter }
+      return { constraint, createFilter, rate: (tokens) => ratePlaces(tokens, dialect, scene, format) }
     },
   }
 }
@@ -116,6 +133,23 @@ export function tagsConstraint(
     tags: tags.map(({ begin, pattern, end }) => ({ begin, content: { type: 'regex', pattern }, end })),
     advisory: true,
   }
+}
+
+function ratePlaces(
+  tokens: readonly TokenLogProb[],
+  dialect: Dialect,
+  scene: Scene,
+  kind: DetectionKind,
+): readonly RatedPlace[] {
+  const reader = dialect.reader(scene)
+  const text = Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()
+  const found = [...reader.push(text), ...reader.end(true)].filter((one) => one.kind !== 'prose')
+  // What else could have stood where an annotation begins is other words: that says nothing of it.
+  const { places } = evidenceIn(tokens, null, dialect.detection.form(kind, scene))
+  return found.slice(0, places.length).map(({ mention = null }, index) => ({
+    mention,
+    confidence: places[index]!.near,
+  }))
 }
 
 class AnnotationFilter implements TextFilter {

@@ -10,7 +10,7 @@ import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import { ChannelReader } from './channel-reader.ts'
-import type { Grounding } from './grounding.ts'
+import type { Grounding, RatePlaces } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
 import { ReplyReader } from './reply-reader.ts'
 import { BeginningStage, FilteredStage, MarkerRemover, PLAIN } from './stages.ts'
@@ -89,6 +89,11 @@ export class ReplySpec {
   /** The keywords of the client's schemas that have no effect on the reply, possibly with duplicates. */
   get ignoredKeywords(): readonly string[] {
     return this.#constraint === null ? [] : schemasIn(this.#constraint).flatMap(ignoredKeywords)
+  }
+
+  /** Undefined where the places in the reply are not rated. */
+  get rate(): RatePlaces | undefined {
+    return this.#mayCall ? undefined : this.#requirements.grounding?.rate
   }
 
   /** Creates the reader of one completion. */

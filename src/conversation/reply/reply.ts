@@ -1,5 +1,6 @@
 import type { TokenLogProb } from '../../inference/contract/generation.ts'
 import { internalError } from '../../lib/errors.ts'
+import type { RatedPlace } from './grounding.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { Usage } from './usage.ts'
 
@@ -14,6 +15,8 @@ export interface ReplyFinish {
   readonly stoppedBy?: string
   /** Log-probabilities of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
+  /** Those in the text, in its order; absent where they are not rated. */
+  readonly places?: readonly RatedPlace[]
 }
 
 /**

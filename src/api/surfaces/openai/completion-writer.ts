@@ -96,7 +96,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
       choices: this.#replies.map((reply, index) => ({
         index,
         message: { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) },
-        ...(rated ? { logprobs: toLogProbs(reply.logProbs) } : none),
+        ...(rated ? { logprobs: toLogProbs(reply.logProbs, reply.finish.places) } : none),
         finish_reason: reply.finish.reason,
       })),
       usage: toUsage(totalUsage(this.#finishes), compatibility),
@@ -144,7 +144,7 @@ class ChunkWriter {
     }
     const usage =
       this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage, 'contract') : null
-    return this.#write({}, { logProbs, finish: event.reason, usage })
+    return this.#write({}, { logProbs, places: event.places, finish: event.reason, usage })
   }
 
   /** The last chunk of all, as in OpenAI's API. */
@@ -152,9 +152,10 @@ class ChunkWriter {
     return JSON.stringify(this.#chunk([], toUsage(usage, 'openai')))
   }
 
-  #write(delta: Choice['delta'], { logProbs, finish = null, usage = null }: ChunkRest = {}): string {
+  #write(delta: Choice['delta'], { logProbs, places, finish = null, usage = null }: ChunkRest = {}): string {
     const { rated } = this.#form
-    const logprobs = rated ? { logprobs: logProbs === undefined ? null : toLogProbs(logProbs) } : {}
+    const isEmpty = logProbs === undefined && places === undefined
+    const logprobs = rated ? { logprobs: isEmpty ? null : toLogProbs(logProbs ?? [], places) } : {}
     return JSON.stringify(this.#chunk([{ index: this.#index, delta, ...logprobs, finish_reason: finish }], usage))
   }
 
@@ -174,6 +175,7 @@ class ChunkWriter {
 
 interface ChunkRest {
   readonly logProbs?: ReplyEvent['logProbs']
+  readonly places?: ReplyFinish['places']
   readonly finish?: Choice['finish_reason']
   readonly usage?: UsageBody | null
 }

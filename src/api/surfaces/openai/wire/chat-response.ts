@@ -63,8 +63,22 @@ export const tokenLogProb = responses.object('TokenLogProb', {
   top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'RankedToken' })),
 })
 
+export const ratedAnnotation = responses.object('RatedAnnotation', {
+  mention: z.string().nullable(),
+  confidence: z.number().min(0).max(1).describe('How likely the model was to write a place near this one.'),
+})
+
 /** Log-probabilities of the model's own tokens, without its reasoning. */
-export const logProbs = responses.object('LogProbs', { content: z.array(tokenLogProb), refusal: z.null() })
+export const logProbs = responses.object('LogProbs', {
+  content: z.array(tokenLogProb),
+  refusal: z.null(),
+  annotations: z
+    .array(ratedAnnotation)
+    .optional()
+    .describe(
+      'An extension: boxes or points of `content`, in its order, where `annotation_format` asks for them, there is one image and no tool, and `top_logprobs` is 20. In a stream, with the last chunk.',
+    ),
+})
 
 const choice = responses.object('Choice', {
   index: z.int().min(0),
