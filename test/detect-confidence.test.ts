@@ -150,7 +150,7 @@ describe('confidence', () => {
     expect(many.categories!.map(({ mention }) => mention)).toEqual(categories)
   })
 
-  test('a thought is no evidence', async () => {
+  test('a thought is no evidence, and neither is one about an exemplar', async () => {
     twoCats()
     const { texts, alternatives } = server.engine.script
     server.engine.script = {
@@ -158,9 +158,15 @@ describe('confidence', () => {
       alternatives: (text, before) =>
         before.includes('</think>\n\n') ? alternatives!(text, before.split('\n\n')[1]!) : [{ text: '', mass: 0.5 }],
     }
-    const config = { confidence: true, enable_thinking: true }
-    const { detections } = await detect(config, { categories: ['cat'] })
-    expect(detections.map(({ confidence }) => confidence)).toEqual([near(0.975), near(5 / 6)])
+    const media = { type: 'image', image_url: picture }
+    const exemplars = [{ media, annotations: [{ mention: 'cat', point: { x: 5, y: 5 } }] }]
+    for (const answer of [
+      await detect({ confidence: true, enable_thinking: true }, { categories: ['cat'] }),
+      await detect({ confidence: true }, { exemplars }),
+    ]) {
+      expect(answer.detections.map(({ confidence }) => confidence)).toEqual([near(0.975), near(5 / 6)])
+      expect(answer.categories).toEqual([{ mention: 'cat', complete: near(0.8) }])
+    }
   })
 
   test('an engine that does not tell how sure the end was', async () => {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -16,6 +16,7 @@ import type { Size } from '../src/media/pixels.ts'
 import { targetSize } from '../src/media/resize.ts'
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { Service } from '../src/service.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
 import { int32s } from './support/gguf-writer.ts'
 import { picture } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
@@ -279,4 +280,19 @@ test('places are found on the whole of an image that is cut', async () => {
   } finally {
     await server.close()
   }
+})
+
+test.each([
+  ['internvl', /finds none of the categories|so there is nothing to fit/],
+  ['minicpm-v', /finds none of the categories|so there is nothing to fit/],
+  ['llava', /does not detect objects/],
+])('calibrating %s, whose weights are random, fits nothing and says why', async (model, problem) => {
+  const [, png] = (await urlOf({ width: 64, height: 64 })).split(',')
+  await writeFile(join(folder, 'noise.png'), Buffer.from(png!, 'base64'))
+  const list = join(folder, 'noise.jsonl')
+  const boxes = [{ mention: 'cat', box: [8, 8, 24, 24] }]
+  await writeFile(list, JSON.stringify({ file: 'noise.png', categories: ['cat'], boxes }))
+  const place = { LOOKOUT_URL: service.url, LOOKOUT_API_KEY: 'k' }
+  const run = await outcomeOf(startLookout(['calibrate', model, list], place))
+  expect(run).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(problem) })
 })
