@@ -76,11 +76,14 @@ inline void dot_micro_kernel(const ggml_fp16_t * const * weights, const float * 
     Floats sums[COUNT][DOT_WEIGHTS];
     for (int r = 0; r < COUNT; r++) std::fill(sums[r], sums[r] + DOT_WEIGHTS, broadcast(0.0f));
     const auto add_products = [&](int64_t i, int64_t count_here) {
+        Floats values[COUNT];
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) values[r] = pin_register(load(rows + r * DOT_STRIDE + i));
 #pragma GCC unroll 4
         for (int w = 0; w < DOT_WEIGHTS; w++) {
-            const Floats weight = load_partial_f16(weights[w] + i, count_here);
+            const Floats weight = pin_register(load_partial_f16(weights[w] + i, count_here));
 #pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, load(rows + r * DOT_STRIDE + i), sums[r][w]);
+            for (int r = 0; r < COUNT; r++) sums[r][w] = fma(weight, values[r], sums[r][w]);
         }
     };
     int64_t i = 0;
