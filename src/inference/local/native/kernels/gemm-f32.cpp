@@ -18,6 +18,8 @@ namespace {
 
 /** Columns of a cache block: a panel and some rows of the batch stay in L1. */
 constexpr int64_t BLOCK_COLUMNS = 128;
+/** Floats in a cache line. */
+constexpr int64_t LINE_F32 = CACHE_LINE / sizeof(float);
 
 #if defined(LOOKOUT_AVX512)
 inline Floats unpack_low_32(Floats a, Floats b) { return _mm512_unpacklo_ps(a, b); }
@@ -77,14 +79,12 @@ inline void store_columns(const Floats * x, float * panel) {
 /**
  * Packs up to PANEL_WIDTH rows of f32 into a panel: row c becomes column c.
  * @param count rows; the last one is repeated in the remaining columns.
- * @param next what is packed next: the hardware does not prefetch short runs of 32 rows.
  * @param panel receives `width` rows, rounded up to a multiple of LANES.
  */
-inline void pack_panel(const float * first, int64_t stride, int64_t count, int64_t width, const float * next, float * panel) {
+inline void pack_panel(const float * first, int64_t stride, int64_t count, int64_t width, float * panel) {
     const float * rows[PANEL_WIDTH];
     for (int64_t row = 0; row < PANEL_WIDTH; row++) rows[row] = first + std::min(row, count - 1) * stride;
     for (int64_t at = 0; at < width; at += LANES) {
-        for (int64_t row = 0; row < PANEL_WIDTH; row++) _mm_prefetch((const char *) (next + row * stride + at), _MM_HINT_T1);
         for (int64_t half = 0; half < PANEL_WIDTH; half += LANES) {
             float * to = panel + at * PANEL_WIDTH + half;
             if (at + LANES <= width) transpose(rows + half, at, LANES, to);
@@ -92,6 +92,26 @@ inline void pack_panel(const float * first, int64_t stride, int64_t count, int64
         }
     }
 }
+
+/**
+ * Prefetches the block of weights that is packed next while this one is multiplied: the hardware does not prefetch short runs of
+ * 32 rows, and reading them from memory takes as long as multiplying a few rows.
+ */
+template <int LINES> struct NextBlock {
+    const float * weights;
+    int64_t stride;
+    /** Cache lines that earlier rows of the batch have prefetched. */
+    int64_t lines;
+
+    void operator()(int64_t i) const {
+#pragma GCC unroll 2
+        for (int n = 0; n < LINES; n++) {
+            const int64_t line = lines + i * LINES + n;
+            const float * from = weights + line % PANEL_WIDTH * stride + line / PANEL_WIDTH * LINE_F32;
+            _mm_prefetch((const char *) from, _MM_HINT_T1);
+        }
+    }
+};
 
 }  // namespace
 
@@ -123,10 +143,16 @@ extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, 
             const float * block = weights + at * weights_stride + from;
             const bool is_last = from + BLOCK_COLUMNS >= k;
             const float * next = is_last ? weights + (at + PANEL_WIDTH) * weights_stride : block + BLOCK_COLUMNS;
-            pack_panel(block, weights_stride, count, width, next, panel);
-            for (int64_t row = 0; row < n; row += block_rows) {
-                gemm_panel(std::min(block_rows, n - row), rows + row * rows_stride + from, rows_stride, panel, width,
-                           from == 0 ? nullptr : ones, to + row * to_stride, to_stride);
+            pack_panel(block, weights_stride, count, width, panel);
+            // As many lines as two micro-kernels have columns.
+            for (int64_t row = 0, lines = 0; row < n; row += block_rows, lines += width) {
+                const auto multiply = [&](const auto & ahead) {
+                    gemm_panel(std::min(block_rows, n - row), rows + row * rows_stride + from, rows_stride, panel, width,
+                               from == 0 ? nullptr : ones, to + row * to_stride, to_stride, ahead);
+                };
+                if (blocks == 1) multiply(NextBlock<2>{next, weights_stride, 0});
+                else if (lines < 2 * width) multiply(NextBlock<1>{next, weights_stride, lines});
+                else multiply(NothingAhead{});
             }
         }
         if (at != edge) return;

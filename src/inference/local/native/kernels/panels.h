@@ -23,13 +23,19 @@ constexpr int MICRO_ROWS = LANES == 16 ? 8 : 6;
 inline Floats load_f32(const float * from) { return load(from); }
 inline Floats load_f32(const ggml_fp16_t * from) { return load_f16(from); }
 
+/** For a micro-kernel that fetches nothing. */
+struct NothingAhead {
+    void operator()(int64_t) const {}
+};
+
 /**
  * Micro-kernel: `out` = diag(`rescale`) `out` + `rows` `panel`, where `out` is ROWS x PANEL_WIDTH, `rows` ROWS x height and
- * `panel` height x PANEL_WIDTH. Without `rescale`, `out` is overwritten.
+ * `panel` height x PANEL_WIDTH. Without `rescale`, `out` is overwritten. `ahead` is called with each row of the panel, and may
+ * prefetch what comes next.
  */
-template <int ROWS, typename Element>
+template <int ROWS, typename Element, typename Ahead>
 void micro_kernel(const float * rows, int64_t rows_stride, const Element * panel, int64_t height, const float * rescale,
-                  float * out, int64_t out_stride) {
+                  float * out, int64_t out_stride, const Ahead & ahead) {
     Floats sums[ROWS][2];
     for (int r = 0; r < ROWS; r++) {
         for (int half = 0; half < 2; half++) {
@@ -40,6 +46,7 @@ void micro_kernel(const float * rows, int64_t rows_stride, const Element * panel
     }
 #pragma GCC unroll 4
     for (int64_t i = 0; i < height; i++) {
+        ahead(i);
         const Floats low = load_f32(panel + i * PANEL_WIDTH);
         const Floats high = load_f32(panel + i * PANEL_WIDTH + LANES);
 #pragma GCC unroll 8
@@ -56,22 +63,12 @@ void micro_kernel(const float * rows, int64_t rows_stride, const Element * panel
 }
 
 /** The micro-kernel for 1 to MICRO_ROWS rows. */
-template <typename Element>
+template <typename Element, typename Ahead = NothingAhead>
 void gemm_panel(int64_t count, const float * rows, int64_t rows_stride, const Element * panel, int64_t height,
-                const float * rescale, float * out, int64_t out_stride) {
-    const auto with = [&](const auto & kernel) { kernel(rows, rows_stride, panel, height, rescale, out, out_stride); };
-    switch (count) {
-        case 1: return with(micro_kernel<1, Element>);
-        case 2: return with(micro_kernel<2, Element>);
-        case 3: return with(micro_kernel<3, Element>);
-        case 4: return with(micro_kernel<4, Element>);
-        case 5: return with(micro_kernel<5, Element>);
-        case 6: return with(micro_kernel<6, Element>);
-#if defined(LOOKOUT_AVX512)
-        case 7: return with(micro_kernel<7, Element>);
-        default: return with(micro_kernel<8, Element>);
-#endif
-    }
+                const float * rescale, float * out, int64_t out_stride, const Ahead & ahead = {}) {
+    with_constant<MICRO_ROWS>(count, [&](auto constant) {
+        micro_kernel<constant>(rows, rows_stride, panel, height, rescale, out, out_stride, ahead);
+    });
 }
 
 #if defined(LOOKOUT_AVX512)
