@@ -93,9 +93,10 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'gemm-f32', 'zero-pages', 'cell-order'].map(
-    (name) => `src/inference/local/native/kernels/${name}.cpp`,
-  ),
+  own: [
+    ...['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'gemm-f32', 'zero-pages', 'cell-order'],
+    'thread-team',
+  ].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
   ownHeaders: [
     ...['micro-kernel', 'floats', 'panels', 'gelu', 'cell-order', 'encoder-attention'],
     ...['attention', 'attention-micro-kernel', 'attention-work', 'logit-rows', 'softmax', 'gumbel-noise'],
@@ -134,6 +135,19 @@ export const CPU = {
     }
 
     for (int cur_a = 0; cur_a < n_as; ++cur_a) {
+`,
+    },
+    // See thread-team.cpp.
+    {
+      file: 'ggml/src/ggml-cpu/ggml-cpu.c',
+      text: '        #pragma omp parallel num_threads(n_threads)\n        {\n            #pragma omp single\n',
+      by: `        extern void * lookout_place_team(int);
+        extern void lookout_join_team(void *, int);
+        void * team = lookout_place_team(n_threads);
+        #pragma omp parallel num_threads(n_threads)
+        {
+            lookout_join_team(team, omp_get_thread_num());
+            #pragma omp single
 `,
     },
     // See quantize.cpp.

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CARD } from '../../../../test/support/local-engine.ts'
@@ -251,3 +251,29 @@ function run(start: () => Context, before: (context: Context, step: number) => v
 function digest(data: NodeJS.ArrayBufferView): string {
   return createHash('sha256').update(data).digest('hex').slice(0, 8)
 }
+
+/** Processors that a thread of this process may use; none for one that has ended. */
+async function processorsOf(thread: string | number): Promise<readonly number[]> {
+  const status = await readFile(`/proc/self/task/${thread}/status`, 'utf8').catch(() => '')
+  const ranges = /^Cpus_allowed_list:\s*(\S+)/m.exec(status)?.[1]?.split(',') ?? []
+  return ranges.flatMap((range) => {
+    const [from, to = from] = range.split('-').map(Number)
+    return Array.from({ length: to! - from! + 1 }, (_, index) => from! + index)
+  })
+}
+
+test.runIf(locateNativeLibraries().kernels !== null && availableParallelism() > 1)(
+  'another thread computes on other processors than the one that begins',
+  async () => {
+    const own = await processorsOf(process.pid)
+    const context = open('f16')
+    try {
+      decode(context, tokens, 0)
+      expect(await processorsOf(process.pid)).toEqual(own)
+      const others = await Promise.all((await readdir('/proc/self/task')).map(processorsOf))
+      expect(others.map((of) => own.filter((processor) => !of.includes(processor)).length)).toContain(1)
+    } finally {
+      context.close()
+    }
+  },
+)
