@@ -19,8 +19,7 @@ interface EmbeddingContextOptions {
   readonly sequences: number
   /** Embeddings of an image that one call must be able to take. */
   readonly mediaRows: number
-  /** Threads of a call, by its rows. */
-  readonly threadsOf: (rows: number) => number
+  readonly threads: number
 }
 
 /** A llama.cpp context that pools: texts and encoded images in, a vector of each out. */
@@ -36,10 +35,9 @@ export class EmbeddingContext {
   readonly #size: number
   readonly #isRank: boolean
   readonly #isProbability: boolean
-  readonly #threadsOf: (rows: number) => number
 
   constructor(llama: Llama, model: Model, options: EmbeddingContextOptions) {
-    const { pooling, contextTokens, batchRows, threadsOf } = options
+    const { pooling, contextTokens, batchRows, threads } = options
     const architecture = model.text('general.architecture')
     const isCausal = model.text(`${architecture}.attention.causal`) !== 'false'
     const open = (rows: number) =>
@@ -51,6 +49,8 @@ export class EmbeddingContext {
         n_batch: rows,
         n_ubatch: rows,
         n_seq_max: Math.min(options.sequences, rows),
+        n_threads: threads,
+        n_threads_batch: threads,
         kv_unified: true,
       })
     const opened = (handle: Pointer | null): Pointer => {
@@ -69,7 +69,6 @@ export class EmbeddingContext {
     }
     this.#llama = llama
     this.#handle = handle
-    this.#threadsOf = threadsOf
     this.#memory = llama.get_memory(handle)
     this.batch = new Batch(llama, rows)
     this.sequences = Math.min(options.sequences, rows)
@@ -85,7 +84,6 @@ export class EmbeddingContext {
 
   /** Computes the rows of `batch`, and clears it. Blocks. */
   compute(): void {
-    this.#setThreads(this.batch.length)
     const code = this.#llama.decode(this.#handle, this.batch.toNative())
     this.batch.clear()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
@@ -98,7 +96,6 @@ export class EmbeddingContext {
    * @param causal false if they attend to each other. All of them must then be in one call.
    */
   decodeEmbeddings(rows: Float32Array, positions: Int32Array, count: number, sequence: number, causal: boolean): void {
-    this.#setThreads(count)
     if (!causal) this.#llama.set_causal_attn(this.#handle, false)
     const code = this.#llama.decode(this.#handle, this.batch.toNativeEmbeddings(rows, positions, count, sequence, true))
     if (!causal) this.#llama.set_causal_attn(this.#handle, true)
@@ -117,11 +114,6 @@ export class EmbeddingContext {
     if (this.#isRank) return Float32Array.of(finite(this.#isProbability ? raw[0]! : 1 / (1 + Math.exp(-raw[0]!))))
     const length = finite(Math.sqrt(raw.reduce((sum, value) => sum + value * value, 0)))
     return raw.map((value) => (length === 0 ? 0 : value / length))
-  }
-
-  #setThreads(rows: number): void {
-    const threads = this.#threadsOf(rows)
-    this.#llama.set_n_threads(this.#handle, threads, threads)
   }
 
   /** Forgets all texts. */

@@ -20,12 +20,6 @@ const MEASURED_ROWS = 64
 /** How many times as long a row takes among the most: attention grows by the square, and the machine may be busy. */
 const LONGEST_ROW = 4
 
-/**
- * Bytes of weights, times rows, of a call for one thread: some ms. Other threads sleep after a pause, and beside other programs
- * each barrier waits for one of them: a short text then took six times as long with two as with one.
- */
-const ONE_THREAD_WORK = 2 ** 30
-
 /** The only sequence of several calls. */
 const CELLS: Cells = {
   grow(sequence, cells, positions) {
@@ -66,8 +60,6 @@ export class EmbeddingModel {
     this.offload = reportOf(offload, file !== null)
     const bytes = bytesOfCpu(offload, gpu.weights)
     this.threads = settings.threads ?? usefulThreads(bytes, availableParallelism(), 'media')
-    const isBrief = (rows: number) => bytes * rows <= ONE_THREAD_WORK
-    const threadsOf = (rows: number) => settings.threads ?? (isBrief(rows) ? 1 : this.threads)
     begins('encoder')
     if (file !== null && mtmd === null)
       throw new Error(`${file} needs libmtmd, which is not installed: run "npx lookout setup".`)
@@ -83,7 +75,7 @@ export class EmbeddingModel {
       batchRows: this.compute.batchRows,
       sequences: settings.maxSequences,
       mediaRows: projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0,
-      threadsOf,
+      threads: this.threads,
     }
     this.context = withHint(offload, () => new EmbeddingContext(llama, this.model, options))
     const cache = new EncoderCache(settings.encoderCacheBytes)
