@@ -1,8 +1,19 @@
+import { Readable } from 'node:stream'
+
 /**
- * Writes an object with a list of vectors or pages piece by piece: as a whole it may take a second.
+ * An object with a list of vectors or pages. Several are written piece by piece: as a whole it may take a second.
  * @param rest the object's other fields, at least one.
  */
-export function* longList<Item>(
+export function longList<Item>(
+  name: string,
+  items: readonly Item[],
+  toBody: (item: Item, index: number) => unknown,
+  rest: object,
+): Readable | object {
+  return items.length > 1 ? Readable.from(pieces(name, items, toBody, rest)) : { [name]: items.map(toBody), ...rest }
+}
+
+function* pieces<Item>(
   name: string,
   items: readonly Item[],
   toBody: (item: Item, index: number) => unknown,

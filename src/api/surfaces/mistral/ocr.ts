@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { OcrBlock, OcrPage } from '../../../conversation/ocr.ts'
 import type { OcrRequest } from '../../../conversation/request/ocr-request.ts'
@@ -17,7 +17,7 @@ export function addOcr(app: FastifyInstance, serving: Serving): void {
 }
 
 /** @returns the JSON of the response, written page by page: that of many images takes long. */
-export async function ocr(call: ApiCall, serving: Serving): Promise<Readable> {
+export async function ocr(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { pages, byteLength } = await serving.conversations.ocr(toRequest(read.value), caller, signal)
   metered.finish(pages.some(({ isCut }) => isCut) ? 'length' : 'stop')
@@ -30,7 +30,7 @@ export async function ocr(call: ApiCall, serving: Serving): Promise<Readable> {
     return shown
   }
   const rest = { model: read.value.model, usage_info: usage, document_annotation: null }
-  return Readable.from(longList('pages', pages, toBody, rest satisfies Omit<OcrBody, 'pages'>))
+  return longList('pages', pages, toBody, rest satisfies Omit<OcrBody, 'pages'>)
 }
 
 function toRequest({ document, pages, ...body }: OcrRequestBody): OcrRequest {

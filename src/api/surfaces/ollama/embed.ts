@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { EmbeddingRequest } from '../../../conversation/request/embedding-request.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { admit, type Serving } from '../admission.ts'
@@ -17,7 +17,7 @@ interface Asked {
 const NONE = { vectors: [], promptTokens: 0, ms: 0 }
 
 /** `POST /api/embed`. */
-export async function embed(call: ApiCall, serving: Serving): Promise<Readable> {
+export async function embed(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { input, ...asked } = (await serving.bodies.read(call, embedBody)).value
   const list = typeof input === 'string' ? [input].filter((text) => text !== '') : (input ?? [])
   const param = (index: number) => (typeof input === 'string' ? ['input'] : ['input', index])
@@ -26,7 +26,7 @@ export async function embed(call: ApiCall, serving: Serving): Promise<Readable> 
   call.setHeader('content-type', 'application/json; charset=utf-8')
   const times = { total_duration: nanoseconds(ms), load_duration: 0 }
   const rest = { model: asked.model, ...times, prompt_eval_count: promptTokens }
-  return Readable.from(longList('embeddings', vectors, (vector) => Array.from(vector), rest))
+  return longList('embeddings', vectors, (vector) => Array.from(vector), rest)
 }
 
 /** `POST /api/embeddings`, of one text. */

@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { EmbeddingRequest, InputContent, PartsInput } from '../../../conversation/request/embedding-request.ts'
 import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
@@ -33,7 +33,7 @@ export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
 }
 
 /** @returns the JSON of the response, written piece by piece: that of all vectors may take a second. */
-export async function embeddings(call: ApiCall, serving: Serving): Promise<Readable> {
+export async function embeddings(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { model, encoding_format: format, dimensions = null } = read.value
   const asked = { inputs: inputsOf(read.value), dimensions, names: nameOfImage }
@@ -42,7 +42,7 @@ export async function embeddings(call: ApiCall, serving: Serving): Promise<Reada
   call.setHeader('content-type', 'application/json; charset=utf-8')
   const isBase64 = format === 'base64'
   const rest = { object: 'list', model, usage: toUsage(promptTokens) }
-  return Readable.from(longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest))
+  return longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest)
 }
 
 /** @throws ApiError 400 for a body with none of `input` and `messages`, or both. */
