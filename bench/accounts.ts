@@ -274,6 +274,7 @@ async function ledgerCost(database: Database, owner: number): Promise<number> {
       completionTokens: 10,
       cachedTokens: 0,
       audioTokens: 0,
+      pages: 0,
       latencyMs: 10,
       credits: 16.5,
     })

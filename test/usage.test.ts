@@ -6,6 +6,7 @@ import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
+import { makePdf } from './support/pdf.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
@@ -36,6 +37,13 @@ async function rowsOf(organisation: string, count: number) {
     )
   await expect.poll(async () => (await read()).length).toBe(count)
   return read()
+}
+
+/** What the command prints. */
+async function usageOf(organisation: string, ...args: readonly string[]): Promise<string> {
+  const env = { ...process.env, LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') }
+  const command = ['src/main.ts', 'usage', '--org', organisation, ...args]
+  return (await promisify(execFile)(process.execPath, command, { env })).stdout
 }
 
 test('every request that reaches a model gets one row, however it ends', async () => {
@@ -106,6 +114,28 @@ test('every request that reaches a model gets one row, however it ends', async (
   })
   expect(row(traces[3]!)!.completionTokens).toBeGreaterThan(0)
   expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
+})
+
+test('the pages that OCR has read are in its row and in the sums', async () => {
+  const { organisation, key } = await accounts.organisation()
+  const document_url = `data:application/pdf;base64,${makePdf([{}, {}, {}]).toString('base64')}`
+  const read = (pages: string) => post(key, 'ocr', { document: { type: 'document_url', document_url }, pages })
+  const { usage_info } = (await (await read('0-1')).json()) as { usage_info: object }
+  expect(usage_info).toMatchObject({ pages_processed: 2 })
+  expect((await read('2')).status).toBe(200)
+  expect((await read('3')).status).toBe(400)
+  await (await post(key, 'chat/completions', { messages })).text()
+  const rows = await rowsOf(organisation, 4)
+  expect(rows.map(({ endpoint, status, pages }) => [endpoint, status, pages])).toEqual([
+    ['ocr', 200, 2],
+    ['ocr', 200, 1],
+    ['ocr', 400, 0],
+    ['chat', 200, 0],
+  ])
+  const [ocr] = JSON.parse(await usageOf(organisation, '--json', '--by', 'endpoint')).slice(1)
+  expect(ocr).toMatchObject({ endpoint: 'ocr', requests: 3, pages: 3 })
+  const each = JSON.parse(await usageOf(organisation, '--rows', '--json'))
+  expect(each.map((row: { pages: number }) => row.pages)).toEqual([2, 1, 0, 0])
 })
 
 test.each([1, 2, 3, 20])(
@@ -188,12 +218,7 @@ test('the usage command prints sums or rows', async () => {
   const { organisation, key } = await accounts.organisation()
   for (let i = 0; i < 3; i++) await (await post(key, 'chat/completions', { messages })).text()
   await rowsOf(organisation, 3)
-  const lookout = async (...args: readonly string[]) => {
-    const env = { ...process.env, LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') }
-    return (
-      await promisify(execFile)(process.execPath, ['src/main.ts', 'usage', '--org', organisation, ...args], { env })
-    ).stdout
-  }
+  const lookout = (...args: readonly string[]) => usageOf(organisation, ...args)
   expect(await lookout()).toMatch(new RegExp(`^ORG .*\n${organisation} +${model} +3 +0 +\\d+ +0 +0 +\\d+ `))
   const csv = (await lookout('--csv', '--by', 'endpoint,day')).split('\r\n')
   expect(csv[0]).toMatch(/^endpoint,day,requests,errors,prompt_tokens/)

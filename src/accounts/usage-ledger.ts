@@ -27,6 +27,8 @@ export interface UsageRecord {
   readonly cachedTokens: number
   /** Part of the prompt tokens. */
   readonly audioTokens: number
+  /** Of the document that a reply of `/v1/ocr` has read. */
+  readonly pages: number
   readonly latencyMs: number
   readonly credits: number
 }
@@ -185,13 +187,13 @@ function insertion(records: readonly UsageRecord[]) {
   return sql`
     with added as (
       insert into usage (trace_id, at, organisation_id, key_id, model, endpoint, status, finish, prompt_tokens,
-        completion_tokens, cached_tokens, audio_tokens, latency_ms, credits)
+        completion_tokens, cached_tokens, audio_tokens, pages, latency_ms, credits)
       select "traceId", at, organisation, key, model, endpoint, status, finish, "promptTokens", "completionTokens",
-        "cachedTokens", "audioTokens", "latencyMs", credits
+        "cachedTokens", "audioTokens", coalesce(pages, 0), "latencyMs", credits
       from json_to_recordset(${JSON.stringify(records)}::json) as r("traceId" text, at timestamptz, organisation text,
         key text, model text, endpoint text, status integer, finish text, "promptTokens" bigint,
-        "completionTokens" bigint, "cachedTokens" bigint, "audioTokens" bigint, "latencyMs" integer,
-        credits numeric)
+        "completionTokens" bigint, "cachedTokens" bigint, "audioTokens" bigint, pages integer,
+        "latencyMs" integer, credits numeric)
       on conflict (trace_id) do nothing
       returning organisation_id, at, credits)
     insert into spending (organisation_id, month, credits)

@@ -76,11 +76,12 @@ async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[]
       select ${columns}, count(*)::float8 as requests, count(*) filter (where status >= 400)::float8 as errors,
         sum(prompt_tokens)::float8 as prompt_tokens, sum(cached_tokens)::float8 as cached_tokens,
         sum(audio_tokens)::float8 as audio_tokens, sum(completion_tokens)::float8 as completion_tokens,
+        sum(pages)::float8 as pages,
         round(avg(latency_ms))::float8 as mean_ms, sum(credits)::float8 as credits
       from usage where ${which} group by ${places} order by ${places}`),
   )
   if (format === 'json') return printJson(rows)
-  const sums = ['requests', 'errors', 'prompt_tokens', 'cached_tokens', 'audio_tokens', 'completion_tokens']
+  const sums = ['requests', 'errors', 'prompt_tokens', 'cached_tokens', 'audio_tokens', 'completion_tokens', 'pages']
   const head = [...groups, ...sums, 'mean_ms', 'credits']
   const cells = rows.map((row) => head.map((column) => String(row[column])))
   if (format === 'csv') process.stdout.write([head, ...cells].map(csvLine).join(''))
@@ -91,7 +92,15 @@ async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[]
     )
 }
 
-const ROW_NUMBERS = ['prompt_tokens', 'completion_tokens', 'cached_tokens', 'audio_tokens', 'latency_ms', 'credits']
+const ROW_NUMBERS = [
+  'prompt_tokens',
+  'completion_tokens',
+  'cached_tokens',
+  'audio_tokens',
+  'pages',
+  'latency_ms',
+  'credits',
+]
 const ROW_COLUMNS = [
   ...['trace_id', 'at', 'organisation', 'key', 'model', 'endpoint', 'status', 'finish'],
   ...ROW_NUMBERS,
@@ -109,7 +118,7 @@ async function printRows(which: ReturnType<typeof sql>, format: Format): Promise
       const rows: Record<string, string>[] = await database.execute<Record<string, string>>(sql`
         select trace_id, to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
           organisation_id as organisation, key_id as key, model, endpoint, status::text, finish, prompt_tokens,
-          completion_tokens, cached_tokens, audio_tokens, latency_ms::text, credits
+          completion_tokens, cached_tokens, audio_tokens, pages::text, latency_ms::text, credits
         from usage where ${which} ${behind} order by usage.at, trace_id limit ${PAGE}`)
       if (array) array.write(rows.map(toJson))
       else process.stdout.write(rows.map((row) => csvLine(ROW_COLUMNS.map((column) => String(row[column])))).join(''))

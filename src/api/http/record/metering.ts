@@ -35,8 +35,11 @@ export interface MeteredRequest {
   readonly tokens: TokenCounts
   /** Identifies everything that the answer's numbers depend on; null where that is unknown, or not yet known. */
   readonly fingerprint: string | null
-  /** Call it before sending the last byte of a complete response, so that the ledger has everything that a client saw. */
-  finish(reason: string): void
+  /**
+   * Call it before sending the last byte of a complete response, so that the ledger has everything that a client saw.
+   * @param pages how many pages of a document the response has.
+   */
+  finish(reason: string, pages?: number): void
 }
 
 /**
@@ -69,7 +72,7 @@ export async function meter(
   const at = new Date()
   const started = performance.now()
   let recorded = false
-  const record = (status: number, finish: string) => {
+  const record = (status: number, finish: string, pages = 0) => {
     if (recorded) return
     recorded = true
     const { tokens } = engine
@@ -83,6 +86,7 @@ export async function meter(
       status,
       finish,
       ...tokens,
+      pages,
       latencyMs: Math.round(performance.now() - started),
       credits: creditsFor(tokens, model),
     }
@@ -108,9 +112,9 @@ export async function meter(
     get fingerprint() {
       return engine.fingerprint
     },
-    finish: (reason) => {
+    finish: (reason, pages) => {
       identify()
-      record(200, reason)
+      record(200, reason, pages)
     },
   }
 }

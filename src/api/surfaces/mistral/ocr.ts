@@ -20,7 +20,7 @@ export function addOcr(app: FastifyInstance, serving: Serving): void {
 export async function ocr(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { pages, byteLength } = await serving.conversations.ocr(toRequest(read.value), caller, signal)
-  metered.finish(pages.some(({ isCut }) => isCut) ? 'length' : 'stop')
+  metered.finish(pages.some(({ isCut }) => isCut) ? 'length' : 'stop', pages.length)
   call.setHeader('content-type', 'application/json; charset=utf-8')
   const usage = { pages_processed: pages.length, doc_size_bytes: byteLength }
   let images = 0

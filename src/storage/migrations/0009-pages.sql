@@ -1,0 +1,1 @@
+alter table usage add column pages integer not null default 0;
