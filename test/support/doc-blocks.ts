@@ -139,13 +139,13 @@ export interface Printed {
  * `npm start` starts it: with the settings of a first start, its limits included, and nothing stored.
  */
 export class ReaderFolder {
-  readonly #directory: string
+  readonly path: string
   readonly #server: ChildProcess
   readonly #url: string
   readonly #key: string
 
   private constructor(directory: string, server: ChildProcess, url: string, key: string) {
-    this.#directory = directory
+    this.path = directory
     this.#server = server
     this.#url = url
     this.#key = key
@@ -184,12 +184,12 @@ echo "npx $name is not known to the tests" >&2; exit 127
   /** @throws Error when the block fails, or loads a model: the running server is there to be asked */
   async run({ language, code, file, line }: Block): Promise<Printed> {
     const name = file ?? `block-${line}.${language === 'python' ? 'py' : language}`
-    await writeFile(join(this.#directory, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
+    await writeFile(join(this.path, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
     if (file !== null) return { stdout: '', stderr: '' }
     const python = frameworkIn(code)?.python ?? PYTHON
     const program = { sh: 'bash', python, ts: process.execPath }[language]
     const args = language === 'sh' ? ['-euo', 'pipefail', name] : [name]
-    const printed = await run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
+    const printed = await run(program, args, { cwd: this.path, env: this.#environment, maxBuffer: 2 ** 26 })
     if (/^loading /m.test(printed.stderr)) throw new Error(`The block loads a model: ${printed.stderr}`)
     return printed
   }
@@ -197,7 +197,7 @@ echo "npx $name is not known to the tests" >&2; exit 127
   /** The reader has exported the key; `lookout` finds the server at its port. */
   get #environment(): NodeJS.ProcessEnv {
     return {
-      ...environmentIn(this.#directory),
+      ...environmentIn(this.path),
       LOOKOUT_API_KEY: this.#key,
       LOOKOUT_PORT: new URL(this.#url).port,
       // LiteLLM would ask another server for prices, several times.
@@ -208,7 +208,7 @@ echo "npx $name is not known to the tests" >&2; exit 127
   async [Symbol.asyncDispose](): Promise<void> {
     const ended = once(this.#server, 'exit')
     if (this.#server.kill()) await ended
-    await rm(this.#directory, { recursive: true })
+    await rm(this.path, { recursive: true })
   }
 }
 
