@@ -1,14 +1,19 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startEngine } from '../src/inference/engines/engines.ts'
 import { loadLocalCard } from '../src/models/card.ts'
+import { readGgufHeader } from '../src/models/read/gguf.ts'
 import { float32, string, type Tensor, uint32, type WrittenFile, writeGguf } from './support/gguf-writer.ts'
+import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { gemma4 } from './support/tiny-models/gemma.ts'
 import { glm4v } from './support/tiny-models/glm.ts'
 import { languageModel } from './support/tiny-models/language.ts'
 import { loraOf, mergedModel } from './support/tiny-models/lora.ts'
+import { qwen3VlMoe } from './support/tiny-models/qwen.ts'
+import { lfm2Vl } from './support/tiny-models/tiles.ts'
 import { CHAT_ML_TEMPLATE, CHAT_ML_TOKENS } from './support/tiny-models/tiny-model.ts'
 import { bytePairs } from './support/tiny-models/vocabulary.ts'
 
@@ -31,6 +36,9 @@ const SAME = [
   ['base:whole', 'with-whole'],
 ] as const
 const IDS = SAME.map(([id]) => id)
+const seeing = qwen3VlMoe.language()
+const experts = loraOf(seeing, { seed: 'experts', changes: (name) => name.includes('_exps') })
+const attention = loraOf(seeing, { seed: 'attention', changes: (name) => name.includes('.attn_') })
 
 let folder: string
 let server: TestServer
@@ -55,6 +63,14 @@ beforeAll(async () => {
   await write('with-whole', mergedModel(base, whole, SCALE))
   await writeGguf(join(folder, 'layers.gguf'), layers)
   await writeGguf(join(folder, 'whole.gguf'), whole)
+  const encoder = { projector: '../mmproj.gguf' }
+  const adapters = ['experts', 'attention'].map((name) => ({ name, path: `../${name}.gguf` }))
+  await write('seeing', seeing, { ...encoder, adapters })
+  await write('with-experts', mergedModel(seeing, experts), encoder)
+  await writeGguf(join(folder, 'experts.gguf'), experts)
+  await writeGguf(join(folder, 'attention.gguf'), attention)
+  await writeGguf(join(folder, 'mmproj.gguf'), qwen3VlMoe.encoder!())
+  await writeShipped()
   server = await startTestServer({
     startEngine,
     environment: { LOOKOUT_MODELS: folder, LOOKOUT_COMPATIBILITY: 'openai' },
@@ -65,6 +81,29 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
+/** The shipped model, with changes that are small enough for it to find something. */
+async function writeShipped(): Promise<void> {
+  const { directory, engine, image } = await loadLocalCard(CARD)
+  const files = { model: join(directory, engine.model), projector: join(directory, engine.projector!) }
+  const { fields, tensors } = await readGgufHeader(files.model)
+  const architecture = string(String(fields.get('general.architecture')!.value))
+  const changed = tensors.filter(({ name }) => name.startsWith('blk.'))
+  const shapes = changed.map((tensor) => ({ ...tensor, read: () => Buffer.alloc(0) }))
+  const metadata = new Map([['general.architecture', architecture]])
+  await writeGguf(join(folder, 'small.gguf'), loraOf({ metadata, tensors: shapes }, { seed: 'small' }))
+  const path = '../small.gguf'
+  const adapters = Object.entries({ all: 0.2, half: 0.1 }).map(([name, scale]) => ({ name, path, scale }))
+  await mkdir(join(folder, 'shipped'))
+  const card = {
+    family: 'lookout',
+    serves: [{ id: 'shipped' }],
+    engine: { ...files, adapters },
+    image,
+    load: 'first_use',
+  }
+  await writeFile(join(folder, 'shipped', 'card.json'), JSON.stringify(card))
+}
+
 interface Reply {
   readonly system_fingerprint: string
   readonly choices: readonly [
@@ -72,7 +111,7 @@ interface Reply {
   ]
 }
 
-async function chat(model: string, content: string): Promise<Reply> {
+async function chat(model: string, content: unknown): Promise<Reply> {
   const messages = [{ role: 'user', content }]
   const fields = { logprobs: true, top_logprobs: 2, max_tokens: 24, temperature: 0 }
   const response = await server.post('/v1/chat/completions', { model, messages, ...fields })
@@ -81,6 +120,14 @@ async function chat(model: string, content: string): Promise<Reply> {
 }
 
 const tokensOf = ({ choices }: Reply) => choices[0].logprobs.content
+/** The largest difference of log-probabilities of the same tokens. */
+function differenceOf(reply: Reply, expected: Reply): number {
+  const [tokens, same] = [tokensOf(reply), tokensOf(expected)]
+  expect(tokens.map(({ token }) => token)).toEqual(same.map(({ token }) => token))
+  return Math.max(...tokens.map(({ logprob }, at) => Math.abs(logprob - same[at]!.logprob)))
+}
+
+const WHAT = { type: 'text', text: 'What is here?' }
 const USER = { role: 'user', content: 'What?' }
 const LONG = 'A story about a robot that draws boxes. '.repeat(8)
 
@@ -93,10 +140,7 @@ test('adapters are models of their own in the list', async () => {
 
 test.each(SAME)('the log-probabilities of %s are those of weights with the same in them', async (id, merged) => {
   const [reply, expected] = await Promise.all([id, merged].map((model) => chat(model, LONG)))
-  const [tokens, same] = [tokensOf(reply!), tokensOf(expected!)]
-  expect(tokens.map(({ token }) => token)).toEqual(same.map(({ token }) => token))
-  const difference = Math.max(...tokens.map(({ logprob }, at) => Math.abs(logprob - same[at]!.logprob)))
-  expect(difference).toBeLessThan(PARITY)
+  expect(differenceOf(reply!, expected!)).toBeLessThan(PARITY)
 })
 
 test('decisions are made with the adapter, too', async () => {
@@ -139,6 +183,76 @@ test('replies are the same at the same time as alone, and each id has a fingerpr
   for (const [at, reply] of together.entries()) expect(tokensOf(reply)).toEqual(tokensOf(alone[at % IDS.length]!))
 })
 
+describe.each([
+  ['that sees and has experts', ['seeing', 'seeing:experts', 'seeing:attention']],
+  ['that finds places', ['shipped', 'shipped:all', 'shipped:half']],
+])('a model %s', (about, ids) => {
+  let image_url: string
+  beforeAll(async () => {
+    image_url = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
+  })
+  const post = async (path: string, field: string, body: object): Promise<unknown> => {
+    const response = await server.post(path, body)
+    expect(response.status, await response.clone().text()).toBe(200)
+    return (await jsonOf(response))[field]
+  }
+  const looking = () => [{ role: 'user', content: [{ type: 'image_url', image_url: { url: image_url } }, WHAT] }]
+  const asks: Readonly<Record<string, (model: string) => Promise<unknown>>> = {
+    'a chat': async (model) => tokensOf(await chat(model, looking()[0]!.content)),
+    decisions: (model) => {
+      const input = [{ role: 'user', content: [{ type: 'input_image', image_url }] }]
+      const questions = [{ type: 'predicate', instructions: 'Is there a blue star?' }]
+      return post('/v1/decisions', 'answers', { model, input, questions })
+    },
+    // Random weights put everything into one corner, and the shipped ones say the same of it.
+    ...(about === 'that finds places'
+      ? {
+          detect: (model) => {
+            const config = { confidence: true }
+            return post('/v1/detect', 'detections', { model, media: { type: 'image', image_url }, config })
+          },
+        }
+      : {
+          'a multilook': (model) => {
+            const asked = { context: looking(), prompts: ['What is here?', 'Where is it?'], max_completion_tokens: 16 }
+            return post('/v1/chat/completions/multilook', 'results', { model, ...asked })
+          },
+        }),
+  }
+
+  test.each(Object.entries(asks))('%s has a result for each id, the same beside others as alone', async (name, ask) => {
+    const alone: unknown[] = []
+    for (const id of ids) alone.push(await ask(id))
+    expect(new Set(alone.map((result) => JSON.stringify(result))).size).toBe(ids.length)
+    const together = [...ids, ...ids].flatMap((id) =>
+      Object.entries(asks).map(async ([other, run]) => [other === name, await run(id)] as const),
+    )
+    const same = (await Promise.all(together)).flatMap(([isSame, result]) => (isSame ? [result] : []))
+    expect(same).toEqual([...alone, ...alone])
+  })
+})
+
+test('an adapter of experts computes what weights with the same in them do', async () => {
+  const [reply, expected] = await Promise.all(['seeing:experts', 'with-experts'].map((model) => chat(model, LONG)))
+  expect(differenceOf(reply!, expected!)).toBeLessThan(PARITY)
+})
+
+test('limits are those of the model, for its adapters too', async () => {
+  const detect = async (model: string, fields: object) => {
+    const response = await server.post('/v1/detect', {
+      model,
+      media: { type: 'image', image_url: 'data:,' },
+      ...fields,
+    })
+    return [response.status, await errorOf(response)]
+  }
+  for (const fields of [{ categories: Array(1000).fill('cat') }, { categories: [] }, { config: { tiles: [0, 1] } }]) {
+    const base = await detect('shipped', fields)
+    expect(base[0]).toBe(400)
+    expect(await detect('shipped:all', fields)).toEqual(base)
+  }
+})
+
 describe('a file that does not fit', () => {
   const change = (fields: object, tensors: readonly Tensor[] = layers.tensors): WrittenFile => ({
     metadata: new Map([...layers.metadata, ...Object.entries(fields)]),
@@ -177,6 +291,26 @@ test('what llama.cpp would end the process at is refused', async () => {
   await writeGguf(join(folder, 'glm', 'all.gguf'), loraOf(glm, { seed: 'glm' }))
   const message = /changes 'blk\.0\.attn_output\.weight', which llama\.cpp cannot do in the architecture 'glm4'/
   await expect(startEngine(await loadLocalCard(join(folder, 'glm', 'card.json')))).rejects.toThrow(message)
+})
+
+test.each([
+  [lfm2Vl, 'blk.0.shortconv.conv', 'lfm2'],
+  [gemma4, 'per_layer_model_proj', 'gemma4'],
+])('what llama.cpp would leave unchanged is refused: %#', async (tiny, name, architecture) => {
+  const model = tiny.language()
+  await write(architecture, model, { adapters: [{ name: 'one', path: 'one.gguf' }] })
+  const changes = (tensor: string) => tensor === `${name}.weight`
+  await writeGguf(join(folder, architecture, 'one.gguf'), loraOf(model, { seed: name, changes }))
+  const message = `changes '${name}.weight', which llama.cpp would leave unchanged in the architecture '${architecture}'`
+  await expect(startEngine(await loadLocalCard(join(folder, architecture, 'card.json')))).rejects.toThrow(message)
+})
+
+test('changes of embeddings that are the output too are refused', async () => {
+  const tied = languageModel({ architecture: 'qwen3', vocabulary, seed: 'tied', qkNorm: true, tied: true })
+  await write('tied', tied, { adapters: [{ name: 'all', path: 'all.gguf' }] })
+  await writeGguf(join(folder, 'tied', 'all.gguf'), loraOf(tied, { seed: 'tied' }))
+  const message = "changes 'token_embd.weight', which is also the output of the model"
+  await expect(startEngine(await loadLocalCard(join(folder, 'tied', 'card.json')))).rejects.toThrow(message)
 })
 
 test('an id that names an adapter of which there is none is an error of the card', async () => {

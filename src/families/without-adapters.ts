@@ -8,3 +8,37 @@ export const WITHOUT_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
   ['jais2', /\.(attn_output|ffn_down)\.weight$/],
   ['deepseek4', /\.ffn_gate_inp\.weight$/],
 ])
+
+/** Latent attention, and the output. */
+const LATENT = /(^output|\.(attn_(q|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)|indexer\.\w+))\.weight$/
+/** The same in layers beside those of linear attention. */
+const LINEAR =
+  /(^output|\.(attn_(q|k|v|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b|gate|output)|ssm_(beta|f_a|f_b|g|g_a|g_b)|nextn\.eh_proj))\.weight$/
+
+/**
+ * Weights, by architecture, that llama.cpp 0.4.0 multiplies without asking whether an adapter changes them (`ggml_mul_mat` in place
+ * of `build_lora_mm` in its src/models): it would leave out the change without a word.
+ */
+export const IGNORING_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
+  ['deepseek2', LATENT],
+  ['deepseek2-ocr', /(^output|\.attn_[qkv])\.weight$/],
+  ['deepseek32', LATENT],
+  ['deepseek4', /(^output|(^|[._])hc_\w+|\.attn_output_a)\.weight$/],
+  ['dots3note', LATENT],
+  ['glm-dsa', LATENT],
+  ['mistral4', LATENT],
+  ['minicpm3', /\.attn_(q_a|q_b|kv_a_mqa|kv_b)\.weight$/],
+  ['plm', /\.attn_(q|kv_a_mqa|kv_b)\.weight$/],
+  ['kimi-linear', LINEAR],
+  ['kimi-k3', /(^output|\.(attn|ssm|ffn)_\w+(?<!_exps))\.weight$/],
+  ['bailingmoe3', LINEAR],
+  ['gemma3n', /(^|\.)(altup_(proj|router|unembd_proj)|per_layer_model_proj)\.weight$/],
+  ['gemma4', /^per_layer_model_proj\.weight$/],
+  ['nemotron_h', /\.ffn_latent_(down|up)\.weight$/],
+  ['nemotron_h_moe', /\.ffn_latent_(down|up)\.weight$/],
+  ['graniteswitch', /./],
+])
+
+/** The same in every architecture: tables of rows, and convolutions. */
+export const NO_PRODUCTS =
+  /(^|\.)(position_embd|token_types|per_layer_token_embd|\w*conv1d\w*|shortconv\.conv|time_mix_(decay_)?[wagv][12])\.weight$/

@@ -1,4 +1,4 @@
-import { WITHOUT_ADAPTERS } from '../../families/without-adapters.ts'
+import { IGNORING_ADAPTERS, NO_PRODUCTS, WITHOUT_ADAPTERS } from '../../families/without-adapters.ts'
 import type { GgufField, GgufHeader, GgufTensor } from './gguf.ts'
 
 /** `ggml_type`s in which adapters are: F32, F16, Q8_0 and BF16. */
@@ -35,6 +35,13 @@ export function adapterProblem({ fields, tensors }: GgufHeader, model: readonly 
   const precise = [...pairs.keys()].find((name) => WITHOUT_ADAPTERS.get(String(architecture))?.test(name))
   if (precise !== undefined)
     return `changes '${precise}', which llama.cpp cannot do in the architecture '${architecture}'`
+  // It has no tensor of its own, and llama.cpp would take the changes of rows for changes of columns.
+  if (pairs.has('token_embd.weight') && !weights.has('output.weight'))
+    return "changes 'token_embd.weight', which is also the output of the model: llama.cpp cannot do that"
+  const ignoring = IGNORING_ADAPTERS.get(String(architecture))
+  const ignored = [...pairs.keys()].find((name) => NO_PRODUCTS.test(name) || ignoring?.test(name))
+  if (ignored !== undefined)
+    return `changes '${ignored}', which llama.cpp would leave unchanged in the architecture '${architecture}'`
   for (const [name, { a, b }] of pairs) {
     const weight = weights.get(name)
     if (weight === undefined) return `changes '${name}', which the model does not have`

@@ -6,7 +6,7 @@ const ALPHA = 8
 
 interface LoraOptions {
   readonly seed: string
-  /** Which matrices it changes; all but norms by default. */
+  /** Which matrices it changes, those of experts included; all but norms by default. */
   readonly changes?: (name: string) => boolean
   readonly type?: 'F32' | 'F16'
 }
@@ -14,18 +14,19 @@ interface LoraOptions {
 /** A LoRA adapter with random numbers, in llama.cpp's form, whose changes are about as large as the weights. */
 export function loraOf(model: WrittenFile, { seed, changes = () => true, type = 'F32' }: LoraOptions): WrittenFile {
   const tensors: Tensor[] = []
-  const add = (name: string, shape: readonly [number, number], deviation: number) => {
+  const add = (name: string, shape: readonly number[], deviation: number) => {
     const normal = normalNumbers(`${seed} ${name}`)
-    const values = new Float32Array(shape[0] * shape[1]).map(() => deviation * normal())
+    const values = new Float32Array(sizeOf(shape)).map(() => deviation * normal())
     const read = () => Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
     tensors.push({ name, shape, type: TensorType[type], read })
   }
   for (const { name, shape } of model.tensors) {
-    if (shape.length !== 2 || !name.endsWith('.weight') || !changes(name)) continue
-    const [inputs, outputs] = shape as [number, number]
+    if (shape.length < 2 || !name.endsWith('.weight') || !changes(name)) continue
+    const [inputs, outputs, ...experts] = shape as [number, number, ...number[]]
     const isOfTokens = name === 'token_embd.weight'
-    add(`${name}.lora_a`, isOfTokens ? [RANK, outputs] : [inputs, RANK], isOfTokens ? 0.3 : 1 / Math.sqrt(inputs))
-    add(`${name}.lora_b`, isOfTokens ? [RANK, inputs] : [RANK, outputs], 0.3)
+    const a = isOfTokens ? [RANK, outputs] : [inputs, RANK, ...experts]
+    add(`${name}.lora_a`, a, isOfTokens ? 0.3 : 1 / Math.sqrt(inputs))
+    add(`${name}.lora_b`, isOfTokens ? [RANK, inputs] : [RANK, outputs, ...experts], 0.3)
   }
   const metadata = new Map([
     ['general.type', string('adapter')],
@@ -35,6 +36,8 @@ export function loraOf(model: WrittenFile, { seed, changes = () => true, type = 
   ])
   return { metadata, tensors }
 }
+
+const sizeOf = (shape: readonly number[]) => shape.reduce((size, side) => size * side, 1)
 
 /** The model, all of F32, with what an adapter adds in its weights. @param scale of the adapter. */
 export function mergedModel(model: WrittenFile, adapter: WrittenFile, scale = 1): WrittenFile {
@@ -47,15 +50,17 @@ export function mergedModel(model: WrittenFile, adapter: WrittenFile, scale = 1)
     const isOfTokens = name === 'token_embd.weight'
     const factor = (scale * ALPHA) / RANK
     const weights = floatsOf(tensor).map((weight, at) => {
-      const [input, output] = [at % inputs, Math.floor(at / inputs)]
+      const [input, row] = [at % inputs, Math.floor(at / inputs)]
+      // Experts follow one another.
+      const [output, expert] = [row % outputs, Math.floor(row / outputs)]
       let change = 0
       for (let rank = 0; rank < RANK; rank++)
         change += isOfTokens
           ? a[output * RANK + rank]! * b[input * RANK + rank]!
-          : b[output * RANK + rank]! * a[rank * inputs + input]!
+          : b[row * RANK + rank]! * a[(expert * RANK + rank) * inputs + input]!
       return weight + factor * change
     })
-    if (weights.length !== inputs * outputs) throw new Error(`${name} is not of F32.`)
+    if (weights.length !== sizeOf(shape)) throw new Error(`${name} is not of F32.`)
     return { ...tensor, read: () => Buffer.from(weights.buffer) }
   })
   return { ...model, tensors }

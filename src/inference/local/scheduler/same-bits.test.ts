@@ -113,7 +113,11 @@ function tiny(model: TinyModel, settings: Partial<EngineSettings> = {}, name = m
 function adapted(model: TinyModel): Subject {
   const subject = tiny(model, {}, `${model.name} with adapters`)
   const write = async () => {
-    const adapters = ADAPTERS.map((type) => ({ name: type, path: join(folder, `${type}.gguf`), scale: 0.5 }))
+    const adapters = ADAPTERS.map((type) => ({
+      name: type,
+      path: join(folder, `${model.name}-${type}.gguf`),
+      scale: 0.5,
+    }))
     for (const { name: type, path } of adapters) await writeGguf(path, loraOf(model.language(), { seed: type, type }))
     return { ...(await subject.write()), adapters }
   }
@@ -140,6 +144,7 @@ const SUBJECTS: readonly Subject[] = [
   ...EXPERT_TYPES.map((type) => tiny(matricesOf(type, EXPERTS))),
   tiny(matricesOf('Q8_0'), { kvType: 'q8_0' }, 'Q8_0 with a KV cache in it'),
   adapted(matricesOf('Q4_0')),
+  adapted(matricesOf('Q8_0', EXPERTS)),
   ...TINY_MODELS.filter(({ name }) => FAMILIES.includes(name)).map((model) => tiny(model)),
   SHIPPED,
 ]
