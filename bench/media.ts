@@ -1,7 +1,7 @@
 /**
  * Media decoding against plain tools: 256 frames of a 640 x 360 video against the FFmpeg command line, and an image of
  * 12 megapixels against sharp. Each run measures both in turn. The decoder runs as in the service: in a separate
- * process that receives the bytes and returns the pixels.
+ * process that receives the bytes and returns the pixels. Documents of 100 pages go to a server.
  */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -12,19 +12,30 @@ import sharp from 'sharp'
 import { DecoderPool } from '../src/media/decoding/decoder-pool.ts'
 import { targetSize } from '../src/media/resize.ts'
 import { loadCard } from '../src/models/card.ts'
+import { makePdf, streamOf } from '../test/support/pdf.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { SHIPPED_CARD } from './support/models.ts'
+import { peakByProgram } from './support/process-tree.ts'
+import { type BenchServer, SILENT_SERVICE, startLookout } from './support/server.ts'
 import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const SECONDS = 60
 const FRAMES = 256
 const VIDEO = { width: 640, height: 360 }
+const MODEL = 'service-mk1.5'
+const PAGES = 100
+/** Different ones in a document. */
+const SCANS = 4
+const LOOK_MS = 250
+const A4 = { width: 595, height: 842 }
+/** At 300 to the inch. */
+const SCAN = { width: 2480, height: 3508 }
 const IMAGE = { width: 4000, height: 3000 }
 const input = { organisation: 'bench', signal: new AbortController().signal }
 
 export const media: Benchmark = {
-  summary: 'decoding a video and a large image, against FFmpeg and sharp on their own',
+  summary: 'decoding a video and a large image, against FFmpeg and sharp on their own, and documents of 100 pages',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -37,6 +48,7 @@ export const media: Benchmark = {
       if (await isInstalled('ffmpeg')) rows.push(await video(pool, card.video!, directory, runs))
       else print('FFmpeg is not installed: the video is skipped.')
       print(`### Media\n\n${table(['', 'Lookout', 'plain tool', 'ratio'], rows)}`)
+      await documents()
     } finally {
       await pool.close()
       await rm(directory, { recursive: true })
@@ -92,6 +104,76 @@ async function video(pool: DecoderPool, limits: Limits<'video'>, directory: stri
       drained('ffmpeg', ['-loglevel', 'error', '-i', path, '-vf', filter, '-f', 'rawvideo', '-pix_fmt', 'rgb24', '-']),
   ])
   return row(`${FRAMES} frames of ${SECONDS} s, ${VIDEO.width} x ${VIDEO.height} (${size(bytes)})`, ours!, theirs!)
+}
+
+/** Through the API: with the shipped model, and with an engine that answers at once. Each once: it takes long. */
+async function documents(): Promise<void> {
+  const files = { text: printedPages(), scans: await scannedPages() }
+  const rows: string[][] = []
+  for (const program of [SILENT_SERVICE, undefined]) {
+    for (const [kind, bytes] of Object.entries(files)) {
+      const url = `data:application/pdf;base64,${bytes.toString('base64')}`
+      const parts = [
+        { type: 'file', file: { file_data: url } },
+        { type: 'text', text: 'What is this?' },
+      ]
+      const asks = {
+        '/v1/chat/completions': { messages: [{ role: 'user', content: parts }], max_completion_tokens: 8 },
+        '/v1/ocr': { document: { type: 'document_url', document_url: url } },
+      }
+      for (const [path, body] of Object.entries(asks)) {
+        await using server = await startLookout(null, MODEL, program === undefined ? {} : { program })
+        let decoders = 0
+        // A decoder that rests ends, and takes its peak with it.
+        const look = async () => {
+          decoders = Math.max(decoders, (await peakByProgram(server.pid)).get('decoder-process') ?? 0)
+        }
+        const timer = setInterval(look, LOOK_MS)
+        const started = performance.now()
+        await post(server, path, body)
+        const seconds = (performance.now() - started) / 1000
+        clearInterval(timer)
+        await look()
+        const engine = program === undefined ? 'the shipped model' : 'none'
+        const megabytes = `${(decoders / 1e6).toFixed(0)} MB`
+        rows.push([`${kind} (${size(bytes)})`, `\`${path}\``, engine, `${seconds.toFixed(1)} s`, megabytes])
+      }
+    }
+  }
+  const head = ['', 'endpoint', 'engine', 'time', 'peak of all decoders']
+  print(`#### Documents of ${PAGES} A4 pages\n\n${table(head, rows)}`)
+}
+
+async function post({ url, apiKey, model }: BenchServer, path: string, body: object): Promise<void> {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+  const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify({ model, ...body }) })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${path}: ${text}`)
+}
+
+/** Each of 60 lines of 90 characters. */
+function printedPages(): Buffer {
+  const line = 'The quick brown fox jumps over the lazy dog, and 0123456789 sheep have seen it. '
+  const lines = Array.from({ length: 60 }, (_, at) => `(${at} ${line}) Tj T*`).join(' ')
+  return makePdf(
+    Array.from({ length: PAGES }, (_, at) => ({ content: `BT /F1 11 Tf 13 TL 40 800 Td (${at}) Tj T* ${lines} ET` })),
+  )
+}
+
+/** A scanner's JPEG for each page, in colour. */
+async function scannedPages(): Promise<Buffer> {
+  const noise = { type: 'gaussian', mean: 220, sigma: 12 } as const
+  const paper = { ...SCAN, channels: 3, background: '#ffffff', noise } as const
+  const jpeg = await sharp({ create: paper }).jpeg({ quality: 75 }).toBuffer()
+  const { width, height } = SCAN
+  const entries = `/Type /XObject /Subtype /Image /Width ${width} /Height ${height} /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /DCTDecode`
+  const scan = streamOf(jpeg, entries)
+  const first = 3 + 2 * PAGES
+  const pages = Array.from({ length: PAGES }, (_, at) => ({
+    content: `${A4.width} 0 0 ${A4.height} 0 0 cm /Scan Do`,
+    resources: `/XObject << /Scan ${first + (at % SCANS)} 0 R >>`,
+  }))
+  return makePdf(pages, { objects: Array(SCANS).fill(scan) })
 }
 
 /** Measures the functions in turn. Returns the times of each in ms, without its first run. */
