@@ -3,6 +3,7 @@ import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { FairSlots } from '../lib/fair-slots.ts'
 import { getOrMake } from '../lib/get-or-make.ts'
 import type { AudioLimits } from '../models/card.ts'
+import { SAMPLE_RATE } from './audio-tokens.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
 import type { DecoderPool } from './decoding/decoder-pool.ts'
@@ -64,6 +65,8 @@ export interface LoadingParts {
   readonly decodedLimit: number
   /** Says what of an input the model does not get. */
   note(param: string, text: string): void
+  /** Says how long a recording is, in seconds. */
+  heard(seconds: number): void
   /** @param host the host that media is fetched from. */
   measure<Result>(stage: MediaStage, kind: MediaKind, work: MeasuredWork<Result>, host?: string): Promise<Result>
 }
@@ -145,7 +148,9 @@ export class Loading implements MediaRequest {
   async audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio> {
     using found = await this.#find(input, 'audio')
     const format = mediaType(found.head) as AudioType
-    return await this.#decode({ type: 'audio', data: found.data, format, limits }, limits, found, input)
+    const decoded = await this.#decode({ type: 'audio', data: found.data, format, limits }, limits, found, input)
+    this.#parts.heard(decoded.samples.length / SAMPLE_RATE)
+    return decoded
   }
 
   [Symbol.dispose](): void {

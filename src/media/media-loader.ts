@@ -72,7 +72,7 @@ const CACHE_BYTES = 64 * 2 ** 20
 /** Turns the media that clients refer to into the pixels and samples that a model takes. */
 export class MediaLoader {
   /** What all requests share. */
-  readonly #parts: Omit<LoadingParts, 'keeps' | 'measure' | 'note'>
+  readonly #parts: Omit<LoadingParts, 'keeps' | 'measure' | 'note' | 'heard'>
   readonly #meter: MediaMeter | undefined
   readonly #ownDecoders: DecoderPool | null
 
@@ -115,6 +115,7 @@ export class MediaLoader {
       keeps: !isTransient,
       measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin?.(stage, kind, host)),
       note: (param, text) => trace?.note?.(param, text),
+      heard: (seconds) => trace?.heard?.(seconds),
     }
     return new Loading(parts, organisation, signal)
   }

@@ -13,6 +13,8 @@ export interface MediaTrace {
    * @param level for the log; `warn` by default.
    */
   note?(param: string, text: string, level?: 'info' | 'warn'): void
+  /** Says how long a recording is, in seconds. */
+  heard?(seconds: number): void
 }
 
 export type MediaStage = 'fetch' | 'decode'

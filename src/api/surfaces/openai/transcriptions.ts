@@ -18,12 +18,24 @@ import {
   type TranscriptionEventBody,
   type TranscriptionFields,
   transcriptionFields,
+  type VerboseTranscriptionBody,
 } from './wire/transcription.ts'
 
 interface Asked {
   readonly fields: TranscriptionFields
   readonly file: InlineMedia
 }
+
+interface TranscriptForm {
+  /** What comes before the transcript ends with it; null where all of the reply is the transcript. */
+  readonly mark: string | null
+  readonly isText: boolean
+  verbose?: VerboseTranscriptionBody & { duration: number }
+}
+
+const VERBS = { transcription: 'transcribe', translation: 'translate' } as const
+/** The language tag for speech whose language the request does not say: no model here does either. */
+const UNDETERMINED = 'und'
 
 /** Errors about the conversation that a request becomes are about its file. */
 const NAMES: Names = (path) => (path[0] === 'messages' ? ['file'] : path)
@@ -57,10 +69,17 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
         throw invalidRequest(`Model '${model.id}' does not take audio`, 'model')
       const sound = { type: 'input_audio', input_audio: { data: file, format: 'wav' } } as const
       const { messages, mark } = transcriptionChat(task, sound, hintsOf(fields), model.card)
-      const events = await conversations.startChat(toChat(fields, messages), caller, signal)
-      const isText = fields.response_format === 'text'
-      if (isText && fields.stream !== true) call.setHeader('content-type', 'text/plain; charset=utf-8')
-      return { events, writer: new TranscriptWriter(mark, isText), streamed: fields.stream === true }
+      const form: TranscriptForm = { mark, isText: fields.response_format === 'text' }
+      if (fields.response_format === 'verbose_json') {
+        form.verbose = { task: VERBS[task], language: fields.language ?? UNDETERMINED, duration: 0 }
+      }
+      const heard = (seconds: number) => {
+        if (form.verbose !== undefined) form.verbose.duration = seconds
+      }
+      const hearing = { ...caller, trace: { ...caller.trace, heard } }
+      const events = await conversations.startChat(toChat(fields, messages), hearing, signal)
+      if (form.isText && fields.stream !== true) call.setHeader('content-type', 'text/plain; charset=utf-8')
+      return { events, writer: new TranscriptWriter(form), streamed: fields.stream === true }
     },
   }
 }
@@ -99,8 +118,7 @@ function toChat({ temperature, stream = false }: TranscriptionFields, messages: 
 
 /** Writes what was said, without what the model writes before it. */
 class TranscriptWriter implements ReplyWriter<ReplyEvent> {
-  readonly #mark: string | null
-  readonly #isText: boolean
+  readonly #form: TranscriptForm
   #text = ''
   /** Up to here, the text was sent. */
   #sent = 0
@@ -108,11 +126,9 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   #hasBegun: boolean
   #finish: ReplyFinish | null = null
 
-  /** @param mark null where all of the reply is the transcript. */
-  constructor(mark: string | null, isText: boolean) {
-    this.#mark = mark
-    this.#isText = isText
-    this.#hasBegun = mark === null
+  constructor(form: TranscriptForm) {
+    this.#form = form
+    this.#hasBegun = form.mark === null
   }
 
   write(event: ReplyEvent, stream: Frames): string | null {
@@ -139,14 +155,16 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   }
 
   body(): TranscriptionBody | Buffer {
-    return this.#isText ? Buffer.from(`${this.#text}\n`) : { text: this.#text, usage: this.#usage }
+    const { isText, verbose } = this.#form
+    return isText ? Buffer.from(`${this.#text}\n`) : { text: this.#text, usage: this.#usage, ...verbose }
   }
 
   #take(text: string): void {
     this.#text += text
-    if (this.#hasBegun || this.#mark === null) return
-    const at = this.#text.indexOf(this.#mark)
-    if (at !== -1) this.#text = this.#text.slice(at + this.#mark.length)
+    const { mark } = this.#form
+    if (this.#hasBegun || mark === null) return
+    const at = this.#text.indexOf(mark)
+    if (at !== -1) this.#text = this.#text.slice(at + mark.length)
     this.#hasBegun = at !== -1 || this.#text.length > ROOM_BEFORE_MARK
   }
 

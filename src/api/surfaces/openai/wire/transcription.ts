@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { requestSchemas, responses } from '../../../http/wire/components.ts'
 
-const UNTIMED = "only 'json' and 'text' are supported: no model here says when words were spoken"
+const UNTIMED = "only 'json', 'text' and 'verbose_json' are supported: no model here says when words were spoken"
 
 /** The fields of `POST /v1/audio/transcriptions` and `/v1/audio/translations` beside the file. Unknown ones are dropped. */
 export const transcriptionFields = z.object({
@@ -15,7 +15,10 @@ export const transcriptionFields = z.object({
     .string()
     .optional()
     .describe('What was said before, or names that occur, where the family’s prompt has a place for it.'),
-  response_format: z.enum(['json', 'text'], UNTIMED).optional(),
+  response_format: z
+    .enum(['json', 'text', 'verbose_json'], UNTIMED)
+    .optional()
+    .describe('With `verbose_json`, the reply has no segments and no words.'),
   temperature: z.number().min(0).max(2).optional(),
   stream: z.boolean().optional(),
   'include[]': z.undefined('not supported').optional(),
@@ -38,11 +41,18 @@ const usage = responses.object('TranscriptionUsage', {
   total_tokens: z.int().min(0),
 })
 
-const transcription = responses.object('Transcription', { text: z.string(), usage })
+const transcription = responses.object('Transcription', {
+  text: z.string(),
+  usage,
+  task: z.enum(['transcribe', 'translate']).optional().describe('Present with `verbose_json`, as are the next two.'),
+  language: z.string().optional().describe('That of the request; `und` if it names none.'),
+  duration: z.number().min(0).optional().describe('Seconds of the recording.'),
+})
 const delta = responses.object('TranscriptionDelta', { type: z.literal('transcript.text.delta'), delta: z.string() })
 const done = responses.object('TranscriptionDone', { type: z.literal('transcript.text.done'), text: z.string(), usage })
 const event = responses.union('TranscriptionEvent', 'type', [delta, done])
 
 export type TranscriptionFields = z.output<typeof transcriptionFields>
+export type VerboseTranscriptionBody = Required<Pick<TranscriptionBody, 'task' | 'language' | 'duration'>>
 export type TranscriptionBody = z.output<typeof transcription>
 export type TranscriptionEventBody = z.output<typeof event>
