@@ -84,6 +84,7 @@ const ROOMS = {
     'api/http',
     ...CONVERSATION,
     'grounding',
+    'media',
     ...BASICS,
   ],
   'api/surfaces/openai': [

@@ -104,6 +104,7 @@ describe('a file part of a chat', () => {
       ['2-9', 'names page 4, but the document has 3'],
       ['all', "expected pages such as '1-3,5'"],
       ['0', "expected pages such as '1-3,5'"],
+      ['1,3-2', "expected pages such as '1-3,5'"],
     ] as const) {
       const error = await errorOf(await ask(file({ file_data: dataUrl(threePages), pages })))
       expect(error.param).toBe('messages[0].content[0].file.pages')
@@ -212,6 +213,8 @@ describe('other APIs', () => {
     expect(await errorOf(await respond({ file_id: id, pages: '9' }))).toMatchObject({
       param: 'input[0].content[0].pages',
     })
+    expect(await seen(await respond({ file_url: `${server.url}/v1/files/${id}/content` }))).toHaveLength(3)
+    expect(await seen(await respond({ file_url: dataUrl(threePages) }))).toHaveLength(3)
     const broken = { file_data: dataUrl(threePages.subarray(0, 300)) }
     expect(await errorOf(await respond(broken))).toMatchObject({ param: 'input[0].content[0].file_data' })
     const address = { file_url: 'http://127.0.0.1:9/report.pdf' }
@@ -220,10 +223,11 @@ describe('other APIs', () => {
 
   test('a document is fetched by its address', async () => {
     expect(middles(await seen(await ask(file({ file_data: address, pages: '2-3' }))))).toEqual([GREEN, BLUE])
-    const content = [{ type: 'input_file', file_url: address }]
-    expect(await seen(await server.post('/v1/responses', { model, input: [{ role: 'user', content }] }))).toHaveLength(
-      3,
-    )
+    for (const file_url of [address, address.replace('.pdf', '')]) {
+      const content = [{ type: 'input_file', file_url }]
+      const response = await server.post('/v1/responses', { model, input: [{ role: 'user', content }] })
+      expect(await seen(response)).toHaveLength(3)
+    }
     const document = { type: 'document_url', document_url: address }
     const read = await server.post('/v1/ocr', { model, document, pages: '0' })
     expect(await jsonOf(read)).toMatchObject({ pages: [{ index: 0 }], usage_info: { doc_size_bytes: null } })

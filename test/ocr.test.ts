@@ -178,6 +178,7 @@ describe('documents', () => {
     ['pages', { pages: [3] }, 'names page 3, but the document has pages 0 to 2'],
     ['pages', { pages: '1-9' }, 'names page 3'],
     ['pages', { pages: 'all' }, 'expected pages from 0'],
+    ['pages', { pages: '2-0' }, 'expected pages from 0'],
     ['pages', { document: document_url(pdf(257)) }, "such as '0-255'"],
     ['document.document_url', { document: document_url('nowhere') }, 'valid http(s) URL'],
     ['document.document_url', { document: document_url('data:application/pdf;base64,aGk=') }, 'Unsupported document'],

@@ -1,6 +1,14 @@
 /** Pages and ranges of pages, comma-separated. A range without an end goes to the last page. */
 export const PAGE_SELECTION = /^ *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?( *, *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?)* *$/
 
+/** Whether each range of a selection goes forward: one that goes back has no pages. */
+export function goesForward(selection: string): boolean {
+  return selection.split(',').every((range) => {
+    const [first, last] = range.split('-')
+    return !last?.trim() || Number(first) <= Number(last)
+  })
+}
+
 /**
  * The pages that a selection names, from 1, each once and in its order. There may be some that the document does not have.
  * @param selection in the form of `PAGE_SELECTION`; null for all pages.

@@ -1,10 +1,10 @@
 import type { Principal } from '../../../accounts/principal.ts'
-import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
+import type { ContentPart } from '../../../conversation/request/message.ts'
 import type { Files } from '../../../files/files.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { nameOf, type Path } from '../../../lib/param.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
-import { locate } from '../../../media/media-source.ts'
+import { type Located, locate, type MediaReference } from '../../../media/media-source.ts'
 import { HEAD_BYTES, kindOfType, type MediaKind, mediaType } from '../../../media/media-type.ts'
 import { responseOfItem } from '../../../responses/response-id.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
@@ -72,7 +72,7 @@ async function withoutReferences(
   })
 }
 
-/** @throws ApiError 400 for a file whose kind is unknown or that no model takes. */
+/** @throws ApiError 400 for a file of a type that no model takes. */
 async function filePartsOf(
   items: readonly PlacedItem[],
   typesOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>,
@@ -81,7 +81,10 @@ async function filePartsOf(
   if (placed.length > MOST_FILES) {
     throw invalidRequest(`A request may contain at most ${MOST_FILES} files, got ${placed.length}`, 'input')
   }
-  const ids = placed.flatMap(({ file }) => (typeof file.file_id === 'string' ? [file.file_id] : []))
+  const ids = placed.flatMap(({ file, param }) => {
+    const at = file.file_data ? null : locate(referenceOf(file), nameOf(param)!)
+    return at?.type === 'file' ? [at.id] : []
+  })
   const types = await typesOf(ids)
   return new Map(placed.map(({ file, param }) => [file, toPart(file, kindOf(file, types, param))]))
 }
@@ -96,29 +99,30 @@ function placedFilesOf({ item, place, own }: PlacedItem): { file: InputFileBody;
   })
 }
 
+function referenceOf({ file_id: id, file_url: url, file_data: data }: InputFileBody): MediaReference {
+  if (typeof id === 'string') return { type: 'file', id }
+  if (!data) return { type: 'url', url: url ?? '' }
+  return data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'base64', data: String(data) }
+}
+
 function kindOf(file: InputFileBody, types: ReadonlyMap<string, string>, param: Path): MediaKind {
-  const { file_id: id, file_url: url, file_data: data, filename } = file
-  if (typeof id === 'string') {
-    const type = types.get(id)
-    if (type === undefined) throw invalidRequest(`No such File object: ${id.slice(0, 200)}`, param)
-    return kindOfType(type)!
+  const at = locate(referenceOf(file), nameOf(param)!)
+  const kind = at.type === 'address' ? kindOfName(at.url, file.filename) : kindOfContent(at, types, param)
+  if (kind) return kind
+  throw invalidRequest(`The file has an unsupported type; expected ${SUPPORTED}`, param)
+}
+
+function kindOfContent(at: Exclude<Located, { type: 'address' }>, types: ReadonlyMap<string, string>, param: Path) {
+  if (at.type === 'bytes') {
+    const type = mediaType(at.bytes.subarray(0, HEAD_BYTES))
+    return type && kindOfType(type)
   }
-  const kind = data ? kindOfData(data, param) : kindOfName(url ?? '', filename)
-  if (kind !== null) return kind
-  const what = data ? 'The file has an unsupported type' : 'Neither filename nor the URL tells a supported type'
-  throw invalidRequest(`${what}; expected ${SUPPORTED}`, param)
+  const type = types.get(at.id)
+  if (type === undefined) throw invalidRequest(`No such File object: ${at.id.slice(0, 200)}`, param)
+  return kindOfType(type)
 }
 
 const SUPPORTED = 'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, or WAV, MP3 or FLAC audio'
-
-function kindOfData(data: MediaUrl, param: Path): MediaKind | null {
-  const located = locate(
-    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'base64', data: String(data) },
-    nameOf(param)!,
-  )
-  const type = located.type === 'bytes' ? mediaType(located.bytes.subarray(0, HEAD_BYTES)) : null
-  return type && kindOfType(type)
-}
 
 const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp)$/i,
@@ -127,11 +131,15 @@ const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   document: /\.(pdf|tiff?)$/i,
 }
 
-/** Derives the type from the name and the URL: nothing is fetched before its use is known. */
-function kindOfName(url: string, filename: string | null | undefined): MediaKind | null {
-  const names = [filename ?? '', URL.canParse(url) ? new URL(url).pathname : '']
+/**
+ * Derives the type from the name and the URL: nothing is fetched before its use is known. An address that says nothing is that of
+ * a document, as OpenAI has it.
+ */
+function kindOfName(url: URL, filename: string | null | undefined): MediaKind | null {
+  const names = [filename ?? '', url.pathname]
   const kinds = Object.entries(EXTENSIONS) as [MediaKind, RegExp][]
-  return kinds.find(([, pattern]) => names.some((name) => pattern.test(name)))?.[0] ?? null
+  const known = kinds.find(([, pattern]) => names.some((name) => pattern.test(name)))?.[0]
+  return known ?? (names.some((name) => /\.[a-z]\w{0,4}$/i.test(name)) ? null : 'document')
 }
 
 function toPart(file: InputFileBody, kind: MediaKind): ContentPart {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { goesForward } from '../../../../media/page-selection.ts'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { requests } from '../../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
@@ -22,6 +23,7 @@ const file = requests.object('OcrFile', {
   file_id: z.string().min(1, 'expected a file id').describe('Of an uploaded PDF or image.'),
 })
 
+const PAGES = "expected pages from 0, such as '0-5,7'"
 /** A field that is rejected unless it is null. */
 const unsupported = (what: string) => z.null(`${what} not supported`).optional()
 
@@ -32,7 +34,7 @@ export const ocrRequest = requests.strictObject('OcrRequest', {
   id: z.string().nullish().describe('Accepted and ignored.'),
   pages: z
     .union([
-      z.string().max(2_000).regex(SELECTION, "expected pages from 0, such as '0-5,7'"),
+      z.string().max(2_000).regex(SELECTION, PAGES).refine(goesForward, PAGES),
       z.array(z.int().min(0).max(999_999)).min(1).max(MOST_PAGES),
     ])
     .nullish()

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
-import { PAGE_SELECTION } from '../../../../media/page-selection.ts'
+import { goesForward, PAGE_SELECTION } from '../../../../media/page-selection.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 
 /**
@@ -40,11 +40,13 @@ const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'ex
 
 /** Other values count as left out: the contract ignores invalid optional fields. */
 export const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
+const PAGES = "expected pages such as '1-3,5'"
 /** Of documents, in every API. */
 export const pages = z
   .string()
   .max(200)
-  .regex(PAGE_SELECTION, "expected pages such as '1-3,5'")
+  .regex(PAGE_SELECTION, PAGES)
+  .refine(goesForward, PAGES)
   .nullish()
   .describe("Extension: which pages the model sees, from 1, such as '1-3,5' or '7-'; all by default. Each is an image.")
 export const pageText = z
