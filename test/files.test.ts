@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import Anthropic, { toFile as anthropicFile } from '@anthropic-ai/sdk'
 import { sql } from 'drizzle-orm'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
@@ -125,6 +126,38 @@ describe('a file', () => {
     expect(listed).toEqual([file.id])
     expect(Buffer.from(await (await client.files.content(file.id)).arrayBuffer()).equals(png)).toBe(true)
     expect((await client.files.delete(file.id)).deleted).toBe(true)
+  })
+
+  test('is uploaded, listed and deleted with Anthropic’s client, which says no purpose', async () => {
+    const { files } = new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 }).beta
+    const kept = await files.upload({ file: await anthropicFile(png, 'shapes.png', { type: 'image/png' }) })
+    expect(kept).toMatchObject({ type: 'file', filename: 'shapes.png', mime_type: 'image/png', size_bytes: png.length })
+    expect(Math.abs(Date.parse(kept.created_at) - Date.now())).toBeLessThan(60_000)
+    expect(await files.retrieveMetadata(kept.id)).toEqual(kept)
+    const other = await files.upload({ file: await anthropicFile(png, 'b.png', { type: 'image/png' }) })
+    const listed = []
+    for await (const file of files.list({ limit: 1 })) listed.push(file.id)
+    expect(listed).toEqual([other.id, kept.id])
+    await expect(files.list({ ids: [kept.id] })).rejects.toMatchObject({ status: 400 })
+    expect(Buffer.from(await (await files.download(kept.id)).arrayBuffer())).toEqual(png)
+    expect(await files.delete(kept.id)).toEqual({ type: 'file_deleted', id: kept.id })
+    await expect(files.retrieveMetadata(kept.id)).rejects.toMatchObject({ status: 404 })
+    expect(await jsonOf(await call(`/v1/files/${other.id}`))).toMatchObject({ object: 'file', purpose: 'user_data' })
+  })
+
+  test('for OCR has what Mistral’s clients need, and an address that the server takes', async () => {
+    const file = await jsonOf<File>(await upload({ purpose: 'ocr', file: { bytes: png } }))
+    expect(file).toMatchObject({ purpose: 'ocr', sample_type: 'ocr_input', source: 'upload', deleted: false })
+    const { url } = await jsonOf<{ url: string }>(await call(`/v1/files/${file.id}/url?expiry=24`))
+    expect(url).toBe(`${server.url}/v1/files/${file.id}/content`)
+    const document = { type: 'image_url', image_url: url }
+    const read = await call('/v1/ocr', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'service-mk1.5', document }),
+    })
+    expect(read.status).toBe(200)
+    expect((await call('/v1/files/file-none/url')).status).toBe(404)
   })
 
   test('with an expiry is rejected: files do not expire', async () => {

@@ -628,7 +628,8 @@ describe('keys', () => {
     expect((await send({})).status).toBe(401)
     expect((await send({ 'x-api-key': KEY }, '/v1/models')).status).toBe(401)
     expect((await send({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' }, '/v1/models')).status).toBe(200)
-    expect((await send({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' }, '/v1/files')).status).toBe(401)
+    expect((await send({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' }, '/v1/files')).status).toBe(200)
+    expect((await send({ 'x-api-key': KEY, 'anthropic-version': '2023-06-01' }, '/v1/batches')).status).toBe(401)
   })
 })
 

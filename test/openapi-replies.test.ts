@@ -363,6 +363,10 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, id: () => fileId },
     { status: 404, id: () => 'file-none' },
   ],
+  getFileUrl: [
+    { status: 200, id: () => fileId },
+    { status: 404, id: () => 'file-none' },
+  ],
   downloadFile: [
     { status: 200, id: () => fileId },
     { status: 206, id: () => fileId, headers: { range: 'bytes=0-9' } },

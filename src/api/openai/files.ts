@@ -1,16 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
 import { isFileId } from '../../files/file-id.ts'
-import { type FileQuery, type Files, PURPOSES, type StoredFile } from '../../files/files.ts'
+import { type FileQuery, type Files, PURPOSES, type Purpose, type StoredFile } from '../../files/files.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 import { principalOf } from '../http/access/auth.ts'
 import { ClientDisconnected, closedSignal, requestSignal } from '../http/connection/abort-signal.ts'
+import type { Convention } from '../http/conventions.ts'
 import { toPage } from '../http/page.ts'
 import { queryNumber } from '../http/query.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { sendContent } from '../http/stored-content.ts'
 import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
-import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
+import type { DeletedFileBody, FileBody, FileUrlBody } from './wire/files.ts'
 
 export interface FilesApiOptions {
   readonly files: Files
@@ -21,42 +22,113 @@ export interface FilesApiOptions {
 
 const MAX_PAGE = 10_000
 
-/** `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` */
+/**
+ * `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` and `/url`. Anthropic's
+ * clients get all but the last in their shape.
+ */
 export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
-  const { files, compatibility } = options
+  const { files } = options
   // A separate context without body parsers: uploads are read as streams.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    for (const shape of [openaiShape(options.compatibility), ANTHROPIC_SHAPE]) addShaped(scope, options, shape)
     addEndpoint(scope, {
-      url: '/v1/files',
+      url: '/v1/files/:file_id/url',
       scope: 'files',
-      bucket: { POST: 'file_upload', GET: 'file_list' },
-      body: { ownBodyTimeout: true },
+      bucket: 'file_retrieve',
       handlers: {
-        POST: (request, reply) => upload(request, reply, options),
-        GET: (request) => list(request, options),
+        GET: async (request): Promise<FileUrlBody> => {
+          const { id } = await foundFile(request, files)
+          return { url: `${request.protocol}://${request.host}/v1/files/${id}/content` }
+        },
       },
-    })
-    addEndpoint(scope, {
-      url: '/v1/files/:file_id',
-      scope: 'files',
-      bucket: { GET: 'file_retrieve', DELETE: 'file_delete' },
-      handlers: {
-        GET: async (request) => toBody(await foundFile(request, files), compatibility),
-        DELETE: (request) => remove(request, files),
-      },
-    })
-    addEndpoint(scope, {
-      url: '/v1/files/:file_id/content',
-      scope: 'files',
-      bucket: 'file_content',
-      handlers: { GET: (request, reply) => content(request, reply, options) },
     })
   })
 }
 
-async function upload(request: FastifyRequest, reply: FastifyReply, options: FilesApiOptions): Promise<FileBody> {
+/** How clients of an API see files. */
+interface FileShape {
+  readonly convention?: Convention
+  /** The purpose of a file that is uploaded without one; null where that is an error. */
+  readonly usualPurpose: Purpose | null
+  /** The query parameter with the id of the last file of the page before. */
+  readonly after: string
+  /** Query parameters that would select other files than are listed. */
+  readonly unsupported: readonly string[]
+  file(file: StoredFile): { readonly id: string }
+  page(data: { readonly id: string }[], hasMore: boolean): object
+  deleted(id: string): object
+}
+
+function openaiShape(compatibility: Compatibility): FileShape {
+  return {
+    usualPurpose: null,
+    after: 'after',
+    unsupported: [],
+    page: (data, hasMore) => toPage(data, hasMore, ''),
+    file: (file) => toBody(file, compatibility),
+    deleted: (id) => ({ object: 'file', id, deleted: true }) satisfies DeletedFileBody,
+  }
+}
+
+const ANTHROPIC_SHAPE: FileShape = {
+  convention: 'anthropic',
+  usualPurpose: 'user_data',
+  after: 'page',
+  unsupported: ['ids', 'ids[]', 'scope_id'],
+  page: (data, hasMore) => ({ data, next_page: hasMore ? data.at(-1)!.id : null }),
+  file: ({ id, bytes, createdAt, filename, contentType }) => ({
+    type: 'file',
+    id,
+    filename,
+    mime_type: contentType,
+    size_bytes: bytes,
+    created_at: new Date(createdAt * 1000).toISOString(),
+    downloadable: true,
+  }),
+  deleted: (id) => ({ type: 'file_deleted', id }),
+}
+
+function addShaped(scope: FastifyInstance, options: FilesApiOptions, shape: FileShape): void {
+  const { files } = options
+  const shared = {
+    scope: 'files',
+    ...(shape.convention && ({ convention: shape.convention, keyHeader: 'x-api-key' } as const)),
+  } as const
+  addEndpoint(scope, {
+    ...shared,
+    url: '/v1/files',
+    bucket: { POST: 'file_upload', GET: 'file_list' },
+    body: { ownBodyTimeout: true },
+    handlers: {
+      POST: (request, reply) => upload(request, reply, options, shape),
+      GET: (request) => list(request, files, shape),
+    },
+  })
+  addEndpoint(scope, {
+    ...shared,
+    url: '/v1/files/:file_id/content',
+    bucket: 'file_content',
+    handlers: { GET: (request, reply) => content(request, reply, options) },
+  })
+  addEndpoint(scope, {
+    ...shared,
+    url: '/v1/files/:file_id',
+    bucket: { GET: 'file_retrieve', DELETE: 'file_delete' },
+    handlers: {
+      GET: async (request) => shape.file(await foundFile(request, files)),
+      DELETE: (request) => remove(request, files, shape),
+    },
+  })
+}
+
+async function upload(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: FilesApiOptions,
+  shape: FileShape,
+): Promise<object> {
   const { files, shutdown, compatibility } = options
   const principal = principalOf(request)
   await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
@@ -64,9 +136,9 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   const stop = () => request.raw.destroy(signal.reason as Error)
   signal.addEventListener('abort', stop, { once: true })
   try {
-    const { draft, file } = await receiveUpload(request.raw, files)
+    const { draft, file } = await receiveUpload(request.raw, files, shape.usualPurpose)
     try {
-      return toBody(await files.keep(principal, draft, file), compatibility)
+      return shape.file(await files.keep(principal, draft, file))
     } catch (error) {
       await draft.discard()
       throw error
@@ -79,16 +151,18 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   }
 }
 
-async function list(request: FastifyRequest, { files, compatibility }: FilesApiOptions): Promise<FileListBody> {
-  const page = await files.list(principalOf(request).organisation, readQuery(request.query))
-  const data = page.files.map((file) => toBody(file, compatibility))
-  return toPage(data, page.hasMore, '')
+async function list(request: FastifyRequest, files: Files, shape: FileShape): Promise<object> {
+  const { query } = request
+  const refused = shape.unsupported.find((name) => name in (query as object))
+  if (refused !== undefined) throw invalidRequest(`Invalid '${refused}': not supported`, refused)
+  const page = await files.list(principalOf(request).organisation, readQuery(query, shape.after))
+  return shape.page(page.files.map(shape.file), page.hasMore)
 }
 
-function readQuery(query: unknown): FileQuery {
-  const { after, order, purpose } = query as Record<string, unknown>
+function readQuery(query: unknown, afterName: string): FileQuery {
+  const { [afterName]: after, order, purpose } = query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
-    throw invalidRequest("Invalid 'after': expected the id of a file", 'after')
+    throw invalidRequest(`Invalid '${afterName}': expected the id of a file`, afterName)
   }
   const limit = queryNumber(query, 'limit', { min: 1, max: MAX_PAGE }) ?? MAX_PAGE
   if (order !== undefined && order !== 'asc' && order !== 'desc') {
@@ -101,10 +175,10 @@ function readQuery(query: unknown): FileQuery {
   return { after: after ?? null, limit, order: order ?? 'desc', purpose: wanted }
 }
 
-async function remove(request: FastifyRequest, files: Files): Promise<DeletedFileBody> {
+async function remove(request: FastifyRequest, files: Files, shape: FileShape): Promise<object> {
   const id = fileIdOf(request)
   if (!(await files.delete(principalOf(request).organisation, id))) throw noSuchFile(id)
-  return { object: 'file', id, deleted: true }
+  return shape.deleted(id)
 }
 
 async function content(request: FastifyRequest, reply: FastifyReply, { files, shutdown }: FilesApiOptions) {
@@ -138,7 +212,9 @@ function noSuchFile(id: string): ApiError {
 function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
   const { id, bytes, createdAt, expiresAt, filename, purpose } = file
   const expiry = expiresAt === null ? {} : { expires_at: expiresAt }
-  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose }
+  // The clients whose shape OCR has accept no file without these.
+  const ocr = purpose === 'ocr' ? ({ sample_type: 'ocr_input', source: 'upload', deleted: false } as const) : {}
+  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose, ...ocr }
   // OpenAI's clients can wait until a file is processed. Here, every stored file is.
   return compatibility === 'openai' ? { ...body, status: 'processed' } : body
 }

@@ -61,9 +61,14 @@ export function leastFileBytes(length: number): number {
 /**
  * Receives a form with a file and its purpose, in either order. The file is written as it arrives: only a few chunks of
  * it are in memory at a time.
+ * @param usual the purpose of a form that has none; null if it must have one.
  * @throws ApiError 400 when the form or the file is invalid, 408 when it stops arriving, 413 when the file is too big.
  */
-export async function receiveUpload(request: IncomingMessage, files: Pick<Files, 'draft'>): Promise<ReceivedUpload> {
+export async function receiveUpload(
+  request: IncomingMessage,
+  files: Pick<Files, 'draft'>,
+  usual: Purpose | null = null,
+): Promise<ReceivedUpload> {
   const form = openForm(request)
   const receiving: Promise<Received>[] = []
   const streams: Readable[] = []
@@ -92,7 +97,7 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     request.setTimeout(0)
     if (receiving.length !== 1) throw invalidRequest(`The form must contain one file, got ${receiving.length}`, 'file')
     rejectExpiry(fields)
-    const purpose = readPurpose(fields.get('purpose'))
+    const purpose = readPurpose(fields.get('purpose') ?? usual)
     const { draft, media, ...file } = await receiving[0]!
     return { draft, file: { ...file, purpose, contentType: typeFor(purpose, media) } }
   } catch (error) {
@@ -249,14 +254,11 @@ function rejectExpiry(fields: ReadonlyMap<string, string>): void {
   throw invalidRequest('expires_after is not supported: files are kept until they are deleted', 'expires_after')
 }
 
-function readPurpose(text: string | undefined): Purpose {
+function readPurpose(text: string | null): Purpose {
   const purpose = UPLOAD_PURPOSES.find((purpose) => purpose === text)
   if (purpose !== undefined) return purpose
   const expected = UPLOAD_PURPOSES.map((purpose) => `'${purpose}'`).join(' or ')
-  throw invalidRequest(
-    `Invalid 'purpose': ${text === undefined ? 'it is required; ' : ''}expected ${expected}`,
-    'purpose',
-  )
+  throw invalidRequest(`Invalid 'purpose': ${text === null ? 'it is required; ' : ''}expected ${expected}`, 'purpose')
 }
 
 /** The last part of a path, without control characters; null when nothing is left. */

@@ -10,6 +10,12 @@ export const file = responses.object('File', {
   filename: z.string(),
   purpose: z.enum(PURPOSES),
   expires_at: z.int().optional().describe('When a file that the server has made is deleted.'),
+  sample_type: z
+    .literal('ocr_input')
+    .optional()
+    .describe('Present with the purpose `ocr`, as are the next two: clients of OCR need them.'),
+  source: z.literal('upload').optional(),
+  deleted: z.literal(false).optional(),
   status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
 })
 
@@ -20,7 +26,7 @@ export const fileUpload = requests.object('FileUpload', {
 })
 
 /** Both ids are empty on an empty page. */
-export const fileList = responses.object('FileList', page(file, z.string()))
+responses.object('FileList', page(file, z.string()))
 
 export const deletedFile = responses.object('DeletedFile', {
   object: z.literal('file'),
@@ -28,6 +34,8 @@ export const deletedFile = responses.object('DeletedFile', {
   deleted: z.literal(true),
 })
 
+const fileUrl = responses.object('FileUrl', { url: z.string() })
+
+export type FileUrlBody = z.output<typeof fileUrl>
 export type FileBody = z.output<typeof file>
-export type FileListBody = z.output<typeof fileList>
 export type DeletedFileBody = z.output<typeof deletedFile>

@@ -133,6 +133,16 @@ export const OPENAI_PATHS: Paths = {
       errors: [401, 403, 404, 416, 429, 503],
     }),
   },
+  '/v1/files/{file_id}/url': {
+    get: operation({
+      id: 'getFileUrl',
+      tag: 'files',
+      summary: 'The address of the bytes of a file, which this server takes wherever it takes an address',
+      parameters: [FILE_ID],
+      replies: ok('The address. It is not signed: who gets the bytes needs a key.', json('FileUrl')),
+      errors: STORAGE_ERRORS,
+    }),
+  },
   '/v1/batches': {
     post: operation({
       id: 'createBatch',
