@@ -41,7 +41,7 @@ export async function embeddings(call: ApiCall, serving: Serving): Promise<Reada
   metered.finish('stop')
   call.setHeader('content-type', 'application/json; charset=utf-8')
   const isBase64 = format === 'base64'
-  const rest = { object: 'list', model, usage: toUsage(promptTokens) }
+  const rest = { id: `embd-${call.id}`, object: 'list', model, usage: toUsage(promptTokens) }
   return longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest)
 }
 
