@@ -112,6 +112,18 @@ test('a question gets the same numbers alone, among 400, in any order, and besid
   await traffic
 })
 
+test('a reply does not compute the picture of decisions again', async () => {
+  const png = await readFile('docs/pictures/demo.png')
+  const seen = { type: 'input_image', image_url: `data:image/png;base64,${png.toString('base64')}` } as const
+  await decide(questionsOf(1), [{ role: 'user', content: [seen] }])
+  const { usage } = await client.responses.create({
+    model: MODEL,
+    input: [{ role: 'user', content: [{ ...seen, detail: 'auto' }] }],
+    max_output_tokens: 16,
+  })
+  expect(usage!.input_tokens_details.cached_tokens).toBeGreaterThan(100)
+})
+
 test('a choice of 255 options', async () => {
   const choices = Array.from({ length: 255 }, (_, i) => ({ value: `${COLOURS[i % 6]} thing number ${i}` }))
   const [answer] = await decide([{ type: 'choice', instructions: 'Which?', choices }])

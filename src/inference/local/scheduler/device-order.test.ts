@@ -130,6 +130,8 @@ class FakeScorer implements Scorer {
     return 0
   }
 
+  share(): void {}
+
   step(priority: Priority): Priority {
     expect([this.#mayRun(), priority]).toEqual([true, this.#priority])
     this.#left--

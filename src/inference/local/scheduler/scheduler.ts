@@ -68,7 +68,7 @@ export interface SchedulerDisk {
 /** Scoring, which gets steps beside completions and has a KV cache of its own. */
 export type Scorer = Pick<
   ReplyScorer,
-  'has' | 'running' | 'waiting' | 'waitingOf' | 'prefilledTokens' | 'step' | 'abort'
+  'has' | 'running' | 'waiting' | 'waitingOf' | 'prefilledTokens' | 'share' | 'step' | 'abort'
 >
 
 export interface SchedulerOptions {
@@ -90,7 +90,7 @@ export class Scheduler {
   readonly #send: (message: FromEngine) => void
   readonly #groups = new Map<number, SequenceGroup>()
   readonly #manager: SequenceManager
-  /** Scoring shares the copies. */
+  /** Scoring shares the prefix cache. */
   readonly reuse: PrefixReuse
   readonly #builder: BatchBuilder
   readonly #runner: ModelRunner
@@ -177,7 +177,8 @@ export class Scheduler {
       const group = this.#admit(id, work)
       if (traced) group.report = (stage) => this.#send({ ...stage, id })
       this.#groups.set(id, group)
-      const reading = this.reuse.readAhead(group, this.#manager.running)
+      this.#scorer?.share(group)
+      const reading = this.reuse.readAhead(group)
       if (reading === null) this.#enter(group)
       else this.#enterAfter(group, reading)
     } catch (error) {
@@ -451,7 +452,7 @@ export class Scheduler {
   #usage(group: SequenceGroup): readonly PromptUsage[] {
     const { usage } = group.work
     if (usage.length > 1) return usage
-    const cachedTokens = this.reuse.find(group, this.#manager.running)?.cut.cells ?? 0
+    const cachedTokens = this.reuse.find(group)?.cut.cells ?? 0
     return usage.map((prompt) => ({ ...prompt, cachedTokens }))
   }
 

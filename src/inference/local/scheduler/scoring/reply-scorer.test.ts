@@ -193,25 +193,31 @@ describe('a read', () => {
     expect((await engine.stats()).prefilledTokens - between.prefilledTokens).toBe(suffix + own)
   })
 
-  test('shares what is computed of prompts with chats of its organisation', async () => {
+  test('has what chats of its organisation have computed, and they have what it has', async () => {
     const prefix = await countTokens(engine, [...PREFIX])
-    const chatOf = (organisation: string) =>
-      generate(engine, [...PREFIX, untrusted('Hello'), OPEN_TURN], [branch({ maxTokens: 4 })], { organisation })
+    const chatOf = (organisation: string, one = branch({ maxTokens: 4 })) =>
+      generate(engine, [...PREFIX, untrusted('Hello'), OPEN_TURN], [one], { organisation })
     const readFirst = async (organisation: string) => {
+      const before = (await engine.stats()).prefilledTokens
       const reading = await read(engine, PREFIX, [QUESTIONS[0]!], { organisation })
+      // The same bits, too.
       expect(await logProbsOf(reading)).toEqual([expected[0]])
-      return reading.prompts[0]!.cachedTokens
+      const own = await countTokens(engine, [...QUESTIONS[0]!.suffix])
+      return prefix + own - ((await engine.stats()).prefilledTokens - before)
     }
-    await collect(await chatOf('chatting'))
-    // Copies wait until the engine is idle.
-    await until(async () => (await readFirst('chatting')) === prefix)
-    const { prefixHits } = await engine.stats()
+    await collect(await chatOf('ended'))
+    expect(await readFirst('ended')).toBe(prefix)
+
+    await firstEvent(await chatOf('running', endless(1)))
+    const beside = await read(engine, PREFIX, [QUESTIONS[0]!], { organisation: 'running' })
+    expect(beside.prompts[0]!.cachedTokens).toBe(prefix)
+    expect(await logProbsOf(beside)).toEqual([expected[0]])
+
     expect(await readFirst('reading')).toBe(0)
-    expect(await readFirst('another')).toBe(0)
-    expect((await engine.stats()).prefixHits).toBe(prefixHits)
-    const generation = await chatOf('reading')
-    expect(generation.prompts[0]!.cachedTokens).toBe(prefix)
-    await collect(generation)
+    const chat = await chatOf('reading')
+    expect(chat.prompts[0]!.cachedTokens).toBe(prefix)
+    await collect(chat)
+    expect((await chatOf('other')).prompts[0]!.cachedTokens).toBe(0)
   })
 
   test('delays chats by at most a step, and they do not stop it', async () => {

@@ -3,11 +3,12 @@ import type { PromptUsage } from '../../../contract/generation.ts'
 import type { Priority } from '../../../contract/priority.ts'
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
 import type { ReadWork } from '../../../contract/work.ts'
+import { SHORTEST_MATCH } from '../../cache/prefix-match.ts'
 import { toFailure } from '../../failure.ts'
 import type { FromEngine, SentAnswer } from '../../protocol.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
-import type { PrefixReuse } from '../sequences/prefix-reuse.ts'
+import type { PrefixReuse, Prompt } from '../sequences/prefix-reuse.ts'
 import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
 import { WorkQueue } from '../work-queue.ts'
@@ -48,7 +49,7 @@ export class ReplyScorer {
   readonly #loaded: LoadedModel
   readonly #send: (message: FromEngine) => void
   readonly #limits: ScoringLimits
-  /** Keeps copies of prefixes that are evicted from the context. */
+  /** Its prefix cache has what completions have computed of prefixes, and keeps those that the context had. */
   readonly #reuse: PrefixReuse
   /** Whether a prefix must be computed here, in calls that depend on it alone. */
   readonly #isExact: boolean
@@ -124,7 +125,7 @@ export class ReplyScorer {
   async admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedScoring> {
     const admitted = await admitScoring(this.#loaded, work, this.#limits, signal)
     const [first] = admitted.questions
-    if (first !== undefined && !this.#isExact && !work.isTransient) await this.#reuse.readAhead(first.prefix, [])
+    if (first !== undefined && !this.#isExact && !work.isTransient) await this.#reuse.readAhead(first.prefix)
     if (signal.aborted) admitted.close()
     return admitted
   }
@@ -138,6 +139,14 @@ export class ReplyScorer {
     this.#queue.of(request.priority).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#idle = null
+  }
+
+  /** Copies the prefix in the context for a prompt that begins alike, unless the prompt finds as much elsewhere. */
+  share(prompt: Prompt): void {
+    const prefix = this.#context?.prefix ?? null
+    if (this.#isExact || prefix?.organisation !== prompt.organisation) return
+    const found = this.#reuse.find(prompt)?.cut.cells ?? 0
+    if (prompt.key.commonPrefix(prefix.key).cells >= found + SHORTEST_MATCH) this.#put(this.#context)
   }
 
   abort(id: number): void {
@@ -239,7 +248,6 @@ export class ReplyScorer {
   /** Keeps a copy of the context's prefix, unless that is transient. */
   #put(context: ScoringContext | null): void {
     if (context === null || context.prefix === null || !this.#isCopied || !this.#isKept) return
-    this.#endLead()
     const { kv, prefix, prefixSequence } = context
     const isExact = this.#isExact
     if (prefixSequence !== null) this.#reuse.copyFrom(prefix, prefixSequence, { kv, isExact })
@@ -380,6 +388,6 @@ export class ReplyScorer {
 
   #knownCells(prefix: ScoringPrefix): number {
     if (this.#context?.isFilled && this.#context.prefix?.name === prefix.name) return prefix.cells
-    return this.#isCopied ? this.#reuse.copiedCells(prefix, { isExact: this.#isExact }) : 0
+    return this.#isCopied ? this.#reuse.copy(prefix, { isExact: this.#isExact }) : 0
   }
 }

@@ -89,7 +89,7 @@ export class ScoringContext {
 
   /** The sequence of the prefix; null while it is not complete. */
   get prefixSequence(): KvSequence | null {
-    return this.#cursor === null ? this.#prefixSequence : null
+    return this.#cursor === null || this.#lead !== null ? this.#prefixSequence : null
   }
 
   /**

@@ -65,6 +65,8 @@ const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
  */
 export class PrefixReuse {
   readonly #kv: KvCache
+  /** Of the sequence manager. */
+  readonly #running: readonly RunningSequence[]
   readonly #isOn: boolean
   readonly #cache: PrefixCache
   readonly #retained: RetainedSequences
@@ -88,16 +90,19 @@ export class PrefixReuse {
   #misses = 0
 
   /**
+   * @param running sequences that run, at any time.
    * @param prefixCacheBytes limit of the copies; with 0, no ended work is kept.
    * @param disk keeps copies beyond the process; null for none.
    */
   constructor(
     kv: KvCache,
+    running: readonly RunningSequence[],
     prefixCacheBytes: number,
     { copiedRowMs, keeping }: ReuseCosts,
     disk: DiskPrefixes | null = null,
   ) {
     this.#kv = kv
+    this.#running = running
     this.#isOn = prefixCacheBytes > 0
     this.#disk = this.#isOn ? disk : null
     this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
@@ -125,18 +130,18 @@ export class PrefixReuse {
    * Reads the prefix of a group's prompt from disk into the prefix cache, if that is faster than prefill.
    * @returns null if there is nothing to read. Never rejects.
    */
-  readAhead(group: Prompt, running: readonly RunningSequence[]): Promise<void> | null {
+  readAhead(group: Prompt): Promise<void> | null {
     if (this.#disk === null) return null
-    const found = this.find(group, running)?.cut.cells ?? 0
+    const found = this.find(group)?.cut.cells ?? 0
     if (group.key.length - found < LEAST_CELLS_READ) return null
     // On errors, the prompt is computed.
-    return this.#readAhead(group, running, this.#disk).catch(() => {})
+    return this.#readAhead(group, this.#disk).catch(() => {})
   }
 
-  async #readAhead(group: Prompt, running: readonly RunningSequence[], disk: DiskPrefixes): Promise<void> {
+  async #readAhead(group: Prompt, disk: DiskPrefixes): Promise<void> {
     await disk.refresh(group.organisation)
     const cached = this.#cache.find(group.organisation, group.key)
-    const found = this.find(group, running)?.cut.cells ?? 0
+    const found = this.find(group)?.cut.cells ?? 0
     const read = disk.begin(group, cached?.cut.cells ?? 0, found, this.#cache.limitBytes)
     if (read === null) return
     await withTimeout(Math.min(read.limitMs, MOST_READ_MS), this.#adopt(read, cached, disk), undefined)
@@ -163,9 +168,13 @@ export class PrefixReuse {
     }
   }
 
-  /** The longest prefix of the group's prompt that has been computed. */
-  find({ organisation, key }: Prompt, running: readonly RunningSequence[]): Match | null {
-    let best = this.#findEnded(organisation, key)
+  /** The longest prefix of the prompt that has been computed. */
+  find(prompt: Prompt): Match | null {
+    return this.#findRunning(prompt, this.#running, this.#findEnded(prompt.organisation, prompt.key))
+  }
+
+  /** @returns the longest prefix that the running sequences have, or `best` if that is longer. */
+  #findRunning({ organisation, key }: Prompt, running: readonly RunningSequence[], best: Match | null): Match | null {
     for (const { group } of running) {
       const source = group.root?.kvSequence ?? null
       if (source === null || group.organisation !== organisation) continue
@@ -178,8 +187,8 @@ export class PrefixReuse {
   }
 
   /** Cells of the group's prompt that are in the KV cache already and take no new cells. */
-  sharedCells(group: SequenceGroup, running: readonly RunningSequence[]): number {
-    const match = this.find(group, running)
+  sharedCells(group: SequenceGroup): number {
+    const match = this.find(group)
     return match === null || isCached(match) ? 0 : match.cut.cells
   }
 
@@ -187,9 +196,9 @@ export class PrefixReuse {
    * A KV sequence for the root of a group, with the computed prefix of its prompt; null if it is better to wait, because an
    * older sequence is computing more of it.
    */
-  open(opening: RunningSequence, running: readonly RunningSequence[]): KvSequence | null {
-    const match = this.find(opening.group, running)
-    if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
+  open(opening: RunningSequence): KvSequence | null {
+    const match = this.find(opening.group)
+    if (this.#isBeingComputed(opening, match?.cut.cells ?? 0)) return null
     this.#learnReturn(opening.group, match)
     if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
       this.count(0, opening.group)
@@ -264,20 +273,33 @@ export class PrefixReuse {
     await this.#disk?.flush()
   }
 
-  /** Number of a prompt's cells in copies. */
-  copiedCells({ organisation, key }: Prompt, { isExact }: CopyOptions): number {
+  /**
+   * Copies what the KV cache holds of a prompt, but nothing of transient work. Blocks until all is copied.
+   * @returns number of the prompt's cells in copies.
+   */
+  copy(prompt: Prompt, { isExact }: CopyOptions): number {
+    const { organisation, key } = prompt
+    if (!isExact) {
+      const kept = this.#running.filter(({ group }) => !group.isTransient)
+      const match = this.#findRunning(prompt, kept, this.#retained.find(organisation, key))
+      if (match !== null) {
+        const sequence = isRetained(match) ? match.source.sequence : (match.source as KvSequence)
+        this.copyFrom({ organisation, key: key.slice(match.cut.cells)! }, sequence)
+      }
+    }
     return this.#cache.find(organisation, key, isExact)?.cut.cells ?? 0
   }
 
-  /** A sequence of another KV cache with the copied cells of a prompt, as far as they fit. */
-  restoreTo({ organisation, key }: Prompt, { kv, isExact }: Required<CopyOptions>): KvSequence {
-    const match = this.#cache.find(organisation, key, isExact)
+  /** A sequence of another KV cache with the computed cells of a prompt, as far as they fit. */
+  restoreTo(prompt: Prompt, { kv, isExact }: Required<CopyOptions>): KvSequence {
+    this.copy(prompt, { isExact })
+    const match = this.#cache.find(prompt.organisation, prompt.key, isExact)
     if (match === null || this.#cache.cellsToRestore(match) > kv.freeCells) return kv.fork(null)
     return this.#restore(match, kv)
   }
 
-  /** Copies a sequence of another KV cache. Blocks until all of it is copied. */
-  copyFrom({ organisation, key }: Prompt, sequence: KvSequence, options: Required<CopyOptions>): void {
+  /** Copies a sequence. Blocks until all of it is copied. */
+  copyFrom({ organisation, key }: Prompt, sequence: KvSequence, options: CopyOptions = {}): void {
     const copy = this.#cache.begin(organisation, key, sequence, options)
     while (copy !== null && this.#cache.copyNext(copy, sequence));
   }
@@ -325,8 +347,8 @@ export class PrefixReuse {
    * @param missing cells and sequences that must become free if the sequences that the group continues stay.
    * @returns whether any sequence was released.
    */
-  makeRoomFor(group: SequenceGroup, running: readonly RunningSequence[], missing: Room): boolean {
-    const match = this.find(group, running)
+  makeRoomFor(group: SequenceGroup, missing: Room): boolean {
+    const match = this.find(group)
     const own = match !== null && isRetained(match) ? match : null
     if (this.#releaseBrief(own?.source)) return true
     if (own !== null && this.#brief.has(own.source)) {
@@ -388,8 +410,8 @@ export class PrefixReuse {
    * Whether an older sequence is prefilling more of the prompt than the cells that were found. Nothing waits for less
    * urgent work.
    */
-  #isBeingComputed({ group, sequence }: RunningSequence, running: readonly RunningSequence[], found: number): boolean {
-    return running.some(({ group: other, sequence: { rank } }) => {
+  #isBeingComputed({ group, sequence }: RunningSequence, found: number): boolean {
+    return this.#running.some(({ group: other, sequence: { rank } }) => {
       if (rank >= sequence.rank || other === group || other.organisation !== group.organisation) return false
       if (yieldsTo(other.priority, group.priority)) return false
       const { root } = other

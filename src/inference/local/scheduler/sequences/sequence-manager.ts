@@ -50,7 +50,7 @@ export class SequenceManager {
       copiedRowMs: weighsCopies ? rowMs : Number.POSITIVE_INFINITY,
       keeping: keepsCells ? { rowMs, idleCellMs } : null,
     }
-    this.reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, costs, disk)
+    this.reuse = new PrefixReuse(loaded.kv, this.#running, prefixCacheBytes, costs, disk)
   }
 
   /** Oldest first. */
@@ -187,9 +187,7 @@ export class SequenceManager {
     const { parent } = holder
     if (parent !== null && !this.#open(parent, opening)) return false
     const kvSequence =
-      holder === opening.group.root
-        ? this.reuse.open(opening, this.#running)
-        : this.#loaded.kv.fork(parent?.kvSequence ?? null)
+      holder === opening.group.root ? this.reuse.open(opening) : this.#loaded.kv.fork(parent?.kvSequence ?? null)
     if (kvSequence === null) return false
     holder.open(kvSequence)
     if (holder instanceof SharedPrefix) this.#openPrefixes.add(holder)
@@ -234,7 +232,7 @@ export class SequenceManager {
         sequences: reserved.sequences + needed.sequences - kv.freeSequences,
       }
       if (missing.cells <= 0 && missing.sequences <= 0) return true
-      if (this.reuse.makeRoomFor(candidate.group, this.#running, missing)) continue
+      if (this.reuse.makeRoomFor(candidate.group, missing)) continue
       if (this.#running.length > 0 || !this.#closeIdlePrefix(sequence)) return false
     }
   }
@@ -264,7 +262,7 @@ export class SequenceManager {
       add(room, prefix)
       root = prefix
     }
-    if (root === group.root && root.kvSequence === null) room.cells -= this.reuse.sharedCells(group, this.#running)
+    if (root === group.root && root.kvSequence === null) room.cells -= this.reuse.sharedCells(group)
     return room
   }
 }
