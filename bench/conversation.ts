@@ -12,12 +12,12 @@ import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const TURNS = 5
-/** Of each reply. */
+/** Tokens of each reply. */
 const OUTPUT_TOKENS = 32
 const LONG_TEXT_WORDS = 1010
 const SLOTS = 4
 
-/** Of an image of 1,024 tokens, where a token is 32 x 32 pixels. */
+/** Side of an image of 1,024 tokens, where a token is 32 x 32 pixels. */
 const LARGE_IMAGE_SIDE = 1024
 const LARGE_IMAGE_TOKENS = 1024
 

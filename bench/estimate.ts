@@ -80,7 +80,7 @@ async function compare({ card, model }: BenchModel, runs: number): Promise<[Spee
   }
 }
 
-/** Of this machine, with nothing that an earlier measurement kept. */
+/** The speed of this machine, with nothing that an earlier measurement kept. */
 async function freshSpeed() {
   const dataDirectory = await mkdtemp(join(tmpdir(), 'lookout-estimate-'))
   try {

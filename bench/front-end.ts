@@ -27,7 +27,7 @@ const CLIENT = fileURLToPath(new URL('support/load-client.ts', import.meta.url))
 const SERVICE = fileURLToPath(new URL('support/paced-service.ts', import.meta.url))
 const TICK_MS = 10
 const PACE = 50
-/** Of a reply; at 50 tokens/s it takes 6 s. */
+/** Tokens of a reply; at 50 tokens/s it takes 6 s. */
 const REPLY_TOKENS = 300
 const CLOSED_LOOP_CLIENTS = 32
 const STREAMS: readonly { readonly clients: number; readonly processes: number }[] = [

@@ -52,7 +52,7 @@ const LARGE_SIDE = 1024
 /** The rows of the steps that are taken apart. */
 const STEP_ROWS = [1, 8, 16, 32]
 const PROMPT_ROWS = 100
-/** Of .9 of a goal, the issue says that it may be explained instead. */
+/** Share of a goal from which the issue says that it may be explained instead. */
 const NEARLY = 0.9
 
 const TEXT_GOALS: Readonly<Record<number, number>> = { 1: 1.2, 2: 1.5, 4: 2, 16: 3.5 }
@@ -227,7 +227,7 @@ class Measurements {
 
   #add(
     row: Pick<Row, 'part' | 'name' | 'unit' | 'goal' | 'own' | 'other'> & {
-      /** Of the values of Lookout and the peer. */
+      /** Ratio of the values of Lookout and the peer. */
       readonly ratio: (own: number, other: number) => number
     },
   ): void {
@@ -318,7 +318,7 @@ class Measurements {
       const native = median(pairs.map(([step]) => step.ended - step.started))
       const choosing = median(pairs.map(([step]) => step.choosingMs))
       const between = median(pairs.map(([step, next]) => next.started - step.ended))
-      // Of the time between two steps, what choosing does not explain; below zero where the next began before that.
+      // The part of the time between two steps that choosing does not explain; below zero where the next began before that.
       return [
         String(median(pairs.map(([step]) => step.rows))),
         ...[native, choosing, between - choosing].map((ms) => ms.toFixed(2)),

@@ -29,7 +29,7 @@ const KINDS: readonly (readonly [name: string, sampling: Sampling])[] = [
   ['temperature .7, top_k 20, top_p .8', { ...RANDOM, topK: 20, topP: 0.8 }],
   ['temperature .7, top_p .9', { ...RANDOM, topP: 0.9 }],
 ]
-/** Of the alternatives beside each token. */
+/** Number of the alternatives beside each token. */
 const LOG_PROBS = 5
 const ROWS = 16
 const MEASURED_MS = 200

@@ -193,7 +193,7 @@ interface Answer {
 /** A loaded model in this process, so that its choices can be replaced. */
 class InProcess {
   readonly splitter: BatchSplitter
-  /** Of the largest square picture that the model takes, in pixels; 0 for none. */
+  /** Side of the largest square picture that the model takes, in pixels; 0 for none. */
   readonly pictureSide: number
   readonly #loaded: LoadedModel
   /** The tokens of each sequence by position, and where the rows of the batch are. */
@@ -201,7 +201,7 @@ class InProcess {
   readonly #rows: { readonly sequence: number; readonly position: number }[] = []
   /** Null while the model chooses. */
   #slipEvery: number | null = null
-  /** Of the prompt, by sequence. */
+  /** Length of the prompt, by sequence. */
   readonly #promptLengths = new Map<number, number>()
 
   static async load(model: BenchModel): Promise<InProcess> {

@@ -16,13 +16,13 @@ const PROMPT_WORDS = 100
 const OUTPUT_TOKENS = 64
 
 export interface Round {
-  /** Of all clients together. */
+  /** Speed of all clients together. */
   readonly tokensPerSecond: number
   /** Median of the round's chats. */
   readonly firstMs: number
 }
 
-/** Of both servers, in pairs. */
+/** Values of both servers, in pairs. */
 interface Row {
   readonly name: string
   readonly own: readonly Round[]

@@ -18,7 +18,7 @@ const TICKS_PER_SECOND = 100
 const QUESTIONS = 4
 const MANY: CameraCounts = { moving: 1, still: 24 }
 const MEMORY_CAMERAS = 10
-/** Of the watch whose events are timed. */
+/** The rate of the watch whose events are timed. */
 const FASTEST = 10
 const RED_CIRCLE = {
   name: 'circle',
@@ -88,7 +88,7 @@ interface Load {
   /** The share of the frames that were due from the cameras. */
   readonly fed: number | null
   readonly looks: number | null
-  /** Of the reasons that are not `still`. */
+  /** Frames dropped for reasons other than `still`. */
   readonly dropped: number
 }
 

@@ -22,10 +22,10 @@ const CHAT_TOKENS = 16
 const TEXT_WORDS = 200
 /** Most chats come while a look is made, at any moment of it. */
 const BETWEEN_CHATS_MS = { least: 200, more: 400 }
-/** Of both kinds, with the pauses. */
+/** Maximum for both kinds, with the pauses. */
 const MOST_SECONDS_PER_CHAT = 4
 const TICKS_PER_SECOND = 100
-/** Of the watch whose rate the server must not limit. */
+/** The rate of the watch that the server must not limit. */
 const FASTEST = 10
 const GROUNDS = ['#f4f1ea', '#dfe8ee', '#e6efe0', '#fff7d6']
 /** The rule of the synthetic day, and its rate. */

@@ -2,7 +2,7 @@
 export interface Evaluation {
   readonly url: string
   readonly key: string
-  /** Of the command line. */
+  /** Arguments of the command line. */
   readonly args: readonly string[]
   /** Runs a command of `training/`. @returns its exit code. */
   train(args: readonly string[]): Promise<number>

@@ -15,6 +15,8 @@ const VOCABULARY: readonly (readonly [phrase: string, instead: string])[] = [
   ['(?<![\'"`/])nobody', 'who it is: "no request", "no other process"'],
   ['anew', '"again"'],
   [`parted${GAP}by`, '"separated by", "comma-separated"'],
+  // At the beginning of a comment.
+  ['(?-i:(?<=(?:/[*][*]|//| [*]) )Of(?= ))', 'what it is: "Length of the part", not "Of the part"'],
 ]
 const FOLDERS = ['bench', 'docs', 'reference', 'scripts', 'site', 'src', 'studio', 'test', '*.md', ':!CHANGELOG.md']
 /** Data, and this list. */

@@ -1,5 +1,5 @@
 export interface ApiPage {
-  /** Of the file and in the address. */
+  /** Name of the file and in the address. */
   readonly name: string
   readonly title: string
   /** It has the operations at and below these; of several pages the longest path decides. */

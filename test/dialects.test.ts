@@ -114,7 +114,7 @@ describe('every family serves the same contract', () => {
     const body = { media: { type: 'image', image_url: url }, categories: ['cat', 'dog'], config: { output } }
     const response = await server.post('/v1/detect', body)
     expect(response.status).toBe(200)
-    // Of 500 x 400 pixels.
+    // Corners in a picture of 500 x 400 pixels.
     const corners = [markup.includes('(102') ? 51 : 50, 80, markup.includes('(501') ? 251 : 250, 300]
     const place =
       output === 'point'

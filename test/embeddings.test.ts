@@ -29,7 +29,7 @@ interface Ranked {
 
 /** llama.cpp rounds keys and values to 16 bits, and takes GELU from a table of such numbers. */
 const PARITY = 1e-3
-/** Of the same text in batches of other texts. */
+/** Difference of the same text in batches of other texts. */
 const ROUNDING = 1e-4
 const LONG = 'x '.repeat(300)
 const CLS = 2
@@ -380,7 +380,7 @@ describe('a large request', () => {
     )
     expect(again.prompts.map(({ cachedTokens, promptTokens }) => promptTokens - cachedTokens)).toEqual([0, 0])
     expect(await prefilled()).toBe(computed)
-    // Of some that are known and some that are not, each has its own vector.
+    // Each of the known and the unknown has its own vector.
     const mixed = await all((await engine.embed!({ organisation: 'c', inputs: texts.toReversed() }, signal)).vectors)
     expect(mixed.map(({ input }) => input).toSorted()).toEqual([0, 1, 2])
     expect(mixed.find(({ input }) => input === 2)!.vector).toEqual(vectors.find(({ input }) => input === 0)!.vector)

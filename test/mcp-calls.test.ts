@@ -57,7 +57,7 @@ beforeEach(() => {
 
 interface Connecting {
   readonly roots?: readonly string[]
-  /** Of the command. */
+  /** Root of the command. */
   readonly root?: string
 }
 

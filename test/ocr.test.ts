@@ -238,7 +238,7 @@ describe('families', () => {
     bottom_right_y: Math.round(bottom * A4.height),
   })
   const first = async (model: string, fields: object = {}) => (await read({ pages: [0], ...fields }, model))[0]!
-  /** Of the picture in the last prompt. */
+  /** The picture in the last prompt. */
   const shown = () => promptOf(engine.works.at(-1)!).find((part) => part.type === 'image')!.image
 
   test('dots.ocr writes pixels of the picture that it sees', async () => {

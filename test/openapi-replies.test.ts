@@ -15,7 +15,7 @@ import { makeAudio } from './support/video.ts'
 /** What the server answers is what `openapi.json` says: status, headers, type and body, of every operation. */
 const MODEL = 'service-mk1.5'
 const REPOSITORY = 'acme/nano-GGUF'
-/** Of HTTP, of browsers' security, and of caches. */
+/** Headers of HTTP, of browsers' security, and of caches. */
 const USUAL_HEADERS =
   /^(date|connection|keep-alive|transfer-encoding|vary|cache-control|content-(type|length|security-policy)|x-(content-type-options|frame-options|accel-buffering)|referrer-policy)$/
 

@@ -32,7 +32,7 @@ interface Ranked {
 /** llama.cpp rounds keys and values to 16 bits, after sums in another order. */
 const PARITY = 1e-3
 const CONTEXT = 512
-/** Of a size that the encoder takes as it is: 4 x 3 tokens. */
+/** Pictures of a size that the encoder takes as it is: 4 x 3 tokens. */
 const PICTURES = [1, 2, 3, 4, 5].map((seed) => picture(128, 96, seed))
 const PICTURE_TOKENS = 12
 const LONG = 'x '.repeat(CONTEXT)
@@ -127,7 +127,7 @@ describe('vectors of pictures', () => {
     expect(vectors[0]).toEqual(alone.data[0]!.embedding)
     expect(vectors.at(-1)).toEqual(vectors[0])
     for (const [index, input] of fresh.entries()) {
-      // Of another organisation's caches nothing is known: these are computed again.
+      // Nothing is known of another organisation's caches: these are computed again.
       const engine = await ownEngine()
       expect(largestDifference(await vectorBy(engine, index, input.text), vectors[index + 2]!)).toBe(0)
     }

@@ -47,7 +47,7 @@ async function serve(options: TestServerOptions = {}) {
   return { store, engines, start, engineOf: (id: string) => engines.findLast(([name]) => name === id)?.[1] }
 }
 
-/** Of a model that can be served, except that it has no weights. */
+/** The header of a model that can be served, except that it has no weights. */
 const HEADER = {
   'general.architecture': 'test',
   'test.context_length': 2048,

@@ -27,7 +27,7 @@ const QUERY = 'what is the robot'
 interface Subject {
   readonly file: () => WrittenFile
   readonly inputs?: readonly (string | readonly number[])[]
-  /** Of BERT's states: what a double-precision encoder makes of them. */
+  /** What a double-precision encoder makes of BERT's states. */
   readonly pool?: (states: readonly Float64Array[]) => Float64Array
 }
 

@@ -31,9 +31,9 @@ export const H100_8B: ReplicaModel = {
 export const FRONT_END = {
   requestMs: 0.25,
   tokenMs: 0.02,
-  /** Of the API's process, on all its threads: body, base64, hash and pixels of a JPEG of 1024 x 768. */
+  /** Time of the API's process, on all its threads: body, base64, hash and pixels of a JPEG of 1024 x 768. */
   pictureMs: 7,
-  /** Of the decoders, and of encoding the pixels as PNG for an engine on another machine. */
+  /** Time of the decoders, and of encoding the pixels as PNG for an engine on another machine. */
   pictureElsewhereMs: 16 + 22,
   /** Share of the picture's time that the event loop is busy with; the rest is in threads. */
   eventLoopShare: 0.35,
@@ -51,7 +51,7 @@ export const BYTES = {
   usageRow: 320,
 } as const
 
-/** Of the shared services, each on one machine. Orders of magnitude that are commonly reached; assumed. */
+/** Limits of the shared services, each on one machine. Orders of magnitude that are commonly reached; assumed. */
 export const LIMITS = {
   databaseRowsPerSecond: 20_000,
   databaseReadsPerSecond: 20_000,

@@ -19,12 +19,12 @@ export class Random {
     return Math.floor(this.next() * limit)
   }
 
-  /** Of an exponential distribution, as the times between independent arrivals are. */
+  /** A value of an exponential distribution, as the times between independent arrivals are. */
   exponential(mean: number): number {
     return -mean * Math.log(1 - this.next())
   }
 
-  /** Of a log-normal distribution with this mean; `sigma` is that of the logarithm. Lengths of replies look like it. */
+  /** A value of a log-normal distribution with this mean; `sigma` is that of the logarithm. Lengths of replies look like it. */
   logNormal(mean: number, sigma: number): number {
     const normal = Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next())
     return mean * Math.exp(sigma * normal - sigma ** 2 / 2)

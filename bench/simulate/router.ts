@@ -39,5 +39,5 @@ export const ROUTERS = {
 
 export type RouterName = keyof typeof ROUTERS
 
-/** Of the mean load; what a replica may have before its keys go elsewhere. */
+/** Multiple of the mean load that a replica may have before its keys go elsewhere. */
 export const LOAD_BOUND = 1.25

@@ -19,7 +19,7 @@ export interface Scenario {
 }
 
 export interface Outcome {
-  /** Of the requests that arrived during the measurement and were answered, in ms: to the first token, and to the end. */
+  /** Times of the requests that arrived during the measurement and were answered, in ms: to the first token, and to the end. */
   readonly firstMs: readonly number[]
   readonly totalMs: readonly number[]
   /** Those that arrived during the measurement and had no answer a minute after its end. */

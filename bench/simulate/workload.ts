@@ -5,7 +5,7 @@ import { replyKey } from './replica.ts'
 /** What a request asks of the replicas and the front end. Assumed, all of it: measure your own and change it here. */
 export interface Request {
   readonly kind: Kind
-  /** Of what its prompts share with others': organisation and picture, or organisation alone. */
+  /** Key of what its prompts share with others': organisation and picture, or organisation alone. */
   readonly routingKey: number
   readonly pictures: number
   /** Prompts over a shared beginning. The first is sent alone, the others when it has begun. */
@@ -114,7 +114,7 @@ export class Workload {
   }
 }
 
-/** Of the mean over the day: least at four in the morning, most at four in the afternoon. */
+/** Share of the mean over the day: least at four in the morning, most at four in the afternoon. */
 export function dailyCurve(hour: number): number {
   return 1 + SWING * Math.cos((2 * Math.PI * (hour - PEAK_HOUR)) / 24)
 }

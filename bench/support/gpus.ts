@@ -7,7 +7,7 @@ const LIST = fileURLToPath(new URL('list-gpus.ts', import.meta.url))
 export interface Gpus {
   /** Path of the backend's library that Lookout loads. */
   readonly library: string
-  /** Of the devices, with ggml's names for them. */
+  /** Names of the devices, with ggml's names for them. */
   readonly names: string
 }
 

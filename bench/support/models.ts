@@ -48,7 +48,7 @@ export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/car
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Increase it when the models below change. */
 const REVISION = 9
-/** Of models with random weights. By default it would depend on the machine's memory. */
+/** Context of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 
 /** Published models of the same shapes. */

@@ -24,7 +24,7 @@ export function medianRatio(numerators: readonly number[], denominators: readonl
 export function medianInterval(values: readonly number[]): readonly [least: number, most: number] | null {
   const sorted = values.toSorted((a, b) => a - b)
   const count = sorted.length
-  // Of that number of coins, none is heads, then one, and so on: too few of the values lie on one side of the median.
+  // The chance that none of that number of coins is heads, then one, and so on: too few values lie on one side of the median.
   let missed = 0
   let rank = 0
   for (let chance = 0.5 ** count; 2 * (missed + chance) <= 0.05; rank++) {

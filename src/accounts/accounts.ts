@@ -131,7 +131,7 @@ export class Accounts {
   async createFirstKey(keep: (key: string) => Promise<void>): Promise<string | null> {
     await this.ensureFirstOrganisation()
     return this.#database.transaction(async (transaction) => {
-      // Of servers that start together, only one creates the key.
+      // Only one of several servers that start together creates the key.
       await transaction
         .select({ id: organisations.id })
         .from(organisations)

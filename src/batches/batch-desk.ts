@@ -103,7 +103,7 @@ export class BatchDesk {
    * @returns false when the batch was cancelled meanwhile, or the lease is lost.
    */
   async begin(id: string, parts: AsyncIterable<readonly IndexedLine[]>): Promise<boolean> {
-    // Of an attempt that was cut off.
+    // Lines of an attempt that was cut off.
     await this.lines.delete(id)
     let total = 0
     for await (const part of parts) {

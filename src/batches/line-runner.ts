@@ -55,7 +55,7 @@ const MOST_WAITING = 500
 const GIVE_BACK_MS = 2_000
 /** Larger ones are errors: a database takes no value of any size. */
 const MOST_RESULT_BYTES = 32 * 2 ** 20
-/** Of an overloaded model: 503, and in Anthropic's shape 529. */
+/** Statuses of an overloaded model: 503, and in Anthropic's shape 529. */
 const UNAVAILABLE: ReadonlySet<number> = new Set([503, 529])
 
 /** A line that is leased to this server. */

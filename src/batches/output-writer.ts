@@ -27,7 +27,7 @@ export function resultLine(customId: string, { status, requestId, body }: LineRe
   return outputLine(customId, response, 'null')
 }
 
-/** Of a line that was not run. */
+/** The line of the output for a line that was not run. */
 export function errorLine(customId: string, code: ErrorCode, message: string): string {
   return outputLine(customId, 'null', JSON.stringify({ code, message }))
 }

@@ -17,7 +17,7 @@ export class ResultKeeper {
   readonly #lines: Pick<LineDesk, 'keepResults'>
   readonly #stopping: AbortSignal
   #waiting: LineResult[] = []
-  /** Of all results that are not written yet. */
+  /** Rows of all results that are not written yet. */
   #rows = 0
   #bytes = 0
   /** The write that is under way, and the one after it, which the waiting results will be part of. */

@@ -77,7 +77,7 @@ export const catalogueEntry = z.strictObject({
   faults: z.array(z.strictObject({ fault: sentence, source })),
   /** What the headers of its files say, by which Lookout recognises it. */
   recognisedBy: z.strictObject({
-    /** Of `src/families`. */
+    /** A family of `src/families`. */
     family: z.string().min(1),
     /** `general.name` of the language model. */
     name: z.string().min(1),
@@ -88,9 +88,9 @@ export const catalogueEntry = z.strictObject({
     audioProjector: z.string().min(1).nullable(),
   }),
   sources: z.strictObject({
-    /** Of repository, names and sizes of files. */
+    /** Source of the repository, the names and the sizes of files. */
     files: source,
-    /** Of languages, context, tools, thoughts and notation. */
+    /** Source of languages, context, tools, thoughts and notation. */
     facts: source,
   }),
   /** Whether the project itself has run these weights: when, and what its doctor said. */

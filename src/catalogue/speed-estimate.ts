@@ -3,7 +3,7 @@ import type { MachineSpeed } from '../models/machine-speed.ts'
 export type { MachineSpeed }
 
 export interface SpeedEstimate {
-  /** Of one reply, without others beside it. */
+  /** Speed of one reply, without others beside it. */
   readonly tokensPerSecond: number
   readonly promptTokensPerSecond: number
 }

@@ -48,7 +48,7 @@ function parseChunk(data: string): Chunk {
   }
 }
 
-/** Of a reply that had begun. A server that shuts down ends it as one that is too busy. */
+/** Error of a reply that had begun. A server that shuts down ends it as one that is too busy. */
 function errorWithin({ message, code = null }: NonNullable<Chunk['error']>): ServerError {
   return code === 'model_overloaded'
     ? new ServerError(message, { status: 503, code, retryAfter: 1 })

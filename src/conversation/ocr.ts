@@ -17,14 +17,14 @@ import { type OcrRequest, referenceOf } from './request/ocr-request.ts'
 export interface OcrReply {
   /** In the order of the request. */
   readonly pages: readonly OcrPage[]
-  /** Of the document; null where it did not come with the request. */
+  /** Size of the document; null where it did not come with the request. */
   readonly byteLength: number | null
 }
 
 export interface OcrPage {
   /** Counted from 0. */
   readonly index: number
-  /** Of the page as an image, in pixels: the unit of its places. */
+  /** Size of the page as an image, in pixels: the unit of its places. */
   readonly size: Size
   readonly dpi: number
   readonly blocks: readonly OcrBlock[]
@@ -35,13 +35,13 @@ export interface OcrPage {
 export interface OcrBlock extends Omit<PageBlock, 'box'> {
   /** Left, top, right and bottom in pixels; null where the model does not say it. An image has one. */
   readonly box: PageBox | null
-  /** Of an image that the reply is to show: PNG. */
+  /** PNG of an image that the reply is to show. */
   readonly picture?: Buffer
 }
 
 /** Pages that are rendered and read at the same time. */
 const PAGES_AT_ONCE = 4
-/** Of a picture that has none of its own. */
+/** Resolution of a picture that has none of its own. */
 const PICTURE_DPI = 72
 /** Larger figures are shrunk. */
 const FIGURE_PIXELS = 4_000_000

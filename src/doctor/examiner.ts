@@ -145,7 +145,7 @@ export class Examiner {
         for (const one of this.#jobs.values()) {
           if (one.examination.state === 'running' || one.examination.overall === null)
             await this.#keep(one, { ...one.examination, state: 'waiting', overall: NO_ROOM })
-          // Of a model that has been deleted meanwhile.
+          // The model has been deleted meanwhile.
           if ((await this.#options.models.find(one.model.id))?.card !== one.model.card) this.#drop(one)
         }
         await Promise.race([poked, new Promise((resolve) => setTimeout(resolve, LOOK_MS).unref())])

@@ -59,7 +59,7 @@ export type ChatFields = Pick<ChatRequest, 'messages'> & Partial<Pick<ChatReques
 export interface RawReply {
   readonly text: string
   readonly finish: FinishEvent
-  /** Of its tokens, where the branch asks for them; else empty. */
+  /** The log-probabilities of its tokens, where the branch asks for them; else empty. */
   readonly logProbs: readonly TokenLogProb[]
 }
 

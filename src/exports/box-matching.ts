@@ -58,7 +58,7 @@ export interface Score {
   readonly precision: number | null
   /** Null where nothing is known. */
   readonly recall: number | null
-  /** Of the matched pairs; null where there are none. */
+  /** Mean IoU of the matched pairs; null where there are none. */
   readonly meanIou: number | null
 }
 

@@ -2,7 +2,7 @@
 export interface DetectedPicture {
   /** As the exported file is to name it: a path with slashes. */
   readonly name: string
-  /** Of the upright picture, in pixels. */
+  /** Width of the upright picture, in pixels. */
   readonly width: number
   readonly height: number
   readonly boxes: readonly DetectedBox[]
@@ -36,7 +36,7 @@ export interface Origin {
   readonly asked: readonly string[]
   /** Null where several models were asked, or it is not known. */
   readonly model: string | null
-  /** Of Lookout; null where it is not known. */
+  /** The version of Lookout; null where it is not known. */
   readonly version: string | null
   readonly date: Date
 }

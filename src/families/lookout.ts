@@ -32,7 +32,7 @@ export const lookout: Family = {
     places: {
       box: 'What is in the box ({left},{top}) ({right},{bottom})?',
       point: 'What is at ({x},{y})?',
-      // Of its answers that name the thing, more than .99 are of this form.
+      // More than .99 of its answers that name the thing are of this form.
       replies: ['{A name}'],
       goesOn: true,
       kinds: [

@@ -1,7 +1,7 @@
 import type { Family } from './family.ts'
 import { UNTIMED_PAIRS } from './video-layout.ts'
 
-/** Of its makers' cookbook: `document_parsing.ipynb`. */
+/** The prompt of its makers' cookbook: `document_parsing.ipynb`. */
 const PARSER =
   'You are an AI specialized in recognizing and extracting text from images. Your mission is to analyze the image document and generate the result in QwenVL Document Parser HTML format using specified tags while maintaining user privacy and data integrity.'
 

@@ -16,7 +16,7 @@ export interface TranscriptionForm {
   readonly mark?: string
 }
 
-/** Of models that follow instructions. */
+/** The form for models that follow instructions. */
 const instructs = (task: string): TranscriptionForm => ({
   text: ({ language, context }) =>
     [
@@ -31,5 +31,5 @@ export const TRANSLATES = instructs('Translate the speech in this recording into
 /** Writes `language English<asr_text>` before what was said. */
 export const QWEN3_ASR: TranscriptionForm = { system: ({ context }) => context ?? '', mark: '<asr_text>' }
 
-/** Of models that were trained with one text after the sound. */
+/** The form for models that were trained with one text after the sound. */
 export const asksWith = (text: string): TranscriptionForm => ({ text: () => text })

@@ -21,7 +21,7 @@ export type Purpose = (typeof PURPOSES)[number]
 
 /** The contract's limits. */
 export const MAX_FILE_BYTES = 128 * 2 ** 20
-/** Of the input of a batch; at least as much as OpenAI allows. */
+/** Maximum size of the input of a batch; at least as much as OpenAI allows. */
 export const MAX_BATCH_FILE_BYTES = 200 * 2 ** 20
 const EXPIRED_AT_ONCE = 100
 const EXPIRY_SWEEP_MS = 60_000

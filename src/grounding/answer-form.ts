@@ -38,7 +38,7 @@ export function alike(form: Omit<NumberForm, 'axis'>): readonly [NumberForm, Num
 }
 
 /**
- * Of objects that each begin with a character, on a line of their own.
+ * Matches lists of objects that each begin with a character, on a line of their own.
  * @param closes what stands between an object's coordinates and its end; nothing by default.
  */
 export function linesGoOn(character: string, closes = ''): AnswerForm['goesOn'] {

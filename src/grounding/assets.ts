@@ -3,7 +3,7 @@ import type { AnnotationFormat } from './hints.ts'
 
 /** The media that annotations of a reply may be about, by their index among all media of the request. */
 export interface Assets {
-  /** Of all media of the request, audio included. */
+  /** Number of all media of the request, audio included. */
   readonly count: number
   readonly images: readonly number[]
   readonly videos: readonly number[]

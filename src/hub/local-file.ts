@@ -12,7 +12,7 @@ import { HubError } from './hub-error.ts'
 /** A file that is here, of a model or of an encoder. */
 export interface LocalFile {
   readonly path: string
-  /** Of all parts. */
+  /** Size of all parts, in bytes. */
   readonly bytes: number
   readonly metadata: Metadata
 }

@@ -5,7 +5,7 @@ import type { PullEvent } from './pull-event.ts'
 
 /** What the process is to pull. */
 export interface PullTask {
-  /** Of a model in a repository of the hub. */
+  /** The address of a model in a repository of the hub. */
   readonly address: string
   readonly projector: 'auto' | 'none'
   /** Whether it ends when it has told what there is to choose from. */

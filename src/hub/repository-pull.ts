@@ -116,7 +116,7 @@ interface ChosenProjector {
   readonly path: string
   readonly name: string
   readonly reason: string
-  /** Of the repository. */
+  /** The repository's file. */
   readonly file?: HubFile
 }
 

@@ -9,7 +9,7 @@ const FRAMES = 2
 
 /** What the weights say of themselves. */
 export interface StoredNumbers {
-  /** Of the token embeddings, and of most of the weights. */
+  /** The type of the token embeddings, and of most weights. */
   readonly type: NumberType
   /** Whether the output matrix is that of the token embeddings. */
   readonly tied: boolean

@@ -3,7 +3,7 @@ import type { Weight } from './safetensors.ts'
 import type { SourceFile } from './source-file.ts'
 
 const LAYER = 'model.language_model.layers'
-/** Of a layer: llama.cpp's names, and those of Transformers. */
+/** llama.cpp's names of a layer's tensors, and those of Transformers. */
 const LAYER_PARTS = {
   attn_norm: 'input_layernorm',
   attn_q: 'self_attn.q_proj',

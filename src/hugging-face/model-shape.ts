@@ -29,7 +29,7 @@ export function readShape(language: SourceFile, encoder: SourceFile) {
       contextTokens: number('context_length'),
       normEpsilon: shortest(number('attention.layer_norm_rms_epsilon')),
       ropeTheta: number('rope.freq_base'),
-      /** Of the pairs of a head's rotation, how many turn with time, row and column. */
+      /** How many pairs of a head's rotation turn with time, row and column. */
       ropeSections: language.numbers('qwen3vl.rope.dimension_sections').slice(0, 3),
     },
     vision: {

@@ -4,7 +4,7 @@ import type { Weight } from './safetensors.ts'
 import type { SourceFile } from './source-file.ts'
 
 const VISUAL = 'model.visual'
-/** Of a layer: llama.cpp's names, and those of Transformers. */
+/** llama.cpp's names of a layer's tensors, and those of Transformers. */
 const LAYER_PARTS = {
   ln1: 'norm1',
   attn_qkv: 'attn.qkv',

@@ -31,7 +31,7 @@ export const ERROR_CODES = [
   'watch_elsewhere',
   'watch_limit_exceeded',
   'watch_not_found',
-  // Of a batch, and of lines that did not run.
+  // Errors of a batch, and of lines that did not run.
   'batch_cancelled',
   'batch_expired',
   'batch_failed',

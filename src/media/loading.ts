@@ -94,7 +94,7 @@ export class Loading implements MediaRequest {
   readonly #signal: AbortSignal
   readonly #files = new Map<string, Promise<SpooledFile>>()
   readonly #results = new Map<string, Promise<DecodeResult>>()
-  /** Of the bytes of a document, which is found once for each of its pages. */
+  /** The hash of a document's bytes, which is computed once for all of its pages. */
   readonly #digests = new WeakMap<Uint8Array, Promise<string>>()
   /** Size of the results. */
   #bytes = 0

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Size } from './pixels.ts'
 import { fittingGrid, type Grid, MOST_TILES, planTiles, type TileGrid } from './tile-plan.ts'
 
-/** Of the shipped model: 452 pixels a side. */
+/** Limits of the shipped model: 452 pixels a side. */
 const limits = { pixelsPerToken: 32, minTokens: 160, maxTokens: 200 }
 const AUTO = { grid: 'auto', smallest: null } as const
 const gridsOf = (plan: readonly TileGrid[] | null) => plan?.map(({ grid }) => grid)

@@ -25,7 +25,7 @@ export interface TileGrid {
 export const MOST_TILES = 128
 /** The share of its side that a tile has in common with its neighbour. */
 const OVERLAP = 0.2
-/** Of the coarsest grid that is cut: larger tiles show large things whole, and more than once. */
+/** Overlap in the coarsest grid that is cut: larger tiles show large things whole, and more than once. */
 const COARSE_OVERLAP = 1 / 2
 /** Its most columns and rows. */
 const COARSEST = 3

@@ -70,7 +70,7 @@ function gridsWithin(limits: TiledLimits, most: number): Grid[] {
   return grids.sort(([a, b], [c, d]) => a * b - c * d)
 }
 
-/** Of grids with the same ratio, the reference processors take the larger one for images of more than half its pixels. */
+/** The reference processors take the larger of two grids with the same ratio for images of more than half its pixels. */
 function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: Tiles): Grid {
   let best: Grid = [1, 1]
   let least = Number.POSITIVE_INFINITY

@@ -198,7 +198,7 @@ const cardFields = z.strictObject({
   engine: z.discriminatedUnion('type', [localEngineSchema, serverEngineSchema, openAiEngineSchema]),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
-  /** Of a model that makes embeddings or rates documents, and writes no text. */
+  /** Set for a model that makes embeddings or rates documents, and writes no text. */
   embedding: z
     .strictObject({
       /**
@@ -251,7 +251,7 @@ const cardFields = z.strictObject({
     .strictObject({
       /** As for still pictures: one encoder takes both. */
       pixelsPerToken: z.int().positive(),
-      /** Of a frame, or of two that the encoder merges into one grid. */
+      /** Tokens of a frame, or of two that the encoder merges into one grid. */
       minTokens: z.int().positive(),
       maxTokens: z.int().positive(),
       /** Frames that are shown to the model, per second of the video; of a long one `maxFrames`, spread over it. */

@@ -4,7 +4,7 @@ import { z } from 'zod'
 export const BOX_FEATURES = [
   ...(['begin', 'near', 'mean', 'overlap', 'overlap30', 'overlap60'] as const),
   ...(['size', 'rank', 'length', 'read'] as const),
-  // Of boxes that the model would not have written, which other things speak for.
+  // Boxes that the model would not have written, which other things speak for.
   ...(['further', 'furtherBegin', 'furtherNear', 'furtherRead'] as const),
 ] as const
 export type BoxFeature = (typeof BOX_FEATURES)[number]
@@ -12,7 +12,7 @@ export type BoxFeature = (typeof BOX_FEATURES)[number]
 /** What the probability that nothing is missing from a list is computed from. */
 export const LIST_FEATURES = [
   ...(['more', 'length'] as const),
-  // Of lists without any object, whose end says more.
+  // Lists without any object, whose end says more.
   ...(['empty', 'emptyMore'] as const),
 ] as const
 export type ListFeature = (typeof LIST_FEATURES)[number]

@@ -10,7 +10,7 @@ const root = await mkdtemp(join(tmpdir(), 'lookout-others-'))
 afterAll(() => rm(root, { recursive: true }))
 
 interface Shape {
-  /** Of the model, as its converter writes it. */
+  /** Name of the model, as its converter writes it. */
   readonly name?: string
   readonly width?: number
   /** Behind `clip.vision.` */

@@ -102,7 +102,7 @@ export async function applyFixes({ what, fixes = [] }, source) {
 }
 
 /**
- * Of what all objects of a build depend on beside their own file. llama.cpp's headers are pinned with their release; ours,
+ * Hash of what all objects of a build depend on beside their own file. llama.cpp's headers are pinned with their release; ours,
  * and those that fixes change, are not.
  */
 async function hashOfAll(recipe, source, theirs, others) {

@@ -28,14 +28,14 @@ export const MTMD = {
   root: 'tools/mtmd',
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
-  // Of what the engine needs in any case, this is the library that is compiled.
+  // The library that the engine needs in any case is the one that is compiled.
   own: ['encoder', 'pulse', 'spin'].map((name) => `src/inference/local/native/${name}.cpp`),
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
   needs: ['llama', 'ggml', 'ggmlBase'],
   fixes: [
     // Pixtral's row ends are computed from a tensor that nothing has written. Zero times what is not a number is none.
     { file: 'tools/mtmd/models/pixtral.cpp', text: 'ggml_scale(ctx0, tok, 0.0)', by: 'ggml_fill(ctx0, tok, 0.0f)' },
-    // Of 256 values there are 256 results for each channel: a table, in place of two divisions for each of three million.
+    // 256 values have 256 results for each channel: a table, in place of two divisions for each of three million.
     {
       file: 'tools/mtmd/clip-impl.h',
       text: '    void normalize(const float mean[3], const float std[3]) {\n',

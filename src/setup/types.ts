@@ -81,7 +81,7 @@ export interface GpuBackend {
   readonly name: 'cuda' | 'vulkan'
   /** The npm package that contains it. */
   readonly package: string
-  /** Of the package's tarball. */
+  /** Hash of the package's tarball. */
   readonly integrity: string
   /** The library within the tarball. */
   readonly file: string
@@ -106,7 +106,7 @@ export interface CudaPackage {
 }
 
 export interface Wheel {
-  /** Of the package. */
+  /** Name of the package. */
   readonly name: string
   readonly version: string
   /** The wheel's name. */

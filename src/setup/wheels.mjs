@@ -168,7 +168,7 @@ async function entriesOf(file, path) {
       method: directory.readUInt16LE(at + 10),
       packed: directory.readUInt32LE(at + 20),
       bytes: directory.readUInt32LE(at + 24),
-      // Of Unix, in the upper half.
+      // Unix's mode, in the upper half.
       mode: directory.readUInt32LE(at + 38) >>> 16,
       offset: directory.readUInt32LE(at + 42),
     })

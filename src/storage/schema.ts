@@ -168,7 +168,7 @@ export interface BatchProblem {
   readonly code: string
   readonly message: string
   readonly param: string | null
-  /** Of the input file, from 1. */
+  /** Line of the input file, from 1. */
   readonly line: number | null
 }
 
@@ -250,11 +250,11 @@ export const watches = pgTable(
     keyId: text('key_id').notNull(),
     /** What the client has registered, as JSON. As text, because `jsonb` rejects some strings of JSON. */
     settings: text('settings').notNull(),
-    /** Of the settings: each change makes it one more. */
+    /** Version of the settings: each change adds 1. */
     version: integer('version').notNull().default(1),
     paused: boolean('paused').notNull().default(false),
     createdAt: moment('created_at').notNull(),
-    /** Of its last event. */
+    /** Number of its last event. */
     seq: bigint('seq', { mode: 'number' }).notNull().default(0),
     /** What its events have come to, as JSON; null before the first frame. */
     memory: text('memory'),
@@ -293,7 +293,7 @@ export const watchEvents = pgTable(
 export const watchWebhooks = pgTable('watch_webhooks', {
   watchId: text('watch_id').primaryKey(),
   url: text('url').notNull(),
-  /** Of the events that are sent. */
+  /** Types of the events that are sent. */
   types: text('types').array().notNull(),
   /** Signs what is sent: `whsec_` and base64, or that in a `SecretBox`, for the watch. */
   secret: text('secret').notNull(),

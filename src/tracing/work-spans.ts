@@ -15,7 +15,7 @@ export class WorkSpans implements WorkTrace {
   readonly #reasons: string[] = []
   #stage: Stage = 'engine.queue'
   #span: Span
-  /** Of the prompts, once they are known. */
+  /** Attributes of the prompts, once they are known. */
   #prompts: Attributes = {}
   /** The encoder's share of the prompt; null before there is any. */
   #encoding: { readonly span: Span; count: number; ms: number; end: number } | null = null

@@ -10,7 +10,7 @@ const { watchDeliveries, watchEvents, watchWebhooks } = tables
 /** The watch that events are of. */
 interface Told {
   readonly id: string
-  /** Of its last event. */
+  /** Number of its last event. */
   readonly seq: number
   readonly settings: Pick<WatchSettings, 'name' | 'keep_days'>
 }

@@ -37,7 +37,7 @@ interface Finding {
   readonly after: 'silent' | 'waiting'
   /** Whether no frame has come since the last one that was seen, of a camera that has delivered all the time. */
   readonly isNext: boolean
-  /** Of the looks until now; null while they are made in time. */
+  /** Lag of the looks until now; null while they are made in time. */
   readonly lag: Lag | null
   /** Whether a clip is recorded of what starts. */
   readonly hasClip: boolean

@@ -120,7 +120,7 @@ export class LiveWatch {
     return this.#camera !== null
   }
 
-  /** Of pushed frames, the newest that was looked at; of a camera's, the newest. Null where there is none. */
+  /** The newest pushed frame that was looked at, or a camera's newest frame. Null where there is none. */
   async newest(): Promise<Picture | null> {
     return this.#camera === null ? this.#newest : this.#camera.newest()
   }

@@ -73,6 +73,6 @@ export interface LookReport {
 export interface Pushed {
   readonly frame: number
   readonly dropped?: DropReason
-  /** Of the look, where the client waits for it. */
+  /** Answers of the look, where the client waits for it. */
   readonly answers?: readonly LookAnswer[]
 }

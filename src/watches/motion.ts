@@ -2,7 +2,7 @@ import type { RgbImage, Size } from '../media/pixels.ts'
 
 /** The size at which frames are compared. */
 export const COMPARED: Size = { width: 64, height: 36 }
-/** Of 255: sensor noise is less. */
+/** A difference out of 255: sensor noise is less. */
 const LEAST_DIFFERENCE = 8
 
 /** The brightness of each cell. */

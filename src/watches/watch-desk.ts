@@ -30,7 +30,7 @@ export interface HeldWatch {
 
 /** What is stored of a watch while it runs. */
 export interface Progress {
-  /** Of the last event that the memory knows. */
+  /** Number of the last event that the memory knows. */
   readonly seq: number
   readonly memory: string
   /** When the last frame was looked at, in Unix milliseconds; null before the first one. */

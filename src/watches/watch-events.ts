@@ -23,7 +23,7 @@ export interface EventDraft {
   readonly data: object
   /** Whether it shows the frame. */
   readonly hasFrame: boolean
-  /** Of an event that has started: null where there is none. */
+  /** Clip of an event that has started: null where there is none. */
   readonly clip?: ClipReport | null
 }
 
@@ -65,7 +65,7 @@ interface Seen {
   readonly answer: LookAnswer | null
 }
 
-/** Of a change that no look has found. */
+/** What is seen of a change that no look has found. */
 export const NOTHING_SEEN: Seen = { probability: null, answer: null }
 
 export function startedEvent(
@@ -123,7 +123,7 @@ export function onlineEvent(gap: Gap): EventDraft {
 
 /** Looks that fail. */
 export interface Failure {
-  /** Of the last error; undefined for one that is no client's. */
+  /** Status of the last error; undefined for one that is no client's. */
   readonly status: number | undefined
   readonly message: string
   /** When the first one failed. */

@@ -36,7 +36,7 @@ interface Stored extends Partial<Condition> {
 }
 
 interface StoredQuestion {
-  /** Of the question: an event goes on only while its question stays the same. */
+  /** Hash of the question: an event goes on only while its question stays the same. */
   readonly hash: string
   readonly state: EventState
   readonly happening: string | null
@@ -97,7 +97,7 @@ export function withQuestions(
   return { memory: { ...others, tracked: next }, ended }
 }
 
-/** Of what its probability means, and not of the rule of its events: with other thresholds, what goes on goes on. */
+/** Hash of what its probability means, and not of the rule of its events: with other thresholds, what goes on goes on. */
 function hashOf({ event, ...question }: WatchQuestion): string {
   const { values, at_least } = event ?? {}
   return hash('sha256', JSON.stringify({ ...question, event: event && { values, at_least } }), 'base64')

@@ -10,7 +10,7 @@ export interface Edges {
   readonly right: number
 }
 
-/** Of either side, in pixels of the frame. In less, a model sees nothing. */
+/** Minimum of either side, in pixels of the frame. In less, a model sees nothing. */
 const LEAST_SIDE = 16
 /** Digits of a fraction: finer than a pixel of any frame. */
 const DIGITS = 6

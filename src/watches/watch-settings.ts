@@ -23,7 +23,7 @@ export interface WatchSettings {
   readonly source: WatchSource
   /** Looks in a second, at most. */
   readonly fps: number
-  /** Of a camera: which frames are decoded. */
+  /** Which frames of a camera are decoded. */
   readonly decode?: Decode
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
@@ -62,9 +62,9 @@ export interface EventSettings {
   readonly for_seconds: number
   readonly clear_seconds: number
   readonly cooldown_seconds: number
-  /** Of a choice: those that count as on. */
+  /** Values of a choice that count as on. */
   readonly values?: readonly (string | boolean)[] | undefined
-  /** Of a count or a score: the least that counts as on. */
+  /** The least count or score that counts as on. */
   readonly at_least?: number | undefined
 }
 

@@ -21,7 +21,7 @@ export interface Watch {
   readonly createdAt: Date
   readonly settings: WatchSettings
   readonly paused: boolean
-  /** Of its last event; 0 before the first one. */
+  /** Number of its last event; 0 before the first one. */
   readonly seq: number
   readonly webhook: WebhookReport | null
   /** Whether some server runs it. */
@@ -84,7 +84,7 @@ export class Watches {
   ): Promise<MadeWatch> {
     const { id, createdAt } = this.#ids.next()
     return this.#database.transaction(async (transaction) => {
-      // Of requests at the same time, only one counts at a time.
+      // Only one of the requests at the same time counts at a time.
       await transaction
         .select({ id: organisations.id })
         .from(organisations)
@@ -187,7 +187,7 @@ export class Watches {
       await transaction.update(watches).set(deleted).where(eq(watches.id, id))
       return true
     })
-    // Of a look that ended meanwhile.
+    // Files of a look that ended meanwhile.
     await this.#deleteFiles(organisation, id)
     return isDeleted
   }

@@ -104,7 +104,7 @@ export class WebhookSender {
       const { id, organisation } = claimed
       const ended = this.#sendAll(id).finally(() => {
         this.#busy.delete(id)
-        // Of what was told meanwhile, and of an organisation that had its places taken.
+        // It sends what was told meanwhile, and for an organisation that had its places taken.
         this.wake()
       })
       this.#busy.set(id, { organisation, ended })

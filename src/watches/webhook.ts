@@ -4,7 +4,7 @@ import type { EventType } from './watch-events.ts'
 /** Where a client wants the events of a watch to be sent. */
 export interface WebhookSettings {
   readonly url: string
-  /** Of the events that are sent; all by default. */
+  /** Types of the events that are sent; all by default. */
   readonly types?: readonly EventType[] | undefined
   /** Signs them. Without one, the secret that the watch has stays, or one is made. */
   readonly secret?: string | undefined

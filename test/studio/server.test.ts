@@ -27,7 +27,7 @@ const PLACES = { check: 'coordinates' }
 const GOOD_PLACES = "box, x first, per mille, as the dialect 'qwen3-vl' says; mean error 0.44 patches, 12 of 12 replies"
 const BAD_PLACES = 'Boxes are off by 3.2 patches on average: use another model for places, or see docs/doctor.md. More.'
 
-/** Of models/catalogue.json. */
+/** An entry of models/catalogue.json. */
 interface Entry {
   readonly repository: string
   readonly quantisations: readonly { readonly model: { readonly path: string } }[]
@@ -43,7 +43,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   let hub: FakeHub
   let accounts: TestAccounts
   let engine: FakeEngine
-  /** Of the model that is pulled. */
+  /** The engine of the model that is pulled. */
   let pulled: FakeEngine
   /** What it says. */
   let script: FakeEngine['script'] = { texts: ['tick '], delayMs: 20, endless: true }

@@ -15,7 +15,7 @@ type Language = (typeof LANGUAGES)[number]
 
 export interface Block {
   readonly page: string
-  /** Of its first line. */
+  /** Number of its first line. */
   readonly line: number
   readonly language: Language
   readonly code: string

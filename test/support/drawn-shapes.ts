@@ -2,7 +2,7 @@ import sharp from 'sharp'
 import { seededRandom } from '../../src/doctor/random.ts'
 import type { DetectedBox } from '../../src/exports/detected-picture.ts'
 
-/** Of those that the shipped model knows. */
+/** Colours that the shipped model knows. */
 export const COLOURS = {
   red: '#da2626',
   green: '#2ea043',

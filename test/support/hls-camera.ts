@@ -13,7 +13,7 @@ const OK = { 'content-type': 'application/octet-stream' }
 
 export interface HlsBehaviour {
   login: CameraLogin | null
-  /** Of the newest segment, in place of the time. */
+  /** Number of the newest segment, in place of the time. */
   newest: number | null
   /** Whether the stream ends with the newest segment. */
   hasEnded: boolean

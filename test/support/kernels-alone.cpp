@@ -61,7 +61,7 @@ static const uint64_t * stamps = nullptr;
 extern "C" const uint64_t * lookout_cell_stamps(const ggml_tensor *) { return stamps; }
 
 struct Shape {
-    int32_t type;  // Of keys and values.
+    int32_t type;  // The type of keys and values.
     int32_t width;
     int32_t value_width;
     int32_t rows;

@@ -18,7 +18,7 @@ export interface ReceivedSpan {
   readonly attributes: Attributes
   readonly hasError: boolean
   readonly statusMessage: string
-  /** Of the server that sent it. */
+  /** Resource of the server that sent it. */
   readonly resource: Attributes
 }
 

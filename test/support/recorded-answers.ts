@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 
 export interface RecordedAnswer {
-  /** Of the request. */
+  /** Body of the request. */
   readonly body: Record<string, unknown>
   /** The JSON of each event of the response; none of an error. */
   readonly events: readonly unknown[]

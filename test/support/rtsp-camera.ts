@@ -21,7 +21,7 @@ export interface CameraBehaviour {
   clockOffset: number | null
   /** Sent between the packets. */
   garbage: Buffer | null
-  /** Of a packet's payload at most. */
+  /** Maximum size of a packet's payload. */
   packetSize: number
   aggregates: boolean
   /** Which packets have the marker. */

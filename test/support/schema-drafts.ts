@@ -39,7 +39,7 @@ export function judgeOf(schema: unknown): (value: unknown) => boolean {
   throw problem
 }
 
-/** Of a schema that does not say so, the latest draft where it uses its keywords. */
+/** The latest draft of a schema that does not say so and uses its keywords. */
 function draftOf(schema: unknown): 7 | 2019 | 2020 {
   const { $schema: named } = (schema ?? {}) as Schema
   if (typeof named === 'string') {

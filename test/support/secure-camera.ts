@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { createServer, type Server } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 
-/** Of a camera at 127.0.0.1 or `camera.test`. It has signed it itself. */
+/** Certificate of a camera at 127.0.0.1 or `camera.test`. It has signed it itself. */
 export const CERTIFICATE_FILE = fileURLToPath(new URL('../fixtures/test-camera-certificate.pem', import.meta.url))
 export const CERTIFICATE = readFileSync(CERTIFICATE_FILE, 'utf8')
 /** As OpenSSL prints it. */

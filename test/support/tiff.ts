@@ -4,7 +4,7 @@ export interface TiffSpec {
   readonly height: number
   /** Samples of each pixel: 1 for shades, 3 for colours. */
   readonly channels: 1 | 3
-  /** Of each page, in rows from the top. */
+  /** Pixels of each page, in rows from the top. */
   readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Float32Array)[]
 }
 

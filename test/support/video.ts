@@ -46,7 +46,7 @@ export const native: Native = require(`@seydx/node-av-${process.platform}-${proc
 // Silences the encoders' log.
 native.Log.setLevel(-8)
 
-/** Of soundtracks, in samples per second. */
+/** Rate of soundtracks, in samples per second. */
 export const SOUNDTRACK_RATE = 48_000
 
 export const RGB24 = 2

@@ -261,7 +261,7 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
 }
 
 const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
-/** Of watches that were stored before there were clips. */
+/** The clip of watches that were stored before there were clips. */
 const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
 const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
 const ELSEWHERE = 'Another server runs it, and counts its frames'

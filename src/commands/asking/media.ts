@@ -18,7 +18,7 @@ export interface Medium {
   readonly kind: MediaKind
   readonly type: MediaType
   readonly size: { readonly width: number; readonly height: number } | null
-  /** Of a document; absent for all of them. */
+  /** Pages of a document; absent for all of them. */
   readonly pages?: string
   readonly byteLength: number
   bytes(): Promise<Uint8Array>
@@ -259,7 +259,7 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
   })
   if (paged === null) throw new MediaError(`${name} has no page ${page}`)
   const { bytes, pages } = paged
-  // Of formats that it takes, the server says so itself.
+  // The server itself says so of formats that it takes.
   if (page === null && pages > 1 && !isTaken) {
     const tell = onPages ?? (() => note(`${firstOf(name, pages)}: --page N takes another`))
     tell(pages)

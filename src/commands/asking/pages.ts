@@ -64,7 +64,7 @@ interface Range {
   readonly most: number
 }
 
-/** Of the numbers among the values. */
+/** Range of the numbers among the values. */
 function rangeOf(values: Float32Array): Range {
   let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
   for (const value of values) {

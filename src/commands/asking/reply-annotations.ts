@@ -10,7 +10,7 @@ export interface ReplyAnnotation {
   readonly kind: 'point' | 'box' | 'polygon' | 'clip'
   readonly mention: string
   readonly file: string | null
-  /** Of a PDF, from 1. */
+  /** Page of a PDF, from 1. */
   readonly page?: number
   /** [x, y] in pixels of the upright picture. */
   readonly points?: readonly (readonly [number, number])[]

@@ -129,7 +129,7 @@ export class Comparison {
     ]
   }
 
-  /** Of the tokens up to the first that is another one: behind it, they answer other texts. */
+  /** Compares the tokens up to the first that differs: behind it, they answer other texts. */
   #compareLogProbs(
     part: string,
     one: readonly TokenLogProb[] | null,

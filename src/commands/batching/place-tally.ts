@@ -11,7 +11,7 @@ export interface PlaceCounts {
   readonly moved: number
   readonly only_before: number
   readonly only_now: number
-  /** Of matched boxes, of those around matched polygons, and of matched clips; null where there are none. */
+  /** Mean IoU of matched boxes, of those around matched polygons, and of matched clips; null where there are none. */
   readonly mean_iou: number | null
   /** Between matched points, in the unit of the response: pixels, or in a text thousandths of the picture's sides. */
   readonly mean_distance: number | null

@@ -139,7 +139,7 @@ function decisionPart(answer: JsonObject): Part {
   return { kind: 'decision', decision: { choice: String(choice), probabilities: new Map(options), rest } }
 }
 
-/** Of the Responses and the Messages API: a list of texts, thoughts and calls. */
+/** Parts of an item list of the Responses and the Messages API: texts, thoughts and calls. */
 function itemParts(items: unknown, reason: unknown): Parts {
   const list = listOf(items, ({ type }) => typeof type === 'string')
   if (list === null) return null
@@ -172,7 +172,7 @@ function itemParts(items: unknown, reason: unknown): Parts {
 
 const KNOWN_ITEMS = new Set(['message', 'text', 'function_call', 'tool_use', 'reasoning', 'thinking'])
 
-/** Of `lookout batch --ask`. */
+/** Parts of an answer of `lookout batch --ask`. */
 function answerParts({ answer, finish_reason: reason }: JsonObject): Parts {
   return typeof answer === 'string' ? [...textPart('reply', answer), ...valuePart('finish_reason', reason)] : null
 }

@@ -42,7 +42,7 @@ export async function openResults(paths: readonly string[]) {
       places.set(id, { path, file, number, start, length })
     }
   }
-  /** Of the files, for people. */
+  /** Names of the files, for people. */
   const names = paths.join(' and ')
   if (places.size === 0) throw new ConfigError(`${names} has no lines`)
   const files = opening.move()

@@ -28,7 +28,7 @@ export interface BoxQuality {
   readonly thresholds: readonly Threshold[]
 }
 
-/** Of the boxes with at least this confidence. */
+/** Quality of the boxes with at least this confidence. */
 export interface Threshold {
   readonly confidence: number
   readonly precision: number | null

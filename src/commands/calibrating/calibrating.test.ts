@@ -71,7 +71,7 @@ describe('isotonic regression', () => {
     const points = places.map((at) => ({ count: 1, from: at, to: at, value: Number(draw() < at) }))
     const blocks = fitIsotonic(points)
     expect(blocks.map(({ value }) => Number(value.toFixed(6)))).toEqual([0, 0.142857, 0.727273, 1])
-    // Of the places 0 to .15, .2 to .45, .5 to .8 and .9 to 1.
+    // Blocks of the places 0 to .15, .2 to .45, .5 to .8 and .9 to 1.
     expect(blocks.map(({ count }) => count)).toEqual(
       [-1, 0.17, 0.47, 0.85].map((from, i, all) => places.filter((at) => at > from && at <= (all[i + 1] ?? 1)).length),
     )

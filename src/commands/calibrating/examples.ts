@@ -97,7 +97,7 @@ function fieldsOf(list: unknown, field: string): readonly unknown[] {
   return Array.isArray(list) ? list.map((entry: Readonly<Record<string, unknown>>) => entry[field]) : []
 }
 
-/** Of many options, the first ones. */
+/** The first of many options. */
 function shown(options: readonly unknown[]): string {
   if (options.length === 0) return 'one of the options'
   const texts = options.slice(0, 5).map((option) => JSON.stringify(option))

@@ -13,7 +13,7 @@ export interface Judged {
   readonly name: string | null
   /** What it is about: questions about the same file are not independent. */
   readonly file: string
-  /** Of each option; those of a predicate are yes and no. */
+  /** Probability of each option; those of a predicate are yes and no. */
   readonly probabilities: readonly number[]
   /** The right option. */
   readonly right: number

@@ -11,7 +11,7 @@ interface Pull {
   readonly prior: Logistic | null
 }
 
-/** Of the loss, in nats. */
+/** Precision of the loss, in nats. */
 const PRECISION = 1e-10
 const MOST_STEPS = 100
 

@@ -9,7 +9,7 @@ import { placePictures } from './placed.ts'
 export interface SearchedPicture {
   /** As it was named. */
   readonly name: string
-  /** Of the upright picture, in pixels. */
+  /** Width of the upright picture, in pixels. */
   readonly width: number
   readonly height: number
   readonly detections: readonly Detection[]

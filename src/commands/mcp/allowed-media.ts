@@ -34,7 +34,7 @@ export class NoSuchFile extends MediaError {}
 /** Where a list looks. */
 interface Search {
   readonly folder: string
-  /** Of paths relative to the folder; null for all. */
+  /** Matches paths relative to the folder; null for all. */
   readonly glob: Glob | null
   /** How many folders deep. */
   readonly depth: number

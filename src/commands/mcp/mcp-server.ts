@@ -275,7 +275,7 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
 
 type Answerer = (
   context: ServerContext,
-  /** Of the files and addresses that it is about. */
+  /** Names of the files and addresses that it is about. */
   names: readonly string[],
   page: number | undefined,
   run: (call: Call) => Promise<CallToolResult>,

@@ -20,7 +20,7 @@ export interface Wanted {
   readonly kind: MediaKind | null
   readonly sort: 'name' | 'newest'
   readonly limit: number
-  /** Of the page before; null for the first page. */
+  /** Cursor of the page before; null for the first page. */
   readonly cursor: string | null
 }
 
@@ -34,7 +34,7 @@ export interface ListedMedium extends Named {
   readonly kind: MediaKind
   /** By its bytes. */
   readonly type: string
-  /** Of the upright picture; null where its header does not tell. */
+  /** Size of the upright picture; null where its header does not tell. */
   readonly size: { readonly width: number; readonly height: number } | null
   readonly byteLength: number
   readonly modified: Date
@@ -42,7 +42,7 @@ export interface ListedMedium extends Named {
 
 export interface MediaPage {
   readonly files: readonly ListedMedium[]
-  /** Of all pages. */
+  /** Number of entries on all pages. */
   readonly total: number
   /** Cursor of the next page; null on the last page. */
   readonly cursor: string | null

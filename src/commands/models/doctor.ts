@@ -76,7 +76,7 @@ async function* examineModel({ card, served, read }: NamedModel, { backend }: Co
   progress('')
 }
 
-/** Of a stored model, the findings are kept beside its card. */
+/** Keeps the findings of a stored model beside its card. */
 async function keep(
   { card: { file } }: NamedModel,
   begun: KeptExamination,

@@ -17,7 +17,7 @@ interface PlaceSearchParts extends SearchParts {
 }
 
 export interface PlaceRating {
-  /** Of the answer. */
+  /** Form of the answer. */
   readonly form: AnswerForm
   /** @returns how likely the place is to be right, or null to be the answer; null where the evidence is missing. */
   confidence(place: Leaf | null, evidence: AnswerEvidence): number | null

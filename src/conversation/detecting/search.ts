@@ -55,7 +55,7 @@ export class DetectionSearch extends AnnotationSearch {
   /** Which of them each leaf is. */
   readonly #places: number[] = []
   readonly #tokens: TokenLogProb[] = []
-  /** Of all tokens, those of thoughts too. */
+  /** Text of all tokens, those of thoughts too. */
   #text = ''
   #end: TokenLogProb | null = null
   #isRated = true

@@ -145,7 +145,7 @@ function compare(first: readonly RawReply[], then: readonly RawReply[]): Compari
   }
 }
 
-/** Of the log-probabilities of two replies, up to the first token that is another one. */
+/** Differences between the log-probabilities of two replies, up to the first token that differs. */
 function differencesOf({ logProbs: before }: RawReply, { logProbs: after }: RawReply): number[] {
   const differing = before.findIndex(({ text }, index) => after[index]?.text !== text)
   const same = differing === -1 ? before : before.slice(0, differing)

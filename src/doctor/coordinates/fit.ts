@@ -61,7 +61,7 @@ export function fitConventions(answers: readonly Answer[], preferred: Convention
   const means = errors.map(mean)
   const least = means.indexOf(Math.min(...means))
   const isSame = (i: number, other: number) => apart(places[i]!, places[other]!, answers) < SAME_ERROR
-  // Of conventions that are the same for all that can be seen, the preferred one, else the most usual one.
+  // The preferred convention of those that look the same here, else the most usual one.
   const best = answers.length === 0 ? 0 : conventions.findIndex((_, i) => isSame(i, least))
   const errorOf = (convention: Convention) => means[conventions.findIndex((one) => same(one, convention))]!
   const about = { answers: answers.length, best: conventions[best]!, error: means[best]!, errorOf }

@@ -32,7 +32,7 @@ export const glm4v: Dialect = {
 }
 
 const WHOLE = /^<\|begin_of_box\|>([\s\d.,;[\](){}<>]*)<\|end_of_box\|>/
-/** Of what `WHOLE` matches, and of marks around JSON, all up to some point. */
+/** A beginning of what `WHOLE` matches, or of marks around JSON. */
 const BEGUN = /^<\|begin_of_box\|>[\s\d.,;[\](){}<>]*(?:\|[a-z_|]*)?$/
 /** The mark before a list of objects, one object, or a code fence. */
 const BEFORE_JSON = /^<\|begin_of_box\|>\s*(?=(?:\[\s*)?\{\s*"|`)/

@@ -6,7 +6,7 @@ export type Metadata = ReadonlyMap<string, GgufValue>
 
 /** What memory is estimated from: sizes of files, and their headers. */
 export interface ModelParts {
-  /** Of all files together. */
+  /** Size of all files together, in bytes. */
   readonly bytes: number
   readonly language: Metadata
   readonly encoder: Metadata | null

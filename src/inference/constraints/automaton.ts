@@ -5,7 +5,7 @@ import { NONE, type TokenTrie } from './token-trie.ts'
 
 /** What is kept is forgotten when it takes more than about this. */
 const MOST_BYTES = 16 * 2 ** 20
-/** Of what is kept, with its key and its place in a map: a part of a state, a state, and each of its readings. */
+/** Bytes of an entry with its key in a map: a part of a state, a state, or one of its readings. */
 const REST_BYTES = 200
 const STATE_BYTES = 200
 const READING_BYTES = 16
@@ -34,9 +34,9 @@ interface Rest {
   readonly id: number
   /** Null at the end of the text. */
   readonly node: Node | null
-  /** Of a sequence, the part that comes first. */
+  /** The next part of a sequence. */
   readonly at: number
-  /** Of a repeat, what is left of its counts. */
+  /** What is left of a repeat's counts. */
   readonly min: number
   readonly max: number | null
   readonly next: Rest | null

@@ -26,7 +26,7 @@ export function memberSequence(
   comma: Expression,
   builder: GrammarBuilder,
 ): Expression | null {
-  // Of the members that are written before a place, no more are counted than make a difference.
+  // No more of the members that are written before a place are counted than make a difference.
   const last = Math.max(1, max ?? min)
   if (members.length * last > MOST_RULES) return null
   const separated = (text: Expression, count: number) => (count === 0 ? text : sequence([comma, text]))

@@ -28,7 +28,7 @@ export function refusal(constraint: Constraint, problem: string, path: Path = []
   }
 }
 
-/** Of a sequence, the part that its texts surround. */
+/** The part of a sequence that its texts surround. */
 function innermost(content: TagContent): TagContent {
   const inner = content.type === 'sequence' ? content.parts.find((part) => typeof part !== 'string') : undefined
   return inner === undefined ? content : innermost(inner)

@@ -24,7 +24,7 @@ export function someToken(mask: Int32Array, holds: (token: number) => boolean): 
   })
 }
 
-/** Of a word that is not 0. */
+/** The index of the highest set bit of a word that is not 0. */
 function highestBit(bits: number): number {
   return BITS - 1 - Math.clz32(bits)
 }

@@ -15,7 +15,7 @@ export const NONE = -1
  */
 export class TokenTrie {
   readonly vocabulary: Vocabulary
-  /** Of the longest token. */
+  /** Length of the longest token, in bytes. */
   readonly longest: number
   /** By node: the byte that leads to it. */
   readonly bytes: Uint8Array

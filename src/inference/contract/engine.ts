@@ -112,7 +112,7 @@ export interface ModelInfo {
   readonly bosToken: string
   readonly eosToken: string
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
-  /** Of a model that makes vectors or scores, and writes no text; `dimensions` is null where only its servers know them. */
+  /** Set for a model that makes vectors or scores, not text; `dimensions` is null where only its servers know them. */
   readonly embedding?: { readonly dimensions: number | null }
 }
 

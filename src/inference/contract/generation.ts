@@ -64,8 +64,8 @@ export interface TextEvent {
    */
   readonly ends?: readonly number[]
   /**
-   * Of the tokens behind this text, in order; present where the branch asks for `topLogProbs`. Their bytes are those of
-   * the texts, except for half of a character at the end of a completion, whose tokens may have none.
+   * Log-probabilities of the tokens behind this text, in order, where the branch asks for `topLogProbs`. Their bytes are
+   * those of the texts, except for half of a character at the end of a completion, whose tokens may have none.
    */
   readonly logProbs?: readonly TokenLogProb[]
 }
@@ -144,6 +144,6 @@ export interface Embedding {
 export interface EmbeddedInput {
   /** Its position in the work. */
   readonly input: number
-  /** Of length 1; of a reranker, one number from 0 to 1. */
+  /** A vector of length 1; a reranker gives one number from 0 to 1. */
   readonly vector: Float32Array
 }

@@ -21,7 +21,7 @@ export interface WeightSizes {
   readonly modelBytes: number
   readonly encoderBytes: number
   readonly kvBytes: number
-  /** Of a batch on the CPU. */
+  /** Scratch memory of a batch on the CPU. */
   readonly scratchBytes: number
 }
 

@@ -157,7 +157,7 @@ export interface EngineSettings {
   readonly threads: number | null
   /** Settings for GPUs; by default, as many layers as fit. */
   readonly gpu?: GpuSettings
-  /** Of a model that makes embeddings or scores, and writes no text; absent for others. */
+  /** Set for a model that makes embeddings or scores, and writes no text. */
   readonly embedding?: EmbeddingSettings
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number

@@ -54,7 +54,7 @@ const NO_LIMITS = { nodes: Number.POSITIVE_INFINITY, leaves: Number.POSITIVE_INF
 /** The input that errors name when the caller gives none. */
 const DEFAULT_PARAM = 'messages'
 const METRICS_MS = 2_000
-/** Of a server that says nothing about itself. */
+/** The load of a server that reports none. */
 const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0 }
 
 /**

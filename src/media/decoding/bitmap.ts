@@ -24,9 +24,9 @@ export interface BitmapHeader {
   readonly topDown: boolean
   readonly bits: number
   readonly compression: number
-  /** Of direct colours: red, green, blue, alpha. */
+  /** Masks of direct colours: red, green, blue, alpha. */
   readonly masks: readonly number[]
-  /** Of indexed colours, three bytes each: red, green, blue. */
+  /** Indexed colours, three bytes each: red, green, blue. */
   readonly palette: Uint8Array
   /** Where the pixels begin. */
   readonly start: number
@@ -53,7 +53,7 @@ export function readBitmapHeader(bytes: Uint8Array): BitmapHeader {
       `BMP files of ${bits} bits with compression ${compression} are not supported: convert it to PNG`,
     )
   }
-  // Of the oldest of the longer headers, the masks follow.
+  // The masks follow the oldest of the longer headers.
   const named = compression === BITFIELDS || compression === ALPHA_BITFIELDS
   const count = compression === ALPHA_BITFIELDS || size >= 56 ? 4 : 3
   if (named && bytes.length < 54 + 4 * count) throw damaged()

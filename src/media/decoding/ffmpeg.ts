@@ -67,7 +67,7 @@ interface FormatContext {
   pb: IOContext | null
   maxStreams: number
   readonly streams: Stream[] | null
-  /** Of the first stream, in microseconds. */
+  /** The start of the first stream, in microseconds. */
   readonly startTime: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
@@ -79,7 +79,7 @@ interface FormatContext {
   writeHeader(options: null): Promise<number>
   writeFrame(packet: Packet): Promise<number>
   writeTrailer(): Promise<number>
-  /** Of an output. An input is closed. */
+  /** Frees the context of an output. That of an input is closed. */
   freeContext(): void
   findBestStream(type: number, wanted: number, related: number, wantDecoder: false, flags: 0): number
   closeInput(): Promise<void>

@@ -29,7 +29,7 @@ sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Heif', 'Tiff'].map((format) => `VipsForeignLoad${format}Buffer`),
 })
 
-/** Of a picture that does not say its own. */
+/** The resolution of a picture that does not give its own. */
 const POINTS_PER_INCH = 72
 /** The most bytes of the parts that one task cuts out of an image. */
 const MOST_CUT_BYTES = 64 * 2 ** 20

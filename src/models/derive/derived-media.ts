@@ -79,7 +79,7 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
   const encoder = isOpen ? await headers.encoder() : null
   const has = encoders(encoder)
   const image = await imageOf(source, { served: promises('image') || promises('video') || has.image, isOpen })
-  // Of servers elsewhere, only the card can say what they see.
+  // Only the card can say what servers elsewhere see.
   const isShown = has.image || (card.engine.type === 'openai' && card.image !== undefined)
   const sees = isShown && isComplete(image, IMAGE_FIELDS)
   if (has.image && !sees && family !== null) {

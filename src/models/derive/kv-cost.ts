@@ -16,7 +16,7 @@ export interface KvCost {
 export const KV_TYPES = ['f16', 'q8_0'] as const
 export type KvType = (typeof KV_TYPES)[number]
 
-/** Of one number. In Q8_0, a block of 32 numbers of 8 bits has a factor of 16 bits. */
+/** Bytes of one number. In Q8_0, a block of 32 numbers of 8 bits has a factor of 16 bits. */
 const BYTES: { readonly [Type in KvType]: number } = { f16: 2, q8_0: 34 / 32 }
 const BLOCK = 32
 const F32_BYTES = 4
@@ -58,7 +58,7 @@ export function kvTypeProblem(language: GgufMetadata, type: KvType): string | nu
 }
 
 interface Layers {
-  /** Of each layer that has keys and values of its own: its key heads, and the numbers in a key and a value of one head. */
+  /** For each layer that has keys and values of its own: its key heads, and the numbers in a key and a value of one head. */
   readonly widths: readonly { readonly heads: number; readonly key: number; readonly value: number }[]
   readonly recurrentLayers: number
   /** Numbers that a recurrent layer keeps for each sequence. */

@@ -5,7 +5,7 @@ import type { GgufField, GgufHeader, GgufTensor } from './gguf.ts'
 const TYPES = [0, 1, 8, 30]
 /** `ggml_type` of weights that llama.cpp computes no adapter beside. */
 const NVFP4 = 40
-/** Of a GGUF field. */
+/** GGUF's number of the type of a field. */
 const FLOAT32 = 6
 
 /**

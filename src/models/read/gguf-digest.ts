@@ -13,7 +13,7 @@ interface PackedArray {
 const MOST_ELEMENTS = 4096
 /** Bytes of all such arrays and texts. Chat templates have a few ten thousand. */
 const MOST_BYTES = 2 ** 22
-/** Of a text. Longer ones are cut, which the limit of chat templates is below. */
+/** Maximum characters of a text. Longer ones are cut, which the limit of chat templates is below. */
 export const MOST_CHARACTERS = 2 ** 18 + 1
 /** Long arrays that are needed, and the most elements of each. */
 const LONG_ARRAYS: ReadonlySet<string> = new Set(['tokenizer.ggml.tokens', 'tokenizer.ggml.token_type'])

@@ -28,7 +28,7 @@ export function numberType({ type }: GgufTensor): NumberType | null {
   return LAYOUTS[type]?.type ?? null
 }
 
-/** Of a tensor's shape. */
+/** Number of elements of a tensor's shape. */
 export function countOf(shape: readonly number[]): number {
   return shape.reduce((product, side) => product * side, 1)
 }

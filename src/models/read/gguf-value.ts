@@ -9,7 +9,7 @@ const ARRAY = 9
 /** An array of the metadata, whose elements are read when they are asked for. */
 export class GgufArray implements Iterable<GgufValue> {
   readonly length: number
-  /** Of the elements, by their type in the file. */
+  /** Type of the elements, as the file numbers it. */
   readonly type: number
   /** The elements as they are in the file. */
   readonly bytes: Buffer
@@ -81,7 +81,7 @@ const SCALARS: Readonly<Record<number, Scalar>> = {
 /** A position in the bytes of a file. */
 export class GgufReader {
   readonly #buffer: Buffer
-  /** Of the whole file, of which the buffer may be the beginning. */
+  /** Size of the whole file, of which the buffer may be the beginning. */
   readonly #size: number
   #at = 0
 

@@ -65,7 +65,7 @@ test('what is written is read back', async () => {
         return { name, shape, type: TensorType.F32, read: () => data }
       })
       const written = Object.entries(fields)
-      // Of a field, the writer takes its bytes.
+      // The writer takes the bytes of a field.
       await writeGguf(path, { metadata: new Map(written) as ReadonlyMap<string, GgufField>, tensors })
       const values = [...(await readGgufMetadata(path))].map(([name, value]) => [
         name,

@@ -43,7 +43,7 @@ const MAX_TENSORS = 2 ** 16
 export const MAX_LAYERS = 1024
 /** A file may claim up to this many layers without tensors for them: they cost nothing. */
 const FEW_LAYERS = 64
-/** Of a field: the length of its key, its type and its value. Of a tensor: all but its name and its sides. */
+/** Bytes of a field: the length of its key, its type and its value. A tensor has all but its name and its sides. */
 const LEAST_FIELD_BYTES = 13
 const LEAST_TENSOR_BYTES = 24
 /** The header of a large vocabulary takes some 10 MB. */

@@ -56,7 +56,7 @@ export class EmbeddedDatabase {
 
   async #start(): Promise<DatabaseProcessMessage['state']> {
     const child = spawn(process.execPath, [...DATABASE_OPTIONS, PROGRAM, this.#directory, this.#cache], {
-      // Of its own: Ctrl-C at the terminal is for the server, which still has things to write.
+      // It has a group of its own: Ctrl-C at the terminal is for the server, which still has things to write.
       detached: true,
       env: { ...DATABASE_ENVIRONMENT, ...process.env },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

@@ -11,7 +11,7 @@ interface ReplyViewProps {
   /** Its text. */
   readonly children: ComponentChildren
   onRetry(without?: MediaAtFault): void
-  /** Of a reply that has ended. */
+  /** Tools of a reply that has ended. */
   readonly tools?: ComponentChildren
   /** Ways on besides trying again. */
   waysOn?(failure: Failure): ComponentChildren

@@ -47,7 +47,7 @@ export const asked = computed(() => questions.all.value.filter(({ text }) => tex
 
 let abort: AbortController | null = null
 
-/** Of the mark or the clip that shows the answer to a question. */
+/** Id of the mark or the clip that shows the answer to a question. */
 export function placeId(question: string): string {
   return `decision/${question}`
 }

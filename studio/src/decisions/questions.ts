@@ -5,7 +5,7 @@ export type QuestionType = 'predicate' | 'choice' | 'score' | 'x_count' | 'x_box
 
 export interface TypedQuestion extends Question {
   readonly type: QuestionType
-  /** Of a choice, or the levels of a score from the lowest: changing between them loses nothing. */
+  /** Options of a choice, or levels of a score from the lowest: changing between them loses nothing. */
   readonly options: readonly string[]
   /** The largest number that is an answer of a count; null for the server's default. */
   readonly max: number | null

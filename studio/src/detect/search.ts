@@ -35,7 +35,7 @@ interface Search {
   readonly left: readonly Attachment[]
   /** Why it waits; null while it does not. */
   readonly wait: Wait | null
-  /** Of single pictures, while the search goes on; or of the one that it stopped at. */
+  /** Failures of single pictures, while the search goes on; or of the one that it stopped at. */
   readonly failures: readonly { readonly picture: Attachment; readonly failure: Failure }[]
   /** How many edits by hand the results took the place of. */
   readonly replacedEdits: number

@@ -25,7 +25,7 @@ export interface Sighting {
 export interface Tracked {
   /** In the order of the frames. */
   readonly sightings: readonly Sighting[]
-  /** Of the frames that were searched, in seconds. */
+  /** Times of the frames that were searched, in seconds. */
   readonly times: readonly number[]
   /** Whether an answer was truncated. */
   readonly isCut: boolean

@@ -16,7 +16,7 @@ export interface Attachment {
   readonly blob: Blob
   /** For elements of the page; valid until `release`. */
   readonly url: string
-  /** Of the upright image or of the video's frames, in pixels; 0 for sounds. */
+  /** Width of the upright image or of the video's frames, in pixels; 0 for sounds. */
   readonly width: number
   readonly height: number
   /** In seconds; 0 for images. */
@@ -193,7 +193,7 @@ function unreadable(name: string): Error {
   return new Error(`This browser cannot read ${name}. It may be damaged.`)
 }
 
-/** Of an animation, in browsers that can tell. */
+/** Frames of an animation, in browsers that can tell. */
 async function countFrames(blob: Blob): Promise<number> {
   if (!('ImageDecoder' in globalThis) || !(await ImageDecoder.isTypeSupported(blob.type))) return 1
   const decoder = new ImageDecoder({ data: blob.stream(), type: blob.type })
@@ -213,7 +213,7 @@ async function measureImage(url: string): Promise<Size> {
   const image = new Image()
   image.src = url
   await image.decode()
-  // Of the upright image: browsers apply the EXIF orientation, as the server does.
+  // Sizes of the upright image: browsers apply the EXIF orientation, as the server does.
   return { width: image.naturalWidth, height: image.naturalHeight, duration: 0 }
 }
 

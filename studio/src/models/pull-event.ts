@@ -4,7 +4,7 @@ import type { Fits } from './catalogue.ts'
 /** A quantisation of a repository. */
 interface PullOption {
   readonly quant: string
-  /** Of its files, the image encoder's included. */
+  /** Size of its files, the image encoder's included. */
   readonly bytes: number
   readonly memory_bytes: number
   readonly fits: Fits

@@ -32,7 +32,7 @@ export class Row {
   readonly sent: readonly string[]
   readonly status = signal<RowStatus>('waiting')
   readonly answers = signal<readonly Answer[]>([])
-  /** Of all its completions. */
+  /** Tokens of all its completions. */
   readonly tokens = signal<number | null>(null)
   readonly failure = signal<Failure | null>(null)
   /** The text of each answer, read once for the row and the stage. */

@@ -5,7 +5,7 @@ export interface Syntax {
   readonly none: string
   readonly yes: string
   readonly no: string
-  /** Of one level. */
+  /** Indentation of one level. */
   readonly step: string
   text(value: string): string
   key(name: string): string

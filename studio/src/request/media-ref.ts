@@ -1,7 +1,7 @@
 /** Media in the body of a request, in place of its base64. */
 export class MediaRef {
   readonly blob: Blob
-  /** Of the user's file. */
+  /** Name of the user's file. */
   readonly name: string
   /** Where the server has it too: a path. Null for files of the user. */
   readonly path: string | null

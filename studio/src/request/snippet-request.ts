@@ -3,7 +3,7 @@ import { type MediaFile, mediaOf } from './media-ref.ts'
 
 /** A request to be written as a program that sends it. */
 export interface SnippetRequest {
-  /** Of the server: `http://127.0.0.1:8080`. */
+  /** Origin of the server: `http://127.0.0.1:8080`. */
   readonly origin: string
   readonly method: string
   readonly path: string
@@ -16,7 +16,7 @@ export interface SnippetRequest {
 
 /** An endpoint that OpenAI's own packages know, in Python and TypeScript alike. */
 export interface OpenAiCall {
-  /** Of the client: `chat.completions`. */
+  /** Resource of the client: `chat.completions`. */
   readonly resource: string
   /** What is printed of the reply. */
   readonly printed: string

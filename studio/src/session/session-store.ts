@@ -9,7 +9,7 @@ export interface SessionEntry {
   readonly isNamed: boolean
   /** In milliseconds since 1970. */
   readonly savedAt: number
-  /** Of its media and its texts. */
+  /** Size of its media and its texts. */
   readonly bytes: number
 }
 

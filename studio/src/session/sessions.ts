@@ -21,7 +21,7 @@ import {
  * when there is something to keep.
  */
 
-/** Of this tab, over reloads. */
+/** The key of this tab's session, over reloads. */
 const CURRENT = 'lookout-session'
 /** Changes within this time, in ms, are saved together: a reply changes with each token. */
 const SAVE_AFTER_MS = 500

@@ -2,7 +2,7 @@ import type { Point } from '../marks/mark.ts'
 import type { Size } from './viewport.ts'
 
 export const LABEL_HEIGHT = 20
-/** Of the dot that shows a point, in CSS pixels. */
+/** Radius of the dot that shows a point, in CSS pixels. */
 export const POINT_RADIUS = 7
 
 /** Where a label stands: some CSS pixels from a corner of its mark, so that it keeps to the mark while the image zooms. */
@@ -23,7 +23,7 @@ export interface Labelled {
   readonly top: number
   readonly right: number
   readonly bottom: number
-  /** Of the label, in CSS pixels. */
+  /** Width of the label, in CSS pixels. */
   readonly width: number
 }
 

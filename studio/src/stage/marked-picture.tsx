@@ -7,7 +7,7 @@ import type { Size } from './viewport.ts'
 interface MarkedPictureProps {
   readonly url: string
   readonly alt: string
-  /** Of the picture that the marks are on, in pixels; the one at `url` may be smaller. */
+  /** Size of the picture that the marks are on, in pixels; the one at `url` may be smaller. */
   readonly size: Size
   readonly marks: readonly Mark[]
 }

@@ -59,7 +59,7 @@ export interface Lane {
 
 /** A clip or a moment; a moment has no end. */
 export interface Span {
-  /** Of the clip or the mark. */
+  /** Id of the clip or the mark. */
   readonly id: string
   readonly start: number
   readonly end: number | null

@@ -18,7 +18,7 @@ export interface MarkDraft {
 
 interface OverlayProps {
   readonly marks: readonly Mark[]
-  /** Of the image, in pixels. */
+  /** Size of the image, in pixels. */
   readonly size: Size
   /** CSS pixels per image pixel. Labels and lines stay as large as they are. */
   readonly scale: ReadonlySignal<number>

@@ -58,7 +58,7 @@ export const STRUCTURE_EXAMPLES: readonly StructureExample[] = [
   },
 ]
 
-/** Of an object with these properties and no others. */
+/** Schema of an object with these properties and no others. */
 function schemaOf(properties: Readonly<Record<string, object>>): string {
   return written({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false })
 }

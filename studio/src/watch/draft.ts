@@ -23,7 +23,7 @@ export interface DraftQuestion extends Question {
 
 const RULE: Rule = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5 }
 const FPS = 1
-/** Of the API. */
+/** The API's limit. */
 const LONGEST_NAME = 256
 
 /** One behind another has its rule. */

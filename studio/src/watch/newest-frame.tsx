@@ -7,7 +7,7 @@ import { RegionFrame } from './region-frame.tsx'
 import { pathOf } from './watches.ts'
 import type { Watch } from './wire.ts'
 
-/** Of a camera, the newest frame; else the one that was looked at last, of any client. */
+/** Shows the newest frame of a camera; else the one that was looked at last, by any client. */
 export function NewestFrame({ watch }: { readonly watch: Watch }) {
   const { id, counts, source } = watch
   const url = useSignal<string | null>(null)

@@ -8,7 +8,7 @@ import { draft } from './region.ts'
 import type { Watch } from './wire.ts'
 
 const CORNERS: readonly Handle[] = ['nw', 'ne', 'se', 'sw']
-/** Of the frame's sides, for each press of an arrow key. */
+/** Share of the frame's sides, for each press of an arrow key. */
 const STEP = 0.01
 const LONG_STEP = 0.1
 const ARROWS: Readonly<Record<string, Point>> = {

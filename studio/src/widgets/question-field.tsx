@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals'
 interface QuestionFieldProps {
   readonly text: Signal<string>
   readonly placeholder?: string
-  /** Of a question that is being changed; else it is the next one. */
+  /** Label of a question that is being changed; else it is the next one. */
   readonly label?: string
   onSubmit(): void
 }

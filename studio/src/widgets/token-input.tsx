@@ -8,7 +8,7 @@ interface TokenInputProps {
   readonly tokens: readonly string[]
   readonly draft: string
   readonly placeholder: string
-  /** Of a token: a CSS colour. */
+  /** Colour of a token, in CSS. */
   readonly colourOf?: (token: string) => string
   /** The place of a token that is wrong; -1: all of them. */
   readonly faultAt?: number | null

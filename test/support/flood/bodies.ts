@@ -42,7 +42,7 @@ export class FloodBodies {
     this.#model = model
   }
 
-  /** Of operations that take the same fields, those after the first have only lists of all kinds of items. */
+  /** Operations after the first that take the same fields have only lists of all kinds of items. */
   *all(): Generator<Flooded> {
     const known = new Set<string>()
     for (const [path, methods] of Object.entries(this.#document.paths)) {
@@ -217,7 +217,7 @@ const LEVELS = 90
 function listOf(field: string, allowed: number, values: readonly unknown[]): Place {
   // An example's texts are all `a`.
   const texts = values.map((value) => JSON.stringify(value).split('"a"'))
-  // Of all kinds, those of one round belong together: a call and its output.
+  // Those of one round belong together, in all kinds: a call and its output.
   const text = (at: number) => texts[at % texts.length]!.join(`"a${Math.floor(at / texts.length)}"`)
   // Whole rounds: what a list ends with may decide whether it is valid.
   const rounds = (count: number) => Math.max(count - (count % texts.length), Math.min(count, texts.length))

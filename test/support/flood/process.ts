@@ -36,7 +36,7 @@ async function startBare(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Of this thread alone, which is the event loop's. */
+/** Processor time of this thread alone, which is the event loop's. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000

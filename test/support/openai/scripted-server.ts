@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 
 /** What a server does with one request for a completion. */
 export interface Script {
-  /** Of the answer, with `body`; 200 with a stream of `chunks` by default. */
+  /** Status of the answer, with `body`; 200 with a stream of `chunks` by default. */
   readonly status?: number
   readonly body?: object
   /** JSON of the stream's lines. */

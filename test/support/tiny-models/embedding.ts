@@ -23,7 +23,7 @@ interface BertShape {
 
 const SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz']
-/** Of WordPiece: what begins a word has a mark, and what continues it has none. */
+/** WordPiece's tokens: what begins a word has a mark, and what continues it has none. */
 const PIECES = [...SPECIAL, ...LETTERS.map((letter) => `▁${letter}`), ...LETTERS, '▁the', '▁robot', 'bot', '▁.', '▁,']
 const NORMAL = 1
 const CONTROL = 3

@@ -268,7 +268,7 @@ export const OTHER_PROJECTORS = [...Object.keys(ENCODERS), ...Object.keys(COUNTE
 
 export function otherEncoder(projector: string): WrittenFile {
   const file = imageEncoder({ projector, seed: projector, ...(ENCODERS[projector] ?? COUNTED[projector])! })
-  // Of two tensors of a name, the projector's own is meant.
+  // The projector's own is the one meant of two tensors with the same name.
   const tensors = [...new Map(file.tensors.map((tensor) => [tensor.name, tensor])).values()]
   return { ...file, tensors }
 }

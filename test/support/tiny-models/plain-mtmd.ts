@@ -6,7 +6,7 @@ import { locateNativeLibraries } from '../../../src/inference/local/native/nativ
 export type PlainMtmd = ReturnType<typeof bindPlainMtmd>
 
 export function bindPlainMtmd() {
-  // Of one media token: time, column, row; `z` is reserved.
+  // Position of one media token: time, column, row; `z` is reserved.
   const mtmd_decoder_pos = koffi.struct({ t: 'uint32', x: 'uint32', y: 'uint32', z: 'uint32' })
   const declare = declareIn(koffi.load(locateNativeLibraries().mtmd!), { mtmd_decoder_pos })
   return {

@@ -11,7 +11,7 @@ const vocabulary = bytePairs({
   addsBos: false,
   chatTemplate: CHAT_ML_TEMPLATE,
 })
-/** Of the pairs of a head's rotation, how many turn with time, row and column. */
+/** How many pairs of a head's rotation turn with time, row and column. */
 const SECTIONS: Record<string, WrittenField> = { 'rope.dimension_sections': int32s([2, 3, 3, 0]) }
 /** Four patches become one token. */
 const MERGED = 4 * PATCH_EMBEDDING

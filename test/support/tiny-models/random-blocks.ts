@@ -13,7 +13,7 @@ interface Layout {
 
 /** Scales of the parts of a block, where it has such. */
 const PART_SCALE = 32
-/** Of integers from `-levels / 2` to `levels / 2 - 1`, around 0. */
+/** Standard deviation of integers from `-levels / 2` to `levels / 2 - 1`, around 0. */
 const deviationOf = (levels: number) => Math.sqrt((levels ** 2 - 1) / 12 + 0.25)
 
 /** https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h */

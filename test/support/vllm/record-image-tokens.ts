@@ -26,7 +26,7 @@ try {
       width,
       height,
     ])
-    // Of what surrounds the target, where vLLM's sums leave it out: `image` is text.
+    // Characters that surround the target, where vLLM's sums leave it out: `image` is text.
     const around = [before, after].join('').replaceAll(/<\|[a-z_]+\|>/g, 'x').length
     cases.push({ folder: path, name: facts.name, placeholder: before + target + after, sizes, around })
   }

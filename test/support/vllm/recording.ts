@@ -77,7 +77,7 @@ export class Player implements AsyncDisposable {
   abandoned = 0
   /** Connections that it has taken. */
   connections = 0
-  /** Of the last request for a completion: tokens that each piece is to have; null for the server's own choice. */
+  /** Tokens that each piece of the last request for a completion is to have; null for the server's own choice. */
   tokensAtOnce: number | null = null
   isHealthy = true
   /** Whether streams stay open behind their last event, until `endStreams`. */

@@ -49,7 +49,7 @@ export interface VllmOptions {
 /** A vLLM server with the shipped model. It ends with the process that started it. */
 export class Vllm implements AsyncDisposable {
   readonly url: string
-  /** Of the process that serves HTTP; the others are in its process group. */
+  /** Id of the process that serves HTTP; the others are in its process group. */
   readonly pid: number
   readonly #guard: ChildProcess
   readonly #folder: string

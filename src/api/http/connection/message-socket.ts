@@ -8,7 +8,7 @@ import type { Upgraded } from './upgrades.ts'
 const PING_MS = 30_000
 /** What a message may take of memory without a share of the budget for bodies. */
 const FREE_BYTES = 128 * 1024
-/** Of a ping or pong, which is no part of a message. */
+/** Bytes of the head of a ping or pong, which is no part of a message. */
 const CONTROL_HEAD_BYTES = 6
 /** Time limit for receiving a message that takes more. */
 const MESSAGE_MS = 120_000

@@ -85,7 +85,7 @@ export interface Lengths {
   readonly max: number
 }
 
-/** Of the texts that a pattern matches, in characters. */
+/** Lengths of the texts that a pattern matches, in characters. */
 export function lengthsOf(pattern: Pattern): Lengths {
   switch (pattern.type) {
     case 'character':

@@ -18,7 +18,7 @@ interface Resource {
 export class References {
   readonly #root: unknown
   readonly #resources = new Map<string, Resource>()
-  /** Of each schema with its own base. */
+  /** Bases of the schemas that have their own. */
   readonly #bases = new Map<unknown, string>()
 
   /** Whether `id` identifies schemas, as in draft 4. */

@@ -4,7 +4,7 @@ export type Path = readonly (string | number)[]
 /** A schema that a value follows, or the schema that it must not follow. */
 export interface Part {
   readonly schema: unknown
-  /** Of the schema, in that of the client. */
+  /** The schema's path in that of the client. */
   readonly path: Path
   /** The identifier in whose terms its references are read. */
   readonly base: string
@@ -26,7 +26,7 @@ export interface ObjectShape {
 /** What one schema says of the items of an array. */
 export interface ArrayShape {
   readonly prefix: readonly Part[]
-  /** Of the items behind those. */
+  /** The schema of the items behind those. */
   readonly rest?: Part
   /** Whether `unevaluatedItems` counts what is described here. */
   readonly isEvaluated: boolean

@@ -57,7 +57,7 @@ export class SchemaOptions {
   readonly #ids = new Map<unknown, number>()
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
-  /** Of which some options are left out. */
+  /** Options from which some are left out. */
   readonly #partial = new Set<number>()
   /** How often options were left out. */
   #losses = 0

@@ -53,7 +53,7 @@ export class StringWriter {
       if (error instanceof Unsatisfiable && !this.#context.isLenient) return this.#context.nothing(error.message, path)
       this.#context.refuse(error.message, path)
     }
-    // Of two patterns or formats the first is kept.
+    // The first of two patterns or formats is kept.
     const kept = { ...plain, patterns, formats }
     switch (keyword) {
       case 'pattern':

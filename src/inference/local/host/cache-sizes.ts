@@ -20,7 +20,7 @@ export interface ModelNeeds {
   readonly kvCache: number
   /** All that the model takes without these caches. */
   readonly withoutCaches: number
-  /** Of one token of an image or of audio. */
+  /** Bytes of the embedding of one token of an image or of audio. */
   readonly embedding: number
 }
 

@@ -29,7 +29,7 @@ export interface ModelDescription {
   readonly fileBytes: number
   /** Quantisation of its weights, e.g. `Q4_K_M`; null if the file does not name it. */
   readonly quantisation: string | null
-  /** Of a model that makes embeddings or scores. */
+  /** Set for a model that makes embeddings or scores. */
   readonly embedding?: EmbeddingSettings
   /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]

@@ -32,7 +32,7 @@ interface RankedId {
 }
 
 export interface TokenRanking {
-  /** Of the chosen token. */
+  /** Log-probability of the chosen token. */
   readonly logProb: number
   /** The likeliest tokens, in descending order; of equally likely ones, the lower first. */
   readonly top: readonly RankedId[]

@@ -59,7 +59,7 @@ export class EmbeddingContext {
     }
     let rows = Math.min(Math.max(batchRows, options.mediaRows), contextTokens)
     let handle = opened(open(rows))
-    // Of such rerankers, the head reads the last token.
+    // The head of such rerankers reads the last token.
     const isLast = pooling === 'last' || (pooling === 'rank' && options.ratesByProbability)
     this.splits = isLast && isCausal && llama.get_memory(handle) !== null
     if (!this.splits && rows < contextTokens) {

@@ -85,7 +85,7 @@ function lowestToken(mask: Int32Array): number {
   return word === -1 ? 0 : word * WORD_BITS + lowestBit(mask[word]!)
 }
 
-/** Of a word that is not 0. */
+/** The index of the lowest set bit of a word that is not 0. */
 function lowestBit(bits: number): number {
   return WORD_BITS - 1 - Math.clz32(bits & -bits)
 }

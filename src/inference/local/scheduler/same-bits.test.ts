@@ -195,7 +195,7 @@ interface Ways {
   /** Cells of a piece of a copied sequence, at most. */
   readonly pieceCells: number
   readonly stepTimes: readonly StepTime[]
-  /** Of the cells, those that may be used. */
+  /** Share of the cells that may be used. */
   readonly room: number
   /** Threads of the next step. */
   threads(): number
@@ -217,7 +217,7 @@ const ALONE: Ways = {
 
 interface Reply {
   text: string
-  /** Of its tokens, in order: as JSON, which has all digits. */
+  /** Log-probabilities of its tokens, in order: as JSON, which has all digits. */
   logProbs: string
 }
 

@@ -28,7 +28,7 @@ import type { PromptPart } from '../../contract/parts.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const turn = (...parts: PromptPart[]) => [trusted('<|im_start|>user\n'), ...parts, trusted('<|im_end|>\n'), assistant]
-/** Of the shipped model: keys and values of 6 layers, and where they are. */
+/** Bytes of a cell of the shipped model: keys and values of 6 layers, and where they are. */
 const CELL_BYTES = 6 * 2 * 128 * 2 + 24
 /** More than 5 tokens for each repeat, and another text for every name. */
 const longText = (name: string, repeats = 800) =>

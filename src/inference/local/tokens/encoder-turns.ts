@@ -4,7 +4,7 @@ import { type Priority, yieldsTo } from '../../contract/priority.ts'
 export interface EncodeTurn {
   /** Time after which it pauses, if it can. */
   readonly ms: number
-  /** Of the work that needs the result. */
+  /** Priority of the work that needs the result. */
   readonly priority: Priority
 }
 

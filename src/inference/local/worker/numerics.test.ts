@@ -31,7 +31,7 @@ interface Changes {
   readonly settings?: Partial<EngineSettings>
   readonly paths?: Partial<NativePaths>
   readonly computesProducts?: boolean | null
-  /** Of what the kernels have computed so far. */
+  /** Whether all that the kernels have computed so far was invariant. */
   readonly wasInvariant?: boolean
   readonly offload?: OffloadReport
   readonly features?: readonly string[]

@@ -12,7 +12,7 @@ type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 export interface EmbeddingAnswer {
   /** In the order of the inputs. */
   readonly vectors: readonly Float32Array[]
-  /** Of all inputs together. */
+  /** Tokens of all inputs together. */
   readonly promptTokens: number
 }
 

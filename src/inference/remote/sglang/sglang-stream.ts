@@ -2,7 +2,7 @@ import { pickRated, ServerFailure, type TokenRating, type TokensEvent, type Wire
 
 /** A line of a stream. It is read for every token, so that it is not checked against a schema. */
 export interface Chunk {
-  /** Of the completion, where there are several. */
+  /** Index of the completion, where there are several. */
   readonly index?: number
   readonly output_ids?: readonly number[]
   readonly meta_info?: {
@@ -10,11 +10,11 @@ export interface Chunk {
     readonly completion_tokens?: number
     readonly cached_tokens?: number
     readonly finish_reason?: FinishReason | null
-    /** Of all tokens so far, or only of the new ones, as the tokens. */
+    /** Log-probabilities of all tokens so far, or only of the new ones, as the tokens. */
     readonly output_token_logprobs?: readonly Ranked[]
-    /** Of each of them. */
+    /** Alternatives for each of them. */
     readonly output_top_logprobs?: readonly (readonly Ranked[] | null)[]
-    /** Of each of them, those of the tokens that were asked for. */
+    /** Log-probabilities of the tokens that were asked for, at each of them. */
     readonly output_token_ids_logprobs?: readonly (readonly Ranked[] | null)[]
   }
   readonly error?: { readonly message: string; readonly code?: number | null }

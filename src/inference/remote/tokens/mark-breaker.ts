@@ -11,9 +11,9 @@ export class MarkBreaker {
   readonly #marks: ReadonlyMap<string, readonly string[]>
   readonly #control: ReadonlyMap<number, string>
   readonly #longest: number
-  /** Of the tokens that were looked at. */
+  /** Texts of the tokens that were looked at. */
   readonly #texts: string[] = []
-  /** Of each token: whether a mark may begin in it; 0 before it was looked at. Prompts are long, and most tokens are words. */
+  /** Whether a mark may begin in each token; 0 before it was looked at. Prompts are long, and most tokens are words. */
   readonly #begins: Uint8Array
   /** The token of each byte. */
   readonly #bytes: readonly number[]

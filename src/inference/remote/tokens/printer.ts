@@ -6,7 +6,7 @@ const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
 export class Printer {
   readonly #vocabulary: Vocabulary
   readonly #printed: ReadonlyMap<number, Uint8Array>
-  /** Of control tokens. */
+  /** Names of control tokens. */
   #names: ReadonlyMap<number, string> | null = null
 
   /** @throws Error for a printed token that the vocabulary does not have. */

@@ -97,7 +97,7 @@ export interface TokensEvent {
   readonly completion: number
   /** Without the one that ended it. */
   readonly tokens: readonly number[]
-  /** Of each token, where they were asked for. */
+  /** Ratings of the tokens, where they were asked for. */
   readonly ratings?: readonly TokenRating[]
   /** The token that ended it, rated, where the ratings were asked for and the server tells. */
   readonly ending?: RatedToken
@@ -110,10 +110,10 @@ export interface TokensEvent {
 interface TextPieceEvent {
   readonly type: 'text'
   readonly completion: number
-  /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */
+  /** Text of a thought, which the server has separated from the reply; it may be empty, as the text may be. */
   readonly thought: string
   readonly text: string
-  /** Of the tokens behind it, where they were asked for. */
+  /** Log-probabilities of the tokens behind it, where they were asked for. */
   readonly logProbs?: readonly TokenLogProb[]
   /** What the server calls what its numbers depend on, where it does. */
   readonly fingerprint?: string
@@ -136,7 +136,7 @@ export interface UsageEvent {
   readonly promptTokens: number
   /** Prompt tokens that were in the server's cache; null when the server does not say. */
   readonly cachedTokens: number | null
-  /** Of all completions of the request, where those do not come as tokens. */
+  /** Tokens of all completions of the request, where those do not come as tokens. */
   readonly completionTokens?: number
 }
 

@@ -81,7 +81,7 @@ describe.each(['h264', 'h265'] as const)('%s over RTSP', (codec) => {
     await using camera = await RtspCamera.start(videos[codec], { fps: 100, packetSize: 200, loses: 37 })
     const { units } = await watchCamera(camera.url, { count: 40 })
     expect(units.filter(({ afterLoss }) => afterLoss).length).toBeGreaterThan(2)
-    // Of a picture whose parameter sets are lost, the sets are those of an earlier one.
+    // A picture whose parameter sets are lost takes those of an earlier one.
     const pictureOf = (data: Uint8Array) => splitNals(data).at(-1)!.toString('hex')
     const sent = videos[codec].units.map(pictureOf)
     const places = units.map(({ data }) => sent.indexOf(pictureOf(data)))

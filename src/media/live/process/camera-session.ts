@@ -93,5 +93,5 @@ export function isStart({ isKey, isEntry }: Pick<AccessUnit, 'isKey' | 'isEntry'
   return isKey || isEntry === true
 }
 
-/** Of one access unit, in bytes. */
+/** Maximum size of one access unit, in bytes. */
 export const MAX_UNIT = 4 * 1024 * 1024

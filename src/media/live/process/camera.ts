@@ -26,7 +26,7 @@ export interface CameraOptions {
 }
 
 const TICK_MS = 500
-/** Of cameras that are asked for each picture or segment. */
+/** Tick for cameras that are asked for each picture or segment. */
 const ASKING_TICK_MS = 100
 /** A camera that sends nothing for this many of its usual distances is silent. */
 const SILENT_DISTANCES = 3

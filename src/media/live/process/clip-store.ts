@@ -4,13 +4,13 @@ import type { ClipAbout, ClipFault, ClipSpan } from '../protocol.ts'
 import { muxClip } from './clip-muxer.ts'
 import { type RecordedUnit, sizeOf, type UnitRing } from './unit-ring.ts'
 
-/** Of all clips that wait to be read, with their units. */
+/** Maximum size of all clips that wait to be read, with their units. */
 const MOST_BYTES = 64 * 2 ** 20
 
 /** What a clip is recorded from. */
 export interface ClipSource {
   readonly ring: UnitRing
-  /** Of its pictures as they are encoded; null for those that no clip can have. */
+  /** Size of its pictures as they are encoded; null for those that no clip can have. */
   readonly size: Size | null
 }
 

@@ -1,11 +1,11 @@
 import type { RecordedUnit } from './unit-ring.ts'
 
-/** Of a second. */
+/** Ticks in a second. */
 export const TICKS = 90_000
 /** By how much the camera's clock may differ from ours: a part of the clip, and this at least. */
 const DRIFT = 0.1
 const LEAST_DRIFT_MS = 1_000
-/** Of the last picture, where there is no other to tell. */
+/** Duration of the last picture, where no other tells it. */
 const USUAL_TICKS = TICKS / 25
 
 /** When a picture is decoded, and when it is shown, in ticks from the first one on. */

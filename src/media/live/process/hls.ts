@@ -33,7 +33,7 @@ export class HlsSession implements CameraSession {
   #targetMs = LONGEST_TARGET_MS / 10
   #pollAt = 0
   #hasEnded = false
-  /** Of the newest segment that is known. */
+  /** Number of the newest segment that is known. */
   #sequence: number | null = null
   #waiting: readonly Segment[] = []
   /** The beginning of fragmented MP4, and where it is. */

@@ -8,7 +8,7 @@ const NEWLINE = 10
 
 /** What takes the body of a response. */
 export interface BodySink {
-  /** Of its length, in bytes. */
+  /** Maximum length of the body, in bytes. */
   readonly limit: number
   push(bytes: Buffer): void
   /** The body is complete. */

@@ -19,7 +19,7 @@ export class JpegDepacketizer {
   readonly #onUnit: (unit: AccessUnit) => void
   /** Tables of the camera's own, by the number that it gives them. */
   readonly #tables = new Map<number, Buffer>()
-  /** Of the picture; empty: there is none. */
+  /** Parts of the picture; empty: there is none. */
   #pieces: Buffer[] = []
   /** Bytes of the scan that have arrived. */
   #length = 0

@@ -14,7 +14,7 @@ export class MultipartReader {
   readonly #onUnit: (unit: AccessUnit) => void
   readonly #queue = new ByteQueue()
   #part: MessageHead | null = null
-  /** Of the part, if it says so. */
+  /** Length of the part, if it says so. */
   #length: number | null = null
   /** Whether a boundary is next. */
   #isAtHead = false

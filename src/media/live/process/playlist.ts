@@ -29,7 +29,7 @@ export interface MediaPlaylist {
 export interface Variant {
   readonly uri: string
   readonly bandwidth: number
-  /** Of its pictures; 0 where that is not told. */
+  /** Height of its pictures; 0 where the playlist does not tell. */
   readonly lines: number
   readonly codecs: string | null
 }
@@ -109,7 +109,7 @@ function unsupported(what: string): CameraError {
   return new CameraError('unsupported_codec', `Segments of the camera ${what}`)
 }
 
-/** Of a list such as `BANDWIDTH=1280000,CODECS="avc1.42e00a,mp4a.40.2"`. */
+/** Attributes of a list such as `BANDWIDTH=1280000,CODECS="avc1.42e00a,mp4a.40.2"`. */
 function attributesOf(text: string): Map<string, string> {
   const pairs = text.matchAll(/(?:^|,)\s*([A-Z\d-]{1,32})=(?:"([^"]*)"|([^,"]*))/g)
   return new Map([...pairs].map(([, name, quoted, bare]) => [name!, quoted ?? bare!]))

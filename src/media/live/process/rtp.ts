@@ -1,5 +1,5 @@
 const HEADER = 12
-/** Of `mediaTime`, in milliseconds: what is further back or forth is a clock that was set. */
+/** Limits of `mediaTime`, in milliseconds: a clock that is further back or ahead was set. */
 const LONGEST_BACK = 2_000
 const LONGEST_FORTH = 60_000
 const SENDER_REPORT = 200

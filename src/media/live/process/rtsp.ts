@@ -18,7 +18,7 @@ const DOLLAR = 0x24
 const RTSP = Buffer.from('RTSP')
 /** A frame without bytes. */
 const SHORTEST = 4
-/** Of a session that says nothing, in seconds. */
+/** Timeout of a session that gives none, in seconds. */
 const USUAL_TIMEOUT = 60
 /** `RTSP` of an answer, or the beginning of a method: a request of the camera. */
 const WORD = /^[A-Z_]{4}$/

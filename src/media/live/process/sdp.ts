@@ -7,7 +7,7 @@ const JPEG_TYPE = 26
 export interface VideoTrack {
   readonly codec: AccessUnit['codec']
   readonly payloadType: number
-  /** Of the RTP timestamps, in hertz. */
+  /** Rate of the RTP timestamps, in hertz. */
   readonly clockRate: number
   /** Its address, absolute or relative; null: that of the session. */
   readonly control: string | null
@@ -68,7 +68,7 @@ function isInterleaved(format: ReadonlyMap<string, string>): boolean {
   return format.get('packetization-mode') === '2' || Number(format.get('sprop-max-don-diff') ?? 0) > 0
 }
 
-/** Of a line such as `packetization-mode=1;profile-level-id=42e01f`. */
+/** Parameters of a line such as `packetization-mode=1;profile-level-id=42e01f`. */
 function parametersOf(format: string): Map<string, string> {
   return new Map(
     format.split(';').map((pair) => {

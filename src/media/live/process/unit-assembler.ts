@@ -35,7 +35,7 @@ export class UnitAssembler {
   readonly #onUnit: (unit: AccessUnit) => void
   readonly #sets = new Map<string, Buffer>()
   #bytes = Buffer.allocUnsafeSlow(65_536)
-  /** Of complete NAL units. */
+  /** Length of the complete NAL units. */
   #length = 0
   /** With what has arrived of the next one. */
   #end = 0
@@ -50,7 +50,7 @@ export class UnitAssembler {
   #hasLost = false
   /** The camera calls each slice the last. */
   #ignoresLast = false
-  /** Of the unit that ended with its last packet. */
+  /** Timestamp of the unit that ended with its last packet. */
   #lastTimestamp: number | null = null
 
   constructor(

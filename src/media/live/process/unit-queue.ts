@@ -4,7 +4,7 @@ import type { UnitTime } from './unit-decoder.ts'
 
 /** A unit that came later than usual by more than this belongs to a backlog. */
 const LATE_MS = 1_000
-/** Of units that wait to be decoded: a group of pictures of 10 s at 12 Mbit/s. */
+/** Maximum size of units that wait to be decoded: a group of pictures of 10 s at 12 Mbit/s. */
 const MOST_BYTES = 16 * 2 ** 20
 /** Key frames by whose distance it is known how often they come. */
 const MEASURED = 3

@@ -1,6 +1,6 @@
 import { type AccessUnit, isStart } from './camera-session.ts'
 
-/** Of the units of one camera. */
+/** Maximum size of the units of one camera. */
 const MOST_BYTES = 32 * 2 ** 20
 /** What a unit takes besides its bytes, generously. */
 const UNIT_BYTES = 2048

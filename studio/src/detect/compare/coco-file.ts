@@ -3,7 +3,7 @@ import type { DetectedBox } from '../../../../src/exports/detected-picture.ts'
 /** The boxes that a file of annotations has for a picture. */
 export interface KnownPicture {
   readonly name: string
-  /** Of the picture, as the file says; null where it does not. */
+  /** Size of the picture, as the file says; null where it does not. */
   readonly size: { readonly width: number; readonly height: number } | null
   readonly boxes: readonly DetectedBox[]
 }

@@ -41,7 +41,7 @@ const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'ex
 /** Other values count as left out: the contract ignores invalid optional fields. */
 export const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 const PAGES = "expected pages such as '1-3,5'"
-/** Of documents, in every API. */
+/** The pages of a document, in every API. */
 export const pages = z
   .string()
   .max(200)

@@ -163,7 +163,7 @@ class TileAttention {
     QueryGroup query_group;
     /** By index in the tile. */
     const float * queries[MAX_QUERIES];
-    /** Of each query, in the order of ranks; softmax replaces them by the weights. */
+    /** Scores of each query, in the order of ranks; softmax replaces them by the weights. */
     alignas(64) float scores[MAX_QUERIES * SCORE_STRIDE];
     /** Dequantised keys, and later values, of blocks. */
     alignas(64) float kv_f32[std::max<int64_t>(KV_BUFFER_FLOATS, BLOCK_CELLS * MAX_HEAD_SIZE)];

@@ -16,7 +16,7 @@ interface Shape {
   /** Storage type of keys and values. */
   readonly stored: 'f16' | 'q8_0'
   readonly width: number
-  /** Of values, where it differs. */
+  /** Width of values, where it differs. */
   readonly valueWidth?: number
   readonly cap?: number
   readonly hasSinks?: boolean

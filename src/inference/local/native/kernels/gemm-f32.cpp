@@ -30,7 +30,7 @@ inline Floats unpack_low_64(Floats a, Floats b) {
 inline Floats unpack_high_64(Floats a, Floats b) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
 }
-/** Of columns 4 apart, from four rows in each vector: stores those of all rows. */
+/** Stores the columns of all rows, given columns 4 apart from four rows in each vector. */
 inline void store_columns(const Floats * x, float * panel) {
     const auto even = [](Floats a, Floats b) { return _mm512_shuffle_f32x4(a, b, 0x88); };
     const auto odd = [](Floats a, Floats b) { return _mm512_shuffle_f32x4(a, b, 0xdd); };

@@ -21,7 +21,7 @@ type WeightType = (typeof TYPES)[number]
 
 interface Shape {
   readonly weights: WeightType
-  /** Of a row. */
+  /** Blocks of a row. */
   readonly blocks: number
   readonly height: number
   readonly rows: number
@@ -61,7 +61,7 @@ const toQ8_0 = declare('void quantize_row_q8_0_ref(floats from, bytes to, int64 
 const toQ8_K = declare('void quantize_row_q8_K_ref(floats from, bytes to, int64 count)')
 const product = declare('pointer ggml_mul_mat(pointer context, pointer a, pointer b)')
 const productOfExperts = declare('pointer ggml_mul_mat_id(pointer context, pointer a, pointer b, pointer ids)')
-/** Of a block of 32 and of 256 values. */
+/** Bytes of a block of 32 and of 256 values. */
 const Q8_0_BYTES = 34
 const Q8_K_BYTES = 292
 

@@ -153,7 +153,7 @@ extern "C" int32_t lookout_sample(const float * logits, int32_t count, const uin
     parts.each([&](int part) {
         samples[part] = sample_part(parts[part], parts.first(part), max_logit, temperature, min_logit, draw_seed);
     });
-    // Of equal ones, the lower token.
+    // The lower token wins a tie.
     Sample best = samples[0];
     for (int part = 1; part < parts.count; part++) {
         if (samples[part].perturbed > best.perturbed) best = samples[part];

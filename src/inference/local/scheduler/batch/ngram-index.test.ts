@@ -4,7 +4,7 @@ import { GAP, NgramIndex } from './ngram-index.ts'
 
 const NGRAM = 3
 
-/** Of few tokens, so that they repeat, and of sentences that do. */
+/** Texts of few tokens, so that they repeat, and of repeated sentences. */
 const text = fc
   .array(
     fc.oneof(

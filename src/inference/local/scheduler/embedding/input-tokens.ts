@@ -183,7 +183,7 @@ export class InputTokens {
     }
   }
 
-  /** Of parts without media. */
+  /** Tokens of parts without media. */
   #textOf(parts: readonly PromptPart[]): Int32Array {
     const whole = this.#joined.join(parts, false)
     return joined(whole.map((part) => this.#joined.tokensOf(part as TextPart)!))

@@ -65,7 +65,7 @@ const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
  */
 export class PrefixReuse {
   readonly #kv: KvCache
-  /** Of the sequence manager. */
+  /** The running sequences of the sequence manager. */
   readonly #running: readonly RunningSequence[]
   readonly #isOn: boolean
   readonly #cache: PrefixCache
@@ -423,7 +423,7 @@ export class PrefixReuse {
   }
 }
 
-/** Of two matches of the same length, the one in the KV cache is better: its cells are shared, not copied. */
+/** The one in the KV cache is the better of two matches of the same length: its cells are shared, not copied. */
 function isBetter(cut: Cut, than: Match | null): boolean {
   return cut.cells >= (than?.cut.cells ?? 0)
 }
