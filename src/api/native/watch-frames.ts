@@ -8,7 +8,7 @@ import { callOf } from '../http/client-call.ts'
 import { queryBoolean } from '../http/query.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { foundWatch, keyOf } from './found-watch.ts'
-import { dateTime } from './wire/watch.ts'
+import { dateTime } from './wire/watch-request.ts'
 
 interface FrameTakers {
   readonly watches: Watches

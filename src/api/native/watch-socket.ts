@@ -15,7 +15,7 @@ import { parseBody } from '../http/wire/parse.ts'
 import type { Serving } from '../surfaces/admission.ts'
 import { checkTakesFrames, giveFrame } from './watch-frames.ts'
 import { followedBy, sendEvents, type WatchStreamOptions } from './watch-stream.ts'
-import { watchFrameNote } from './wire/watch.ts'
+import { watchFrameNote } from './wire/watch-request.ts'
 
 export interface WatchSocketOptions extends WatchStreamOptions, Pick<Serving, 'bodies'> {
   /** Origins whose pages may connect, as `allowOrigins` takes them. */

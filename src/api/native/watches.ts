@@ -21,7 +21,8 @@ import { found, foundWatch, keyOf, noSuchWatch } from './found-watch.ts'
 import { pushFrame } from './watch-frames.ts'
 import { openWatchSocket, type WatchSocketOptions } from './watch-socket.ts'
 import { streamEvents } from './watch-stream.ts'
-import { type CameraListBody, type WatchBody, type WatchListBody, watchBody, watchChangeBody } from './wire/watch.ts'
+import { watchBody, watchChangeBody } from './wire/watch-request.ts'
+import type { CameraListBody, WatchBody, WatchListBody } from './wire/watch-response.ts'
 
 export interface WatchesApiOptions extends Pick<Serving, 'models'>, Omit<WatchSocketOptions, 'watchRunner'> {
   readonly cameras: Cameras

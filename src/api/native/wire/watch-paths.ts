@@ -1,4 +1,5 @@
-import './watch.ts'
+import './watch-request.ts'
+import './watch-response.ts'
 import {
   inPath,
   json,
