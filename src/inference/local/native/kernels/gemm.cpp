@@ -94,11 +94,11 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
     if (!is_batch_invariant(Atype)) lookout_depends_on_batch.store(true, std::memory_order_relaxed);
     // ggml first asks with rows that it has not quantised yet.
     const bool is_quantised = Ctype == GGML_TYPE_F32 && (Btype == GGML_TYPE_Q8_0 || Btype == GGML_TYPE_Q8_K);
-    const bool is_ours = is_quantised && with_blocks(Atype, A, [&](const auto * weights) {
+    const bool is_supported = is_quantised && with_blocks(Atype, A, [&](const auto * weights) {
         using Activation = typename QuantTraits<std::decay_t<decltype(*weights)>>::Activation;
         gemm(params, m, n, k, weights, lda, (const Activation *) B, ldb, (float *) C, ldc);
     });
-    return is_ours || other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+    return is_supported || other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }
 
 bool lookout_mul_mat_id(const ggml_compute_params * params, const ggml_tensor * out, const int64_t * counts,
