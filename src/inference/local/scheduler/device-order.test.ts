@@ -10,7 +10,8 @@ import { KvCache } from '../cache/kv-cache.ts'
 import type { FromEngine } from '../protocol.ts'
 import { BatchSplitter } from './batch/batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { Scheduler, type SchedulerOptions, type Scorer } from './scheduler.ts'
+import { Scheduler, type SchedulerOptions } from './scheduler.ts'
+import type { Scorer } from './step-turns.ts'
 
 /** A device computes a step while the scheduler does its other work. On a CPU, all of that comes one after the other. */
 

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { tryAgainIn } from '../../../lib/errors.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
-import { PRIORITIES, type Priority, yieldsTo } from '../../contract/priority.ts'
+import type { Priority } from '../../contract/priority.ts'
 import type { LocalStats } from '../../contract/stats.ts'
 import type { Work } from '../../contract/work.ts'
 import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
@@ -13,18 +13,16 @@ import { BatchBuilder } from './batch/batch-builder.ts'
 import type { BatchSplitter } from './batch/batch-splitter.ts'
 import { EncoderAside } from './batch/encoder-aside.ts'
 import type { PrefillCosts } from './batch/prefill-costs.ts'
-import { MAKING_WAY_MS } from './batch/prefill-pace.ts'
 import { type Step, StepError } from './batch/step.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type BegunStep, DONE, ModelRunner, type StepResult } from './model-runner.ts'
-import { PriorityPace } from './priority-pace.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
-import type { ReplyScorer } from './scoring/reply-scorer.ts'
 import type { PrefixReuse } from './sequences/prefix-reuse.ts'
 import type { Sequence } from './sequences/sequence.ts'
 import { SequenceGroup } from './sequences/sequence-group.ts'
 import { SequenceManager } from './sequences/sequence-manager.ts'
+import { type Scorer, type StepTurn, StepTurns } from './step-turns.ts'
 
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
 
@@ -35,9 +33,6 @@ const SHORT_COPY_MS = 2
 const COPY_SHARE = 0.1
 /** The same while the engine is idle, in ms: a request that arrives meanwhile waits for it. */
 const IDLE_COPY_MS = 2
-
-/** Target duration of a scoring step beside completions, in ms. Scoring gets half of the time. */
-const SCORING_STEP_MS = 20
 
 /** Messages are received for at most this fraction of a device's expected step: the device may be faster than expected. */
 const SURE_SHARE = 0.8
@@ -50,8 +45,7 @@ interface Flight {
   /** Null if its sequences were preempted. */
   readonly step: Step | null
   readonly begun: BegunStep
-  readonly priority: Priority
-  readonly makesWay: boolean
+  readonly turn: StepTurn
   /** Whether a device computes it while the CPU is free. */
   readonly goesOn: boolean
   /** When its turn began, before admission, and when it was planned. */
@@ -64,12 +58,6 @@ export interface SchedulerDisk {
   readonly prefixes: DiskPrefixes
   readonly costs: PrefillCosts
 }
-
-/** Scoring, which gets steps beside completions and has a KV cache of its own. */
-export type Scorer = Pick<
-  ReplyScorer,
-  'has' | 'running' | 'waiting' | 'waitingOf' | 'prefilledTokens' | 'share' | 'step' | 'abort'
->
 
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
@@ -108,9 +96,7 @@ export class Scheduler {
   readonly #aborted = new Set<number>()
   /** Groups with events that the sender has not received. */
   readonly #touched = new Set<SequenceGroup>()
-  /** Time by which the last scoring step exceeded all other steps since, in ms. */
-  #scoringLeadMs = 0
-  readonly #pace = new PriorityPace()
+  readonly #turns: StepTurns
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -134,6 +120,7 @@ export class Scheduler {
     this.#settings = settings
     this.#send = send
     this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter, disk?.prefixes)
+    this.#turns = new StepTurns(this.#manager)
     const aside = encodesAside ? new EncoderAside(() => this.wake()) : null
     this.reuse = this.#manager.reuse
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation, aside)
@@ -148,6 +135,7 @@ export class Scheduler {
   /** Adds the scorer, which then gets steps too. */
   attach(scorer: Scorer): void {
     this.#scorer = scorer
+    this.#turns.attach(scorer)
   }
 
   get stats(): LocalStats {
@@ -269,11 +257,10 @@ export class Scheduler {
     this.#finish()
     const now = performance.now()
     this.#manager.admit()
-    const priority = this.#turn(now)
-    const makesWay = this.#pace.isWatchful(priority, now)
-    if (this.#isScoringTurn(priority)) {
+    const turn = this.#turns.next(now)
+    if (turn.isScoring) {
       this.#tell()
-      this.#scoringStep(priority, makesWay, now)
+      this.#score(turn, now)
       return true
     }
     if (this.#manager.running.length === 0) {
@@ -285,29 +272,29 @@ export class Scheduler {
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
-    if (!this.#begin(now, priority, makesWay)) this.#finish()
+    if (!this.#begin(now, turn)) this.#finish()
     this.#tell(hold)
-    return this.#flight !== null || !this.#builder.waitsForEncoder || this.#besideEncoder(makesWay)
+    return this.#flight !== null || !this.#builder.waitsForEncoder || this.#besideEncoder(turn)
   }
 
   /**
    * Does other work while all completions wait for an encoder, whose end wakes the scheduler. @returns false if there is
    * none.
    */
-  #besideEncoder(makesWay: boolean): boolean {
-    const priority = PRIORITIES.find((one) => this.#hasScoring(one))
+  #besideEncoder({ makesWay }: StepTurn): boolean {
+    const priority = this.#turns.scoring
     if (priority === undefined) return false
-    this.#scoringStep(priority, makesWay)
+    this.#score({ priority, makesWay })
     return true
   }
 
   /** Begins a step. `#finish` handles its failure. @returns whether a device still computes it. */
-  #begin(started: number, priority: Priority, makesWay: boolean): boolean {
+  #begin(started: number, turn: StepTurn): boolean {
     const planned = performance.now()
     let step: Step | null = null
     let begun: BegunStep
     try {
-      step = this.#builder.next(priority, makesWay)
+      step = this.#builder.next(turn.priority, turn.makesWay)
       // Media steps block until they are computed.
       if (step !== null && step.type !== 'text') this.#tell()
       begun = step === null ? DONE : this.#runner.begin(step)
@@ -318,7 +305,7 @@ export class Scheduler {
       begun = { finish: fail }
     }
     const goesOn = this.#loaded.compute.leavesCpu && step?.type === 'text'
-    this.#flight = { step, begun, priority, makesWay, goesOn, started, planned }
+    this.#flight = { step, begun, turn, goesOn, started, planned }
     return goesOn
   }
 
@@ -342,8 +329,7 @@ export class Scheduler {
     const ms = ended - flight.started
     this.#lastStepEnd = ended
     this.#lastStepMs = ms
-    this.#pace.stepped(flight.priority, ended, ms)
-    this.#scoringLeadMs -= ms
+    this.#turns.stepped(flight.turn.priority, ended, ms)
     this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
   }
 
@@ -354,40 +340,12 @@ export class Scheduler {
     this.#touched.clear()
   }
 
-  /** Whether there is scoring of one priority to do. */
-  #hasScoring(priority: Priority): boolean {
-    return this.#scorer?.has(priority) === true
-  }
-
-  /** Which work gets the next step: the most urgent, or less urgent work whose fraction of the time is due. */
-  #turn(now: number): Priority {
-    const present = PRIORITIES.filter((one) => this.#manager.hasRunning(one) || this.#hasScoring(one))
-    const [first = 'background', ...others] = present
-    return others.find((one) => this.#pace.isDue(one, now)) ?? first
-  }
-
-  /** Beside completions of its priority, scoring gets half of the time. */
-  #isScoringTurn(priority: Priority): boolean {
-    if (!this.#hasScoring(priority)) return false
-    if (this.#manager.hasRunning(priority)) return this.#scoringLeadMs <= 0
-    if (this.#manager.running.length > 0) return true
-    // A request that can never run fails at once.
-    return this.#manager.queue.head === undefined
-  }
-
-  #scoringStep(priority: Priority, makesWay: boolean, started = performance.now()): void {
-    const isAlone = this.#manager.running.length === 0
-    const budgetMs = isAlone ? Number.POSITIVE_INFINITY : SCORING_STEP_MS
-    const served = this.#scorer!.step(priority, makesWay ? MAKING_WAY_MS : budgetMs)
-    const ended = performance.now()
-    const ms = ended - started
-    if (isAlone || this.#manager.hasRunning(priority)) this.#scoringLeadMs = isAlone ? 0 : ms
-    this.#sender.hold(new Set(), ms)
-    this.#pace.stepped(served, ended, ms, yieldsTo(served, priority))
+  #score(turn: Pick<StepTurn, 'priority' | 'makesWay'>, started?: number): void {
+    this.#sender.hold(new Set(), this.#turns.score(turn, started))
   }
 
   /** @throws StepError */
-  #settleStep({ step, begun, makesWay, goesOn, planned }: Flight): void {
+  #settleStep({ step, begun, turn: { makesWay }, goesOn, planned }: Flight): void {
     const asked = performance.now()
     const { generated, decodeMs } = begun.finish()
     if (step !== null) {
