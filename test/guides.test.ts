@@ -10,7 +10,7 @@ import { Webhook } from 'standardwebhooks'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parseDocument } from 'yaml'
 import { watchEvent } from '../src/api/native/wire/watch-response.ts'
-import { newSecret } from '../src/watches/webhook.ts'
+import { newSecret } from '../src/watches/webhooks/webhook.ts'
 
 /** What guides show and no reader runs in a terminal: files of other programs, and a program that listens. */
 

@@ -2,10 +2,10 @@ import type { Recording } from '../media/live/camera-child.ts'
 import type { LiveClip } from '../media/live/live-clip.ts'
 import type { Draft } from '../storage/blob-store.ts'
 import type { CameraFeed } from './camera-feed.ts'
-import type { Moment } from './event-state.ts'
-import type { Started } from './event-tracker.ts'
+import type { Moment } from './events/event-state.ts'
+import type { Started } from './events/event-tracker.ts'
+import { type ClipError, type FileError, isoTime } from './events/watch-events.ts'
 import type { HeldWatch, ToldClip, WatchDesk } from './watch-desk.ts'
-import { type ClipError, type FileError, isoTime } from './watch-events.ts'
 import { clipOf, type WatchSettings } from './watch-settings.ts'
 
 interface ClipRecorderOptions {

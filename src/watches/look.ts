@@ -3,9 +3,9 @@ import type { NewFile } from '../files/files.ts'
 import type { GridRegion } from '../media/coordinates.ts'
 import { InlineMedia } from '../media/inline-media.ts'
 import type { LiveFrame } from '../media/live/live-frame.ts'
+import type { FrameAbout } from './events/watch-events.ts'
 import type { DropReason } from './look-counts.ts'
 import type { LookAnswer } from './question-value.ts'
-import type { FrameAbout } from './watch-events.ts'
 
 /** A look that has not begun in time. It costs nothing. */
 export class LateLook extends Error {

@@ -3,7 +3,7 @@ import type { Draft } from '../storage/blob-store.ts'
 import type { Database, Transaction } from '../storage/database.ts'
 import { and, eq, inArray, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
-import { EventLog, expiryOf } from './event-log.ts'
+import { EventLog, expiryOf } from './events/event-log.ts'
 import {
   type ClipError,
   type ClipReport,
@@ -11,7 +11,7 @@ import {
   type EventDraft,
   type FileError,
   type FrameAbout,
-} from './watch-events.ts'
+} from './events/watch-events.ts'
 import type { WatchSettings } from './watch-settings.ts'
 
 const { watches, watchEvents } = tables

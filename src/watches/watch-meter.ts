@@ -1,5 +1,5 @@
-import type { EventType } from './watch-events.ts'
-import type { DeliveryResult } from './webhook-sender.ts'
+import type { EventType } from './events/watch-events.ts'
+import type { DeliveryResult } from './webhooks/webhook-sender.ts'
 
 /** Measures what the watches of a server do, all together. */
 export interface WatchMeter {

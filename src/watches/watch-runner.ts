@@ -6,13 +6,13 @@ import { ApiError, serviceUnavailable } from '../lib/errors.ts'
 import { GuardedAgent, hostSet, type Refusal } from '../lib/guarded-agent.ts'
 import type { SecretBox } from '../lib/secret-box.ts'
 import type { Database } from '../storage/database.ts'
-import { DeliveryDesk } from './delivery-desk.ts'
 import { LiveWatch, type LiveWatchOptions } from './live-watch.ts'
 import { type LookReport, type Picture, type Pushed, type PushedFrame, pushedFrame } from './look.ts'
 import type { WatchReport } from './look-counts.ts'
 import { type HeldWatch, WatchDesk } from './watch-desk.ts'
 import type { WatchMeter } from './watch-meter.ts'
-import { WebhookSender } from './webhook-sender.ts'
+import { DeliveryDesk } from './webhooks/delivery-desk.ts'
+import { WebhookSender } from './webhooks/webhook-sender.ts'
 
 export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look' | 'cameras'> {
   readonly database: Database

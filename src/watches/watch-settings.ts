@@ -1,5 +1,5 @@
 import type { CameraType, Decode } from '../media/live/camera-source.ts'
-import type { EventRule } from './event-state.ts'
+import type { EventRule } from './events/event-state.ts'
 import type { Edges } from './watch-region.ts'
 
 /** Where the frames of a watch come from. */

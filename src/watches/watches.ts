@@ -7,11 +7,11 @@ import type { ByteRange } from '../storage/blob-store.ts'
 import type { Database, Queries, Transaction } from '../storage/database.ts'
 import { and, asc, count, desc, eq, gt, isNull, lt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
-import { EventLog } from './event-log.ts'
-import { EVENT_TYPES, type EventType, endedEvent, NOTHING_SEEN } from './watch-events.ts'
-import { readMemory } from './watch-memory.ts'
+import { EventLog } from './events/event-log.ts'
+import { EVENT_TYPES, type EventType, endedEvent, NOTHING_SEEN } from './events/watch-events.ts'
+import { readMemory } from './events/watch-memory.ts'
 import type { WatchSettings } from './watch-settings.ts'
-import { newSecret, type WebhookReport, type WebhookSettings } from './webhook.ts'
+import { newSecret, type WebhookReport, type WebhookSettings } from './webhooks/webhook.ts'
 
 const { watches, watchDeliveries, watchEvents, watchWebhooks, organisations } = tables
 

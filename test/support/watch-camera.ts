@@ -7,8 +7,8 @@ import {
   type SessionHooks,
 } from '../../src/media/live/process/camera-session.ts'
 import { openWire } from '../../src/media/live/process/camera-wire.ts'
-import { Login } from '../../src/media/live/process/digest.ts'
-import { type CameraAddress, openSession } from '../../src/media/live/process/open-session.ts'
+import { Login } from '../../src/media/live/process/protocols/digest.ts'
+import { type CameraAddress, openSession } from '../../src/media/live/process/protocols/open-session.ts'
 
 const ffmpeg = loadFFmpeg()
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { CAMERA_FAULTS, CAMERA_TYPES } from '../../../media/live/camera-source.ts'
 import { CLIP_FAULTS } from '../../../media/live/protocol.ts'
-import { FILE_ERRORS } from '../../../watches/watch-events.ts'
+import { FILE_ERRORS } from '../../../watches/events/watch-events.ts'
 import { page, responseSchemas, responses } from '../../http/wire/components.ts'
 import { answer, edges } from '../../surfaces/openai/wire/decision-response.ts'
 import { decode, eventType, share } from './watch-request.ts'

@@ -12,7 +12,7 @@ import { HlsCamera } from '../../../../test/support/hls-camera.ts'
 import { HttpCamera } from '../../../../test/support/http-camera.ts'
 import { RtspCamera } from '../../../../test/support/rtsp-camera.ts'
 import { watchCamera } from '../../../../test/support/watch-camera.ts'
-import { Login } from './digest.ts'
+import { Login } from './protocols/digest.ts'
 
 const RED = [200, 30, 30] as const
 const BLUE = [30, 30, 200] as const

@@ -2,9 +2,9 @@ import { CODEC_H264, CODEC_H265, type FFmpeg, MEDIA_VIDEO, SEARCH_CHILDREN, setO
 import type { Size } from '../../pixels.ts'
 import { isStart } from './camera-session.ts'
 import { clipTimes, durationAt, TICKS } from './clip-times.ts'
-import { kindOfH264 } from './h264.ts'
-import { kindOfH265 } from './h265.ts'
-import { START_CODE } from './unit-assembler.ts'
+import { kindOfH264 } from './protocols/h264.ts'
+import { kindOfH265 } from './protocols/h265.ts'
+import { START_CODE } from './protocols/unit-assembler.ts'
 import type { RecordedUnit } from './unit-ring.ts'
 
 const CODECS = { h264: CODEC_H264, h265: CODEC_H265 }

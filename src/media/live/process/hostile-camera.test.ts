@@ -10,8 +10,8 @@ import {
 import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
 import { CAMERA_TYPES } from '../camera-source.ts'
 import { type AccessUnit, CameraError, type CameraSession, MAX_UNIT } from './camera-session.ts'
-import { Login } from './digest.ts'
-import { type CameraAddress, openSession } from './open-session.ts'
+import { Login } from './protocols/digest.ts'
+import { type CameraAddress, openSession } from './protocols/open-session.ts'
 
 type Codec = 'h264' | 'h265'
 

@@ -1,7 +1,7 @@
-import type { ClipFault } from '../media/live/protocol.ts'
+import type { ClipFault } from '../../media/live/protocol.ts'
+import type { LookAnswer } from '../question-value.ts'
 import type { Ended, Gap, Happening, Moment } from './event-state.ts'
 import type { Lag } from './lag-meter.ts'
-import type { LookAnswer } from './question-value.ts'
 import type { Tracked } from './watch-memory.ts'
 
 export const EVENT_TYPES = [

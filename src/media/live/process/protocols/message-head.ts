@@ -1,5 +1,5 @@
+import { CameraError } from '../camera-session.ts'
 import type { ByteQueue } from './byte-queue.ts'
-import { CameraError } from './camera-session.ts'
 
 const MAX_HEAD = 16 * 1024
 const MAX_HEADERS = 100

@@ -1,4 +1,4 @@
-import { type AccessUnit, CameraError, MAX_UNIT } from './camera-session.ts'
+import { type AccessUnit, CameraError, MAX_UNIT } from '../camera-session.ts'
 import type { RtpPacket } from './rtp.ts'
 
 export const START_CODE = Buffer.from([0, 0, 0, 1])

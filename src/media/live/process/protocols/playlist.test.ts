@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CameraError } from './camera-session.ts'
+import { CameraError } from '../camera-session.ts'
 import { chooseVariant, type MediaPlaylist, readPlaylist, type Variant } from './playlist.ts'
 
 const uri = fc.stringMatching(/^[a-z][\w/.?=&-]{0,20}$/)

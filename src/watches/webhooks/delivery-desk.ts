@@ -1,6 +1,6 @@
-import type { SecretBox } from '../lib/secret-box.ts'
-import type { Database } from '../storage/database.ts'
-import { type SQL, sql } from '../storage/drizzle.ts'
+import type { SecretBox } from '../../lib/secret-box.ts'
+import type { Database } from '../../storage/database.ts'
+import { type SQL, sql } from '../../storage/drizzle.ts'
 
 /** A watch whose events this server sends. */
 export interface ClaimedWebhook {

@@ -1,8 +1,8 @@
-import { failureReason } from '../lib/fetch-failure.ts'
-import type { GuardedAgent } from '../lib/guarded-agent.ts'
-import { ForbiddenAddress } from '../lib/public-address.ts'
-import { userAgent } from '../lib/version.ts'
-import { withTimeout } from '../lib/with-timeout.ts'
+import { failureReason } from '../../lib/fetch-failure.ts'
+import type { GuardedAgent } from '../../lib/guarded-agent.ts'
+import { ForbiddenAddress } from '../../lib/public-address.ts'
+import { userAgent } from '../../lib/version.ts'
+import { withTimeout } from '../../lib/with-timeout.ts'
 import type { Delivery, DeliveryDesk } from './delivery-desk.ts'
 import { signedHeaders } from './webhook.ts'
 

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { CameraError } from './camera-session.ts'
+import { CameraError } from '../camera-session.ts'
 
 /** Nonces may run out while a request is under way, but not for ever. */
 const MAX_TRIES = 3

@@ -1,5 +1,5 @@
-import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import { CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
+import type { FFmpeg } from '../../../decoding/ffmpeg.ts'
+import { CameraError, type CameraSession, type SessionHooks } from '../camera-session.ts'
 import type { Login } from './digest.ts'
 import { HttpExchange, wholeBody } from './http-exchange.ts'
 import { chooseVariant, type MediaPlaylist, readPlaylist, type Segment } from './playlist.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import type { WatchQuestion } from '../watch-settings.ts'
 import { type EventState, IDLE, type Moment } from './event-state.ts'
-import type { WatchQuestion } from './watch-settings.ts'
 
 /** What clients have been told of the watch itself, and holds. */
 interface Condition {

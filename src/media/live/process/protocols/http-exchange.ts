@@ -1,5 +1,5 @@
+import { CameraError } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
-import { CameraError } from './camera-session.ts'
 import type { Login } from './digest.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
 

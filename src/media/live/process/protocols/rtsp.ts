@@ -1,5 +1,5 @@
+import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
-import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
 import type { Login } from './digest.ts'
 import { H264, kindOfH264 } from './h264.ts'
 import { H265, kindOfH265 } from './h265.ts'

@@ -1,5 +1,5 @@
+import { type AccessUnit, CameraError, dateOf, MAX_UNIT } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
-import { type AccessUnit, CameraError, dateOf, MAX_UNIT } from './camera-session.ts'
 import { contentLengthOf, headerOf, type MessageHead, takeHead } from './message-head.ts'
 
 const DASH = 0x2d

@@ -1,9 +1,11 @@
-import { SortedIds } from '../files/file-id.ts'
-import { serviceUnavailable } from '../lib/errors.ts'
+import { SortedIds } from '../../files/file-id.ts'
+import { serviceUnavailable } from '../../lib/errors.ts'
+import { type LookAnswer, probabilityIn } from '../question-value.ts'
+import type { HeldWatch, Progress, Told, ToldClip, WatchDesk } from '../watch-desk.ts'
+import type { WatchMeter } from '../watch-meter.ts'
+import { ruleOf, silenceOf } from '../watch-settings.ts'
 import { bridge, type Gap, type Happening, IDLE, type Moment, tick } from './event-state.ts'
 import type { Lag } from './lag-meter.ts'
-import { type LookAnswer, probabilityIn } from './question-value.ts'
-import type { HeldWatch, Progress, Told, ToldClip, WatchDesk } from './watch-desk.ts'
 import {
   type ClipError,
   type EventDraft,
@@ -20,8 +22,6 @@ import {
   suppressedEvent,
 } from './watch-events.ts'
 import { readMemory, storedMemory, type Tracked, type WatchMemory, withQuestions } from './watch-memory.ts'
-import type { WatchMeter } from './watch-meter.ts'
-import { ruleOf, silenceOf } from './watch-settings.ts'
 
 /** What a look, or a frame in which nothing has moved, says. */
 interface Finding {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { type AccessUnit, CameraError } from './camera-session.ts'
+import { type AccessUnit, CameraError } from '../camera-session.ts'
 import { JpegDepacketizer } from './jpeg.ts'
 import type { RtpPacket } from './rtp.ts'
 

@@ -1,9 +1,9 @@
-import { SortedIds } from '../files/file-id.ts'
-import type { Transaction } from '../storage/database.ts'
-import { and, eq, isNull } from '../storage/drizzle.ts'
-import * as tables from '../storage/schema.ts'
+import { SortedIds } from '../../files/file-id.ts'
+import type { Transaction } from '../../storage/database.ts'
+import { and, eq, isNull } from '../../storage/drizzle.ts'
+import * as tables from '../../storage/schema.ts'
+import type { WatchSettings } from '../watch-settings.ts'
 import type { ClipReport, EventDraft, FileError, FrameAbout } from './watch-events.ts'
-import type { WatchSettings } from './watch-settings.ts'
 
 const { watchDeliveries, watchEvents, watchWebhooks } = tables
 

@@ -1,4 +1,4 @@
-import { CameraError, dateOf } from './camera-session.ts'
+import { CameraError, dateOf } from '../camera-session.ts'
 
 const LONGEST_URI = 4096
 const LONGEST_SECONDS = 3600

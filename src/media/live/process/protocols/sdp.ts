@@ -1,4 +1,4 @@
-import { type AccessUnit, CameraError } from './camera-session.ts'
+import { type AccessUnit, CameraError } from '../camera-session.ts'
 
 const MAX_TRACKS = 32
 /** RFC 3551: JPEG's payload type needs no description. */

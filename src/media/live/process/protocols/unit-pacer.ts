@@ -1,4 +1,4 @@
-import type { AccessUnit } from './camera-session.ts'
+import type { AccessUnit } from '../camera-session.ts'
 
 /** Timestamps that differ by more than this from the last ones belong to another clock. */
 const JUMP_MS = 2_000

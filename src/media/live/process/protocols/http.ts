@@ -1,4 +1,4 @@
-import { CameraError, type CameraSession, dateOf, MAX_UNIT, type SessionHooks } from './camera-session.ts'
+import { CameraError, type CameraSession, dateOf, MAX_UNIT, type SessionHooks } from '../camera-session.ts'
 import type { Login } from './digest.ts'
 import { type BodySink, HttpExchange, wholeBody } from './http-exchange.ts'
 import { headerOf, type MessageHead } from './message-head.ts'

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import type { EventType } from './watch-events.ts'
+import type { EventType } from '../events/watch-events.ts'
 
 /** Where a client wants the events of a watch to be sent. */
 export interface WebhookSettings {
