@@ -187,7 +187,7 @@ function merged(boxes: readonly DetectedBox[]): DetectedBox[] {
   return kept
 }
 
-/** Of the smaller one's area. */
+/** Share of the smaller one's area. */
 function sharedWith(one: DetectedBox, other: DetectedBox): number {
   const iou = iouOf(one, other)
   const both = (iou * (areaOf(one) + areaOf(other))) / (1 + iou)

@@ -155,7 +155,7 @@ describe('with any words of the engine', () => {
     const places = ['A ', '<point_box mention="lamp"> (', '1', '00,200) (300,400) </point_box>', ' and ', cup, '.']
     server.engine.script = {
       texts: places,
-      // Of four coordinates, one could have been elsewhere. What else the prose could have said is not counted.
+      // One of four coordinates could have been elsewhere. What else the prose could have said is not counted.
       alternatives: (text) =>
         text === '1' ? [{ text: '5', mass: 0.2 }] : text === 'A ' ? [{ text: 'B', mass: 0.9 }] : [],
     }

@@ -27,7 +27,7 @@ export interface UsageRecord {
   readonly cachedTokens: number
   /** Part of the prompt tokens. */
   readonly audioTokens: number
-  /** Of the document that a reply of `/v1/ocr` has read. */
+  /** Pages of the document that a reply of `/v1/ocr` has read. */
   readonly pages: number
   readonly latencyMs: number
   readonly credits: number

@@ -143,7 +143,7 @@ export const usage = pgTable(
     cachedTokens: bigint('cached_tokens', { mode: 'number' }).notNull(),
     /** Part of the prompt tokens. */
     audioTokens: bigint('audio_tokens', { mode: 'number' }).notNull(),
-    /** Of the document that a reply of `/v1/ocr` has read. */
+    /** Pages of the document that a reply of `/v1/ocr` has read. */
     pages: integer('pages').notNull(),
     latencyMs: integer('latency_ms').notNull(),
     credits: numeric('credits', { precision: 20, scale: 6, mode: 'number' }).notNull(),

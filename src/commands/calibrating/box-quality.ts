@@ -39,7 +39,7 @@ const THRESHOLDS = [0.3, 0.5, 0.7, 0.9] as const
 /** .5, .55 .. .95. */
 const IOUS = Array.from({ length: 10 }, (_, i) => (50 + 5 * i) / 100)
 const RECALLS = Array.from({ length: 101 }, (_, i) => i / 100)
-/** Of the calibration error. */
+/** Bins of the calibration error. */
 export const BOX_BINS = 10
 
 export function boxQuality(lists: readonly RatedList[]): BoxQuality {

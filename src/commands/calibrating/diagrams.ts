@@ -28,7 +28,7 @@ const LETTER = 8
 const FIGURE = 64
 /** Where figures begin, right of the names. */
 const FIGURES = 172
-/** Of pixels: at 72, one for each unit of the SVG. */
+/** Pixels to the inch: at 72, one for each unit of the SVG. */
 const DENSITY = 144
 /** Radii of dots. */
 const [LEAST_DOT, DOT, MOST_DOT] = [2, 4, 7]

@@ -32,7 +32,7 @@ export interface Quality {
   readonly nll: number
 }
 
-/** Of the calibration error. */
+/** Bins of the calibration error. */
 export const ANSWER_BINS = 15
 /** The smallest probability that a JSON number and its difference from 1 can show. */
 const LEAST = 2 ** -53

@@ -92,7 +92,7 @@ class ReplyAssembler {
   readonly #reader: CompletionReader
   readonly #cutter: StopCutter
   readonly #first: CompletionId
-  /** Of the reply, where its places are rated. */
+  /** Tokens of the reply, where its places are rated. */
   readonly #tokens: TokenLogProb[] = []
   #calls = 0
   hasEnded = false
