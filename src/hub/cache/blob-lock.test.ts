@@ -34,7 +34,9 @@ test('one holder at a time, however many want it', async () => {
   }
   await Promise.all(Array.from({ length: 8 }, work))
   expect(most).toBe(1)
-  expect(waits).toContain(process.pid)
+  expect(waits).not.toEqual([])
+  // A holder that has just made the file has not written its number yet.
+  for (const pid of waits) expect([process.pid, null]).toContain(pid)
   expect(existsSync(path)).toBe(false)
 })
 

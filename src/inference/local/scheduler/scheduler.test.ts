@@ -531,15 +531,19 @@ describe('the prefix cache', () => {
 
   test('takes no room from running work, and no more than it may itself', async () => {
     for (let i = 0; i < 30; i++) await run(engine, [longText(`${i}`, 14)], branch({ maxTokens: 1 }))
-    const before = await expectAllFreed(engine)
-    expect(before.cachedCells).toBeGreaterThan(20 * 66)
-    expect(before.cachedCells).toBeLessThanOrEqual(2048)
+    // The last text may not be copied yet, and then takes the place of the first.
+    const expectCopies = async () => {
+      const { cachedCells } = await expectAllFreed(engine)
+      expect(cachedCells).toBeGreaterThan(20 * 66)
+      expect(cachedCells).toBeLessThanOrEqual(2048)
+    }
+    await expectCopies()
     const large = untrusted('one two three four five '.repeat(760))
     const promptTokens = await countTokens(engine, [large])
-    expect(promptTokens).toBeGreaterThan(4096 - before.cachedCells)
+    expect(promptTokens).toBeGreaterThan(4096 - 20 * 66)
     const { finishes } = await run(engine, [large], branch({ maxTokens: 4096 - promptTokens }))
     expect(finishes).toHaveLength(1)
-    expect((await expectAllFreed(engine)).cachedCells).toBe(before.cachedCells)
+    await expectCopies()
   })
 
   test('requests that begin alike and come together compute the beginning once', async () => {

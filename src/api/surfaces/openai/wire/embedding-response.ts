@@ -12,7 +12,7 @@ const embedding = responses.object('Embedding', {
 
 /** Response of `POST /v1/embeddings`. */
 export const embeddingList = responses.object('EmbeddingList', {
-  id: z.string().describe('OpenAI has none; Mistral’s clients need one.'),
+  id: z.string().describe('OpenAI has none; other clients need one.'),
   object: z.literal('list'),
   data: z.array(embedding),
   model: z.string(),
