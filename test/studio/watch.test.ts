@@ -493,7 +493,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await page.getByText('This key may not use watches').waitFor()
     await page.getByText('lookout keys create --scopes inference,files,watch').waitFor()
     expect(await violationsOf(page)).toEqual([])
-    expect(studio.errors).toEqual([])
+    expect(scriptErrors(studio)).toEqual([])
   })
 })
 
