@@ -56,8 +56,10 @@ export function calibrateBoxes(lists: readonly FoundList[], model: string): BoxC
   const judged = depths.map((depth) => {
     const rate = (some: readonly FoundList[], fit: DetectionFit | null) => rateBoxes(some, depth, fit)
     const [before, after] = [rate(lists, null), crossFitted<RatedList>(lists, rate)]
-    series.push(seriesOf(depth, false, before), ...(after === null ? [] : [seriesOf(depth, true, after)]))
-    return [depth, { before: boxQuality(before), after: after && boxQuality(after) }] as const
+    const quality = { before: boxQuality(before), after: after && boxQuality(after) }
+    series.push(seriesOf(depth, false, before, quality.before))
+    if (after !== null) series.push(seriesOf(depth, true, after, quality.after!))
+    return [depth, quality] as const
   })
   const ended = rateLists(lists, null)
   const after = crossFitted<Rated>(lists, rateLists)
@@ -73,8 +75,12 @@ export function calibrateBoxes(lists: readonly FoundList[], model: string): BoxC
   }
 }
 
-function seriesOf(depth: Depth, isAfter: boolean, lists: readonly RatedList[]): Series {
-  const { ap50, ece, brier, thresholds } = boxQuality(lists)
+function seriesOf(
+  depth: Depth,
+  isAfter: boolean,
+  lists: readonly RatedList[],
+  { ap50, ece, brier, thresholds }: BoxQuality,
+): Series {
   return {
     name: depth,
     isAfter,
