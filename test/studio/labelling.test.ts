@@ -123,7 +123,7 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     const left = async () => (await page.locator('.sheet').boundingBox())!.x
     const before = await left()
     await keyboard.press('ArrowRight')
-    expect(await left()).toBeLessThan(before)
+    await expect.poll(left).toBeLessThan(before)
     await keyboard.press('n')
     await expect.poll(() => chosen(page).innerText()).toMatch(/^1 of 4: car, at 300, 2\d, 30 by 4\d$/)
     const moved = await left()
@@ -134,9 +134,10 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     // Tab goes through the objects and then on.
     for (let turn = 0; turn < 3; turn++) await keyboard.press('Tab')
     await expect.poll(() => chosen(page).innerText()).toMatch(/^4 of 4/)
-    expect(await page.locator('.image-stage:focus').count()).toBe(1)
+    const focused = () => page.locator('.image-stage:focus').count()
+    await expect.poll(focused).toBe(1)
     await keyboard.press('Tab')
-    expect(await page.locator('.image-stage:focus').count()).toBe(0)
+    await expect.poll(focused).toBe(0)
 
     await keyboard.press('p')
     await keyboard.press('c')
@@ -156,7 +157,7 @@ describe.skipIf(CHROMIUM === null)('labelling in the Studio', () => {
     await page.mouse.down()
     await page.mouse.move(sheet.x + sheet.width * 0.5, sheet.y + sheet.height * 0.9, { steps: 3 })
     await page.mouse.up()
-    expect((await classes()).at(-1)).toBe('sign')
+    await expect.poll(async () => (await classes()).at(-1)).toBe('sign')
     await keyboard.press('Space')
     await page.getByText('1 of 3 reviewed').waitFor()
     await expect.poll(() => chosen(page).innerText()).toMatch(/^Picture 3 of 3/)

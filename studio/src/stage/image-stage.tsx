@@ -75,8 +75,11 @@ export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.'
     // Until the user zooms, the image stays fitted; from then on it stays where it is.
     let last = frameSize()
     const observer = new ResizeObserver(() => {
+      const size = frameSize()
+      // It first reports the size that is known; by then the user may have moved the image.
+      if (size.width === last.width && size.height === last.height) return
       const before = fitted(image, last)
-      last = frameSize()
+      last = size
       if (view.value === null || Math.abs(view.value.scale - before.scale) < 1e-6) fitWhole()
     })
     observer.observe(frame.current!)
