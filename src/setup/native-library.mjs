@@ -150,6 +150,15 @@ export const CPU = {
             #pragma omp single
 `,
     },
+    {
+      file: 'ggml/src/ggml-cpu/ggml-cpu.c',
+      text: '            ggml_graph_compute_thread(&threadpool->workers[ith]);\n        }\n',
+      by: `            ggml_graph_compute_thread(&threadpool->workers[ith]);
+        }
+        extern void lookout_leave_team(void *);
+        lookout_leave_team(team);
+`,
+    },
     // See quantize.cpp.
     {
       file: 'ggml/src/ggml-cpu/arch/x86/quants.c',
