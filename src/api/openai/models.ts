@@ -78,14 +78,10 @@ function toModel({ served, card }: ServedModel): ModelBody {
 function toOpenAiModel(model: ServedModel): ModelBody {
   const { capabilities, modalities, reasoning } = model.served
   const writes = model.card.embedding === undefined
+  const [sees, hears] = [writes && modalities.includes('image'), modalities.includes('audio')]
   const offered = {
-    completion_chat: writes,
-    function_calling: capabilities.includes('tool_calling'),
-    reasoning,
-    vision: writes && modalities.includes('image'),
-    ocr: writes && modalities.includes('image'),
-    audio: modalities.includes('audio'),
-    audio_transcription: modalities.includes('audio'),
+    ...{ completion_chat: writes, function_calling: capabilities.includes('tool_calling'), reasoning },
+    ...{ vision: sees, ocr: sees, audio: hears, audio_transcription: hears },
   }
   return { ...toModel(model), type: 'base', max_context_length: model.contextTokens, capabilities: offered }
 }

@@ -13,17 +13,7 @@ export const model = responses.object('Model', {
   ...plain,
   type: z.literal('base').optional(),
   max_context_length: z.int().min(0).optional(),
-  capabilities: responses
-    .object('ModelCapabilities', {
-      completion_chat: z.boolean(),
-      function_calling: z.boolean(),
-      reasoning: z.boolean(),
-      vision: z.boolean(),
-      ocr: z.boolean(),
-      audio: z.boolean(),
-      audio_transcription: z.boolean(),
-    })
-    .optional(),
+  capabilities: z.record(z.string(), z.boolean()).register(responseSchemas, { id: 'ModelCapabilities' }).optional(),
 })
 
 const reasoning = responses.object('ReasoningSupport', { supported: z.boolean(), always_enabled: z.boolean() })
