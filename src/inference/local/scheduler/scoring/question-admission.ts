@@ -113,6 +113,8 @@ interface TextTerms extends Pick<AdmittedQuestion, 'index'>, Pick<TextPiece, 'to
 
 /** A text as questions: each asks for some of its tokens as a reply to all before them. */
 function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation, adapter }: TextTerms) {
+  // The keys of all prefixes share the memory of the whole one's: of a long text, there are hundreds.
+  const whole = createPrefix([{ type: 'text', tokens }], organisation, adapter)
   const scored: TokenLogProb[] = []
   const pieces: AdmittedQuestion[] = []
   for (let at = 0; at === 0 || at < tokens.length - 1; at += nodes) {
@@ -121,7 +123,7 @@ function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation,
     const text = { topLogProbs, scored, isLast, cells: tokens.length, before: pieces.at(-1)?.prefix ?? null }
     // Nothing follows a single token, so that any reply will do.
     const reply = tokens.length === 1 ? tokens : tokens.subarray(at + 1, at + 1 + nodes)
-    const prefix = createPrefix(chunks, organisation, adapter)
+    const prefix = { ...whole, name: `${whole.name} ${at}`, key: whole.key.slice(at)!, chunks, cells: at }
     pieces.push({ index, prefix, lead: [], tail: tokens.subarray(at, at + 1), replies: [reply], goesOn: true, text })
   }
   return pieces
