@@ -1,6 +1,12 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { changedCard } from './support/changed-card.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { startShippedServer } from './support/shipped-model.ts'
+import { PROCESSORS, writeProcessorFolder } from './support/vllm/processors.ts'
 
 const URL = '/v1/completions'
 const model = 'service-mk1.5'
@@ -110,14 +116,16 @@ test('log-probabilities have the old shape, whole and in pieces', async () => {
 })
 
 test.each([
-  [{ prompt: [1, 2] }, 'prompt[0]', 'token ids are not supported'],
-  [{ prompt: [[1], [2]] }, 'prompt[0]', 'token ids are not supported'],
+  [{ prompt: [1, 'a'] }, 'prompt', 'only texts, or only token ids'],
+  [{ prompt: [[1], [2.5]] }, 'prompt[1][0]', 'expected an integer'],
+  [{ prompt: [[]] }, 'prompt[0]', 'at least 1 item'],
+  [{ prompt: [true] }, 'prompt[0]', 'a text or token ids'],
   [{ prompt: 5 }, 'prompt', 'expected string or array'],
   [{ prompt: [] }, 'prompt', 'at least 1 item'],
   [{ prompt: Array.from({ length: 17 }, () => 'x') }, 'prompt', 'at most 16 items'],
   [{ prompt: 'x', suffix: 'end' }, 'suffix', 'not supported'],
   [{ prompt: 'x', n: 2, best_of: 4 }, 'best_of', 'same number as n'],
-  [{ prompt: 'x', echo: true, logprobs: 0 }, 'logprobs', 'not supported with echo'],
+  [{ prompt: 'x', echo: true, logprobs: 21 }, 'logprobs', 'at most 20'],
   [{ prompt: 'x', logit_bias: { 5: 1 } }, 'logit_bias.5', 'only an empty one'],
   [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'exceeds the context'],
   [{ prompt: 'x', max_tokens: 40_000 }, 'max_tokens', 'max_tokens 40000'],
@@ -127,6 +135,109 @@ test.each([
   const error = await errorOf(response)
   expect(error).toMatchObject({ type: 'invalid_request_error', param })
   expect(error.message).toContain(message)
+})
+
+describe('with the shipped model', () => {
+  let shipped: TestServer
+  beforeAll(async () => {
+    shipped = await startShippedServer()
+  })
+  afterAll(() => shipped?.close())
+
+  const complete = async (body: object) => {
+    const response = await shipped.post(URL, { model, ...body })
+    expect(response.status).toBe(200)
+    return jsonOf<OpenAI.Completion>(response)
+  }
+  const rated = async (body: object) => (await complete(body)).choices[0]!.logprobs!
+  const PROMPT = '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n'
+
+  test('the tokens of an echo are as likely as when the model wrote them, up to the end of its turn', async () => {
+    const { choices } = await complete({ prompt: PROMPT, max_tokens: 20, logprobs: 3 })
+    const { text, logprobs } = choices[0]!
+    const echo = await complete({ prompt: PROMPT + text, max_tokens: 1, echo: true, logprobs: 3 })
+    expect(echo.choices[0]!.text).toBe(PROMPT + text)
+    expect(echo.usage).toMatchObject({ completion_tokens: 0 })
+    const { tokens, token_logprobs, top_logprobs, text_offset } = echo.choices[0]!.logprobs!
+    expect([tokens![0], token_logprobs![0], top_logprobs![0]]).toEqual(['<|im_start|>', null, null])
+    expect(tokens!.slice(-logprobs!.tokens!.length - 1)).toEqual([...logprobs!.tokens!, '<|im_end|>'])
+    expect(token_logprobs!.slice(-logprobs!.tokens!.length - 1, -1)).toEqual(logprobs!.token_logprobs)
+    expect(top_logprobs!.slice(-logprobs!.tokens!.length - 1, -1)).toEqual(logprobs!.top_logprobs)
+    for (const [index, offset] of text_offset!.slice(0, -1).entries())
+      expect((PROMPT + text).startsWith(tokens![index]!, offset)).toBe(true)
+    // How likely the reply is as a whole, a decision reads too.
+    const sum = token_logprobs!.slice(-logprobs!.tokens!.length - 1).reduce((all, one) => all + one!, 0)
+    expect(Math.exp(sum)).toBeGreaterThan(0.99)
+  })
+
+  test('so are those of a text that takes several calls, anywhere in it', async () => {
+    const prompt = Array.from(
+      { length: 700 },
+      (_, at) => ['the red', 'circle', 'is a star', 'and'][((at * at) % 7) % 4],
+    ).join(' ')
+    const { tokens, top_logprobs } = await rated({ prompt, max_tokens: 0, echo: true, logprobs: 5 })
+    expect(tokens!.join('')).toBe(prompt)
+    for (const at of [1, 255, 256, 257, 511, 512, tokens!.length - 1]) {
+      const next = await rated({ prompt: tokens!.slice(0, at).join(''), max_tokens: 1, logprobs: 5, echo: false })
+      expect(next.top_logprobs).toEqual([top_logprobs![at]])
+    }
+  })
+
+  test('token ids are taken as they are, one list or several', async () => {
+    const ids = [...'Hi'].map((one) => one.charCodeAt(0))
+    const one = await complete({ prompt: ids, max_tokens: 2, echo: true })
+    expect(one).toMatchObject({ usage: { prompt_tokens: 2 }, choices: [{ text: expect.stringMatching(/^Hi/) }] })
+    const { choices } = await complete({ prompt: [[72], ids], max_tokens: 0, echo: true, logprobs: 0, n: 2 })
+    expect(choices.map(({ text, logprobs }) => [text, logprobs!.token_logprobs!.length])).toEqual([
+      ...[
+        ['H', 1],
+        ['H', 1],
+      ],
+      ...[
+        ['Hi', 2],
+        ['Hi', 2],
+      ],
+    ])
+    const unknown = await shipped.post(URL, { model, prompt: [[1], [2, 1_000_000]] })
+    expect([unknown.status, (await errorOf(unknown)).param]).toEqual([400, 'prompt[1]'])
+    const long = await shipped.post(URL, { model, prompt: Array(40_000).fill(1), echo: true, logprobs: 1 })
+    expect([long.status, (await errorOf(long)).param]).toEqual([400, 'prompt'])
+  })
+
+  test('an echo is streamed with its tokens', async () => {
+    const openai = new OpenAI({ baseURL: `${shipped.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const asked = { model, prompt: 'a b', max_tokens: 2, echo: true, logprobs: 1 }
+    const whole = (await openai.completions.create(asked)).choices[0]!
+    const pieces = { text: '', tokens: [] as string[], offsets: [] as number[] }
+    for await (const { choices } of await openai.completions.create({ ...asked, stream: true })) {
+      pieces.text += choices[0]!.text
+      pieces.tokens.push(...choices[0]!.logprobs!.tokens!)
+      pieces.offsets.push(...choices[0]!.logprobs!.text_offset!)
+    }
+    expect(pieces).toEqual({ text: whole.text, tokens: whole.logprobs!.tokens, offsets: whole.logprobs!.text_offset })
+  })
+})
+
+test('servers elsewhere take no token ids and rate no prompts', async () => {
+  const tokenizer = await mkdtemp(join(tmpdir(), 'lookout-tokenizer-'))
+  await writeProcessorFolder(tokenizer, PROCESSORS[0]!)
+  const engine = { type: 'vllm', urls: ['http://127.0.0.1:9'], model: 'm', tokenizer, contextTokens: 4096 }
+  const card = await changedCard(() => ({ serves: [{ id: model }], engine }))
+  const remote = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    for (const [param, body] of Object.entries({
+      prompt: { prompt: [1, 2] },
+      logprobs: { prompt: 'x', echo: true, logprobs: 1 },
+    })) {
+      const response = await remote.post(URL, { model, ...body })
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, param])
+    }
+    expect((await remote.post(URL, { model, prompt: 'x', echo: true })).status).toBe(200)
+  } finally {
+    await remote.close()
+    await card.remove()
+    await rm(tokenizer, { recursive: true })
+  }
 })
 
 test('a model is asked by its id, and a key is needed', async () => {

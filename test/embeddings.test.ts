@@ -164,6 +164,26 @@ describe('scores', () => {
     expect(Math.abs(results[0]!.relevance_score - plainScore(file, plainBert(file, pair)))).toBeLessThan(PARITY)
   })
 
+  test('of texts, in the shape of text-embeddings-inference', async () => {
+    const texts = ['the robot', 'a , b', 'x']
+    const post = (body: object) => server.post('/rerank', { query: 'robot', texts, raw_scores: false, ...body })
+    const { results } = await rerank('bert-rank', 'robot', texts)
+    const plain = await jsonOf<object[]>(await post({ model: 'bert-rank' }))
+    expect(plain).toEqual(results.map(({ index, relevance_score: score }) => ({ index, score })))
+    const [best] = await jsonOf<object[]>(await post({ model: 'bert-rank', top_n: 1, return_text: true }))
+    expect(best).toEqual({ ...plain[0], text: texts[results[0]!.index] })
+    for (const [param, body] of Object.entries({
+      model: {},
+      raw_scores: { raw_scores: true },
+      truncate: { truncate: true },
+      texts: { texts: [] },
+      'texts[1]': { model: 'bert-rank', texts: ['x', LONG] },
+    })) {
+      const response = await post(body)
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, param])
+    }
+  })
+
   test.each(['bert-rank', 'qwen3-rank'])(
     'put the best first, with the documents that clients send: %s',
     async (model) => {
@@ -460,6 +480,11 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     const own = await rerank('bert-rank', 'robot', documents)
     expect(results.map(({ index }) => index)).toEqual(own.results.map(({ index }) => index))
     expect(results[0]!.relevance_score).toBeCloseTo(own.results[0]!.relevance_score, 4)
+    // Where only one model rates documents, it need not be named.
+    const unnamed = await front.post('/rerank', { query: 'robot', texts: documents })
+    expect((await jsonOf<Ranked['results']>(unnamed)).map(({ index }) => index)).toEqual(
+      results.map(({ index }) => index),
+    )
   })
 
   test('an input that a server refuses is named', async () => {

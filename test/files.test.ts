@@ -148,6 +148,8 @@ describe('a file', () => {
   test('for OCR has what Mistral’s clients need, and an address that the server takes', async () => {
     const file = await jsonOf<File>(await upload({ purpose: 'ocr', file: { bytes: png } }))
     expect(file).toMatchObject({ purpose: 'ocr', sample_type: 'ocr_input', source: 'upload', deleted: false })
+    const heard = await jsonOf<File>(await upload({ purpose: 'audio', file: { bytes: png } }))
+    expect(heard).toMatchObject({ purpose: 'audio', sample_type: 'audio_input', source: 'upload' })
     const { url } = await jsonOf<{ url: string }>(await call(`/v1/files/${file.id}/url?expiry=24`))
     expect(url).toBe(`${server.url}/v1/files/${file.id}/content`)
     const document = { type: 'image_url', image_url: url }

@@ -98,6 +98,19 @@ const FRAMEWORKS: readonly Framework[] = [
       required: [noToolChoice, SCENE],
     },
   },
+  {
+    name: 'mistralai',
+    module: 'mistralai',
+    modes: {
+      'image URL': always(TEXT),
+      stream: always(TEXT),
+      'any tool': [{ message: expect.stringContaining("'tool_choice': expected one of") }, TEXT],
+      transcription: always(TEXT),
+      'transcription by address': always(TEXT),
+      models: [{ error: 'ResponseValidationError' }, [MODEL, MODEL, true]],
+      download: always(true),
+    },
+  },
   { name: 'dspy', module: 'dspy', modes: { default: always(SCENE), JSONAdapter: always(SCENE) } },
 ]
 

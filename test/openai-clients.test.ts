@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs'
+import { createReadStream, readFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -6,11 +6,13 @@ import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { invalidRequest } from '../src/lib/errors.ts'
 import { promptText } from './support/chat.ts'
-import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { makePdf } from './support/pdf.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** What OpenAI's clients, and those that imitate them, send beside the essentials. */
 const model = 'service-mk1.5'
 const SHAPES = 'docs/pictures/shapes.png'
+const PDF = makePdf([{}]).toString('base64')
 
 let server: TestServer
 let strict: TestServer
@@ -321,5 +323,67 @@ describe('JSON of calls stays as the client wrote it', () => {
     )
     expect(response.status, await response.text()).toBe(200)
     expect(JSON.stringify(server.engine.readWorks.at(-1))).toContain(JSON.stringify(shown).slice(1, -1))
+  })
+})
+
+describe('in the shape of Mistral’s clients', () => {
+  const png = `data:image/png;base64,${readFileSync(SHAPES, 'base64')}`
+  const ask = (content: unknown[], fields: object = {}, to = server) =>
+    to.post(paths.chat, { model, messages: [{ role: 'user', content }], ...fields })
+  const question = { type: 'text', text: 'What is it?' }
+
+  test.each([
+    ['an image', { type: 'image_url', image_url: png }, 'image'],
+    [
+      'a page',
+      { type: 'document_url', document_url: `data:application/pdf;base64,${PDF}`, document_name: 'a' },
+      'image',
+    ],
+  ])('%s needs no object around its URL', async (_name, part, kind) => {
+    for (const to of [server, strict]) {
+      const response = await ask([part, question], {}, to)
+      expect(response.status, await response.text()).toBe(200)
+      expect(to.engine.works.at(-1)!.prefix.map(({ type }) => type)).toContain(kind)
+    }
+  })
+
+  test.each([
+    [{ type: 'image_url', image_url: 'data:image/png;base64,aGk=' }, 'image_url'],
+    [{ type: 'document_url', document_url: 'data:application/pdf;base64,aGk=' }, 'document_url'],
+    [{ type: 'file', file_id: 'file-none' }, 'file_id'],
+    [{ type: 'file' }, 'file'],
+    [{ type: 'input_audio', input_audio: 'aGk=' }, 'input_audio'],
+    [{ type: 'input_audio', input_audio: 'data:audio/wav;base64,aGk=' }, 'input_audio'],
+    [{ type: 'document_url' }, 'document_url'],
+  ])('an error names the field that was sent: %j', async (part, field) => {
+    const response = await ask([question, part])
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, `messages[0].content[1].${field}`])
+  })
+
+  test('a call is forced with `any`, and comes back without a type and with an object', async () => {
+    const tools = [named('look')]
+    const forced = await ask([question], { tools, tool_choice: 'any', random_seed: 7 })
+    expect(forced.status, await forced.text()).toBe(200)
+    const [branch] = server.engine.works.at(-1)!.branches
+    expect(branch).toMatchObject({ constraint: { atLeastOne: true }, sampling: { seed: 7 } })
+    const call = { id: 'a', function: { name: 'look', arguments: { '10': 1.5, '2': 'b' } } }
+    const messages = [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: '', tool_calls: [call] },
+      { role: 'tool', name: 'look', tool_call_id: 'a', content: 'ok' },
+    ]
+    const response = await server.post(paths.chat, { model, tools, messages })
+    expect(response.status, await response.text()).toBe(200)
+    expect(promptText(server.engine)).toContain('"2":"b"')
+    expect((await errorOf(await ask([question], { tools, tool_choice: 'any' }, strict))).param).toBe('tool_choice')
+  })
+
+  test('models say what they do, and bytes have no type where only such are accepted', async () => {
+    const listed = await jsonOf(await server.get(`/v1/models/${model}`))
+    expect(listed).toMatchObject({ id: model, type: 'base', capabilities: { completion_chat: true, vision: true } })
+    const { id } = await client.files.create({ file: createReadStream(SHAPES), purpose: 'vision' })
+    const bytes = await server.get(`/v1/files/${id}/content`, { accept: 'application/octet-stream' })
+    expect(bytes.headers.get('content-type')).toBe('application/octet-stream')
+    await client.files.delete(id)
   })
 })

@@ -51,10 +51,10 @@ const MALFORMED: Case[] = [
   ['a text part without text', part({ type: 'text' }), 'messages[0].content[0].text', /required/],
   ['an image part without object', part({ type: 'image_url' }), 'messages[0].content[0].image_url', /required/],
   [
-    'an image as a string',
-    part({ type: 'image_url', image_url: 'x' }),
+    'an image as a number',
+    part({ type: 'image_url', image_url: 5 }),
     'messages[0].content[0].image_url',
-    /expected object/,
+    /expected object or string, received number/,
   ],
   [
     'an image without URL',

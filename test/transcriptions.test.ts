@@ -6,7 +6,7 @@ import type { ModelCard } from '../src/models/card.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { promptText } from './support/chat.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
-import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeAudio, tone } from './support/video.ts'
 
 const URL = '/v1/audio/transcriptions'
@@ -169,10 +169,44 @@ describe('an error names', () => {
     expect((await errorOf(response)).param).toBe('file')
   })
 
+  test('a file beside an address', async () => {
+    const response = await post({ file_url: 'data:audio/wav;base64,aGk=' })
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, 'file'])
+  })
+
   test('no form', async () => {
     const response = await server.post(URL, { model: MODEL })
     expect(response.status).toBe(415)
   })
+})
+
+test('in the shape of Mistral’s clients, the recording may be an address or an upload', async () => {
+  const send = (fields: object) =>
+    fetch(server.url + URL, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}` },
+      body: new URLSearchParams({ model: MODEL, stream: 'false', diarize: 'false', ...fields }),
+    })
+  const { id } = await client.files.create({ file: await file(), purpose: 'audio' as 'vision' })
+  for (const source of [
+    { file_url: `data:audio/wav;base64,${Buffer.from(sound).toString('base64')}` },
+    { file_id: id },
+  ]) {
+    const reply = await jsonOf(await send(source))
+    expect(reply).toMatchObject({ model: MODEL, text: 'Mary had a lamb.', language: null })
+    expect(reply.usage).toMatchObject({ completion_tokens: 2, prompt_tokens: expect.any(Number) })
+  }
+  await client.files.delete(id)
+  for (const [param, fields] of Object.entries({
+    file_url: { file_url: 'data:audio/wav;base64,aGk=' },
+    file_id: { file_id: id },
+    file: {},
+    diarize: { file_id: id, diarize: 'true' },
+    timestamp_granularities: { file_id: id, timestamp_granularities: 'segment' },
+  })) {
+    const response = await send(fields)
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, param])
+  }
 })
 
 test('a model that hears gets the sound', async () => {

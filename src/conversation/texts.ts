@@ -1,3 +1,4 @@
+import type { TextEvent } from '../inference/contract/generation.ts'
 import type { Work } from '../inference/contract/work.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { Path } from '../lib/param.ts'
@@ -17,22 +18,64 @@ export async function startTexts(request: TextRequest, call: Call): Promise<Asyn
   if (model.card.engine.type === 'openai') {
     throw invalidRequest(`The model '${model.id}' takes only messages: use /v1/chat/completions`, 'model')
   }
-  const { prompts, choices: n, stops, streamed } = request
+  const { prompts, choices: n, stops, streamed, echo, topLogProbs } = request
+  const isLocal = model.card.engine.type === 'local'
+  if (!isLocal && prompts.some((prompt) => typeof prompt !== 'string'))
+    throw invalidRequest(`The model '${model.id}' runs on other servers and takes no token ids`, 'prompt')
+  if (!isLocal && echo && topLogProbs !== null)
+    throw invalidRequest(`The servers of the model '${model.id}' do not rate prompts`, 'logprobs')
   const spec = new ReplySpec({}, model)
   const branches: Work['branches'][number][] = []
   // Sequential, so that a text that is too long is rejected before the others are counted.
-  for (const [index, text] of prompts.entries()) {
+  for (const [index, prompt] of prompts.entries()) {
     const param: Path = prompts.length === 1 ? ['prompt'] : ['prompt', index]
     // The client has written the whole prompt: no other's text is in it that a control token could end.
-    const suffix = [{ type: 'text' as const, text, trusted: true }]
+    const given = typeof prompt === 'string' ? { text: prompt } : { text: '', tokens: prompt }
+    const suffix = [{ type: 'text' as const, ...given, trusted: true }]
     branches.push(await branchOf({ param, suffix, spec, asked: { ...request, n } }, call))
   }
+  const echoes = echo ? await echoesOf(request, branches, call) : null
   const whole = !streamed && stops.length === 0 && branches.length === 1
   const generation = await model.engine.generate({ organisation, prefix: [], branches, whole }, signal)
   const completions = branches.flatMap(({ maxTokens }) =>
     Array.from({ length: n }, () => ({ readers: [verbatim()], maxTokens: maxTokens!, nothing: '' })),
   )
-  return assembleChoices({ ...call, generation, completions, completionsOfBranch: n, stops })
+  const events = assembleChoices({ ...call, generation, completions, completionsOfBranch: n, stops })
+  return echoes === null ? events : withEchoes(echoes, n, events)
+}
+
+type Echo = Pick<TextEvent, 'text' | 'logProbs'>
+
+/** The prompts as the beginnings of their completions. @throws ApiError as `read` does. */
+async function echoesOf(
+  { prompts, topLogProbs }: TextRequest,
+  branches: Work['branches'],
+  { model, organisation, signal }: Call,
+): Promise<readonly Echo[]> {
+  if (topLogProbs === null && prompts.every((prompt) => typeof prompt === 'string'))
+    return prompts.map((text) => ({ text }))
+  const questions = branches.map(({ param, suffix }) => {
+    return { suffix, replies: [], topLogProbs: topLogProbs ?? 0, ...(param !== undefined && { param }) }
+  })
+  const echoes: Echo[] = []
+  for await (const answer of (await model.engine.read!({ organisation, prefix: [], questions }, signal)).answers) {
+    if ('error' in answer) throw answer.error
+    const { question, tokens = [] } = answer
+    const prompt = prompts[question]!
+    const text = typeof prompt === 'string' ? prompt : Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()
+    echoes[question] = { text, ...(topLogProbs !== null && { logProbs: tokens }) }
+  }
+  return echoes
+}
+
+async function* withEchoes(
+  echoes: readonly Echo[],
+  n: number,
+  events: AsyncIterable<ChoiceEvent>,
+): AsyncGenerator<ChoiceEvent, void, void> {
+  for (let choice = 0; choice < echoes.length * n; choice++)
+    yield { choice, event: { type: 'text', ...echoes[Math.floor(choice / n)]! } }
+  yield* events
 }
 
 function verbatim(): ReplyReader {

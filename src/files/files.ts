@@ -15,7 +15,7 @@ import { addStored, checkQuota, checkStored, countUpload } from './storage-quota
 const { files, organisations } = tables
 
 /** What clients may upload files for. */
-export const UPLOAD_PURPOSES = ['vision', 'user_data', 'batch', 'ocr'] as const
+export const UPLOAD_PURPOSES = ['vision', 'user_data', 'batch', 'ocr', 'audio'] as const
 export const PURPOSES = [...UPLOAD_PURPOSES, 'batch_output', 'watch'] as const
 export type Purpose = (typeof PURPOSES)[number]
 

@@ -61,7 +61,9 @@ export const files = pgTable(
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
     createdAt: moment('created_at').notNull(),
     filename: text('filename').notNull(),
-    purpose: text('purpose').$type<'vision' | 'user_data' | 'batch' | 'ocr' | 'batch_output' | 'watch'>().notNull(),
+    purpose: text('purpose')
+      .$type<'vision' | 'user_data' | 'batch' | 'ocr' | 'audio' | 'batch_output' | 'watch'>()
+      .notNull(),
     contentType: text('content_type').notNull(),
     /** SHA-256 of a file that responses share, in hexadecimal; null for an upload. */
     hash: text('hash'),

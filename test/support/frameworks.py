@@ -171,6 +171,52 @@ def litellm(url, key, model):
     }
 
 
+def mistralai(url, key, model):
+    try:
+        from mistralai import Mistral
+    except ImportError:
+        from mistralai.client import Mistral
+
+    client = Mistral(api_key=key, server_url=url.removesuffix("/v1"))
+    messages = [{"role": "user", "content": [{"type": "image_url", "image_url": DATA_URL}, {"type": "text", "text": QUESTION}]}]
+    words = Path("docs/pictures/words.mp3").read_bytes()
+    tool = {"type": "function", "function": {"name": "look", "parameters": Scene.model_json_schema()}}
+
+    def calls():
+        turns = list(messages)
+        turns.append(client.chat.complete(model=model, messages=turns, tools=[tool], tool_choice="any").choices[0].message)
+        call = turns[-1].tool_calls[0]
+        turns.append({"role": "tool", "name": call.function.name, "content": "ok", "tool_call_id": call.id})
+        return client.chat.complete(model=model, messages=turns, tools=[tool]).choices[0].message.content
+
+    def transcribe(**source):
+        return client.audio.transcriptions.complete(model=model, **source).text
+
+    def models():
+        found = client.models.retrieve(model_id=model)
+        return [client.models.list().data[0].id, found.id, found.capabilities.vision]
+
+    def download():
+        kept = client.files.upload(file={"file_name": "a.png", "content": PICTURE.read_bytes()}, purpose="ocr")
+        return client.files.download(file_id=kept.id).read() == PICTURE.read_bytes()
+
+    def stream():
+        chunks = client.chat.stream(model=model, messages=messages, random_seed=1)
+        return "".join(chunk.data.choices[0].delta.content or "" for chunk in chunks)
+
+    return {
+        "image URL": attempt(lambda: client.chat.complete(model=model, messages=messages).choices[0].message.content),
+        "stream": attempt(stream),
+        "any tool": attempt(calls),
+        "transcription": attempt(lambda: transcribe(file={"file_name": "a.mp3", "content": words})),
+        "transcription by address": attempt(
+            lambda: transcribe(file_url="data:audio/mpeg;base64," + base64.b64encode(words).decode())
+        ),
+        "models": attempt(models),
+        "download": attempt(download),
+    }
+
+
 def dspy(url, key, model):
     import dspy
     import litellm

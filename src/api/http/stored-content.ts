@@ -4,6 +4,8 @@ import { invalidRequest } from '../../lib/errors.ts'
 import type { ByteRange } from '../../storage/blob-store.ts'
 import { requestedRange } from './content-range.ts'
 
+const OPAQUE = 'application/octet-stream'
+
 /** A file, and what reads its bytes, which never change. */
 export interface StoredContent {
   readonly id: string
@@ -44,7 +46,9 @@ export async function sendContent(
   const bytes = request.method === 'HEAD' ? Readable.from([]) : await file.read(range)
   if (bytes === null) return null
   if (range) reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.bytes}`)
-  reply.type(file.contentType).header('content-length', length)
+  // Clients of Mistral's API accept bytes of no other type.
+  const isOpaque = request.headers.accept === OPAQUE
+  reply.type(isOpaque ? OPAQUE : file.contentType).header('content-length', length)
   return bytes
 }
 

@@ -212,8 +212,9 @@ function noSuchFile(id: string): ApiError {
 function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
   const { id, bytes, createdAt, expiresAt, filename, purpose } = file
   const expiry = expiresAt === null ? {} : { expires_at: expiresAt }
-  // The clients whose shape OCR has accept no file without these.
-  const ocr = purpose === 'ocr' ? ({ sample_type: 'ocr_input', source: 'upload', deleted: false } as const) : {}
+  // The clients whose purposes these are accept no file without these fields.
+  const isTheirs = purpose === 'ocr' || purpose === 'audio'
+  const ocr = isTheirs ? ({ sample_type: `${purpose}_input`, source: 'upload', deleted: false } as const) : {}
   const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose, ...ocr }
   // OpenAI's clients can wait until a file is processed. Here, every stored file is.
   return compatibility === 'openai' ? { ...body, status: 'processed' } : body

@@ -62,7 +62,8 @@ function describer(
   query: unknown,
   compatibility: Compatibility,
 ): (model: ServedModel) => ModelBody | ExtendedModelBody {
-  return queryBoolean(query, 'extended') ? (model) => toExtendedModel(model, compatibility) : toModel
+  if (queryBoolean(query, 'extended')) return (model) => toExtendedModel(model, compatibility)
+  return compatibility === 'openai' ? toOpenAiModel : toModel
 }
 
 function modelNotFound(id: string): ApiError {
@@ -71,6 +72,18 @@ function modelNotFound(id: string): ApiError {
 
 function toModel({ served, card }: ServedModel): ModelBody {
   return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
+}
+
+/** Clients of Mistral's API accept no model without these fields, and others ignore them. */
+function toOpenAiModel(model: ServedModel): ModelBody {
+  const { capabilities, modalities, reasoning } = model.served
+  const writes = model.card.embedding === undefined
+  const [sees, hears] = [writes && modalities.includes('image'), modalities.includes('audio')]
+  const offered = {
+    ...{ completion_chat: writes, function_calling: capabilities.includes('tool_calling'), reasoning },
+    ...{ vision: sees, ocr: sees, audio: hears, audio_transcription: hears },
+  }
+  return { ...toModel(model), type: 'base', max_context_length: model.contextTokens, capabilities: offered }
 }
 
 /** Converts a model. The fields have the order of clients' fixtures. Prices are in credits, as budgets are. */

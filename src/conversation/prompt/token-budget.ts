@@ -82,7 +82,7 @@ function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number
   const most = (part: PromptPart) => {
     switch (part.type) {
       case 'text':
-        return Buffer.byteLength(part.text)
+        return part.tokens?.length ?? Buffer.byteLength(part.text)
       case 'image':
         return mostImageTokens(card)
       case 'frames':

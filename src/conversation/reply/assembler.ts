@@ -148,7 +148,8 @@ class ReplyAssembler {
   #finished(finish: CompletionFinish): ReplyFinish {
     if (!this.isSingle) this.settle()
     const usage = this.#usage(finish.completionTokens)
-    return this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest() })
+    const { end } = finish
+    return this.#ended({ reason: finishReason(finish, this.#calls), usage, ...this.#rest(), ...(end && { end }) })
   }
 
   #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {

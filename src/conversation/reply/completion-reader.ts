@@ -26,7 +26,7 @@ interface ReadStep {
   readonly finish?: CompletionFinish
 }
 
-export type CompletionFinish = Pick<FinishEvent, 'reason' | 'completionTokens' | 'thoughtInterrupted'>
+export type CompletionFinish = Pick<FinishEvent, 'reason' | 'completionTokens' | 'thoughtInterrupted' | 'end'>
 
 interface BranchReading {
   readonly reader: ReplyReader
@@ -109,7 +109,7 @@ export class CompletionReader {
     return { pieces }
   }
 
-  #end({ reason, completionTokens, thoughtInterrupted = false }: FinishEvent): ReadStep {
+  #end({ reason, completionTokens, thoughtInterrupted = false, end }: FinishEvent): ReadStep {
     const isCut = reason === 'length'
     this.#isCut ||= isCut
     this.#isInterrupted ||= thoughtInterrupted
@@ -117,7 +117,8 @@ export class CompletionReader {
     this.#counts[this.#at]! += Math.min(completionTokens - this.#counts[this.#at]!, this.#maxTokens - this.tokens)
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {
-      return { pieces: [...pieces, ...(this.#joiner?.end(this.#isCut) ?? [])], finish: this.#finish() }
+      const finish = { ...this.#finish(), ...(end && { end }) }
+      return { pieces: [...pieces, ...(this.#joiner?.end(this.#isCut) ?? [])], finish }
     }
     this.#at++
     if (this.tokens < this.#maxTokens) return { pieces: [...pieces, ...(this.#joiner?.next() ?? [])] }

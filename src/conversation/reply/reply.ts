@@ -15,6 +15,8 @@ export interface ReplyFinish {
   readonly stoppedBy?: string
   /** Log-probabilities of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
+  /** The token by which the model ended its only completion, where the engine tells it. */
+  readonly end?: TokenLogProb
   /** Those in the text, in its order; absent where they are not rated. */
   readonly places?: readonly RatedPlace[]
 }

@@ -2,8 +2,10 @@ import type { ReplyOptions } from './reply-options.ts'
 
 /** Texts that the model goes on with, as they are: without a template, and with the control tokens that the client writes. */
 export interface TextRequest extends Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'topLogProbs'> {
-  /** At least one, none of them empty. */
-  readonly prompts: readonly string[]
+  /** Texts or tokens: at least one, none of them empty. */
+  readonly prompts: readonly (string | readonly number[])[]
+  /** Whether each completion begins with its prompt; with `topLogProbs`, with those of the prompt. */
+  readonly echo: boolean
   /** The number of completions of each prompt. */
   readonly choices: number
   /** Texts before which a completion ends, none of them empty. */

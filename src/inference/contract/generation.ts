@@ -130,6 +130,8 @@ export type ReadAnswer =
        * after them. Minus infinity for what the model cannot write.
        */
       readonly logProbs: readonly number[]
+      /** All tokens of the suffix, where its question has `topLogProbs`. The first is NaN likely: nothing precedes it. */
+      readonly tokens?: readonly TokenLogProb[]
     }
   /** The question failed; the others continue. */
   | { readonly question: number; readonly error: Error }

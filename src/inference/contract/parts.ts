@@ -12,6 +12,8 @@ export interface TextPart {
    * only, so a user's text cannot inject one.
    */
   readonly trusted: boolean
+  /** In place of a whole prompt's text, which is empty then: its tokens, before which nothing is added. Only for local models. */
+  readonly tokens?: readonly number[]
 }
 
 /** An image that already has the size that the model's encoder accepts (see `media/resize.ts`). */

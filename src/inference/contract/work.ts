@@ -95,6 +95,11 @@ export interface ReadQuestion {
   readonly replies: readonly string[]
   /** Whether the replies count however the model would go on after them. */
   readonly goesOn?: boolean
+  /**
+   * Present where it is asked how likely each token of the suffix is, a text without a prefix before it, and how many of the
+   * likeliest are reported beside it. There are no replies then, and its usage is zero. Only for local models.
+   */
+  readonly topLogProbs?: number
 }
 
 /** Texts and pictures whose vectors are asked for, or pairs whose scores are. */

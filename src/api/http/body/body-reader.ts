@@ -89,13 +89,18 @@ export class BodyReader {
   }
 
   /**
-   * Reads a form of texts and one file.
+   * Reads a form of texts and one file; one without a file may be URL-encoded.
    * @param file name of the part that is the file.
    * @returns the texts by the names of their parts, and the file as `readForm` does.
    * @throws ApiError as `read` does; 415 for another body.
    */
   async readFields(call: ApiCall, file: string): Promise<FormFields> {
     const type = call.headers['content-type'] ?? ''
+    if (/^application\/x-www-form-urlencoded\b/i.test(type)) {
+      const { bytes, lease } = await this.#admit(call)
+      lease.giveBack(bytes.length)
+      return { fields: Object.fromEntries(new URLSearchParams(bytes.toString())), file: null }
+    }
     if (!/^multipart\/form-data\s*;/i.test(type))
       throw invalidRequest('Expected a form, with Content-Type: multipart/form-data', null, { status: 415 })
     const { bytes, lease } = await this.#admit(call)

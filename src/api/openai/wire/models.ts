@@ -1,11 +1,19 @@
 import { z } from 'zod'
 import { responseSchemas, responses } from '../../http/wire/components.ts'
 
-export const model = responses.object('Model', {
+const plain = {
   id: z.string(),
   object: z.literal('model'),
   created: z.int(),
   owned_by: z.string(),
+}
+
+/** The fields after `owned_by` are those of Mistral's API; only servers with `compatibility: openai` have them. */
+export const model = responses.object('Model', {
+  ...plain,
+  type: z.literal('base').optional(),
+  max_context_length: z.int().min(0).optional(),
+  capabilities: z.record(z.string(), z.boolean()).register(responseSchemas, { id: 'ModelCapabilities' }).optional(),
 })
 
 const reasoning = responses.object('ReasoningSupport', { supported: z.boolean(), always_enabled: z.boolean() })
@@ -22,8 +30,9 @@ const numericParts = responses.object('FingerprintParts', {
 })
 
 /** The model with the fields that `extended=true` adds. */
-export const extendedModel = model
-  .extend({
+export const extendedModel = z
+  .object({
+    ...plain,
     name: z.string(),
     capabilities: z.array(z.string()),
     modalities: z.array(z.string()),

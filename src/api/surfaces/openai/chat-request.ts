@@ -1,7 +1,7 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
 import type { Tool } from '../../../conversation/request/tool.ts'
 import { invalidRequest, say } from '../../../lib/errors.ts'
-import { namesOf, type Path } from '../../../lib/param.ts'
+import { type Names, namesOf, type Path } from '../../../lib/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
@@ -74,13 +74,15 @@ function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUs
 }
 
 /** @param tools the index in the request of each tool that the model may call. */
-function paramNames({ response_format: format, tools: all }: ChatRequestBody, tools: readonly number[]) {
-  const names = format?.type === 'json_object' ? OBJECT_SCHEMA : undefined
-  if (tools.length === (all ?? []).length) return names
-  return (path: Path): Path => {
-    const [list, index, ...rest] = path
-    if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...rest]
-    return names?.(path) ?? path
+function paramNames({ response_format: format, messages }: ChatRequestBody, tools: readonly number[]): Names {
+  return (path) => {
+    const [list, index, key, at, ...rest] = path
+    if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...path.slice(2)]
+    if (list === 'messages' && key === 'content' && typeof at === 'number' && rest.length > 0) {
+      const part: object | string | undefined = messages[index as number]?.content?.[at]
+      if (typeof part === 'object' && 'sent' in part) return [list, index!, key, at, part.sent as string]
+    }
+    return format?.type === 'json_object' ? OBJECT_SCHEMA(path) : path
   }
 }
 

@@ -43,13 +43,15 @@ function toTextRequest(body: CompletionRequestBody): TextRequest {
   return {
     ...toReplyOptions({ ...body, max_tokens: most ?? DEFAULT_TOKENS, logprobs: undefined }),
     topLogProbs: logprobs ?? null,
-    prompts: typeof prompt === 'string' ? [prompt] : prompt,
+    prompts: typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt as Prompt] : (prompt as Prompt[]),
+    echo: body.echo === true,
     choices: n ?? 1,
     stops: typeof stop === 'string' ? [stop] : (stop ?? []),
     streamed: stream === true,
   }
 }
 
+type Prompt = TextRequest['prompts'][number]
 type Choice = CompletionBody['choices'][number]
 
 /** Writes the completions of texts, whole or as a stream. */
@@ -68,13 +70,8 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
       created: Math.floor(Date.now() / 1000),
       model: body.model,
     }
-    const start = (prompt: string) => ({ text: body.echo === true ? prompt : '', logProbs: [], reason: null })
-    this.#choices = prompts.flatMap((prompt) => Array.from({ length: choices }, () => start(prompt)))
-  }
-
-  begin(stream: Frames): void {
-    if (this.#body.echo !== true) return
-    for (const [index, { text }] of this.#choices.entries()) stream.send(this.#chunk(index, text, [], null))
+    const start = () => ({ text: '', logProbs: [], reason: null })
+    this.#choices = Array.from({ length: prompts.length * choices }, start)
   }
 
   write({ choice, event }: ChoiceEvent, stream: Frames): string | null {
@@ -101,13 +98,15 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     kept.logProbs.push(...(event.logProbs ?? []))
     if (event.type === 'text') kept.text += event.text
     if (event.type !== 'finish') return null
+    // Clients that rate prompts leave out the token after a prompt, which must be there for that.
+    if (this.#body.echo === true && event.end) kept.logProbs.push(event.end)
     kept.reason = event.reason === 'length' ? 'length' : 'stop'
     return this.#finishes.push(event) === this.#choices.length ? event.reason : null
   }
 
   body(): CompletionBody {
     const choices = this.#choices.map(({ text, logProbs, reason }, index): Choice => {
-      return { index, text, logprobs: this.#logProbs(logProbs), finish_reason: reason }
+      return { index, text, logprobs: this.#logProbs(logProbs, text), finish_reason: reason }
     })
     return { ...this.#heading, choices, usage: this.#usage }
   }
@@ -118,24 +117,26 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
 
   /** @param offset where the piece begins in the text of its choice. */
   #chunk(index: number, text: string, logProbs: readonly TokenLogProb[], reason: Choice['finish_reason'], offset = 0) {
-    const choice: Choice = { index, text, logprobs: this.#logProbs(logProbs, offset), finish_reason: reason }
+    const logprobs = this.#logProbs(logProbs, this.#choices[index]!.text, offset)
+    const choice: Choice = { index, text, logprobs, finish_reason: reason }
     return JSON.stringify({ ...this.#heading, choices: [choice] } satisfies CompletionBody)
   }
 
-  #logProbs(tokens: readonly TokenLogProb[], offset = 0): CompletionLogProbsBody | null {
+  #logProbs(tokens: readonly TokenLogProb[], whole: string, offset = 0): CompletionLogProbsBody | null {
     const { logprobs } = this.#body
     if (typeof logprobs !== 'number') return null
     let at = offset
-    const offsets = tokens.map(({ text }) => {
+    const offsets = tokens.map(({ text, bytes }) => {
       const start = at
-      at += text.length
+      // Tokens that print nothing are in the text only where a client has written them.
+      if (bytes.length > 0 || whole.startsWith(text, at)) at += text.length
       return start
     })
     return {
       tokens: tokens.map(({ text }) => text),
-      token_logprobs: tokens.map(({ logProb }) => finite(logProb)),
-      top_logprobs: tokens.map(({ top }) =>
-        Object.fromEntries(top.map(({ text, logProb }) => [text, finite(logProb)])),
+      token_logprobs: tokens.map(({ logProb }) => (Number.isNaN(logProb) ? null : finite(logProb))),
+      top_logprobs: tokens.map(({ logProb, top }) =>
+        Number.isNaN(logProb) ? null : Object.fromEntries(top.map(({ text, logProb }) => [text, finite(logProb)])),
       ),
       text_offset: offsets,
     }

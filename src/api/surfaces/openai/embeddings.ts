@@ -2,22 +2,31 @@ import type { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { EmbeddingRequest, InputContent, PartsInput } from '../../../conversation/request/embedding-request.ts'
 import type { ContentPart, MediaUrl } from '../../../conversation/request/message.ts'
+import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
+import type { ServedModel } from '../../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { type Path, within } from '../../../lib/param.ts'
 import type { ApiCall } from '../../http/api-call.ts'
+import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addCalls } from '../../http/client-call.ts'
-import { admit, bodiesOf, type Serving } from '../admission.ts'
+import { namedModel } from '../../http/named-model.ts'
+import { admit, bodiesOf, type Reading, type Serving } from '../admission.ts'
 import { longList } from '../long-list.ts'
 import {
   type EmbeddingRequestBody,
   embeddingBody,
   type RerankDocumentBody,
+  type RerankRequestBody,
   rerankBody,
 } from './wire/embedding-request.ts'
-import type { EmbeddingUsageBody, RerankResponseBody } from './wire/embedding-response.ts'
+import type { EmbeddingUsageBody, RatedTextsBody, RerankResponseBody } from './wire/embedding-response.ts'
 
 const READING = bodiesOf('embeddings', embeddingBody)
-const RERANKING = bodiesOf('rerank', rerankBody)
+const RERANKING: Reading<ReadBody<RerankRequestBody>> = {
+  endpoint: 'rerank',
+  read: (call, bodies) => bodies.read(call, rerankBody),
+  find: ({ value: { model } }, models) => (model == null ? onlyRanker(models) : namedModel(models, model)),
+}
 
 /** `POST /v1/embeddings` and `POST /v1/rerank`, which the contract does not have. */
 export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
@@ -99,13 +108,21 @@ function toItem(vector: Float32Array, index: number, isBase64: boolean) {
   return { object: 'embedding', index, embedding: isBase64 ? bytes().toString('base64') : Array.from(vector) }
 }
 
-export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody> {
-  const { read, metered, caller, signal } = await admit(call, serving, RERANKING)
-  const { model, query, documents, top_n: most, return_documents: shows } = read.value
+/** @throws ApiError 400 where no model rates documents, or several do. */
+async function onlyRanker(models: ModelCatalog): Promise<ServedModel> {
+  const rankers = (await models.list()).filter(({ served }) => served.capabilities.includes('rerank'))
+  if (rankers.length === 1) return rankers[0]!
+  throw invalidRequest(`Invalid 'model': it is required, because ${rankers.length} models rate documents`, 'model')
+}
+
+export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody | RatedTextsBody> {
+  const { read, model, metered, caller, signal } = await admit(call, serving, RERANKING)
+  const { query, texts, top_n: most, return_documents: shows, return_text: showsText } = read.value
+  const documents = read.value.documents ?? texts!
   const asked = {
     query: contentOf(query, ['query']),
     documents: documents.map((document, index) => {
-      const param = ['documents', index]
+      const param = [texts == null ? 'documents' : 'texts', index]
       return { content: contentOf(document, param), param }
     }),
     names: nameOfImage,
@@ -118,7 +135,19 @@ export async function rerank(call: ApiCall, serving: Serving): Promise<RerankRes
     ...(shows ? { document: { text: textOf(documents[index]!) } } : {}),
   }))
   const results = rated.toSorted((a, b) => b.relevance_score - a.relevance_score).slice(0, most ?? undefined)
-  return { id: `rerank-${call.id}`, object: 'list', model, results, usage: toUsage(promptTokens) }
+  if (texts != null)
+    return results.map(({ index, relevance_score: score }) => ({
+      index,
+      score,
+      ...(showsText && { text: texts[index]! }),
+    }))
+  return {
+    id: `rerank-${call.id}`,
+    object: 'list',
+    model: read.value.model ?? model.id,
+    results,
+    usage: toUsage(promptTokens),
+  }
 }
 
 /** The text of a document; empty for an image alone. */

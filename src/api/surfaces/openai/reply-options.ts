@@ -3,12 +3,14 @@ import type { ReplyOptionsBody } from './wire/reply-options.ts'
 
 interface OptionsBody extends ReplyOptionsBody {
   readonly seed?: number | null | undefined
+  readonly random_seed?: number | null | undefined
 }
 
 /** Converts the options of a request. Options that are missing or null get the contract's defaults. */
 export function toReplyOptions(body: OptionsBody): ReplyOptions {
   const vision = body.vision_config
-  const { max_completion_tokens, max_tokens, seed = null } = body
+  const { max_completion_tokens, max_tokens } = body
+  const seed = body.seed ?? body.random_seed ?? null
   return {
     maxTokens: max_completion_tokens ?? max_tokens ?? null,
     maxTokensParam: (max_completion_tokens ?? null) === null && max_tokens ? 'max_tokens' : 'max_completion_tokens',

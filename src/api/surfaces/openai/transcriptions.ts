@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
-import type { Message } from '../../../conversation/request/message.ts'
+import type { ContentPart, Message } from '../../../conversation/request/message.ts'
 import { type SpeechTask, transcriptionChat } from '../../../conversation/transcription.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { Names } from '../../../lib/param.ts'
@@ -23,13 +23,18 @@ import {
 
 interface Asked {
   readonly fields: TranscriptionFields
-  readonly file: InlineMedia
+  readonly sound: ContentPart
+  /** The field that is the recording: errors about the conversation that a request becomes are about it. */
+  readonly source: 'file' | 'file_url' | 'file_id'
 }
 
 interface TranscriptForm {
   /** What comes before the transcript ends with it; null where all of the reply is the transcript. */
   readonly mark: string | null
   readonly isText: boolean
+  readonly model: string
+  /** As the request names it. */
+  readonly language: string | null
   verbose?: VerboseTranscriptionBody & { duration: number }
 }
 
@@ -37,15 +42,14 @@ const VERBS = { transcription: 'transcribe', translation: 'translate' } as const
 /** The language tag for speech whose language the request does not say: no model here does either. */
 const UNDETERMINED = 'und'
 
-/** Errors about the conversation that a request becomes are about its file. */
-const NAMES: Names = (path) => (path[0] === 'messages' ? ['file'] : path)
 const ROOM_BEFORE_MARK = 64
 
 /** `POST /v1/audio/transcriptions` and `/translations`, which the contract does not have: a chat about a recording. */
 export function addTranscriptions(app: FastifyInstance, serving: Serving): void {
   const [transcribed, translated] = [speech('transcription', serving), speech('translation', serving)]
   app.register(async (scope) => {
-    scope.addContentTypeParser('multipart/form-data', (_request, _payload, done) => done(null))
+    const types = ['multipart/form-data', 'application/x-www-form-urlencoded']
+    scope.addContentTypeParser(types, (_request, _payload, done) => done(null))
     const answers = {
       '/v1/audio/transcriptions': (call: ApiCall) => serveChat(call, serving, transcribed),
       '/v1/audio/translations': (call: ApiCall) => serveChat(call, serving, translated),
@@ -60,16 +64,15 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
     async read(call, bodies) {
       const { fields: texts, file } = await bodies.readFields(call, 'file')
       const fields = parseBody(transcriptionFields, typed(texts))
-      if (file === null) throw invalidRequest("Invalid 'file': it is required", 'file')
-      return { fields, file }
+      return { fields, ...soundOf(fields, file) }
     },
     find: ({ fields }, models) => namedModel(models, fields.model),
-    async start({ call, read: { fields, file }, model, caller, signal }) {
+    async start({ call, read: { fields, sound, source }, model, caller, signal }) {
       if (!model.served.modalities.includes('audio'))
         throw invalidRequest(`Model '${model.id}' does not take audio`, 'model')
-      const sound = { type: 'input_audio', input_audio: { data: file, format: 'wav' } } as const
       const { messages, mark } = transcriptionChat(task, sound, hintsOf(fields), model.card)
-      const form: TranscriptForm = { mark, isText: fields.response_format === 'text' }
+      const { language = null } = fields
+      const form: TranscriptForm = { mark, model: fields.model, language, isText: fields.response_format === 'text' }
       if (fields.response_format === 'verbose_json') {
         form.verbose = { task: VERBS[task], language: fields.language ?? UNDETERMINED, duration: 0 }
       }
@@ -77,7 +80,7 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
         if (form.verbose !== undefined) form.verbose.duration = seconds
       }
       const hearing = { ...caller, trace: { ...caller.trace, heard } }
-      const events = await conversations.startChat(toChat(fields, messages), hearing, signal)
+      const events = await conversations.startChat(toChat(fields, messages, source), hearing, signal)
       if (form.isText && fields.stream !== true) call.setHeader('content-type', 'text/plain; charset=utf-8')
       return { events, writer: new TranscriptWriter(form), streamed: fields.stream === true }
     },
@@ -95,6 +98,17 @@ function typed(fields: Readonly<Record<string, string>>): Record<string, unknown
   }
 }
 
+/** @throws ApiError 400 for a form without a recording, and for one with several. */
+function soundOf({ file_url: url, file_id: id }: TranscriptionFields, file: InlineMedia | null): Omit<Asked, 'fields'> {
+  if ([file ?? undefined, url, id].filter((source) => source !== undefined).length > 1)
+    throw invalidRequest("Expected only one of 'file', 'file_url' and 'file_id'", file === null ? 'file_url' : 'file')
+  if (file !== null)
+    return { sound: { type: 'input_audio', input_audio: { data: file, format: 'wav' } }, source: 'file' }
+  if (url !== undefined) return { sound: { type: 'audio_url', audio_url: { url } }, source: 'file_url' }
+  if (id !== undefined) return { sound: { type: 'audio_file_id', audio_file_id: { file_id: id } }, source: 'file_id' }
+  throw invalidRequest("Invalid 'file': it is required", 'file')
+}
+
 function hintsOf({ language, prompt = '' }: TranscriptionFields) {
   const names = new Intl.DisplayNames(['en'], { type: 'language' })
   return {
@@ -103,7 +117,12 @@ function hintsOf({ language, prompt = '' }: TranscriptionFields) {
   }
 }
 
-function toChat({ temperature, stream = false }: TranscriptionFields, messages: readonly Message[]): ChatRequest {
+function toChat(
+  { temperature, stream = false }: TranscriptionFields,
+  messages: readonly Message[],
+  source: string,
+): ChatRequest {
+  const names: Names = (path) => (path[0] === 'messages' ? [source] : path)
   return {
     ...toReplyOptions({ temperature }),
     clampsTokens: true,
@@ -112,7 +131,7 @@ function toChat({ temperature, stream = false }: TranscriptionFields, messages: 
     toolUse: { choice: 'none', parallel: false },
     structure: null,
     streamed: stream,
-    names: NAMES,
+    names,
   }
 }
 
@@ -155,8 +174,9 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   }
 
   body(): TranscriptionBody | Buffer {
-    const { isText, verbose } = this.#form
-    return isText ? Buffer.from(`${this.#text}\n`) : { text: this.#text, usage: this.#usage, ...verbose }
+    const { isText, model, language, verbose } = this.#form
+    if (isText) return Buffer.from(`${this.#text}\n`)
+    return { text: this.#text, usage: this.#usage, model, language, ...verbose }
   }
 
   #take(text: string): void {
@@ -176,6 +196,8 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
       input_tokens: promptTokens,
       input_token_details: { text_tokens: promptTokens - audio, audio_tokens: audio },
       output_tokens: completionTokens,
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
     }
   }

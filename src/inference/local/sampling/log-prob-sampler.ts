@@ -52,18 +52,19 @@ export class LogProbSampler implements FreeSampler, LogProbs {
     return tokens.map((token, at) => {
       if (at > 0 || sampled?.token !== token) return this.#forced(token)
       const { logProb, top } = sampled
-      return { ...this.#ranked(token, logProb), top: top.map((one) => this.#ranked(one.token, one.logProb)) }
+      const ranked = (one: number, logProb: number) => rankedToken(this.#model, one, logProb)
+      return { ...ranked(token, logProb), top: top.map((one) => ranked(one.token, one.logProb)) }
     })
   }
 
   #forced(token: number): TokenLogProb {
-    const ranked = this.#ranked(token, 0)
+    const ranked = rankedToken(this.#model, token, 0)
     return { ...ranked, top: [ranked].slice(0, this.#most) }
   }
+}
 
-  #ranked(token: number, logProb: number): RankedToken {
-    const bytes = this.#model.piece(token)
-    const text = bytes.length === 0 ? this.#model.name(token) : DECODER.decode(bytes)
-    return { text, bytes: Array.from(bytes), logProb }
-  }
+export function rankedToken(model: Pick<Model, 'piece' | 'name'>, token: number, logProb: number): RankedToken {
+  const bytes = model.piece(token)
+  const text = bytes.length === 0 ? model.name(token) : DECODER.decode(bytes)
+  return { text, bytes: Array.from(bytes), logProb }
 }

@@ -12,7 +12,7 @@ import type { EncoderCache } from './encoder-cache.ts'
 import { EncoderTurns, type EncodeTurn, WHOLE } from './encoder-turns.ts'
 import { JoinedTexts } from './joined-texts.ts'
 import { mediaChunks, type PicturePart, PictureSource, PreparedPictures } from './picture-source.ts'
-import { Texts } from './texts.ts'
+import { givenTokens, Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface TokenisedPrompt {
@@ -99,6 +99,11 @@ export class PromptReader {
 
   /** The same for measuring sizes only: pictures need no pixels, and nothing can be encoded. */
   size(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
+    const [first] = parts
+    if (first?.type === 'text' && first.tokens !== undefined) {
+      const tokens = givenTokens(first.tokens, this.#model, param)
+      return { chunks: [{ type: 'text', tokens }], tokens: tokens.length, imageTokens: 0, audioTokens: 0, close() {} }
+    }
     const last = before?.chunks.at(-1)
     const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
     const continues = token !== undefined && !this.#model.isControl(token)

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { TextPart } from '../../contract/parts.ts'
+import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
 import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
@@ -100,6 +101,18 @@ export class Texts {
 /** Characters per slice of a text, so that slices keep all threads busy. */
 function sliceOf({ text }: TextPart): number {
   return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / AT_ONCE)))
+}
+
+/** Tokens that a client has sent. @throws FailureError for one that the model does not have. */
+export function givenTokens(
+  tokens: readonly number[],
+  { vocabularySize }: Pick<Model, 'vocabularySize'>,
+  param: string,
+): Int32Array {
+  const wrong = tokens.find((token) => token >= vocabularySize)
+  if (wrong === undefined) return Int32Array.from(tokens)
+  const message = `The model has no token ${wrong}; it has ${vocabularySize}.`
+  throw new FailureError({ kind: 'invalid', message, param })
 }
 
 /** All of them in one. */

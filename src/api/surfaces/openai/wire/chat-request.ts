@@ -26,6 +26,10 @@ const tools = z.array(tool).max(MOST_TOOLS).superRefine(checkFunctionNames)
 const functionName = requests.object('FunctionName', { name: z.string().min(1) })
 
 const choiceMode = z.enum(['none', 'auto', 'required'])
+/** With the name of `required` in Mistral's API. */
+const anyChoiceMode = z
+  .enum([...choiceMode.options, 'any'])
+  .transform((mode) => (mode === 'any' ? ('required' as const) : mode))
 const namedTool = requests.object('NamedToolChoice', { type: z.literal('function'), function: functionName })
 const toolChoice = z.union([choiceMode, namedTool]).register(requestSchemas, { id: 'ToolChoice' })
 
@@ -87,7 +91,8 @@ export const openAiChatRequest = chatRequest
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
     reasoning_effort: anyEffort.nullish(),
     stream_options: openAiStreamOptions.nullish(),
-    tool_choice: z.union([choiceMode, z.discriminatedUnion('type', [namedTool, allowedTools])]).nullish(),
+    tool_choice: z.union([anyChoiceMode, z.discriminatedUnion('type', [namedTool, allowedTools])]).nullish(),
+    random_seed: z.int().nullish().describe('The name of seed, which takes precedence, in Mistral’s API.'),
     logprobs,
     top_logprobs: topLogprobs,
     ...openAiFields,

@@ -10,8 +10,18 @@ const MOST_PROMPTS = 16
 const MOST_CHOICES = 8
 const MOST_LOGPROBS = 20
 
-const text = z.string('expected a text; token ids are not supported').min(1)
-const prompt = z.union([text, z.array(text).min(1).max(MOST_PROMPTS)])
+const text = z.string().min(1)
+const token = z.int().min(0)
+const prompts = z
+  .array(z.union([text, token, z.array(token).min(1)], 'expected a text or token ids'))
+  .min(1)
+  .superRefine((items, context) => {
+    const refuse = (message: string) => context.addIssue({ code: 'custom', message })
+    if (new Set(items.map((item) => typeof item)).size > 1) refuse('expected only texts, or only token ids')
+    else if (typeof items[0] !== 'number' && items.length > MOST_PROMPTS)
+      refuse(`expected at most ${MOST_PROMPTS} items`)
+  })
+const prompt = z.union([text, prompts])
 
 const { frequency_penalty, presence_penalty, temperature, top_k, top_p } = replyOptions
 const { stop, seed, user } = openAiFields
@@ -21,11 +31,16 @@ const noBias = z.strictObject({}, 'only an empty one is supported').register(req
 export const completionRequest = requests
   .object('CompletionRequest', {
     model: z.string(),
-    prompt: prompt.describe('Goes to the model as it is: without a chat template. Control tokens are read as such.'),
+    prompt: prompt.describe(
+      'A text or tokens, or several, as they are: without a chat template. Control tokens are read as such.',
+    ),
     max_tokens: z.int().min(0).nullish().describe('16 by default, as in OpenAI’s API.'),
     n: z.int().min(1).max(MOST_CHOICES).nullish(),
     best_of: z.int().min(1).max(MOST_CHOICES).nullish().describe('Only the same as `n`.'),
-    echo: z.boolean().nullish().describe('Whether each text begins with its prompt.'),
+    echo: z
+      .boolean()
+      .nullish()
+      .describe('Whether each text begins with its prompt, and `logprobs` with the prompt’s tokens.'),
     logprobs: z.int().min(0).max(MOST_LOGPROBS).nullish(),
     stream: z.boolean().nullish(),
     stream_options: requests.object('CompletionStreamOptions', openAiStreamOptions.shape).nullish(),
@@ -33,11 +48,9 @@ export const completionRequest = requests
     logit_bias: noBias.nullish(),
     ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, stop, seed, user },
   })
-  .superRefine(({ n, best_of: best, echo, logprobs, stream, stream_options: options }, context) => {
+  .superRefine(({ n, best_of: best, stream, stream_options: options }, context) => {
     const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message })
     if (typeof best === 'number' && best !== (n ?? 1)) refuse('best_of', 'only the same number as n is supported')
-    if (echo === true && typeof logprobs === 'number')
-      refuse('logprobs', 'not supported with echo: those of a prompt are not computed')
     if (options && stream !== true) refuse('stream_options', 'it requires stream to be true')
   })
 
@@ -52,8 +65,8 @@ const topLogProbs = z.record(z.string(), z.number()).register(responseSchemas, {
 
 const logProbs = responses.object('CompletionLogProbs', {
   tokens: z.array(z.string()),
-  token_logprobs: z.array(z.number()),
-  top_logprobs: z.array(topLogProbs),
+  token_logprobs: z.array(z.number().nullable()).describe('Null for the first token of a prompt.'),
+  top_logprobs: z.array(topLogProbs.nullable()),
   text_offset: z.array(z.int().min(0)).describe('Where each token begins in `text`, in UTF-16 units.'),
 })
 

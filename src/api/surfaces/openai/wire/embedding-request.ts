@@ -60,21 +60,44 @@ const document = z
   })
   .register(requestSchemas, { id: 'RerankDocument' })
 
-/** Body of `POST /v1/rerank`, as Jina, Cohere and vLLM have it. Unknown keys are rejected. */
-export const rerankRequest = requests.strictObject('RerankRequest', {
-  model: z.string(),
+const fixed = z.literal(false, 'only false is supported').nullish()
+
+/**
+ * Body of `POST /v1/rerank`, as Jina, Cohere and vLLM have it; with `texts`, as text-embeddings-inference has it, whose clients
+ * name no model. Unknown keys are rejected.
+ */
+const rerankFields = requests.strictObject('RerankRequest', {
+  model: z.string().nullish().describe('May be left out with `texts` where only one model rates documents.'),
   query: z.union([z.string().min(1), document]),
   documents: z
     .array(z.union([z.string(), document]))
     .min(1)
-    .max(MOST_DOCUMENTS),
+    .max(MOST_DOCUMENTS)
+    .nullish(),
+  texts: z
+    .array(z.string())
+    .min(1)
+    .max(MOST_DOCUMENTS)
+    .nullish()
+    .describe('In place of `documents`; the reply is a list.'),
+  return_text: z.boolean().nullish().describe('With `texts`, whether results have them, too. False by default.'),
+  raw_scores: fixed,
+  truncate: fixed,
+  truncation_direction: z.string().nullish().describe('Accepted and ignored.'),
   top_n: z.int().min(1).nullish().describe('How many results are returned; by default all.'),
   return_documents: z.boolean().nullish().describe('Whether results have the documents, too. False by default.'),
   user: z.string().nullish().describe('Accepted and ignored.'),
+})
+export const rerankRequest = rerankFields.superRefine(({ model, documents, texts }, context) => {
+  const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message })
+  if (documents == null && texts == null) refuse('documents', 'it is required')
+  else if (documents != null && texts != null) refuse('texts', 'expected only one of documents and texts')
+  else if (model == null && texts == null) refuse('model', 'it is required')
 })
 
 export const embeddingBody = bodyFormat(import.meta.url, 'embeddingRequest', embeddingRequest)
 export const rerankBody = bodyFormat(import.meta.url, 'rerankRequest', rerankRequest)
 
+export type RerankRequestBody = z.output<typeof rerankRequest>
 export type EmbeddingRequestBody = z.output<typeof embeddingRequest>
 export type RerankDocumentBody = z.output<typeof document>

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { responses } from '../../../http/wire/components.ts'
+import { responseSchemas, responses } from '../../../http/wire/components.ts'
 
 const tokens = z.int().min(0)
 const usage = responses.object('EmbeddingUsage', { prompt_tokens: tokens, total_tokens: tokens })
@@ -34,5 +34,11 @@ export const rerank = responses.object('Rerank', {
   usage,
 })
 
+/** Response to `texts`. */
+const ratedTexts = z
+  .array(responses.object('RatedText', { index: z.int().min(0), score: z.number(), text: z.string().optional() }))
+  .register(responseSchemas, { id: 'RatedTexts' })
+
+export type RatedTextsBody = z.output<typeof ratedTexts>
 export type EmbeddingUsageBody = z.output<typeof usage>
 export type RerankResponseBody = z.output<typeof rerank>

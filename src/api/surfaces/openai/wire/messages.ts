@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
 import { goesForward, PAGE_SELECTION } from '../../../../media/page-selection.ts'
+import { asText, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 
 /**
@@ -38,6 +39,14 @@ export const mediaUrl: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected
 const url = requests.object('MediaUrl', { url: mediaUrl })
 const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'expected a file id') })
 
+/**
+ * Whether the client wrote an object. Where it wrote its media without one, in Mistral's shape, the part becomes the contract's,
+ * and `sent` is the field that errors name.
+ */
+function isFields<Value>(value: Value): value is Exclude<Value, MediaUrl> {
+  return typeof value === 'object'
+}
+
 /** Other values count as left out: the contract ignores invalid optional fields. */
 export const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
 const PAGES = "expected pages such as '1-3,5'"
@@ -57,7 +66,11 @@ const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id:
 const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })
 
 export const textPart = requests.object('TextPart', { type: z.literal('text'), text: z.string() })
-const imageUrl = requests.object('ImageUrlPart', { type: z.literal('image_url'), image_url: imageUrlWithDetail })
+const imageUrl = requests
+  .object('ImageUrlPart', { type: z.literal('image_url'), image_url: z.union([imageUrlWithDetail, mediaUrl]) })
+  .transform(({ image_url: image, type }) =>
+    isFields(image) ? { type, image_url: image } : { type, image_url: { url: image, detail: undefined }, sent: type },
+  )
 const imageFileId = requests.object('ImageFilePart', { type: z.literal('image_file_id'), image_file_id: imageFile })
 
 const videoFrame = requests.object('VideoFrame', { image_url: url, timestamp_ms: z.int().min(0) })
@@ -80,6 +93,18 @@ const inputAudio = requests.object('InputAudio', {
   data: audioData,
   format: z.enum(['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac']),
 })
+const audioPart = requests
+  .object('InputAudioPart', {
+    type: z.literal('input_audio'),
+    input_audio: z.union([inputAudio, audioData.describe('Extension: base64, a data URL or a URL.')]),
+  })
+  .transform(({ type, input_audio: audio }) => {
+    if (isFields(audio)) return { type, input_audio: audio }
+    const isUrl = /^\s*(https?|data):/i.test(String(audio).slice(0, 100))
+    return isUrl
+      ? ({ type: 'audio_url', audio_url: { url: audio }, sent: type } as const)
+      : ({ type, input_audio: { data: audio, format: 'wav' }, sent: type } as const)
+  })
 
 const file = z
   .object({
@@ -98,6 +123,24 @@ const file = z
   })
   .register(requestSchemas, { id: 'DocumentFile' })
 
+const filePart = requests
+  .object('FilePart', {
+    type: z.literal('file'),
+    file: file.optional(),
+    file_id: z.string().min(1, 'expected a file id').nullish().describe('Extension: in place of `file`.'),
+  })
+  .superRefine(({ file, file_id: id }, context) => {
+    if (file === undefined && typeof id !== 'string')
+      context.addIssue({ code: 'custom', path: ['file'], message: 'it is required' })
+  })
+  .transform(({ type, file, file_id: id }) =>
+    file === undefined ? { type, file: { file_id: id }, sent: 'file_id' } : { type, file },
+  )
+
+const documentPart = requests
+  .object('DocumentUrlPart', { type: z.literal('document_url'), document_url: mediaUrl })
+  .transform(({ type: sent, document_url: url }) => ({ type: 'file' as const, file: { file_data: url }, sent }))
+
 export const userPart = requests.union('UserPart', 'type', [
   textPart,
   imageUrl,
@@ -105,10 +148,11 @@ export const userPart = requests.union('UserPart', 'type', [
   requests.object('VideoUrlPart', { type: z.literal('video_url'), video_url: url }),
   requests.object('VideoFilePart', { type: z.literal('video_file_id'), video_file_id: fileId }),
   requests.object('VideoFramesPart', { type: z.literal('video_frames'), video_frames: videoFrames }),
-  requests.object('InputAudioPart', { type: z.literal('input_audio'), input_audio: inputAudio }),
+  audioPart,
   requests.object('AudioUrlPart', { type: z.literal('audio_url'), audio_url: url }),
   requests.object('AudioFilePart', { type: z.literal('audio_file_id'), audio_file_id: fileId }),
-  requests.object('FilePart', { type: z.literal('file'), file }),
+  filePart,
+  documentPart,
 ])
 
 export const userParts = z.array(userPart).min(1).max(MOST_PARTS)
@@ -118,11 +162,14 @@ export const toolPart = requests.union('ToolPart', 'type', [textPart, imageUrl, 
 
 const texts = z.union([z.string(), z.array(textPart).min(1).max(MOST_PARTS)])
 
-const calledFunction = requests.object('CalledFunction', { name: z.string().min(1), arguments: z.string() })
+const calledFunction = requests.object('CalledFunction', {
+  name: z.string().min(1),
+  arguments: z.union([z.string(), asText(clientMap(z.unknown()))]),
+})
 
 const toolCall = requests.object('ToolCall', {
   id: z.string().min(1),
-  type: z.literal('function'),
+  type: z.literal('function').default('function'),
   function: calledFunction,
 })
 

@@ -97,7 +97,9 @@ export const CHAT_PATHS: Paths = {
   },
   '/v1/rerank': { post: rerankOf('createRerank', 'Rate documents by how well they answer a query') },
   '/v2/rerank': { post: rerankOf('createRerankV2', 'The same, where Cohere’s clients ask') },
-  '/rerank': { post: rerankOf('createRerankAtRoot', 'The same, where LiteLLM asks') },
+  '/rerank': {
+    post: rerankOf('createRerankAtRoot', 'The same, where LiteLLM and clients of text-embeddings-inference ask'),
+  },
 }
 
 function rerankOf(id: string, summary: string): object {
@@ -107,7 +109,7 @@ function rerankOf(id: string, summary: string): object {
     summary,
     parameters: [PRIORITY],
     body: json('RerankRequest'),
-    replies: ok('The documents, the best first.', json('Rerank')),
+    replies: ok('The documents, the best first.', json('Rerank', 'RatedTexts')),
     errors: MODEL_ERRORS,
   })
 }

@@ -3,6 +3,8 @@ import { requestSchemas, responses } from '../../../http/wire/components.ts'
 
 const UNTIMED = "only 'json', 'text' and 'verbose_json' are supported: no model here says when words were spoken"
 
+const untimed = z.undefined('not supported: no model here says when words were spoken').optional()
+
 /** The fields of `POST /v1/audio/transcriptions` and `/v1/audio/translations` beside the file. Unknown ones are dropped. */
 export const transcriptionFields = z.object({
   model: z.string(),
@@ -21,13 +23,22 @@ export const transcriptionFields = z.object({
     .describe('With `verbose_json`, the reply has no segments and no words.'),
   temperature: z.number().min(0).max(2).optional(),
   stream: z.boolean().optional(),
+  file_url: z.string().min(1).optional().describe('In place of the file, in Mistral’s shape: its URL or a data URL.'),
+  file_id: z.string().min(1).optional().describe('In place of the file, in Mistral’s shape: the id of an upload.'),
+  diarize: z.literal('false', 'only false is supported: no model here tells speakers apart').optional(),
   'include[]': z.undefined('not supported').optional(),
-  'timestamp_granularities[]': z.undefined('not supported: no model here says when words were spoken').optional(),
+  'timestamp_granularities[]': untimed,
+  timestamp_granularities: untimed,
 })
 
-const { 'include[]': _, 'timestamp_granularities[]': __, ...documented } = transcriptionFields.shape
+const {
+  'include[]': _,
+  'timestamp_granularities[]': __,
+  timestamp_granularities: ___,
+  ...documented
+} = transcriptionFields.shape
 export const transcriptionRequest = z
-  .object({ file: z.string().meta({ format: 'binary' }).describe('WAV, MP3 or FLAC.'), ...documented })
+  .object({ file: z.string().optional().meta({ format: 'binary' }).describe('WAV, MP3 or FLAC.'), ...documented })
   .register(requestSchemas, { id: 'TranscriptionRequest' })
 
 const usage = responses.object('TranscriptionUsage', {
@@ -38,14 +49,20 @@ const usage = responses.object('TranscriptionUsage', {
     audio_tokens: z.int().min(0),
   }),
   output_tokens: z.int().min(0),
+  prompt_tokens: z.int().min(0).describe('The same as `input_tokens`, in Mistral’s shape.'),
+  completion_tokens: z.int().min(0).describe('The same as `output_tokens`, in Mistral’s shape.'),
   total_tokens: z.int().min(0),
 })
 
 const transcription = responses.object('Transcription', {
   text: z.string(),
   usage,
-  task: z.enum(['transcribe', 'translate']).optional().describe('Present with `verbose_json`, as are the next two.'),
-  language: z.string().optional().describe('That of the request; `und` if it names none.'),
+  model: z.string(),
+  language: z
+    .string()
+    .nullable()
+    .describe('That of the request; if it names none, null, or `und` with `verbose_json`.'),
+  task: z.enum(['transcribe', 'translate']).optional().describe('Present with `verbose_json`, as is the next one.'),
   duration: z.number().min(0).optional().describe('Seconds of the recording.'),
 })
 const delta = responses.object('TranscriptionDelta', { type: z.literal('transcript.text.delta'), delta: z.string() })

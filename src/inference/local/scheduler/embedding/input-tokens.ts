@@ -6,7 +6,7 @@ import type { Model } from '../../native/model.ts'
 import type { EmbeddingSettings } from '../../protocol.ts'
 import { JoinedTexts } from '../../tokens/joined-texts.ts'
 import type { PromptReader, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
-import { joined } from '../../tokens/texts.ts'
+import { givenTokens, joined } from '../../tokens/texts.ts'
 import { checkMedia, invalid, textOf } from '../admission.ts'
 
 /** Longer texts are tokenised on another thread: this many characters take about a millisecond. */
@@ -75,7 +75,7 @@ export class InputTokens {
     const { prompt, instruction: usual = '' } = this.#form
     if (instruction !== undefined && prompt?.includes('{instruction}') !== true)
       throw invalid('This model is not told what its vectors are for: leave the system message out.', param)
-    if (isTokens(content)) return textPrompt(this.#given(content, param))
+    if (isTokens(content)) return textPrompt(givenTokens(content, this.#model, param))
     if (isPair(content)) return this.#pair(content, param, terms)
     if (prompt !== undefined) {
       const told: TextPart = { type: 'text', text: instruction ?? usual, trusted: instruction === undefined }
@@ -97,13 +97,6 @@ export class InputTokens {
     }
     const own = textOf(chunks)
     return textPrompt(joined([own[0] === before![0] ? own.subarray(0, 0) : before!, own, after!]))
-  }
-
-  #given(tokens: readonly number[], param: string): Int32Array {
-    const { vocabularySize } = this.#model
-    const wrong = tokens.find((token) => token >= vocabularySize)
-    if (wrong !== undefined) throw invalid(`The model has no token ${wrong}; it has ${vocabularySize}.`, param)
-    return Int32Array.from(tokens)
   }
 
   async #whole(text: string, param: string, truncates: boolean): Promise<Int32Array> {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { getOrMake } from '../../../../lib/get-or-make.ts'
-import type { PromptUsage } from '../../../contract/generation.ts'
+import type { PromptUsage, TokenLogProb } from '../../../contract/generation.ts'
 import type { ReadQuestion, ReadWork } from '../../../contract/work.ts'
 import type { Adapter } from '../../native/adapter.ts'
 import type { PromptChunk, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
@@ -31,6 +31,20 @@ export interface AdmittedQuestion {
   readonly replies: readonly Int32Array[]
   /** Whether the replies count however the model would go on after them. */
   readonly goesOn: boolean
+  /** Present for a part of a text, each token of which is asked for. */
+  readonly text?: TextPiece
+}
+
+/** A part of a text that one call computes. The parts of a text follow each other. */
+interface TextPiece {
+  readonly topLogProbs: number
+  /** What is known of the text so far. All parts add to it. */
+  readonly scored: TokenLogProb[]
+  readonly isLast: boolean
+  /** Cells of the whole text. */
+  readonly cells: number
+  /** The prefix of the part before, with which this one's begins; null for the first. */
+  readonly before: ScoringPrefix | null
 }
 
 /** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
@@ -63,6 +77,16 @@ export async function admitScoring(
       }
       const param = question.param ?? DEFAULT_PARAM
       const suffix = prompts.read(question.suffix, param, prefix)
+      if (question.topLogProbs !== undefined) {
+        const tokens = textOf(suffix.chunks)
+        checkLength(tokens.length, 0, loaded.info.contextTokens, param)
+        // The completion that follows the text is charged for it.
+        usage.push({ promptTokens: 0, imageTokens: 0, audioTokens: 0, cachedTokens: 0 })
+        const { topLogProbs } = question
+        const adapter = loaded.adapterOf(work)
+        admitted.push(...piecesOf(tokens, { index, topLogProbs, nodes: limits.nodes, organisation, adapter }))
+        continue
+      }
       const tokens = readReplies(question, suffix.tokens === 0 ? prefix : suffix)
       const longest = tokens.reduce((most, { length }) => Math.max(most, length), 0)
       checkLength(prefix.tokens + suffix.tokens, longest, loaded.info.contextTokens, param)
@@ -78,6 +102,31 @@ export async function admitScoring(
     prompts.close()
     throw error
   }
+}
+
+interface TextTerms extends Pick<AdmittedQuestion, 'index'>, Pick<TextPiece, 'topLogProbs'> {
+  /** Most tokens of a part after its first one. */
+  readonly nodes: number
+  readonly organisation: string
+  readonly adapter: Adapter | null
+}
+
+/** A text as questions: each asks for some of its tokens as a reply to all before them. */
+function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation, adapter }: TextTerms) {
+  // The keys of all prefixes share the memory of the whole one's: of a long text, there are hundreds.
+  const whole = createPrefix([{ type: 'text', tokens }], organisation, adapter)
+  const scored: TokenLogProb[] = []
+  const pieces: AdmittedQuestion[] = []
+  for (let at = 0; at === 0 || at < tokens.length - 1; at += nodes) {
+    const chunks: PromptChunk[] = at === 0 ? [] : [{ type: 'text', tokens: tokens.subarray(0, at) }]
+    const isLast = at + nodes >= tokens.length - 1
+    const text = { topLogProbs, scored, isLast, cells: tokens.length, before: pieces.at(-1)?.prefix ?? null }
+    // Nothing follows a single token, so that any reply will do.
+    const reply = tokens.length === 1 ? tokens : tokens.subarray(at + 1, at + 1 + nodes)
+    const prefix = { ...whole, name: `${whole.name} ${at}`, key: whole.key.slice(at)!, chunks, cells: at }
+    pieces.push({ index, prefix, lead: [], tail: tokens.subarray(at, at + 1), replies: [reply], goesOn: true, text })
+  }
+  return pieces
 }
 
 /**

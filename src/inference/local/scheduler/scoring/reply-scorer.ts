@@ -1,18 +1,19 @@
 import { logSum } from '../../../../lib/log-sum.ts'
-import type { PromptUsage } from '../../../contract/generation.ts'
+import type { PromptUsage, TokenLogProb } from '../../../contract/generation.ts'
 import type { Priority } from '../../../contract/priority.ts'
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
 import type { ReadWork } from '../../../contract/work.ts'
 import { SHORTEST_MATCH } from '../../cache/prefix-match.ts'
 import { toFailure } from '../../failure.ts'
 import type { FromEngine, SentAnswer } from '../../protocol.ts'
+import { rankedToken } from '../../sampling/log-prob-sampler.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { PrefixReuse, Prompt } from '../sequences/prefix-reuse.ts'
 import type { GroupIdentity } from '../sequences/sequence-group.ts'
 import { LONG_STEPS, ThreadCount } from '../thread-count.ts'
 import { WorkQueue } from '../work-queue.ts'
-import { type AdmittedScoring, admitScoring } from './question-admission.ts'
+import { type AdmittedQuestion, type AdmittedScoring, admitScoring } from './question-admission.ts'
 import { ScoringContext, type ScoringUnit, type UnitRows } from './scoring-context.ts'
 import { type ScoringLimits, scoringLimits } from './scoring-limits.ts'
 import type { ScoringPrefix } from './scoring-prefix.ts'
@@ -172,7 +173,7 @@ export class ReplyScorer {
       const isOfPrefix = this.#led === null && this.#context?.isFilled !== true
       // The content of the context is unknown now.
       this.#forget()
-      if (open === undefined || isOfPrefix) this.#fail(request, error)
+      if (open === undefined || isOfPrefix || open.question.text !== undefined) this.#fail(request, error)
       else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
     }
     return request.priority
@@ -190,7 +191,9 @@ export class ReplyScorer {
     const context = this.#contextFor(open)
     if (this.#led !== null && this.#led !== open) this.#endLead()
     if (context.prefix?.name !== prefix.name) {
-      this.#begin(context, prefix)
+      const { text } = open.question
+      if (text?.before != null && context.isFilled && context.prefix === text.before) context.extend(prefix)
+      else this.#begin(context, prefix)
       this.#isKept = !request.isTransient
       this.#prefixMs = context.isFilled ? performance.now() - started : 0
       this.#turnMs = 0
@@ -226,8 +229,8 @@ export class ReplyScorer {
   }
 
   /** The context, created or enlarged to have enough cells. */
-  #contextFor({ question: { prefix, lead } }: OpenQuestion): ScoringContext {
-    const cells = prefix.cells + countCells(lead) + this.#limits.rows
+  #contextFor({ question: { prefix, lead, text } }: OpenQuestion): ScoringContext {
+    const cells = Math.max(prefix.cells + countCells(lead), text?.cells ?? 0) + this.#limits.rows
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
@@ -301,7 +304,12 @@ export class ReplyScorer {
       return
     }
     for (const [at, { open, tree }] of parts.entries()) {
-      open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
+      const { text } = open.question
+      if (text === undefined) open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
+      else {
+        text.scored.push(...this.#tokensOf(context, open.question, text, placed[at]!))
+        open.settle(tree, [])
+      }
       this.#prefilledTokens += open.countTail()
     }
     this.#rowMs = (performance.now() - started) / Math.max(rows, FEW_ROWS)
@@ -309,9 +317,29 @@ export class ReplyScorer {
     if (this.#led !== null && done.length > 0) this.#endLead()
     this.#answer(
       request,
-      done.map(({ answer }) => answer as SentAnswer),
+      done.flatMap(({ answer }) => (answer ?? []) as SentAnswer),
       done,
     )
+  }
+
+  /** How likely the tokens of a part of a text are; of the first part, with its first token. */
+  #tokensOf(
+    context: ScoringContext,
+    { tail, replies }: AdmittedQuestion,
+    { scored, cells, topLogProbs }: NonNullable<AdmittedQuestion['text']>,
+    { root, nodes }: UnitRows,
+  ): TokenLogProb[] {
+    const { model } = this.#loaded
+    const first = scored.length > 0 ? [] : [{ ...rankedToken(model, tail[0]!, Number.NaN), top: [] }]
+    if (cells === 1) return first
+    const followed = Array.from(replies[0]!, (token, at) => {
+      const { logProb, top } = context.rank(at === 0 ? root : nodes[at - 1]!, token, topLogProbs)
+      return {
+        ...rankedToken(model, token, logProb),
+        top: top.map((one) => rankedToken(model, one.token, one.logProb)),
+      }
+    })
+    return [...first, ...followed]
   }
 
   /** Log-probabilities of a tree's replies, by its `ends`. */

@@ -1,5 +1,6 @@
 import type { ReplyTree } from '../../../contract/reply-tree.ts'
 import { KvCache, type KvSequence } from '../../cache/kv-cache.ts'
+import { rankTokens, type TokenRanking } from '../../native/choice.ts'
 import type { Context } from '../../native/context.ts'
 import type { RowReading } from '../../native/device-rows.ts'
 import type { EncodeTurn } from '../../tokens/encoder-turns.ts'
@@ -104,6 +105,13 @@ export class ScoringContext {
     this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)
   }
 
+  /** Goes on to a longer prefix that begins with the complete one that it holds. */
+  extend(prefix: ScoringPrefix): void {
+    this.#dropForks()
+    this.#prefix = prefix
+    this.#fill(this.#prefixSequence!, prefix.chunks, this.#prefixSequence!.cells)
+  }
+
   /** Starts a lead between the prefix and the next unit; `fill` computes it. */
   beginLead(chunks: readonly PromptChunk[]): void {
     this.#lead = this.kv.fork(this.#prefixSequence)
@@ -177,6 +185,11 @@ export class ScoringContext {
   /** Logits of some tokens of rows of the last call, and the rows' log-sum-exps. */
   read(wanted: ReadonlyMap<number, ReadonlySet<number>>): ReadonlyMap<number, RowReading> {
     return this.#context.read(wanted)
+  }
+
+  /** How likely a token is after a row of the last call, and the likeliest. */
+  rank(row: number, token: number, most: number): TokenRanking {
+    return rankTokens(this.#context.operations, this.#context.logits(row), token, most)
   }
 
   clear(): void {

@@ -35,8 +35,11 @@ export class OpenQuestion {
     return tokens
   }
 
-  get answer(): ReadAnswer {
-    return { question: this.question.index, logProbs: this.#logProbs }
+  /** Null before the last part of a text. */
+  get answer(): ReadAnswer | null {
+    const { index: question, text } = this.question
+    if (text === undefined) return { question, logProbs: this.#logProbs }
+    return text.isLast ? { question, logProbs: [], tokens: text.scored } : null
   }
 }
 
